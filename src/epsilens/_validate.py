@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every argument check in the package: what was expected, what came, what to do.
+
+Inner functions trust their callers; public doors call these once. No message ever carries a
+data value: names of columns, counts and the numbers the caller typed as settings only.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from epsilens.errors import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LARGEST_FINITE_EPSILON = 40.0
+
+
+def as_epsilon(value: object, *, name: str = "epsilon", allow_zero: bool = False) -> float:
+    """Return a privacy budget as a float in (0, inf].
+
+    Parameters
+    ----------
+    value : float in (0, inf]
+        Infinity means no privacy.
+    name : str
+        The name the caller typed.
+    allow_zero : bool
+        Whether 0, pure noise, is meaningful here.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputTypeError(
+            f"`{name}` must be a number greater than 0, got {type(value).__name__}. "
+            "Use `math.inf` for no privacy."
+        )
+    number = float(value)
+    too_small = number < 0 if allow_zero else number <= 0
+    if math.isnan(number) or too_small:
+        least = "at least 0" if allow_zero else "greater than 0"
+        raise InputError(
+            f"`{name}` must be {least}, got {number!r}. Use `math.inf` for no privacy."
+        )
+    return number
+
+
+def as_count(value: object, *, name: str, least: int = 1) -> int:
+    """Return a whole number that is at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputTypeError(f"`{name}` must be a whole number, got {type(value).__name__}.")
+    if int(value) < least:
+        raise InputError(f"`{name}` must be at least {least}, got {int(value)}.")
+    return int(value)
+
+
+def as_share(value: object, *, name: str) -> float:
+    """Return a number strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputTypeError(
+            f"`{name}` must be a number between 0 and 1, got {type(value).__name__}."
+        )
+    if not 0.0 < float(value) < 1.0:
+        raise InputError(f"`{name}` must lie between 0 and 1, got {float(value)!r}.")
+    return float(value)
+
+
+def as_positive(value: object, *, name: str) -> float:
+    """Return a finite number greater than 0."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputTypeError(
+            f"`{name}` must be a number greater than 0, got {type(value).__name__}."
+        )
+    if not (math.isfinite(float(value)) and float(value) > 0):
+        raise InputError(f"`{name}` must be finite and greater than 0, got {float(value)!r}.")
+    return float(value)
+
+
+def as_choice(value: object, choices: Sequence[str], *, name: str) -> str:
+    """Return `value` if it is one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        came = repr(value) if isinstance(value, str) else type(value).__name__
+        raise InputError(f"`{name}` must be one of {listed}, got {came}.")
+    return value
+
+
+def require_column(name: str, columns: Iterable[str], *, argument: str) -> str:
+    """Return `name` if it is a column; otherwise say which column was probably meant."""
+    known = list(columns)
+    if name in known:
+        return name
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"The columns are: {', '.join(known[:20])}."
+    raise InputError(f"`{argument}` must name a column of the data, got {name!r}. {hint}")
+
+
+def as_mask(value: NDArray[np.bool_], *, name: str, n_rows: int) -> NDArray[np.bool_]:
+    """Return a boolean mask over `n_rows` rows that selects at least one."""
+    import numpy as np
+
+    mask = np.asarray(value)
+    if mask.dtype != np.bool_:
+        raise InputTypeError(
+            f"group {name!r} must be a mask of True and False, got values of type {mask.dtype}."
+        )
+    if mask.shape != (n_rows,):
+        raise InputError(
+            f"group {name!r} must have one entry per training row ({n_rows}), "
+            f"got an array of shape {mask.shape}."
+        )
+    if not mask.any():
+        raise InputError(f"group {name!r} is empty: it selects none of the {n_rows} training rows.")
+    return mask
+
+
+def require_unique(names: Iterable[str], *, what: str) -> None:
+    """Raise if a name stands twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(
+                f"{what} must be unique, but {name!r} stands more than once. Rename one."
+            )
+        seen.add(name)
