@@ -127,3 +127,69 @@ def require_unique(names: Iterable[str], *, what: str) -> None:
                 f"{what} must be unique, but {name!r} stands more than once. Rename one."
             )
         seen.add(name)
+
+
+def as_codes(value: object, *, n_categories: int, name: str = "codes") -> NDArray[np.int64]:
+    """Return category codes 0..n_categories-1 as 64-bit integers, of any shape."""
+    import numpy as np
+
+    codes = np.asarray(value)
+    if codes.size == 0:
+        return np.zeros(codes.shape, dtype=np.int64)
+    if not np.issubdtype(codes.dtype, np.integer):
+        raise InputTypeError(
+            f"`{name}` must be whole numbers from 0 to {n_categories - 1}, "
+            f"got values of type {codes.dtype}. Turn the categories into codes first."
+        )
+    n_outside = int(np.count_nonzero((codes < 0) | (codes > n_categories - 1)))
+    if n_outside:
+        raise InputError(
+            f"`{name}` must be whole numbers from 0 to {n_categories - 1}, but {n_outside} of "
+            f"{codes.size} lie outside. Check the number of categories and look for missing values."
+        )
+    return codes.astype(np.int64)
+
+
+def as_channel_matrix(value: object, *, name: str = "matrix") -> NDArray[np.float64]:
+    """Return a square matrix with rows that are probabilities, as a read-only copy."""
+    import numpy as np
+
+    try:
+        matrix = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"`{name}` must be a square table of probabilities, got {type(value).__name__} "
+            "that is not a table of numbers. Give one row per true category."
+        ) from None
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise InputError(
+            f"`{name}` must be square (k rows, k columns), got shape {matrix.shape}. "
+            "Give one row per true category and one column per reported one."
+        )
+    if not np.isfinite(matrix).all() or (matrix < 0).any():
+        raise InputError(
+            f"`{name}` must hold probabilities, got entries that are negative or not finite. "
+            "Every entry must lie between 0 and 1."
+        )
+    furthest = float(np.abs(matrix.sum(axis=1) - 1.0).max())
+    if furthest > 1e-12 * matrix.shape[0]:
+        raise InputError(
+            f"`{name}` must have rows that sum to 1, got a row that is off by {furthest:.3g}. "
+            "Divide every row by its sum."
+        )
+    matrix.setflags(write=False)
+    return matrix
+
+
+def as_generator(value: object, *, name: str = "random_state") -> np.random.Generator:
+    """Return a NumPy generator from a seed (whole number, at least 0) or a generator."""
+    import numpy as np
+
+    if isinstance(value, np.random.Generator):
+        return value
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputTypeError(
+            f"`{name}` must be a whole number or a numpy Generator, got {type(value).__name__}. "
+            "Leave it out to draw from the operating system."
+        )
+    return np.random.default_rng(as_count(value, name=name, least=0))

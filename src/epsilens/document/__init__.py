@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one document: every result as versioned, typed JSON.
+
+Terminal, notebook, report and page render the same document, so they show the same numbers. No
+document contains a record; column and category names may appear, and `anonymise` replaces them.
+"""
+
+from __future__ import annotations
+
+from epsilens.document.anonymise import anonymise
+from epsilens.document.contents import (
+    DOCUMENT_VERSION,
+    Baseline,
+    ColumnKind,
+    Document,
+    InspectColumn,
+    InspectDocument,
+    OutcomeInterval,
+    Provenance,
+    ReleaseDocument,
+    WhatIfCell,
+    WhatIfDocument,
+    WhatIfMethod,
+)
+from epsilens.document.migration import migrate
+from epsilens.document.numbers import (
+    NUMBER_TYPE_MEANINGS,
+    NUMBER_TYPES,
+    NumberType,
+    whatif_number_types,
+)
+from epsilens.document.serialise import DocumentKind, json_schema, load_document, to_dict, to_json
+from epsilens.document.wording import EVERYBODY, cost_type, group_names, loss_unit
+
+__all__ = [
+    "DOCUMENT_VERSION",
+    "EVERYBODY",
+    "NUMBER_TYPES",
+    "NUMBER_TYPE_MEANINGS",
+    "Baseline",
+    "ColumnKind",
+    "Document",
+    "DocumentKind",
+    "InspectColumn",
+    "InspectDocument",
+    "NumberType",
+    "OutcomeInterval",
+    "Provenance",
+    "ReleaseDocument",
+    "WhatIfCell",
+    "WhatIfDocument",
+    "WhatIfMethod",
+    "anonymise",
+    "cost_type",
+    "group_names",
+    "json_schema",
+    "load_document",
+    "loss_unit",
+    "migrate",
+    "to_dict",
+    "to_json",
+    "whatif_number_types",
+]

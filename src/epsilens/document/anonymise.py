@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of groups, columns and categories replaced by numbers, so that a document can travel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from epsilens.document.contents import (
+    InspectDocument,
+    Provenance,
+    ReleaseDocument,
+    WhatIfDocument,
+)
+from epsilens.document.wording import EVERYBODY
+
+__all__ = ["WITHHELD", "WITHHELD_WARNING", "anonymise"]
+
+WITHHELD = "withheld"
+WITHHELD_WARNING = "A warning is withheld here because it may name columns, groups or categories."
+
+_COLUMN_SETTINGS = frozenset(
+    {"label", "protect", "drop", "weight", "categorical", "bins", "columns", "epsilon"}
+)
+_GROUP_SETTINGS = frozenset({"group", "groups"})
+_CATEGORY_SETTINGS = frozenset({"positive", "categories"})
+_OWN_WORDS = frozenset(
+    {
+        "auto",
+        "influence",
+        "newton",
+        "exact",
+        "retrain",
+        "paper",
+        "none",
+        "forward",
+        "error",
+        "category",
+        "drop",
+        "logistic",
+        "ridge",
+        "classification",
+        "regression",
+        "default",
+        "all",
+        "inf",
+        "-inf",
+        "csv",
+        "csv.gz",
+        "tsv",
+        "parquet",
+        "arrow",
+        "feather",
+        "rr",
+    }
+)
+_GRID = re.compile(r"(lin:)?[0-9.,:e+-]*(inf)?")
+
+_D = TypeVar("_D", WhatIfDocument, ReleaseDocument, InspectDocument)
+
+
+class _Names:
+    """Numbers names in the order in which they are met."""
+
+    def __init__(self, word: str, *, keep: frozenset[str] = frozenset()) -> None:
+        self._word = word
+        self._keep = keep
+        self._numbers: dict[str, str] = {}
+
+    def __call__(self, name: str) -> str:
+        if name in self._keep:
+            return name
+        return self._numbers.setdefault(name, f"{self._word} {len(self._numbers) + 1}")
+
+
+def anonymise(document: _D) -> _D:
+    """Replace every name that comes from the data by a number.
+
+    A document holds no record, but the names of columns, groups and categories can tell a reader
+    what a data set is about. Here they become "column 1", "group 1" and "category 1", the same
+    name always the same number. Warnings, notes, file names and the suggested command may contain
+    names in free text, so they are withheld, and so is the fingerprint, which could confirm a
+    guess at the names. The numbers stay as they are.
+
+    Parameters
+    ----------
+    document : Document
+        Any document of the package; it is left as it was.
+
+    Returns
+    -------
+    Document
+        A document of the same kind.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance, ReleaseDocument
+    >>> receipt = ReleaseDocument(provenance=Provenance(method="randomised response"),
+    ...     columns=["hiv"], epsilon={"hiv": 1.0}, record_epsilon=1.0, rows=100,
+    ...     simulated=False, mechanism="randomised response")
+    >>> anonymise(receipt).epsilon
+    {'column 1': 1.0}
+    """
+    columns, groups = _Names("column"), _Names("group", keep=frozenset({EVERYBODY}))
+    changes: dict[str, object] = {}
+    if isinstance(document, WhatIfDocument):
+        changes["cells"] = [
+            cell.model_copy(update={"group": groups(cell.group)}) for cell in document.cells
+        ]
+        changes["intervals"] = [
+            item.model_copy(update={"group": groups(item.group)}) for item in document.intervals
+        ]
+    elif isinstance(document, ReleaseDocument):
+        changes["columns"] = [columns(name) for name in document.columns]
+        changes["epsilon"] = {columns(name): spent for name, spent in document.epsilon.items()}
+    else:
+        changes["columns"] = [
+            column.model_copy(
+                update={
+                    "name": columns(column.name),
+                    "categories": _numbered(column.categories),
+                    "note": None if column.note is None else WITHHELD,
+                }
+            )
+            for column in document.columns
+        ]
+        changes["suggestion"] = None
+    changes["provenance"] = _anonymous_provenance(document.provenance, columns, groups)
+    changes["warnings"] = [WITHHELD_WARNING for _ in document.warnings]
+    return document.model_copy(update=changes)
+
+
+def _numbered(categories: list[str] | None) -> list[str] | None:
+    if categories is None:
+        return None
+    return [f"category {number}" for number in range(1, len(categories) + 1)]
+
+
+def _anonymous_provenance(provenance: Provenance, columns: _Names, groups: _Names) -> Provenance:
+    settings = {
+        name: _anonymous_setting(name, value, columns, groups)
+        for name, value in provenance.settings.items()
+    }
+    return provenance.model_copy(update={"settings": settings, "schema_fingerprint": None})
+
+
+def _anonymous_setting(name: str, value: object, columns: _Names, groups: _Names) -> object:
+    if name in _CATEGORY_SETTINGS:
+        return None if value is None else WITHHELD
+    if name in _COLUMN_SETTINGS:
+        is_grid = name == "epsilon"
+        return _rename(
+            value,
+            lambda text: text if is_grid and _GRID.fullmatch(text) else columns(text),
+            columns,
+        )
+    if name in _GROUP_SETTINGS:
+        return _rename(value, groups, groups, values_are_names=not isinstance(value, dict))
+    return _rename(value, lambda text: text if text in _OWN_WORDS else WITHHELD, columns)
+
+
+def _rename(
+    value: object,
+    text: Callable[[str], str],
+    key: Callable[[str], str],
+    *,
+    values_are_names: bool = True,
+) -> object:
+    if isinstance(value, str):
+        return text(value) if values_are_names else WITHHELD
+    if isinstance(value, list):
+        return [_rename(item, text, key, values_are_names=values_are_names) for item in value]
+    if isinstance(value, dict):
+        return {
+            key(name): _rename(item, text, key, values_are_names=values_are_names)
+            for name, item in value.items()
+        }
+    return value

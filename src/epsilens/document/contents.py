@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents themselves: one frozen model for each kind of result.
+
+Every result of the package is written as one of these, and the terminal, the report and the page
+show nothing that is not in one. No document contains a record. The descriptions below are also
+the descriptions in the JSON Schema.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictStr,
+    WithJsonSchema,
+    model_validator,
+)
+
+import epsilens
+from epsilens.document.numbers import (
+    Budget,
+    Count,
+    Flag,
+    JsonValue,
+    NumberType,
+    OptionalBudget,
+    OptionalNumber,
+    plain_value,
+)
+
+__all__ = [
+    "DOCUMENT_VERSION",
+    "Baseline",
+    "ColumnKind",
+    "Document",
+    "InspectColumn",
+    "InspectDocument",
+    "OutcomeInterval",
+    "Provenance",
+    "ReleaseDocument",
+    "WhatIfCell",
+    "WhatIfDocument",
+    "WhatIfMethod",
+]
+
+DOCUMENT_VERSION = 1
+
+WhatIfMethod: TypeAlias = Literal["influence", "newton", "exact", "retrain", "paper"]
+ColumnKind: TypeAlias = Literal["numeric", "categorical", "binary", "constant", "identifier"]
+
+
+def _as_json_value(value: object) -> JsonValue:
+    value = plain_value(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+    if isinstance(value, dict):
+        return {str(key): _as_json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
+        return [_as_json_value(item) for item in items]
+    raise ValueError("settings must be made of text, numbers, true, false, null, lists and objects")
+
+
+def _as_settings(value: object) -> object:
+    return _as_json_value(value) if isinstance(value, dict) else value
+
+
+def _as_list(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _as_category_names(value: object) -> object:
+    if not isinstance(value, list | tuple):
+        return value
+    return [str(plain_value(item)) for item in value]
+
+
+Settings = Annotated[
+    dict[str, object], BeforeValidator(_as_settings), WithJsonSchema({"type": "object"})
+]
+Names = Annotated[list[StrictStr], BeforeValidator(_as_list)]
+
+
+def _tidy_schema(schema: dict[str, Any]) -> None:
+    """Keep of a docstring what a reader of the schema can use, and drop generated titles."""
+    schema["description"] = schema["description"].partition("\n\nExamples")[0].replace("\n", " ")
+    for field in schema["properties"].values():
+        field.pop("title", None)
+        field["description"] = field["description"].replace("\n", " ")
+
+
+class _Part(BaseModel):
+    # Inputs are hidden from pydantic's messages: a message must never carry a value.
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+        json_schema_extra=_tidy_schema,
+    )
+
+
+class Provenance(_Part):
+    """Where a result comes from: enough to make it again, nothing about any person.
+
+    Examples
+    --------
+    >>> origin = Provenance(method="exact", settings={"protect": ["smokes"]}, seed=0,
+    ...                     simulated=True, schema_fingerprint="0f3a", seconds=1.2)
+    >>> origin.method, origin.simulated
+    ('exact', True)
+    """
+
+    method: StrictStr
+    """The method that was asked for or used."""
+    settings: Settings = Field(default_factory=dict)
+    """The choices the caller made, by the name they have on the command line."""
+    seed: Count | None = None
+    """The seed of the random numbers, or null when the operating system supplied them."""
+    simulated: Flag = False
+    """Whether the random numbers were seeded, so that this is a simulation and not a release."""
+    version: StrictStr = Field(default_factory=lambda: epsilens.__version__)
+    """The version of epsilens that wrote the document."""
+    schema_fingerprint: StrictStr | None = None
+    """SHA-256 over column names, kinds and counts (never values), or null."""
+    seconds: OptionalNumber = None
+    """How long the computation took, in seconds."""
+
+
+class Baseline(_Part):
+    """How good the model is before anything is randomised.
+
+    Examples
+    --------
+    >>> Baseline(loss=0.54, accuracy=0.72, auc=0.75, n_train=4774, n_test=1592, n_parameters=9).loss
+    0.54
+    """
+
+    loss: OptionalNumber
+    """Mean test loss: nats for a classification, squared error for a regression."""
+    accuracy: OptionalNumber
+    """Share of the test rows predicted correctly; null for a regression."""
+    auc: OptionalNumber
+    """Area under the ROC curve on the test rows; null for a regression."""
+    n_train: Count
+    """Number of training rows."""
+    n_test: Count
+    """Number of test rows."""
+    n_parameters: Count
+    """Number of fitted coefficients, intercepts included."""
+
+
+class WhatIfCell(_Part):
+    """What one privacy budget would cost if one group's answers were randomised with it.
+
+    Examples
+    --------
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.021, loss_change_low=0.015, loss_change_high=0.027,
+    ...                   accuracy_change=-0.01, auc_change=-0.02, loss_gap_change=None,
+    ...                   accuracy_gap_change=None, trusted=True)
+    >>> cell.loss_change
+    0.021
+    """
+
+    group: StrictStr
+    """The group whose protected columns are randomised."""
+    epsilon: OptionalBudget
+    """Privacy budget per protected column; null when the columns have different budgets."""
+    record_epsilon: Budget
+    """Privacy budget of a whole record: the sum over its protected columns."""
+    method: WhatIfMethod
+    """The rung of the ladder that was really used."""
+    loss_change: OptionalNumber
+    """Expected change of the mean test loss; positive is worse."""
+    loss_change_low: OptionalNumber = None
+    """5 % end of the prediction interval for one realised run."""
+    loss_change_high: OptionalNumber = None
+    """95 % end of the prediction interval for one realised run."""
+    accuracy_change: OptionalNumber = None
+    """Change of test accuracy as a share; negative is worse; null for a regression."""
+    auc_change: OptionalNumber = None
+    """Change of the area under the ROC curve; negative is worse; null for a regression."""
+    loss_gap_change: OptionalNumber = None
+    """Change of the difference in test loss between the group and everybody else."""
+    accuracy_gap_change: OptionalNumber = None
+    """Change of the difference in test accuracy between the group and everybody else."""
+    trusted: Flag = True
+    """Whether the checks of the approximation passed."""
+
+    @model_validator(mode="after")
+    def _interval_is_ordered(self) -> Self:
+        low, high = self.loss_change_low, self.loss_change_high
+        if low is not None and high is not None and low > high:
+            raise ValueError("loss_change_low must not exceed loss_change_high")
+        return self
+
+
+class OutcomeInterval(_Part):
+    """The 5-95 % prediction interval of accuracy or AUC for one cell.
+
+    Examples
+    --------
+    >>> OutcomeInterval(group="all", epsilon=1.0, outcome="auc", low=-0.02, high=-0.01).outcome
+    'auc'
+    """
+
+    group: StrictStr
+    """The group of the cell."""
+    epsilon: OptionalBudget
+    """The privacy budget of the cell."""
+    outcome: Literal["accuracy", "auc"]
+    """Which outcome the interval is for."""
+    low: OptionalNumber
+    """5 % end of the change that one realised run shows."""
+    high: OptionalNumber
+    """95 % end of the change that one realised run shows."""
+
+
+class _Document(_Part):
+    epsilens_document: Literal[1] = 1
+    """Version of the document format."""
+    provenance: Provenance
+    """Where the result comes from."""
+    warnings: Names = Field(default_factory=list)
+    """What the reader must know before relying on the numbers, one sentence each."""
+    number_types: dict[StrictStr, NumberType] = Field(default_factory=dict)
+    """For each number, whether it is a proven bound, measured or estimated."""
+
+
+class WhatIfDocument(_Document):
+    """What privacy budgets would cost: one cell for each group and budget.
+
+    Examples
+    --------
+    >>> document = WhatIfDocument(
+    ...     provenance=Provenance(method="exact"),
+    ...     baseline=Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25,
+    ...                       n_parameters=3),
+    ...     cells=[WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                       loss_change=0.02)])
+    >>> document.kind, len(document.cells)
+    ('whatif', 1)
+    """
+
+    kind: Literal["whatif"] = "whatif"
+    """The kind of document."""
+    baseline: Baseline
+    """The model before anything is randomised."""
+    cells: Annotated[list[WhatIfCell], BeforeValidator(_as_list)]
+    """Groups in the given order, epsilon ascending."""
+    intervals: Annotated[list[OutcomeInterval], BeforeValidator(_as_list)] = Field(
+        default_factory=list
+    )
+    """Prediction intervals of accuracy and AUC, where they were computed."""
+
+
+class ReleaseDocument(_Document):
+    """The receipt of a release: what was randomised and how much budget was spent.
+
+    Examples
+    --------
+    >>> receipt = ReleaseDocument(provenance=Provenance(method="randomised response"),
+    ...     columns=["smokes"], epsilon={"smokes": 1.0}, record_epsilon=1.0, rows=100,
+    ...     simulated=False, mechanism="randomised response")
+    >>> receipt.record_epsilon
+    1.0
+    """
+
+    kind: Literal["release"] = "release"
+    """The kind of document."""
+    columns: Names
+    """The columns that were randomised."""
+    epsilon: dict[StrictStr, Budget]
+    """The budget spent on each randomised column."""
+    record_epsilon: Budget
+    """The budget spent on a whole record: the sum over the columns."""
+    rows: Count
+    """How many records were released."""
+    simulated: Flag
+    """Whether a seed was given: then this is a simulation and protects nobody."""
+    mechanism: StrictStr
+    """The mechanism that randomised the values."""
+
+
+class InspectColumn(_Part):
+    """One column of a table: what it is and whether it can be protected.
+
+    Examples
+    --------
+    >>> InspectColumn(name="smokes", kind="binary", n_distinct=2, n_missing=0,
+    ...               protectable=True, categories=["no", "yes"]).protectable
+    True
+    """
+
+    name: StrictStr
+    """The name of the column."""
+    kind: ColumnKind
+    """What the column is taken for."""
+    n_distinct: Count
+    """How many different values it has, missing values not counted."""
+    n_missing: Count
+    """How many values are missing."""
+    protectable: Flag
+    """Whether randomised response can protect it as it is."""
+    categories: Annotated[list[str], BeforeValidator(_as_category_names)] | None = None
+    """The names of its categories where they are few; null otherwise."""
+    note: StrictStr | None = None
+    """What the reader should know about the column."""
+
+
+class InspectDocument(_Document):
+    """What a table contains and what of it can be protected.
+
+    Examples
+    --------
+    >>> InspectDocument(provenance=Provenance(method="inspect"), rows=0, columns=[]).kind
+    'inspect'
+    """
+
+    kind: Literal["inspect"] = "inspect"
+    """The kind of document."""
+    rows: Count
+    """How many rows the table has."""
+    columns: Annotated[list[InspectColumn], BeforeValidator(_as_list)]
+    """The columns in the order of the table."""
+    suggestion: StrictStr | None = None
+    """A command to go on with, ready for the shell; null when none suggests itself."""
+
+
+Document: TypeAlias = WhatIfDocument | ReleaseDocument | InspectDocument

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the numbers of a what-if are called, so that every view of it uses the same words."""
+
+from __future__ import annotations
+
+from epsilens.document.contents import WhatIfDocument
+from epsilens.document.numbers import NumberType
+
+__all__ = ["EVERYBODY", "cost_type", "group_names", "loss_unit"]
+
+EVERYBODY = "all"
+"""The package's own name for the group of everybody."""
+
+
+def cost_type(document: WhatIfDocument) -> NumberType:
+    """Say whether the cost in a what-if was estimated or measured by training again.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=1.0, accuracy=None, auc=None, n_train=9, n_test=9, n_parameters=2)
+    >>> cost_type(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start, cells=[]))
+    'estimated'
+    """
+    stated = document.number_types.get("loss_change")
+    if stated is not None:
+        return stated
+    retrained = bool(document.cells) and all(cell.method == "retrain" for cell in document.cells)
+    return "measured" if retrained else "estimated"
+
+
+def loss_unit(document: WhatIfDocument) -> str:
+    """Name the unit of the test loss: nats, or squared error.
+
+    A regression, and a classification by squared loss (RidgeClassifier), count squared error; a
+    logistic model counts nats, the natural unit of the logarithmic loss.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=1.0, accuracy=None, auc=None, n_train=9, n_test=9, n_parameters=2)
+    >>> loss_unit(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start, cells=[]))
+    'squared error'
+    """
+    settings = document.provenance.settings
+    squared = "squared" in str(settings.get("loss", "")) or settings.get("model") == "ridge"
+    return "squared error" if squared or document.baseline.accuracy is None else "nats"
+
+
+def group_names(document: WhatIfDocument) -> list[str]:
+    """List the groups of a what-if in the order in which they were given.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=1.0, accuracy=None, auc=None, n_train=9, n_test=9, n_parameters=2)
+    >>> cells = [WhatIfCell(group=group, epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                     loss_change=0.1) for group in ("women", "men")]
+    >>> group_names(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                            cells=cells))
+    ['women', 'men']
+    """
+    return list(dict.fromkeys(cell.group for cell in document.cells))

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the test set says of a parameter vector, and of many that lie close together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from epsilens.models import Design, Loss
+
+__all__ = ["DrawnOutcomes", "Evaluation", "Outcomes", "area_under_curve"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Mean test loss, and accuracy and AUC where they have a meaning (else None)."""
+
+    loss: float
+    accuracy: float | None
+    auc: float | None
+
+
+@dataclass(frozen=True)
+class DrawnOutcomes:
+    """The same for every draw: arrays, or None where a metric has no meaning."""
+
+    loss: FloatArray
+    accuracy: FloatArray | None
+    auc: FloatArray | None
+
+
+def area_under_curve(
+    scores: NDArray[np.floating], positive: NDArray[np.bool_], weights: FloatArray
+) -> float | None:
+    """Return the probability that a positive record scores higher than a negative one.
+
+    Ties count half. None if one of the two kinds has no weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> area_under_curve(np.array([1.0, 2.0, 3.0]), np.array([False, True, True]), np.ones(3))
+    1.0
+    """
+    order = np.argsort(scores, kind="stable")
+    ranked = scores[order]
+    up = np.where(positive, weights, 0.0)[order]
+    down = np.where(positive, 0.0, weights)[order]
+    total = up.sum() * down.sum()
+    if total <= 0:
+        return None
+    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+    up_at, down_at = np.add.reduceat(up, starts), np.add.reduceat(down, starts)
+    below = np.cumsum(down_at) - down_at
+    return float(np.sum(up_at * (below + 0.5 * down_at)) / total)
+
+
+def _areas_under_curve(
+    scores: NDArray[np.float32], positive: NDArray[np.bool_], weights: FloatArray
+) -> FloatArray | None:
+    """Return the area for every column of scores; the many-column twin of `area_under_curve`.
+
+    Without weights a sort of integers is enough: the label takes the last bit of the score, whose
+    order as an integer is that of the number, so scores must differ by more than one unit in the
+    last place to be told apart.
+    """
+    n_positive = int(positive.sum())
+    n_negative = len(positive) - n_positive
+    if n_positive == 0 or n_negative == 0:
+        return None
+    if np.ptp(weights) > 0:
+        areas = [area_under_curve(column, positive, weights) for column in scores.T]
+        return None if None in areas else np.array(areas, dtype=np.float64)
+    bits = np.ascontiguousarray(scores.T).view(np.int32)
+    bits ^= (bits >> 31) & np.int32(0x7FFFFFFF)
+    bits &= np.int32(-2)
+    bits |= positive.astype(np.int32)
+    bits.sort(axis=1)
+    places = np.arange(1, len(positive) + 1, dtype=np.float64)
+    ranks = (bits & 1) @ places
+    area: FloatArray = (ranks - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative)
+    return area
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The test set: features in the training design's coordinates, labels, weights.
+
+    Parameters
+    ----------
+    design : Design
+    y : array of shape (m,)
+        0/1 for a classifier, the target for a regression.
+    weights : array of shape (m,)
+        Sum to 1.
+    loss : Loss
+    is_classifier : bool
+    """
+
+    design: Design
+    y: FloatArray
+    weights: FloatArray
+    loss: Loss
+    is_classifier: bool
+
+    @cached_property
+    def _single(self) -> NDArray[np.float32] | scipy.sparse.csr_array:
+        return self.design.as_single()
+
+    def _correct(self, s: FloatArray) -> NDArray[np.bool_]:
+        correct: NDArray[np.bool_] = (s > 0) == (self.y > 0.5)
+        return correct
+
+    def outcomes(self, theta: FloatArray) -> Outcomes:
+        """Return loss, accuracy and AUC at θ."""
+        s = self.design.predict(theta)
+        loss = float(self.weights @ self.loss.value(s, self.y))
+        if not self.is_classifier:
+            return Outcomes(loss=loss, accuracy=None, auc=None)
+        return Outcomes(
+            loss=loss,
+            accuracy=float(self.weights @ self._correct(s)),
+            auc=area_under_curve(s, self.y > 0.5, self.weights),
+        )
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return the mean test loss for every column of θ."""
+        total = np.zeros(theta.shape[1])
+        for rows in self.design.chunks(width=2 * theta.shape[1]):
+            s = np.asarray(self.design.matrix[rows] @ theta)
+            total += self.weights[rows] @ self.loss.value(s, self.y[rows, None])
+        return total
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Return η = ∇L_te(θ), shape (p,)."""
+        s = self.design.predict(theta)
+        return self.design.pull(self.weights * self.loss.slope(s, self.y))
+
+    def drawn(
+        self, theta: FloatArray, deviations: NDArray[np.float32], *, n_auc_draws: int
+    ) -> DrawnOutcomes:
+        """Return the outcomes at θ + every column of `deviations`.
+
+        The products are in single precision: a draw's own noise is thousands of times larger than
+        the rounding, which averages out over the test records; sums are in double precision.
+
+        Parameters
+        ----------
+        theta : array of shape (p,)
+        deviations : array of shape (p, n_draws)
+        n_auc_draws : int
+            AUC needs a sort a draw; it is computed for this many.
+        """
+        n_draws = deviations.shape[1]
+        s = self.design.predict(theta)
+        loss = np.zeros(n_draws)
+        correct = np.zeros(n_draws)
+        n_auc = min(n_auc_draws, n_draws) if self.is_classifier else 0
+        scores = np.empty((self.design.n_rows, n_auc), dtype=np.float32)
+        y = self.y.astype(np.float32)
+        zero = self.loss.value(s, self.y)
+        for rows in self.design.chunks(width=2 * n_draws):
+            moved = np.asarray(self._single[rows] @ deviations)
+            moved += s[rows, None].astype(np.float32)
+            change = self.loss.value(moved, y[rows, None])  # type: ignore[arg-type]
+            change -= zero[rows, None].astype(np.float32)
+            weights = self.weights[rows]
+            # The weights sum to 1 and are far from the smallest single: sum in double.
+            loss += weights @ change.astype(np.float64)
+            if self.is_classifier:
+                correct += weights @ ((moved > 0) == (y[rows, None] > 0.5))
+                scores[rows] = moved[:, :n_auc]
+        loss += float(self.weights @ zero)
+        if not self.is_classifier:
+            return DrawnOutcomes(loss=loss, accuracy=None, auc=None)
+        auc = _areas_under_curve(scores, self.y > 0.5, self.weights)
+        return DrawnOutcomes(loss=loss, accuracy=correct, auc=auc)

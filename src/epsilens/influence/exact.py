@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The minimiser of the expected perturbed objective, walked along ε for many groups at once.
+
+ε goes from large to small, all groups side by side. Since the objective moves only in its linear
+term, the tangent of the path is H⁻¹·(change of the linear term): it predicts the next minimiser so
+well that a fresh Hessian there and two or three gradients finish the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.models import Curvature, Problem, minimise
+
+__all__ = ["PathPoint", "walk"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """The minimisers of all groups at one ε.
+
+    Attributes
+    ----------
+    index : int
+        Position in the list of ε.
+    theta : array of shape (p, n_groups)
+    converged : array of bool, shape (n_groups,)
+    curvatures : tuple of Curvature
+        The Hessian of every group's objective, taken at the predicted minimiser.
+    """
+
+    index: int
+    theta: FloatArray
+    converged: NDArray[np.bool_]
+    curvatures: tuple[Curvature, ...]
+
+
+def walk(
+    problem: Problem,
+    theta: FloatArray,
+    curvature: Curvature,
+    linear: FloatArray,
+    shifts: FloatArray,
+    *,
+    tolerance: float = 1e-8,
+) -> Iterator[PathPoint]:
+    """Yield the minimisers from the last ε (the largest) to the first.
+
+    Parameters
+    ----------
+    problem : Problem
+    theta : array of shape (p,)
+        The unperturbed optimum.
+    curvature : Curvature
+        H there.
+    linear : array of shape (p,)
+        The unperturbed linear term.
+    shifts : array of shape (n_epsilon, p, n_groups)
+        By how much the linear term moves; ε ascending.
+    tolerance : float
+        Largest entry of the gradient.
+    """
+    n_epsilon, _, n_groups = shifts.shape
+    at = np.repeat(theta[:, None], n_groups, axis=1)
+    curvatures: tuple[Curvature, ...] = (curvature,) * n_groups
+    previous = np.zeros_like(at)
+    for index in reversed(range(n_epsilon)):
+        moved = shifts[index] - previous
+        start = at + np.column_stack([curvatures[g].solve(moved[:, g]) for g in range(n_groups)])
+        solution = minimise(problem, linear[:, None] + shifts[index], start, tolerance=tolerance)
+        at, curvatures, previous = solution.theta, solution.curvatures, shifts[index]
+        yield PathPoint(index=index, theta=at, converged=solution.converged, curvatures=curvatures)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a channel does to the labels of a group, as a few matrices of size p.
+
+Labels enter a canonical objective through its linear term only. For a group S and labels coded
+0..k−1, the sums of its records by label are all that any channel at any ε needs: the expected
+perturbed objective of P1 (the sum inside its Eq. 14) and the covariance of its gradient follow in
+O(k p²), with no further pass over the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.models import Problem
+
+__all__ = ["LabelNoise", "summarise_group"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LabelNoise:
+    """A group's records, summed by label.
+
+    Attributes
+    ----------
+    mask : array of bool, shape (n,)
+        The group S.
+    codes : array of int, shape (n,)
+        Labels of all training records as positions in the domain.
+    statistics : array of shape (k,)
+        t(c) of every label c of the domain.
+    pulls : array of shape (p, k)
+        (1/n) Σ w_i x_i over the records of S with each label.
+    grams : array of shape (k, p, p)
+        (1/n²) Σ w_i² x_i x_iᵀ over the same; empty if not asked for.
+    """
+
+    mask: NDArray[np.bool_]
+    codes: NDArray[np.int64]
+    statistics: FloatArray
+    pulls: FloatArray
+    grams: FloatArray
+
+    def shift(self, channel: FloatArray) -> FloatArray:
+        """Return by how much the linear term moves on average under a k×k channel, shape (p,)."""
+        # Around the truth, so that a channel next to the identity keeps its digits.
+        steps = self.statistics[None, :] - self.statistics[:, None]
+        moved: FloatArray = self.pulls @ (channel * steps).sum(axis=1)
+        return moved
+
+    def covariance(self, channel: FloatArray) -> FloatArray:
+        """Return C = (1/n²) Σ_S Cov[∇ℓ(alternative)], shape (p, p).
+
+        For binary labels this is q(1 − q) Σ w² xxᵀ / n²; the gradient's noise under a canonical
+        loss does not depend on the parameters.
+        """
+        covariance: FloatArray = np.einsum("u,uij->ij", self.variances(channel), self.grams)
+        return covariance
+
+    def variances(self, channel: FloatArray) -> FloatArray:
+        """Return the variance of the reported statistic for every true label, shape (k,)."""
+        steps = self.statistics[None, :] - self.statistics[:, None]
+        mean = (channel * steps).sum(axis=1)
+        variance: FloatArray = np.maximum((channel * steps**2).sum(axis=1) - mean**2, 0.0)
+        return variance
+
+    def expected_changes(self, channel: FloatArray) -> float:
+        """Return how many labels of the group a real draw changes on average."""
+        counts = np.bincount(self.codes[self.mask], minlength=len(self.statistics))
+        return float(counts @ (1.0 - np.diag(channel)))
+
+
+def summarise_group(
+    problem: Problem,
+    codes: NDArray[np.int64],
+    statistics: FloatArray,
+    mask: NDArray[np.bool_],
+    *,
+    with_grams: bool = True,
+) -> LabelNoise:
+    """Sum a group's records by label.
+
+    Parameters
+    ----------
+    problem : Problem
+    codes : array of int, shape (n,)
+    statistics : array of shape (k,)
+    mask : array of bool, shape (n,)
+    with_grams : bool
+        Second moments cost a pass of n_S p²; first order does without.
+    """
+    k = len(statistics)
+    n, p = problem.n_rows, problem.design.n_columns
+    pulls = np.zeros((p, k))
+    grams = np.zeros((k if with_grams else 0, p, p))
+    for u in range(k):
+        rows = np.flatnonzero(mask & (codes == u))
+        if len(rows) == 0:
+            continue
+        part = problem.design.take(rows)
+        weights = problem.weights[rows]
+        pulls[:, u] = part.pull(weights) / n
+        if with_grams:
+            grams[u] = part.gram(weights**2) / n**2
+    return LabelNoise(mask=mask, codes=codes, statistics=statistics, pulls=pulls, grams=grams)

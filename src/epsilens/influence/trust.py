@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When an estimate deserves belief.
+
+The expansion around θ_ε fails when the noise of one run in a test logit exceeds about 0.5 (0.40 was
+still fine when checked against retraining). A rung that leaves out a term is believed as long as the
+term is smaller than the interval it stands beside.
+"""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["LARGEST_CONDITION", "LARGEST_LOGIT_NOISE", "is_trustworthy"]
+
+LARGEST_LOGIT_NOISE = 0.5
+LARGEST_CONDITION = 1e13
+
+
+def is_trustworthy(
+    *,
+    converged: bool,
+    logit_noise: float,
+    condition: float,
+    omitted: float = 0.0,
+    half_width: float = math.inf,
+    change: float = 0.0,
+) -> bool:
+    """Return whether an estimated change of loss deserves belief.
+
+    Parameters
+    ----------
+    converged : bool
+        Whether the solver reached its tolerance.
+    logit_noise : float
+        Root mean square noise of one run in a test record's linear predictor.
+    condition : float
+        Condition number of the Hessian, features scaled.
+    omitted : float
+        Size of the next term, which the rung left out.
+    half_width : float
+        Half the width of the prediction interval.
+    change : float
+        The estimate.
+
+    Examples
+    --------
+    >>> is_trustworthy(converged=True, logit_noise=0.1, condition=100.0)
+    True
+    >>> is_trustworthy(converged=True, logit_noise=0.9, condition=100.0)
+    False
+    """
+    tolerable = max(half_width, 0.1 * abs(change))
+    return (
+        converged
+        and logit_noise <= LARGEST_LOGIT_NOISE
+        and condition <= LARGEST_CONDITION
+        and abs(omitted) <= tolerable
+    )

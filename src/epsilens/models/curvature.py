@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inverse of a Hessian, as a factor that is kept and used many times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from epsilens.errors import EstimateNotTrustworthyError
+
+__all__ = ["Curvature", "factorise"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """A symmetric positive definite Hessian with its Cholesky factor.
+
+    Attributes
+    ----------
+    hessian : array of shape (p, p)
+    factor : array of shape (p, p)
+        Lower triangular.
+    condition : float
+        An estimate of the condition number in the 1-norm.
+    """
+
+    hessian: FloatArray
+    factor: FloatArray
+    condition: float
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Return H⁻¹ r."""
+        solution: FloatArray = scipy.linalg.cho_solve((self.factor, True), right)
+        return solution
+
+    def sandwich(self, middle: FloatArray) -> FloatArray:
+        """Return H⁻¹ M H⁻¹ for a symmetric M."""
+        half = self.solve(middle)
+        return self.solve(half.T)
+
+
+def factorise(hessian: FloatArray) -> Curvature:
+    """Factorise a Hessian.
+
+    Raises
+    ------
+    EstimateNotTrustworthyError
+        If it is not positive definite to working precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> factorise(np.diag([2.0, 4.0])).solve(np.array([2.0, 2.0]))
+    array([1. , 0.5])
+    """
+    if not np.isfinite(hessian).all():
+        raise EstimateNotTrustworthyError(
+            "the Hessian of the training objective is not finite. Scale the features, or add "
+            "regularisation."
+        )
+    factor, info = scipy.linalg.lapack.dpotrf(hessian, lower=1, clean=1)
+    if info != 0:
+        raise EstimateNotTrustworthyError(
+            "the Hessian of the training objective cannot be inverted: the data are separable or "
+            "the features carry no curvature. Add regularisation (a smaller C, a larger alpha)."
+        )
+    reciprocal, _ = scipy.linalg.lapack.dpocon(
+        factor, float(np.abs(hessian).sum(axis=0).max()), uplo="L"
+    )
+    condition = 1.0 / reciprocal if reciprocal > 0 else np.inf
+    return Curvature(hessian=hessian, factor=factor, condition=float(condition))

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The matrix a linear model is trained on, with the four products that everything is made of.
+
+Rows are visited in chunks that fit the cache; no matrix of rows × rows or of training × test rows is
+ever formed. Dense and sparse matrices go through the same four doors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from numpy.typing import NDArray
+
+__all__ = ["Design"]
+
+FloatArray = NDArray[np.float64]
+
+_CHUNK_BYTES = 1 << 21
+# Past this many columns the products of sparse rows beat those of dense chunks.
+_WIDE = 1000
+
+
+@dataclass(frozen=True)
+class Design:
+    """Rows of features, columns scaled to comparable size, the intercept as a last column.
+
+    Parameters
+    ----------
+    matrix : array or CSR matrix of shape (n_rows, n_columns)
+        Already scaled; see `from_features`.
+    scale : array of shape (n_columns,)
+        What each kept column was divided by.
+    kept : array of shape (n_columns,)
+        The indices of the kept columns among the features (and the intercept, last).
+    """
+
+    matrix: FloatArray | scipy.sparse.csr_array
+    scale: FloatArray
+    kept: NDArray[np.intp]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        """Number of parameters."""
+        return int(self.matrix.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are stored as a sparse matrix."""
+        return not isinstance(self.matrix, np.ndarray)
+
+    def chunks(self, *, width: int = 0) -> Iterator[slice]:
+        """Yield slices of rows such that a chunk, and `width` numbers a row beside it, fit the cache."""
+        row_bytes = 8 * max(self.n_columns + width, 1)
+        step = max(256, _CHUNK_BYTES // row_bytes)
+        for start in range(0, self.n_rows, step):
+            yield slice(start, min(start + step, self.n_rows))
+
+    def predict(self, theta: FloatArray) -> FloatArray:
+        """Return the linear predictors X θ, one column per column of theta."""
+        predictor: FloatArray = np.asarray(self.matrix @ theta)
+        return predictor
+
+    def pull(self, rows: FloatArray) -> FloatArray:
+        """Return Xᵀ r, the sum of the records weighted by r."""
+        total: FloatArray = np.asarray(self.matrix.T @ rows)
+        return total
+
+    def block(self, rows: slice | NDArray[np.intp]) -> FloatArray:
+        """Return some rows as a dense array: a chunk of a sparse matrix fits the cache too."""
+        part = self.matrix[rows]
+        return part if isinstance(part, np.ndarray) else np.asarray(part.toarray())
+
+    def gram(self, weights: FloatArray) -> FloatArray:
+        """Return Xᵀ diag(weights) X for weights ≥ 0, shape (n_columns, n_columns)."""
+        if not isinstance(self.matrix, np.ndarray) and self.n_columns > _WIDE:
+            weighted = self.matrix.multiply(weights[:, None]).tocsr()
+            return np.asarray((self.matrix.T @ weighted).toarray(), dtype=np.float64)
+        total = np.zeros((self.n_columns, self.n_columns))
+        root = np.sqrt(weights)
+        for rows in self.chunks():
+            scaled = self.block(rows) * root[rows, None]
+            total += scaled.T @ scaled
+        return total
+
+    def quadratic(self, middle: FloatArray) -> FloatArray:
+        """Return x_iᵀ M x_i for every row, shape (n_rows,)."""
+        result = np.empty(self.n_rows)
+        for rows in self.chunks(width=self.n_columns):
+            block = self.block(rows)
+            result[rows] = np.einsum("ij,ij->i", block @ middle, block)
+        return result
+
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Design:
+        """Return the design restricted to some rows."""
+        return Design(matrix=self.matrix[rows], scale=self.scale, kept=self.kept)
+
+    def as_single(self) -> NDArray[np.float32] | scipy.sparse.csr_array:
+        """Return the matrix in single precision, for the many products of the drawn interval."""
+        return self.matrix.astype(np.float32)
+
+    def keep_columns(self, columns: NDArray[np.intp]) -> Design:
+        """Return the design with only some of its columns."""
+        matrix = self.matrix[:, columns]
+        if not self.is_sparse:
+            matrix = np.ascontiguousarray(matrix)
+        return Design(matrix=matrix, scale=self.scale[columns], kept=self.kept[columns])
+
+    @classmethod
+    def from_features(
+        cls,
+        features: FloatArray | scipy.sparse.csr_array,
+        *,
+        intercept: float | None = 1.0,
+        like: Design | None = None,
+    ) -> Design:
+        """Append the intercept column and scale every column to root mean square 1.
+
+        Parameters
+        ----------
+        features : array or CSR matrix of shape (n_rows, n_features)
+        intercept : float or None
+            The value in the intercept column; None for a model without intercept.
+        like : Design, optional
+            Take columns and scale from this design: for test rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> design = Design.from_features(np.array([[3.0], [4.0]]))
+        >>> design.n_columns, design.scale.round(4)
+        (2, array([3.5355, 1.    ]))
+        """
+        n_rows = features.shape[0]
+        is_sparse = scipy.sparse.issparse(features)
+        columns = [features]
+        if intercept is not None:
+            constant = np.full((n_rows, 1), intercept)
+            columns.append(scipy.sparse.csr_array(constant) if is_sparse else constant)
+        if is_sparse:
+            matrix = scipy.sparse.csr_array(scipy.sparse.hstack(columns, format="csr"))
+            size = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=0)).ravel() / n_rows)
+        else:
+            matrix = np.hstack(columns).astype(np.float64, copy=False)
+            # float64 overflows when squared past 1e154: divide by the largest entry first.
+            largest = np.maximum(np.abs(matrix).max(axis=0, initial=0.0), np.finfo(float).tiny)
+            size = largest * np.sqrt(np.mean((matrix / largest) ** 2, axis=0))
+        if like is None:
+            scale = np.where(size > np.finfo(float).tiny, size, 1.0)
+            kept = np.arange(matrix.shape[1])
+        else:
+            scale, kept = like.scale, like.kept
+            if len(kept) < matrix.shape[1]:
+                matrix = matrix[:, kept]
+        if is_sparse:
+            scaled = scipy.sparse.csr_array(matrix @ scipy.sparse.diags_array(1.0 / scale))
+        else:
+            scaled = np.ascontiguousarray(matrix / scale)
+        return cls(matrix=scaled, scale=scale, kept=kept)
+
+    def independent_columns(
+        self, gram: FloatArray, *, tolerance: float = 1e-10
+    ) -> NDArray[np.intp] | None:
+        """Return indices of columns that span the same space, or None if all are independent.
+
+        A full set of dummy variables beside an intercept, the commonest pipeline there is, has one
+        direction too many. Predictions are unique all the same, and a subset of the columns gives
+        them; sparsity is kept.
+
+        Parameters
+        ----------
+        gram : array of shape (n_columns, n_columns)
+            Curvature of the objective anywhere, penalty included.
+        tolerance : float
+            Eigenvalues below this share of the largest count as zero.
+        """
+        eigenvalues = np.linalg.eigvalsh(gram)
+        rank = int(np.sum(eigenvalues > tolerance * max(eigenvalues[-1], 0.0)))
+        if rank == self.n_columns:
+            return None
+        _, _, order = scipy.linalg.qr(gram, pivoting=True, mode="economic")
+        return np.sort(np.asarray(order[:rank], dtype=np.intp))

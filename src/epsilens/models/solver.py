@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Newton's method for many problems that share their features, side by side.
+
+Problems that differ only in their labels differ only in the linear term of the objective. Their
+gradients are then two matrix products for all of them together, and neighbouring problems can share
+one factorised Hessian. The single problem is the case of one column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.models.curvature import Curvature, factorise
+from epsilens.models.problem import Problem
+
+__all__ = ["Solution", "minimise"]
+
+FloatArray = NDArray[np.float64]
+
+GRADIENT_TOLERANCE = 1e-8
+DECREMENT_TOLERANCE = 1e-13
+_SLOW_CONTRACTION = 0.2
+_OVERSHOOT = 0.5
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Minimisers and how well they were reached.
+
+    Attributes
+    ----------
+    theta : array of shape (p, n_problems)
+    gradient_norm : array of shape (n_problems,)
+        Largest entry of the gradient, in scaled coordinates.
+    converged : array of bool, shape (n_problems,)
+    curvatures : tuple of Curvature
+        One per cluster: the last factorised Hessian, taken at or next to the minimisers.
+    n_gradients : int
+        Gradient evaluations, summed over problems.
+    """
+
+    theta: FloatArray
+    gradient_norm: FloatArray
+    converged: NDArray[np.bool_]
+    curvatures: tuple[Curvature, ...]
+    n_gradients: int
+
+
+def minimise(
+    problem: Problem,
+    linear: FloatArray,
+    start: FloatArray,
+    *,
+    clusters: NDArray[np.intp] | None = None,
+    tolerance: float = GRADIENT_TOLERANCE,
+    max_iterations: int = 200,
+) -> Solution:
+    """Minimise F for every column of `linear`.
+
+    Each step solves with a Hessian taken at the mean of its cluster, which is refreshed when the
+    gradient stops shrinking fast. A step that overshoots, seen by the slope along it at its end, is
+    cut back to where the secant puts the minimum: for a convex objective that is enough.
+
+    Parameters
+    ----------
+    problem : Problem
+    linear, start : arrays of shape (p, n_problems)
+    clusters : array of int, shape (n_problems,), optional
+        Problems with the same number share a Hessian. None: each has its own.
+    tolerance : float
+        Largest entry of the gradient that counts as zero.
+    max_iterations : int
+
+    Returns
+    -------
+    Solution
+        Columns that did not converge are marked, not hidden.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.models.design import Design
+    >>> from epsilens.models.losses import SquaredLoss
+    >>> design = Design.from_features(np.array([[0.0], [1.0], [2.0]]))
+    >>> problem = Problem(design, np.ones(3), SquaredLoss(), np.zeros(2))
+    >>> linear = problem.linear_term(2 * np.array([[1.0], [3.0], [5.0]]))
+    >>> solution = minimise(problem, linear, np.zeros((2, 1)))
+    >>> (solution.theta[:, 0] / design.scale).round(6)
+    array([2., 1.])
+    """
+    n_problems = linear.shape[1]
+    cluster_of = np.arange(n_problems) if clusters is None else clusters
+    n_clusters = int(cluster_of.max()) + 1 if n_problems else 0
+    curvatures: list[Curvature | None] = [None] * n_clusters
+    stale = np.ones(n_clusters, dtype=bool)
+
+    theta = start.copy()
+    gradient = problem.gradient(theta, linear)
+    n_gradients = n_problems
+    active = np.ones(n_problems, dtype=bool)
+    step = np.zeros_like(theta)
+    decrement = np.full(n_problems, np.inf)
+    length = np.ones(n_problems)
+    origin = theta.copy()
+    must_solve = np.ones(n_problems, dtype=bool)
+
+    for _ in range(max_iterations):
+        for cluster in np.unique(cluster_of[active & must_solve]):
+            members = cluster_of == cluster
+            here = members & active & must_solve
+            known = curvatures[cluster]
+            if known is None or stale[cluster]:
+                known = factorise(problem.hessian(theta[:, here].mean(axis=1)))
+                curvatures[cluster] = known
+                stale[cluster] = False
+            step[:, here] = -known.solve(gradient[:, here])
+        decrement[must_solve] = -np.einsum("ij,ij->j", gradient[:, must_solve], step[:, must_solve])
+        small = np.abs(gradient).max(axis=0, initial=0.0) <= tolerance
+        active &= ~(must_solve & small & (0.5 * decrement <= DECREMENT_TOLERANCE))
+        if not active.any():
+            break
+        origin[:, active & must_solve] = theta[:, active & must_solve]
+        length[must_solve] = 1.0
+        columns = np.flatnonzero(active)
+        trial = origin[:, columns] + length[columns] * step[:, columns]
+        trial_gradient = problem.gradient(trial, linear[:, columns])
+        n_gradients += len(columns)
+        slope = np.einsum("ij,ij->j", trial_gradient, step[:, columns])
+        # Rounding makes the slope meaningless once the step is down to the last digits.
+        overshoots = (slope > _OVERSHOOT * decrement[columns]) & (
+            decrement[columns] > DECREMENT_TOLERANCE
+        )
+        overshoots &= length[columns] > 1e-6
+        cut = decrement[columns] / (decrement[columns] + np.maximum(slope, 0.0))
+        before = np.abs(gradient[:, columns]).max(axis=0)
+        theta[:, columns] = trial
+        gradient[:, columns] = trial_gradient
+        length[columns] = np.where(overshoots, length[columns] * cut, 1.0)
+        must_solve = np.zeros(n_problems, dtype=bool)
+        must_solve[columns] = ~overshoots
+        after = np.abs(trial_gradient).max(axis=0)
+        slow = ~overshoots & (after > _SLOW_CONTRACTION * before)
+        stale[np.unique(cluster_of[columns[slow]])] = True
+
+    return Solution(
+        theta=theta,
+        gradient_norm=np.abs(gradient).max(axis=0, initial=0.0),
+        converged=~active & np.isfinite(theta).all(axis=0),
+        curvatures=tuple(curvature for curvature in curvatures if curvature is not None),
+        n_gradients=n_gradients,
+    )

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing the answer: cells and intervals become the one document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from epsilens.document import Baseline as BaselineNumbers
+from epsilens.document import (
+    OutcomeInterval,
+    Provenance,
+    WhatIfCell,
+    WhatIfDocument,
+    whatif_number_types,
+)
+from epsilens.whatif.baseline import Baseline
+from epsilens.whatif.ladder import CellAnswer
+from epsilens.whatif.question import Asked
+from epsilens.whatif.result import LossChangeEstimate
+from epsilens.whatif.retraining import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Study", "write_estimate", "write_retraining"]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What an answer says about where it comes from.
+
+    Attributes
+    ----------
+    baseline : Baseline
+    estimator : str
+        The class of the user's estimator.
+    fingerprint : str
+        Of the schema.
+    template : object
+        The user's table, for the library of the frames.
+    """
+
+    baseline: Baseline
+    estimator: str
+    fingerprint: str
+    template: object
+
+    def provenance(
+        self, asked: Asked, method: str, seed: int, seconds: float, **settings: object
+    ) -> Provenance:
+        """Return method, settings, seed and time."""
+        return Provenance(
+            method=method,
+            settings={
+                "protect": [asked.name],
+                "epsilon": list(asked.epsilons),
+                "groups": [group.name for group in asked.groups],
+                "estimator": self.estimator,
+                "loss": self.baseline.problem.loss.name,
+                **settings,
+            },
+            seed=seed,
+            simulated=True,
+            schema_fingerprint=self.fingerprint,
+            seconds=seconds,
+        )
+
+    def document(
+        self,
+        asked: Asked,
+        cells: list[WhatIfCell],
+        intervals: list[OutcomeInterval],
+        provenance: Provenance,
+        *,
+        retrained: bool,
+    ) -> WhatIfDocument:
+        """Return the document, with what must be known about its numbers."""
+        before = self.baseline.outcomes
+        untrusted = sum(not cell.trusted for cell in cells)
+        notes = [*self.baseline.notes, *asked.notes]
+        if untrusted:
+            notes.append(
+                f"{untrusted} of {len(cells)} estimates are not trustworthy: one run's noise is too "
+                "large for the expansion, or the rung leaves out more than its interval. Retrain, "
+                "or climb to method='exact'."
+            )
+        return WhatIfDocument(
+            provenance=provenance,
+            warnings=notes,
+            number_types=whatif_number_types(retrained=retrained),
+            baseline=BaselineNumbers(
+                loss=before.loss,
+                accuracy=before.accuracy,
+                auc=before.auc,
+                n_train=self.baseline.problem.n_rows,
+                n_test=self.baseline.evaluation.design.n_rows,
+                n_parameters=self.baseline.problem.design.n_columns,
+            ),
+            cells=cells,
+            intervals=intervals,
+        )
+
+
+def write_estimate(
+    study: Study,
+    asked: Asked,
+    answers: list[CellAnswer],
+    *,
+    method: str,
+    seed: int,
+    n_draws: int,
+    seconds: float,
+) -> LossChangeEstimate:
+    """Return the result of a rung of the ladder."""
+    cells, intervals = [], []
+    for answer in answers:
+        group, at = asked.groups[answer.group].name, asked.epsilons[answer.epsilon]
+        shown = None if asked.is_mapping else at
+        cells.append(
+            WhatIfCell(
+                group=group,
+                epsilon=shown,
+                record_epsilon=at,
+                method=method,  # type: ignore[arg-type]
+                loss_change=answer.loss_change,
+                loss_change_low=answer.loss_low,
+                loss_change_high=answer.loss_high,
+                accuracy_change=answer.accuracy_change,
+                auc_change=answer.auc_change,
+                trusted=answer.trusted,
+            )
+        )
+        if answer.accuracy_interval is not None:
+            intervals.append(_interval(group, shown, "accuracy", answer.accuracy_interval))
+        if answer.auc_interval is not None:
+            intervals.append(_interval(group, shown, "auc", answer.auc_interval))
+    provenance = study.provenance(asked, method, seed, seconds, n_draws=n_draws)
+    return LossChangeEstimate(
+        document=study.document(asked, cells, intervals, provenance, retrained=False),
+        loss_draws=tuple(answer.loss_runs for answer in answers),
+        template=study.template,
+    )
+
+
+def _interval(
+    group: str, epsilon: float | None, outcome: str, ends: tuple[float, float]
+) -> OutcomeInterval:
+    return OutcomeInterval(
+        group=group,
+        epsilon=epsilon,
+        outcome=outcome,  # type: ignore[arg-type]
+        low=ends[0],
+        high=ends[1],
+    )
+
+
+def write_retraining(
+    study: Study,
+    asked: Asked,
+    runs: dict[tuple[str, float, int], Run],
+    *,
+    repeats: int,
+    seed: int,
+    seconds: float,
+) -> LossChangeEstimate:
+    """Return the mean and the 5–95 % quantiles over retrained runs."""
+    before = study.baseline.outcomes
+    table = _runs_table(asked, runs, repeats, (before.loss, before.accuracy, before.auc))
+    cells, intervals, draws = [], [], []
+    by_cell = dict(list(table.groupby(["group", "epsilon"], sort=False)))
+    for group in asked.groups:
+        for at in asked.epsilons:
+            part = by_cell[(group.name, at)]
+            shown = None if asked.is_mapping else at
+            loss = part["loss_change"].to_numpy(dtype=np.float64)
+            low, high = np.quantile(loss, [0.05, 0.95])
+            cells.append(
+                WhatIfCell(
+                    group=group.name,
+                    epsilon=shown,
+                    record_epsilon=at,
+                    method="retrain",
+                    loss_change=float(loss.mean()),
+                    loss_change_low=float(low),
+                    loss_change_high=float(high),
+                    accuracy_change=_mean_or_none(part["accuracy_change"]),
+                    auc_change=_mean_or_none(part["auc_change"]),
+                    trusted=True,
+                )
+            )
+            for outcome in ("accuracy", "auc"):
+                values = part[f"{outcome}_change"].to_numpy(dtype=np.float64)
+                if not np.isnan(values).any():
+                    ends = np.quantile(values, [0.05, 0.95])
+                    intervals.append(
+                        _interval(group.name, shown, outcome, (float(ends[0]), float(ends[1])))
+                    )
+            draws.append(loss)
+    provenance = study.provenance(asked, "retrain", seed, seconds, repeats=repeats)
+    return LossChangeEstimate(
+        document=study.document(asked, cells, intervals, provenance, retrained=True),
+        loss_draws=tuple(draws),
+        template=study.template,
+        retrained=table,
+    )
+
+
+def _mean_or_none(column: pd.Series[float]) -> float | None:
+    values = column.to_numpy(dtype=np.float64)
+    return None if np.isnan(values).any() else float(values.mean())
+
+
+def _runs_table(
+    asked: Asked,
+    runs: dict[tuple[str, float, int], Run],
+    repeats: int,
+    before: tuple[float, float | None, float | None],
+) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = []
+    for group in asked.groups:
+        for at in asked.epsilons:
+            for repeat in range(repeats):
+                after = runs[(group.name, at, repeat)]
+                changes = [
+                    np.nan if a is None or b is None else a - b
+                    for a, b in zip(after, before, strict=True)
+                ]
+                rows.append((group.name, at, repeat, *changes))
+    columns = ["group", "epsilon", "repeat", "loss_change", "accuracy_change", "auc_change"]
+    return pd.DataFrame(rows, columns=columns)

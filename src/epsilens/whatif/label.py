@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The label as the model sees it, and the domain within which it would be randomised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.data.frames import series_name, to_vector
+from epsilens.errors import InputError
+
+__all__ = ["Label", "encode_test_label", "read_label"]
+
+FloatArray = NDArray[np.float64]
+DomainSource = Literal["given", "dtype", "observed"]
+
+LARGEST_NUMERIC_DOMAIN = 20
+
+
+@dataclass(frozen=True)
+class Label:
+    """Training labels.
+
+    Attributes
+    ----------
+    name : str or None
+    y : array of shape (n,)
+        0/1 for a classifier, the target itself for a regression.
+    categories : tuple or None
+        The domain in the user's own values, in the order of `codes`; None for a continuous target.
+    values : array of shape (k,) or None
+        The domain as the loss sees it.
+    codes : array of int, shape (n,), or None
+    source : {"given", "dtype", "observed"}
+        Where the domain comes from; an observed one tells which values occur.
+    """
+
+    name: str | None
+    y: FloatArray
+    categories: tuple[object, ...] | None
+    values: FloatArray | None
+    codes: NDArray[np.int64] | None
+    source: DomainSource
+
+    def with_domain(self, categories: Sequence[object]) -> Label:
+        """Return the label with a domain that the caller vouches for.
+
+        Raises
+        ------
+        InputError
+            If labels lie outside, or a classifier would need another number of classes.
+        """
+        domain = tuple(categories)
+        shown = self.name or "label"
+        if len(set(domain)) != len(domain) or len(domain) < 2:
+            raise InputError(
+                f"`categories` of {shown!r} must be at least two different values, got "
+                f"{len(domain)} with {len(set(domain))} different."
+            )
+        if self.categories is not None and self.codes is not None and self.values is not None:
+            if set(domain) == set(self.categories):
+                return replace(self, source="given")
+            if self.values.tolist() == [0.0, 1.0] and not _all_numbers(self.categories):
+                raise _not_the_classes(shown, len(domain), len(self.categories))
+        if not _all_numbers(domain):
+            raise _not_the_classes(shown, len(domain), len(self.categories or ()))
+        values = np.sort(np.array(domain, dtype=np.float64))
+        codes = np.searchsorted(values, self.y)
+        outside = codes == len(values)
+        outside |= values[np.minimum(codes, len(values) - 1)] != self.y
+        if outside.any():
+            raise InputError(
+                f"`categories` of {shown!r} must contain every label, but {int(outside.sum())} rows "
+                "have another value. Add the missing categories."
+            )
+        return replace(
+            self,
+            categories=tuple(values.tolist()),
+            values=values,
+            codes=codes.astype(np.int64),
+            source="given",
+        )
+
+
+def _not_the_classes(name: str, given: int, known: int) -> InputError:
+    return InputError(
+        f"`categories` of {name!r} must be the {known} classes the model distinguishes, got {given} "
+        "values that are not these. Leave it out, or train on a label with these classes."
+    )
+
+
+def _all_numbers(values: Sequence[object]) -> bool:
+    return all(
+        isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+        for value in values
+    )
+
+
+def _declared_categories(y: object) -> tuple[object, ...] | None:
+    """Return the categories that a dtype declares, or None.
+
+    pandas' Categorical and polars' Enum list their categories whether they occur or not; polars'
+    Categorical only collects what it has seen, which declares nothing.
+    """
+    import narwhals as nw
+    import pandas as pd
+
+    dtype = getattr(y, "dtype", None)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return tuple(dtype.categories.tolist())
+    series = nw.from_native(y, series_only=True, pass_through=True)  # type: ignore[call-overload]
+    if isinstance(series, nw.Series) and isinstance(series.dtype, nw.Enum):
+        return tuple(series.dtype.categories)
+    return None
+
+
+def _codes(
+    values: NDArray[np.generic], categories: Sequence[object], *, what: str
+) -> NDArray[np.int64]:
+    import pandas as pd
+
+    codes = np.asarray(
+        pd.Index(list(categories)).get_indexer(pd.Index(values.tolist())), dtype=np.int64
+    )
+    if (codes < 0).any():
+        raise InputError(
+            f"the {what} labels must be among the {len(categories)} classes of the training labels, "
+            f"but {int((codes < 0).sum())} are not. Check the label's spelling and type."
+        )
+    return codes
+
+
+def _refuse_missing(values: NDArray[np.generic], *, what: str) -> None:
+    import pandas as pd
+
+    missing = int(np.sum(pd.isna(values)))
+    if missing:
+        raise InputError(
+            f"the {what} labels must not be missing, but {missing} are. Drop those rows first."
+        )
+
+
+def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | None) -> Label:
+    """Read training labels.
+
+    Parameters
+    ----------
+    y : column
+    is_classifier : bool
+    classes : sequence, optional
+        The classes of an estimator that is fitted already.
+    """
+    name = series_name(y)
+    values = to_vector(y)
+    if len(values) == 0:
+        raise InputError("the training labels must have at least one row, got 0.")
+    _refuse_missing(values, what="training")
+    declared = _declared_categories(y)
+    source: DomainSource = "observed" if declared is None else "dtype"
+    if not is_classifier:
+        return _read_target(values, name=name, declared=declared, source=source)
+    observed = _sorted_distinct(values)
+    if len(observed) < 2:
+        raise InputError(
+            "the training labels must have two classes, got 1. A model of one class has nothing to "
+            "lose; choose another label."
+        )
+    domain = tuple(classes) if classes is not None else (declared or observed)
+    if len(domain) > 2:
+        raise InputError(
+            f"the label must have two classes in this version, got {len(domain)}. Turn it into a "
+            "yes/no question (on the command line: --positive VALUE), or drop unused categories."
+        )
+    codes = _codes(values, domain, what="training")
+    return Label(
+        name=name,
+        y=codes.astype(np.float64),
+        categories=domain,
+        values=np.array([0.0, 1.0]),
+        codes=codes,
+        source=source,
+    )
+
+
+def _sorted_distinct(values: NDArray[np.generic]) -> tuple[object, ...]:
+    try:
+        return tuple(np.unique(values).tolist())
+    except TypeError:
+        raise InputError(
+            "the labels must be of one type, got a mixture (for instance text and numbers). "
+            "Convert them first."
+        ) from None
+
+
+def _numbers(values: NDArray[np.generic], *, what: str) -> FloatArray:
+    if values.dtype.kind not in "biuf":
+        try:
+            values = np.array(values.tolist(), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"the {what} labels of a regression must be numbers, got text. Use a classifier."
+            ) from None
+    numbers = values.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise InputError(
+            f"the {what} labels must be finite numbers. Drop or mend those rows first."
+        )
+    return numbers
+
+
+def _read_target(
+    values: NDArray[np.generic],
+    *,
+    name: str | None,
+    declared: tuple[object, ...] | None,
+    source: DomainSource,
+) -> Label:
+    y = _numbers(values, what="training")
+    distinct = np.unique(y) if declared is None else np.array(sorted(declared), dtype=np.float64)
+    if len(distinct) > LARGEST_NUMERIC_DOMAIN or len(distinct) < 2:
+        return Label(name=name, y=y, categories=None, values=None, codes=None, source=source)
+    return Label(
+        name=name,
+        y=y,
+        categories=tuple(distinct.tolist()),
+        values=distinct,
+        codes=np.searchsorted(distinct, y).astype(np.int64),
+        source=source,
+    )
+
+
+def encode_test_label(y: object, label: Label, *, is_classifier: bool, n_rows: int) -> FloatArray:
+    """Return the test labels in the coding of the training labels."""
+    values = to_vector(y)
+    if len(values) != n_rows:
+        raise InputError(
+            f"`y_test` must have one label per test row ({n_rows}), got {len(values)}."
+        )
+    _refuse_missing(values, what="test")
+    if is_classifier and label.categories is not None:
+        return _codes(values, label.categories, what="test").astype(np.float64)
+    return _numbers(values, what="test")

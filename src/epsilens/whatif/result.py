@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer: what each ε would cost each group, and the ε that can be borne."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens._validate import as_share, require_column
+from epsilens.data.frames import like
+from epsilens.document import WhatIfDocument, to_dict, to_json
+from epsilens.errors import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    import altair as alt
+    import pandas as pd
+
+__all__ = ["CELL_COLUMNS", "Choice", "LossChangeEstimate"]
+
+CELL_COLUMNS = (
+    "group",
+    "epsilon",
+    "record_epsilon",
+    "method",
+    "loss_change",
+    "loss_change_low",
+    "loss_change_high",
+    "accuracy_change",
+    "auc_change",
+    "loss_gap_change",
+    "accuracy_gap_change",
+    "trusted",
+)
+INTERVAL_CONFIDENCE = 0.9
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The ε that a rule picks.
+
+    Attributes
+    ----------
+    epsilon : float or None
+        None if no ε of the grid satisfies the rule.
+    holds : bool
+        Whether the rule holds at the stated confidence, on estimates that can be trusted.
+    sentence : str
+        The choice in words.
+    """
+
+    epsilon: float | None
+    holds: bool
+    sentence: str
+
+
+@dataclass(frozen=True, repr=False)
+class LossChangeEstimate:
+    """What randomising the protected columns would do, for every group and every ε.
+
+    Attributes
+    ----------
+    document : WhatIfDocument
+        The whole answer; what follows are views of it.
+    loss_draws : tuple of arrays
+        For every cell the changes of loss that single runs show, in no particular order.
+    """
+
+    document: WhatIfDocument
+    loss_draws: tuple[NDArray[np.float64], ...]
+    template: object = field(default=None, compare=False)
+    retrained: pd.DataFrame | None = field(default=None, compare=False)
+
+    def to_frame(self) -> object:
+        """Return one row per group and ε, in the frame library that the data came in."""
+        return like(self._pandas(), self.template)
+
+    def _pandas(self) -> pd.DataFrame:
+        import pandas as pd
+
+        rows = [
+            {name: getattr(cell, name) for name in CELL_COLUMNS} for cell in self.document.cells
+        ]
+        frame = pd.DataFrame(rows, columns=list(CELL_COLUMNS))
+        numbers = [c for c in CELL_COLUMNS if c not in {"group", "method", "trusted"}]
+        return frame.astype(dict.fromkeys(numbers, "float64"))
+
+    def draws(self) -> object:
+        """Return every retrained run: group, epsilon, repeat and the three changes.
+
+        Raises
+        ------
+        InputError
+            If nothing was retrained: an estimate has no runs.
+        """
+        if self.retrained is None:
+            raise InputError(
+                "draws() belongs to a retraining, and this result is an estimate. Call "
+                "`study.retrain(...)`."
+            )
+        return like(self.retrained, self.template)
+
+    def intervals(self) -> object:
+        """Return the 5–95 % prediction intervals of accuracy and AUC, one row each."""
+        import pandas as pd
+
+        rows = [interval.model_dump() for interval in self.document.intervals]
+        columns = ["group", "epsilon", "outcome", "low", "high"]
+        return like(pd.DataFrame(rows, columns=columns), self.template)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON document as Python objects."""
+        return to_dict(self.document)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return the JSON document as text, and write it if a path is given."""
+        text = to_json(self.document)
+        if path is not None:
+            from epsilens.data.atomic import write_text
+
+            write_text(text + "\n", path)
+        return text
+
+    def plot(
+        self,
+        *,
+        outcome: Literal["loss", "accuracy", "auc"] = "loss",
+        max_loss_increase: float | None = None,
+    ) -> alt.LayerChart:
+        """Draw the cost of ε with its interval.
+
+        Parameters
+        ----------
+        outcome : {"loss", "accuracy", "auc"}
+        max_loss_increase : float, optional
+            Shown as a dashed line.
+        """
+        from epsilens.display import cost_chart
+
+        return cost_chart(self.document, outcome=outcome, max_loss_increase=max_loss_increase)
+
+    def choose(
+        self,
+        *,
+        max_loss_increase: float,
+        confidence: float = INTERVAL_CONFIDENCE,
+        group: str | None = None,
+    ) -> Choice:
+        """Pick the most private ε that can be borne.
+
+        That is the smallest ε of the grid at which the *upper* end of the prediction interval is
+        within `max_loss_increase`, there and at every larger ε.
+
+        Parameters
+        ----------
+        max_loss_increase : float
+            The largest increase of the mean test loss that can be borne.
+        confidence : float in (0, 1)
+            Of the two-sided interval whose upper end is compared.
+        group : str, optional
+            None: the rule must hold for every group of the result.
+
+        Returns
+        -------
+        Choice
+        """
+        limit = _as_limit(max_loss_increase)
+        level = as_share(confidence, name="confidence")
+        names = list(dict.fromkeys(cell.group for cell in self.document.cells))
+        wanted = names if group is None else [require_column(group, names, argument="group")]
+        upper: dict[float, float] = {}
+        trusted: dict[float, bool] = {}
+        for cell, runs in zip(self.document.cells, self.loss_draws, strict=True):
+            if cell.group not in wanted:
+                continue
+            at = cell.record_epsilon if cell.epsilon is None else cell.epsilon
+            end = self._upper_end(cell.loss_change, cell.loss_change_high, runs, level)
+            upper[at] = max(upper.get(at, -np.inf), end)
+            trusted[at] = trusted.get(at, True) and cell.trusted
+        grid = sorted(upper)
+        chosen = None
+        for at in reversed(grid):
+            if not upper[at] <= limit:
+                break
+            chosen = at
+        return _choice(chosen, grid, upper, trusted, limit, level, wanted)
+
+    @staticmethod
+    def _upper_end(
+        change: float | None, high: float | None, runs: NDArray[np.float64], confidence: float
+    ) -> float:
+        if confidence == INTERVAL_CONFIDENCE and high is not None:
+            return high
+        if len(runs):
+            return float(np.quantile(runs, 0.5 + confidence / 2, method="weibull"))
+        if high is not None and change is not None and high == change:
+            return high
+        return np.inf
+
+    def __repr__(self) -> str:
+        cells = self.document.cells
+        methods = ", ".join(dict.fromkeys(cell.method for cell in cells))
+        names = list(dict.fromkeys(cell.group for cell in cells))
+        return (
+            f"LossChangeEstimate({len(cells)} cells: {len(names)} group(s) × "
+            f"{len(cells) // max(len(names), 1)} epsilon, method {methods})\n{self._pandas()}"
+        )
+
+
+def _as_limit(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputTypeError(f"`max_loss_increase` must be a number, got {type(value).__name__}.")
+    if not np.isfinite(float(value)):
+        raise InputError("`max_loss_increase` must be a finite number. Use for instance 0.01.")
+    return float(value)
+
+
+def _choice(
+    chosen: float | None,
+    grid: list[float],
+    upper: dict[float, float],
+    trusted: dict[float, bool],
+    limit: float,
+    confidence: float,
+    groups: list[str],
+) -> Choice:
+    whom = "everybody" if groups == ["all"] else " and ".join(repr(name) for name in groups)
+    if chosen is None:
+        nearest = min(grid, key=lambda at: upper[at])
+        return Choice(
+            epsilon=None,
+            holds=False,
+            sentence=(
+                f"No epsilon of the grid keeps the increase of the test loss within {limit:g} for "
+                f"{whom}; the nearest miss is epsilon = {nearest:.4g}, where one run may show "
+                f"{upper[nearest]:.3g} (upper end of the {confidence:.0%} prediction interval)."
+            ),
+        )
+    sure = all(trusted[at] for at in grid if at >= chosen)
+    sentence = (
+        f"epsilon = {chosen:.4g} is the most private choice for {whom}: one run there, and at every "
+        f"larger epsilon of the grid, stays within {limit:g} (upper end of the {confidence:.0%} "
+        f"prediction interval: {upper[chosen]:.3g})."
+    )
+    if not sure:
+        sentence += " Not every estimate on the way is trustworthy: retrain before relying on it."
+    return Choice(epsilon=chosen, holds=sure, sentence=sentence)

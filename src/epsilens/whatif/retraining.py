@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The truth: draw the randomised labels, train again to convergence, many times.
+
+Every run has its own seed, made of the study's seed, the group, the ε and the repeat, so a run does
+not depend on which others were done. Finished runs are appended to a checkpoint file; a killed
+retraining goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.channels import Channel, simulate
+from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.influence import summarise_group
+from epsilens.models import minimise
+from epsilens.whatif.baseline import Baseline
+from epsilens.whatif.groups import Group
+
+__all__ = ["Run", "retrain_cells"]
+
+FloatArray = NDArray[np.float64]
+Progress = Callable[[int, int, str], None]
+Run = tuple[float, float | None, float | None]
+
+_BLOCK_NUMBERS = 1 << 24
+
+
+def _run_seed(seed: int, group: str, epsilon: float, repeat: int) -> np.random.SeedSequence:
+    key = hashlib.sha256(f"{group}\x00{epsilon!r}\x00{repeat}".encode()).digest()
+    words = np.frombuffer(key, dtype=np.uint32).tolist()
+    return np.random.SeedSequence([seed, *words])
+
+
+class Checkpoint:
+    """Finished runs in a file, one JSON line each, after a line that says which study they are of.
+
+    Parameters
+    ----------
+    path : path or None
+        None: nothing is kept.
+    identity : mapping
+        What must agree for the runs to be reused.
+    """
+
+    def __init__(self, path: str | Path | None, identity: dict[str, object]) -> None:
+        self.path = None if path is None else Path(path)
+        self.runs: dict[tuple[str, float, int], Run] = {}
+        if self.path is None:
+            return
+        first = json.dumps({"epsilens_checkpoint": 1, **identity}, sort_keys=True)
+        if not self.path.exists() or self.path.stat().st_size == 0:
+            try:
+                self.path.write_text(first + "\n", encoding="utf-8")
+            except OSError as error:
+                raise InputError(
+                    f"the checkpoint {self.path.name!r} cannot be written ({error.strerror}). "
+                    "Choose another place."
+                ) from None
+            return
+        self._read(first)
+
+    def _read(self, first: str) -> None:
+        assert self.path is not None  # noqa: S101
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise InputError(
+                f"the checkpoint {self.path.name!r} cannot be read. Choose another file."
+            ) from None
+        lines = text.split("\n")
+        if lines[0] != first:
+            raise InputError(
+                f"the checkpoint {self.path.name!r} belongs to another study (other data, label, "
+                "seed or model). Choose another file, or delete it."
+            )
+        # A kill may have cut the last line short: it is done again.
+        complete = lines[1:-1]
+        for line in complete:
+            try:
+                entry = json.loads(line)
+                key = (str(entry["group"]), float(entry["epsilon"]), int(entry["repeat"]))
+                self.runs[key] = (entry["loss"], entry["accuracy"], entry["auc"])
+            except (ValueError, KeyError, TypeError):
+                raise InputError(
+                    f"the checkpoint {self.path.name!r} is damaged. Delete it and start again."
+                ) from None
+        if lines[-1]:
+            kept = "\n".join([first, *complete]) + "\n"
+            self.path.write_text(kept, encoding="utf-8")
+
+    def add(self, finished: list[tuple[tuple[str, float, int], Run]]) -> None:
+        """Keep finished runs, on disk before returning."""
+        self.runs.update(finished)
+        if self.path is None:
+            return
+        with self.path.open("a", encoding="utf-8") as file:
+            for (group, epsilon, repeat), (loss, accuracy, auc) in finished:
+                entry = {
+                    "group": group,
+                    "epsilon": epsilon,
+                    "repeat": repeat,
+                    "loss": loss,
+                    "accuracy": accuracy,
+                    "auc": auc,
+                }
+                file.write(json.dumps(entry) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def retrain_cells(
+    baseline: Baseline,
+    groups: list[Group],
+    epsilons: Sequence[float],
+    channels: Sequence[Channel],
+    *,
+    repeats: int,
+    seed: int,
+    checkpoint: str | Path | None = None,
+    progress: Progress | None = None,
+) -> dict[tuple[str, float, int], Run]:
+    """Return test loss, accuracy and AUC of every run, by group, ε and repeat.
+
+    The runs of a cell are trained side by side and share a Hessian; each is converged to a gradient
+    of 1e-8 on its own labels.
+    """
+    problem, label = baseline.problem, baseline.label
+    codes, values = label.codes, label.values
+    assert codes is not None  # noqa: S101
+    assert values is not None  # noqa: S101
+    identity = {
+        "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
+        "n_train": problem.n_rows,
+        "n_parameters": problem.design.n_columns,
+        "seed": seed,
+        "domain": len(values),
+        "groups": {group.name: int(group.mask.sum()) for group in groups},
+    }
+    kept = Checkpoint(checkpoint, identity)
+    statistics = problem.loss.statistic(values)
+    block = max(1, _BLOCK_NUMBERS // problem.n_rows)
+    total = len(groups) * len(epsilons) * repeats
+    done = 0
+    for group in groups:
+        rows = np.flatnonzero(group.mask)
+        noise = summarise_group(problem, codes, statistics, group.mask, with_grams=False)
+        for epsilon, channel in zip(epsilons, channels, strict=True):
+            todo = [r for r in range(repeats) if (group.name, epsilon, r) not in kept.runs]
+            done += repeats - len(todo)
+            centre = baseline.linear + noise.shift(channel.matrix)
+            start = minimise(problem, centre[:, None], baseline.theta[:, None]).theta
+            for first in range(0, len(todo), block):
+                batch = todo[first : first + block]
+                labels = np.repeat(codes[:, None], len(batch), axis=1)
+                for j, repeat in enumerate(batch):
+                    generator = np.random.default_rng(_run_seed(seed, group.name, epsilon, repeat))
+                    labels[rows, j] = simulate(channel, codes[rows], generator)
+                linear = problem.linear_term(statistics[labels])
+                solution = minimise(
+                    problem,
+                    linear,
+                    np.repeat(start, len(batch), axis=1),
+                    clusters=np.zeros(len(batch), dtype=np.intp),
+                )
+                if not solution.converged.all():
+                    raise EstimateNotTrustworthyError(
+                        f"{int(np.sum(~solution.converged))} retrainings did not converge. Add "
+                        "regularisation."
+                    )
+                outcomes = [
+                    baseline.evaluation.outcomes(solution.theta[:, j]) for j in range(len(batch))
+                ]
+                kept.add(
+                    [
+                        ((group.name, epsilon, r), (o.loss, o.accuracy, o.auc))
+                        for r, o in zip(batch, outcomes, strict=True)
+                    ]
+                )
+                done += len(batch)
+                if progress is not None:
+                    progress(done, total, "retrain")
+    return kept.runs

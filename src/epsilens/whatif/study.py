@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`WhatIf`: the study of what randomising these people's answers at ε would do to the model."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from epsilens._validate import as_choice, as_count, as_positive
+from epsilens.data.frames import series_name, to_pandas
+from epsilens.errors import InputError
+from epsilens.influence import PointTable, label_point_table
+from epsilens.whatif.answer import Study, write_estimate, write_retraining
+from epsilens.whatif.baseline import Baseline, fit_baseline
+from epsilens.whatif.ladder import Question, Rung, climb, plan
+from epsilens.whatif.question import Asked, Epsilon, read_question, require_domain
+from epsilens.whatif.result import LossChangeEstimate
+from epsilens.whatif.retraining import retrain_cells
+
+__all__ = ["WhatIf"]
+
+Progress = Callable[[int, int, str], None]
+DependentGroups = Literal["refuse", "warn"]
+METHODS = ("auto", "influence", "newton", "exact", "retrain", "paper")
+
+
+class WhatIf(BaseEstimator):  # type: ignore[misc]
+    """See what randomising some people's answers would do to a model, without retraining it.
+
+    Give the study a model, the data it is trained on and a test set; then ask for any group and any
+    privacy budget ε. Every answer is the expected change of the test loss, with the interval in
+    which a single real run would land 9 times in 10.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        LogisticRegression, Ridge, LinearRegression, or a Pipeline that ends in one of them; fitted
+        or not. Transformers of a pipeline are frozen. It is never changed.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        Of the converged model, in the units of the features it sees.
+    intercept_ : float
+    baseline_ : object
+        The converged model with its curvature and its outcomes on the test set.
+
+    Notes
+    -----
+    The results are functions of the raw data and not private themselves: publishing them, or tuning
+    ε on them, leaks.
+
+    References
+    ----------
+    P1: A. N. Carey, M.-H. Van, X. Wu, "Evaluating the Impact of Local Differential Privacy on
+    Utility Loss via Influence Functions".
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.normal(size=600), "income": rng.normal(size=600)})
+    >>> smokes = pd.Series(rng.random(600) < 1 / (1 + np.exp(-X["age"])), name="smokes")
+    >>> smokes = smokes.astype("category")
+    >>> study = WhatIf(LogisticRegression()).fit(X[:400], smokes[:400], X[400:], smokes[400:])
+    >>> result = study.estimate(protect=["smokes"], epsilon=[0.5, 2.0])
+    >>> result.to_frame()[["epsilon", "method", "trusted"]]
+       epsilon method  trusted
+    0      0.5  exact     True
+    1      2.0  exact     True
+    """
+
+    def __init__(self, estimator: BaseEstimator) -> None:
+        self.estimator = estimator
+
+    def fit(
+        self,
+        X: object,
+        y: object,
+        X_test: object,
+        y_test: object,
+        sample_weight: object | None = None,
+        *,
+        sample_weight_test: object | None = None,
+    ) -> Self:
+        """Train the model to convergence and evaluate it.
+
+        Parameters
+        ----------
+        X, X_test : pandas, polars or arrow frame, or array
+            Training and test features, as the estimator takes them.
+        y, y_test : column
+            Labels. A name lets `protect` refer to it; a categorical dtype declares its domain.
+        sample_weight, sample_weight_test : column, optional
+            Weights ≥ 0 of the training and the test records.
+
+        Returns
+        -------
+        WhatIf
+        """
+        features, test_features = _for_scikit_learn(X), _for_scikit_learn(X_test)
+        self.baseline_: Baseline = fit_baseline(
+            self.estimator,
+            features,
+            y,
+            test_features,
+            y_test,
+            sample_weight=sample_weight,
+            sample_weight_test=sample_weight_test,
+        )
+        self.coef_ = self.baseline_.coefficients
+        self.intercept_ = self.baseline_.intercept
+        self.label_name_ = series_name(y)
+        self._table = features
+        self._template = X
+        return self
+
+    def estimate(
+        self,
+        *,
+        protect: str | Iterable[str] | None = None,
+        epsilon: Epsilon,
+        groups: Mapping[str, object] | None = None,
+        method: str = "auto",
+        correction: str | None = None,
+        categories: Mapping[str, Sequence[object]] | None = None,
+        seconds: float = 10.0,
+        n_draws: int = 200,
+        repeats: int = 20,
+        random_state: int = 0,
+        dependent_groups: DependentGroups = "refuse",
+        progress: Progress | None = None,
+    ) -> LossChangeEstimate:
+        """Estimate what randomised response would do to the test loss.
+
+        Parameters
+        ----------
+        protect : str or list of str, optional
+            What is randomised: the label, by its name ("label" if it has none). None: the label.
+        epsilon : float in (0, inf], list, grid text such as "0.1:10:30", or {column: epsilon}
+            Privacy budgets; infinity changes nothing.
+        groups : mapping of name to mask or expression, optional
+            Whose answers are randomised. None: everybody, as group "all".
+        method : {"auto", "influence", "newton", "exact", "retrain", "paper"}
+            The rung of the ladder. "auto" takes the highest that fits `seconds`, never "retrain".
+            "influence" is first order and additive over groups; "paper" is P1 Eq. 14.
+        correction : None
+            Noise correction; none in this version.
+        categories : mapping of column to values, optional
+            The public domain of the protected column. Without it, a categorical dtype is taken, and
+            else the observed values, with a `PrivacyLeakWarning`.
+        seconds : float
+            The time "auto" may take.
+        n_draws : int
+            Simulated runs behind each interval.
+        repeats : int
+            Retrainings a cell, for method="retrain".
+        random_state : int
+            Seed of the simulated runs.
+        dependent_groups : {"refuse", "warn"}
+            What to do when membership of a group gives the protected answer away.
+        progress : callable, optional
+            Called with (done, total, what).
+
+        Returns
+        -------
+        LossChangeEstimate
+        """
+        started = time.perf_counter()
+        check_is_fitted(self, "baseline_")
+        rung = as_choice(method, METHODS, name="method")
+        if correction not in {None, "none"}:
+            raise InputError(
+                f"`correction` must be None in this version, got {correction!r}. Leave it out."
+            )
+        as_positive(seconds, name="seconds")
+        n_draws = as_count(n_draws, name="n_draws", least=20)
+        if rung == "retrain":
+            return self.retrain(
+                protect=protect,
+                epsilon=epsilon,
+                groups=groups,
+                categories=categories,
+                repeats=repeats,
+                random_state=random_state,
+                dependent_groups=dependent_groups,
+                progress=progress,
+            )
+        seed = as_count(random_state, name="random_state", least=0)
+        asked, baseline = self._ask(
+            protect, epsilon, groups, categories, dependent_groups, is_paper=rung == "paper"
+        )
+        question = Question(
+            groups=asked.groups,
+            channels=[channel.matrix for channel in asked.channels],
+            lie_probabilities=np.array([channel.lie_probability for channel in asked.channels]),
+            n_draws=n_draws,
+            seed=seed,
+        )
+        used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
+        answers = climb(baseline, question, used, progress=progress)
+        return write_estimate(
+            self._study(),
+            asked,
+            answers,
+            method=used,
+            seed=seed,
+            n_draws=n_draws,
+            seconds=time.perf_counter() - started,
+        )
+
+    def retrain(
+        self,
+        *,
+        protect: str | Iterable[str] | None = None,
+        epsilon: Epsilon,
+        groups: Mapping[str, object] | None = None,
+        categories: Mapping[str, Sequence[object]] | None = None,
+        repeats: int = 20,
+        random_state: int = 0,
+        checkpoint: str | Path | None = None,
+        dependent_groups: DependentGroups = "refuse",
+        progress: Progress | None = None,
+    ) -> LossChangeEstimate:
+        """Really randomise and train again, many times: the truth, with its own error.
+
+        Parameters
+        ----------
+        protect, epsilon, groups, categories, dependent_groups, progress
+            As in `estimate`.
+        repeats : int
+            Runs a cell.
+        random_state : int
+            Every run derives its own seed from this, its group, its ε and its number.
+        checkpoint : path, optional
+            Finished runs are kept here as they come, and taken from here if it exists: a killed
+            retraining goes on where it was.
+
+        Returns
+        -------
+        LossChangeEstimate
+            Mean and 5–95 % quantiles over the runs; `.draws()` has them all.
+        """
+        started = time.perf_counter()
+        check_is_fitted(self, "baseline_")
+        repeats = as_count(repeats, name="repeats", least=1)
+        seed = as_count(random_state, name="random_state", least=0)
+        asked, baseline = self._ask(protect, epsilon, groups, categories, dependent_groups)
+        runs = retrain_cells(
+            baseline,
+            asked.groups,
+            asked.epsilons,
+            asked.channels,
+            repeats=repeats,
+            seed=seed,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+        return write_retraining(
+            self._study(),
+            asked,
+            runs,
+            repeats=repeats,
+            seed=seed,
+            seconds=time.perf_counter() - started,
+        )
+
+    def point_table(self) -> PointTable:
+        """Return the first-order effect of every single record's label on the test loss.
+
+        Any group at any ε is then a sum: `table.change(mask, lie_probability)`.
+        """
+        check_is_fitted(self, "baseline_")
+        baseline = self.baseline_
+        label = require_domain(baseline.label)
+        return label_point_table(
+            baseline.problem,
+            baseline.curvature,
+            baseline.evaluation.gradient(baseline.theta),
+            baseline.problem.design.predict(baseline.theta),
+            label.codes,  # type: ignore[arg-type]
+            label.values,  # type: ignore[arg-type]
+        )
+
+    def _ask(
+        self,
+        protect: str | Iterable[str] | None,
+        epsilon: Epsilon,
+        groups: Mapping[str, object] | None,
+        categories: Mapping[str, Sequence[object]] | None,
+        dependent_groups: str,
+        *,
+        is_paper: bool = False,
+    ) -> tuple[Asked, Baseline]:
+        asked = read_question(
+            self.baseline_.label,
+            protect=protect,
+            epsilon=epsilon,
+            groups=groups,
+            categories=categories,
+            dependent_groups=dependent_groups,
+            table=self._table,
+            columns=_column_names(self._table),
+            is_paper=is_paper,
+        )
+        return asked, replace(self.baseline_, label=asked.label)
+
+    def _study(self) -> Study:
+        return Study(
+            baseline=self.baseline_,
+            estimator=type(self.estimator).__name__,
+            fingerprint=_fingerprint(self._table, self.label_name_, self.baseline_),
+            template=self._template,
+        )
+
+
+def _for_scikit_learn(X: object) -> object:
+    """Return arrow tables as pandas; check that column names are unique."""
+    import scipy.sparse
+
+    if scipy.sparse.issparse(X):
+        return X
+    if isinstance(X, list):
+        X = np.asarray(X)
+    if type(X).__module__.split(".")[0] in {"pandas", "polars", "numpy"}:
+        if not isinstance(X, np.ndarray):
+            to_pandas(X) if type(X).__module__.startswith("pandas") else None
+        elif X.ndim != 2:
+            raise InputError(f"`X` must be a table (2 dimensions), got {X.ndim}.")
+        return X
+    return to_pandas(X)
+
+
+def _column_names(table: object) -> list[str]:
+    columns = getattr(table, "columns", None)
+    return [] if columns is None else [str(name) for name in columns]
+
+
+def _fingerprint(table: object, label: str | None, baseline: Baseline) -> str:
+    """Return a hash of names, kinds and counts; never of values."""
+    kinds = [str(kind) for kind in getattr(table, "dtypes", [])]
+    parts = [
+        *_column_names(table),
+        *kinds,
+        str(label),
+        str(baseline.problem.n_rows),
+        str(baseline.evaluation.design.n_rows),
+    ]
+    return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
