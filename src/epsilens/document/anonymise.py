@@ -53,6 +53,22 @@ _OWN_WORDS = frozenset(
         "arrow",
         "feather",
         "rr",
+        "squared",
+        "Pipeline",
+        "LogisticRegression",
+        "SGDClassifier",
+        "Ridge",
+        "RidgeClassifier",
+        "LinearRegression",
+        "utf-8",
+        "utf-8-sig",
+        "utf-16",
+        "cp1252",
+        "latin-1",
+        ",",
+        ";",
+        "\t",
+        "|",
     }
 )
 _GRID = re.compile(r"(lin:)?[0-9.,:e+-]*(inf)?")

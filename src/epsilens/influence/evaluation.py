@@ -88,7 +88,7 @@ def _areas_under_curve(
     return area
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Evaluation:
     """The test set: features in the training design's coordinates, labels, weights.
 

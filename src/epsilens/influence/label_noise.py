@@ -21,7 +21,7 @@ __all__ = ["LabelNoise", "summarise_group"]
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class LabelNoise:
     """A group's records, summed by label.
 

@@ -22,7 +22,7 @@ __all__ = ["PointTable", "label_point_table"]
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class PointTable:
     """What changing each record's label would do to the test loss, to first order.
 

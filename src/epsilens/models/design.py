@@ -24,7 +24,7 @@ _CHUNK_BYTES = 1 << 21
 _WIDE = 1000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Design:
     """Rows of features, columns scaled to comparable size, the intercept as a last column.
 

@@ -23,7 +23,7 @@ __all__ = ["Problem"]
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Problem:
     """Features, weights, loss and penalty; everything but the labels.
 

@@ -148,12 +148,16 @@ def _read_logistic(model: BaseEstimator) -> Specification:
 
 
 def is_fitted(estimator: BaseEstimator) -> bool:
-    """Return whether the final step has been fitted."""
+    """Return whether the estimator, and every step of a pipeline, has been fitted."""
     from sklearn.exceptions import NotFittedError
+    from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
+    steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
     try:
-        check_is_fitted(final_step(estimator))
+        for step in steps:
+            if hasattr(step, "fit"):
+                check_is_fitted(step)
     except NotFittedError:
         return False
     return True

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Study", "write_estimate", "write_retraining"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Study:
     """What an answer says about where it comes from.
 

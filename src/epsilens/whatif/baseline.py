@@ -41,7 +41,7 @@ FloatArray = NDArray[np.float64]
 _WORTH_SAYING = 1e-6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Baseline:
     """A trained model with all that the ladder needs.
 
@@ -165,7 +165,7 @@ def fit_baseline(
     )
     linear = problem.linear_term(specification.loss.statistic(label.y))
     start = np.zeros((design.n_columns, 1))
-    solution = minimise(problem, linear[:, None], start)
+    solution = minimise(problem, linear[:, None], start, tolerance=1e-10)
     theta = solution.theta[:, 0]
     _refuse_unusable(problem, label, theta, converged=bool(solution.converged[0]))
     outcomes = evaluation.outcomes(theta)

@@ -24,7 +24,7 @@ __all__ = ["Group", "read_groups", "refuse_dependent_groups"]
 _CHANCE = 1e-6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Group:
     """A named set of training rows.
 
@@ -68,6 +68,8 @@ def read_groups(groups: Mapping[str, object] | None, *, table: object, n_rows: i
             for column in expression.columns:
                 require_column(column, frame.columns, argument=f"group {name}")
             mask, columns = expression.mask(frame), expression.columns
+        elif isinstance(value, Group):
+            mask, columns = value.mask, value.columns
         else:
             mask, columns = _as_booleans(value), frozenset()
         result.append(

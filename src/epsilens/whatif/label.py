@@ -21,7 +21,7 @@ DomainSource = Literal["given", "dtype", "observed"]
 LARGEST_NUMERIC_DOMAIN = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Label:
     """Training labels.
 

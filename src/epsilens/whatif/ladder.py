@@ -40,7 +40,7 @@ _MEMORY_FOR_DRAWS = 512 * 2**20
 _SECONDS_PER_TEST_LOSS = 4e-9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Question:
     """What is asked: these groups, these channels.
 

@@ -22,7 +22,7 @@ __all__ = ["Asked", "Epsilon", "read_question", "require_domain"]
 Epsilon = float | str | Sequence[float] | NDArray[np.float64] | Mapping[str, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Asked:
     """A checked question.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 
-__all__ = ["CELL_COLUMNS", "Choice", "LossChangeEstimate"]
+__all__ = ["CELL_COLUMNS", "Choice", "LossChangeEstimate", "cells_frame"]
 
 CELL_COLUMNS = (
     "group",
@@ -36,6 +36,16 @@ CELL_COLUMNS = (
     "trusted",
 )
 INTERVAL_CONFIDENCE = 0.9
+
+
+def cells_frame(document: WhatIfDocument) -> pd.DataFrame:
+    """Return the cells of a document as a pandas frame, one row per group and ε."""
+    import pandas as pd
+
+    rows = [{name: getattr(cell, name) for name in CELL_COLUMNS} for cell in document.cells]
+    frame = pd.DataFrame(rows, columns=list(CELL_COLUMNS))
+    numbers = [c for c in CELL_COLUMNS if c not in {"group", "method", "trusted"}]
+    return frame.astype(dict.fromkeys(numbers, "float64"))
 
 
 @dataclass(frozen=True)
@@ -76,17 +86,7 @@ class LossChangeEstimate:
 
     def to_frame(self) -> object:
         """Return one row per group and ε, in the frame library that the data came in."""
-        return like(self._pandas(), self.template)
-
-    def _pandas(self) -> pd.DataFrame:
-        import pandas as pd
-
-        rows = [
-            {name: getattr(cell, name) for name in CELL_COLUMNS} for cell in self.document.cells
-        ]
-        frame = pd.DataFrame(rows, columns=list(CELL_COLUMNS))
-        numbers = [c for c in CELL_COLUMNS if c not in {"group", "method", "trusted"}]
-        return frame.astype(dict.fromkeys(numbers, "float64"))
+        return like(cells_frame(self.document), self.template)
 
     def draws(self) -> object:
         """Return every retrained run: group, epsilon, repeat and the three changes.
@@ -206,7 +206,8 @@ class LossChangeEstimate:
         names = list(dict.fromkeys(cell.group for cell in cells))
         return (
             f"LossChangeEstimate({len(cells)} cells: {len(names)} group(s) × "
-            f"{len(cells) // max(len(names), 1)} epsilon, method {methods})\n{self._pandas()}"
+            f"{len(cells) // max(len(names), 1)} epsilon, method {methods})\n"
+            f"{cells_frame(self.document)}"
         )
 
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Typer application. Command modules import typer alone, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from epsilens import __version__
+from epsilens.cli.demo import demo
+from epsilens.cli.inspect import inspect
+from epsilens.cli.randomise import randomise
+from epsilens.cli.whatif import whatif
+
+__all__ = ["app"]
+
+COMMANDS = (demo, inspect, whatif, randomise)
+"""In the order of the help."""
+
+app = typer.Typer(
+    name="epsilens",
+    help="See what a privacy budget costs and what it buys, before you spend it.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    # Local variables in a traceback would print data.
+    pretty_exceptions_show_locals=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"epsilens {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and stop.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """See what a privacy budget costs and what it buys, before you spend it."""
+
+
+for _command in COMMANDS:
+    app.command(name=_command.__name__)(_command)

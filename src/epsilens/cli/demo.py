@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens demo`: the whole story on bundled data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsilens.cli.options import Json, Quiet
+
+if TYPE_CHECKING:
+    from epsilens.data import Prepared
+    from epsilens.document import WhatIfDocument
+    from epsilens.whatif import Choice, LossChangeEstimate, WhatIf
+
+__all__ = ["demo"]
+
+LABEL = "affair"
+GRID = "0.1:10:30"
+TOLERANCE = 0.01
+CHECKED = (0.5, 1.0, 2.0)
+CHECK_REPEATS = 40
+GROUPS = ("unhappily married=rate_marriage <= 3",)
+
+
+def demo(
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="The folder for the report and the numbers."),
+    ] = Path("demo"),
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Of the split and the simulated runs.")
+    ] = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Tell the whole story on a bundled survey: who was unfaithful, and what would hiding it cost?
+
+    Writes report.html, whatif.json and cost.svg into DIR and prints the answer.
+
+    Example: [bold]epsilens demo --out demo[/bold]
+    """
+    from epsilens.cli.progress import show_progress
+    from epsilens.document import to_json
+
+    folder = _folder(out)
+    with show_progress(quiet=quiet, json=json) as progress:
+        prepared, study = _train(seed)
+        members = {"all": prepared.y_train.notna().to_numpy(), **prepared.groups}
+        question = {"protect": [LABEL], "groups": members, "random_state": seed}
+        result = study.estimate(**question, epsilon=GRID, method="exact", progress=progress)
+        choice = result.choose(max_loss_increase=TOLERANCE, group="all")
+        checked = study.retrain(
+            **{**question, "groups": {"all": members["all"]}},
+            epsilon=list(CHECKED),
+            repeats=CHECK_REPEATS,
+            progress=progress,
+        )
+        foreseen = study.estimate(
+            **{**question, "groups": {"all": members["all"]}},
+            epsilon=list(CHECKED),
+            method="exact",
+        )
+    document = result.document
+    _write(folder, document, choice)
+    if json:
+        typer.echo(to_json(document))
+        return
+    _print(prepared, document, choice, checked, foreseen, folder=folder, quiet=quiet)
+
+
+def _folder(out: Path) -> Path:
+    from epsilens.errors import InputError
+
+    if out.exists() and not out.is_dir():
+        raise InputError(f"`--out` must be a folder, but {out.name!r} is a file. Choose another.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"the folder {out.name!r} cannot be made ({error.strerror}). Choose another place."
+        ) from None
+    return out
+
+
+def _train(seed: int) -> tuple[Prepared, WhatIf]:
+    import pandas as pd
+
+    from epsilens.data import load_survey, prepare
+    from epsilens.models.default import default_estimator
+    from epsilens.whatif import WhatIf
+
+    prepared = prepare(load_survey(), label=LABEL, groups=GROUPS, seed=seed)
+    answers = pd.CategoricalDtype(["no", "yes"])
+    study = WhatIf(default_estimator(prepared.schema)).fit(
+        prepared.X_train,
+        prepared.y_train.astype(answers),
+        prepared.X_test,
+        prepared.y_test.astype(answers),
+    )
+    return prepared, study
+
+
+def _write(folder: Path, document: WhatIfDocument, choice: Choice) -> None:
+    from epsilens.cli.typed import typed_command
+    from epsilens.data import write_text
+    from epsilens.display import cost_chart, save_chart
+    from epsilens.document import to_json
+    from epsilens.reporting import write_report
+
+    write_text(to_json(document) + "\n", folder / "whatif.json")
+    save_chart(cost_chart(document, max_loss_increase=TOLERANCE), folder / "cost.svg")
+    write_report(
+        document,
+        folder / "report.html",
+        title="What hiding the answer would cost",
+        question={"label": LABEL, "data": "the bundled survey (statsmodels: fair)"},
+        recommendation={
+            "epsilon": choice.epsilon,
+            "holds": choice.holds,
+            "sentence": choice.sentence,
+            "max_loss_increase": TOLERANCE,
+        },
+        command=typed_command(),
+    )
+
+
+def _print(
+    prepared: Prepared,
+    document: WhatIfDocument,
+    choice: Choice,
+    checked: LossChangeEstimate,
+    foreseen: LossChangeEstimate,
+    *,
+    folder: Path,
+    quiet: bool,
+) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from epsilens.reporting import whatif_sentence, whatif_table
+    from epsilens.reporting.rounding import format_change, format_epsilon
+
+    console = Console()
+    if not quiet:
+        n_rows = len(prepared.y_train) + len(prepared.y_test)
+        share = float((prepared.y_train == "yes").mean())
+        console.print(
+            Text(
+                f"A survey of {n_rows:,} married women asks about extramarital affairs; {share:.0%} "
+                "say yes. A logistic model predicts the answer. What would it cost to let everyone "
+                "answer by randomised response?"
+            )
+        )
+        console.print(whatif_table(document))
+    console.print(Text(whatif_sentence(document, choice), style="bold"))
+    if quiet:
+        return
+    console.print(Text("Checked by really randomising and retraining:"))
+    for truth, estimate in zip(checked.document.cells, foreseen.document.cells, strict=True):
+        console.print(
+            Text(
+                f"  ε = {format_epsilon(truth.record_epsilon)}: estimated "
+                f"{format_change(estimate.loss_change)}, measured "
+                f"{format_change(truth.loss_change)} (mean of {CHECK_REPEATS} runs)"
+            )
+        )
+    console.print(
+        Text(
+            "These numbers are functions of the raw answers and not private themselves: publishing "
+            "them, or tuning ε on them, leaks."
+        )
+    )
+    console.print(Text(f"Report: {folder / 'report.html'}"))

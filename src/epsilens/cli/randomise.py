@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens randomise`: the real release, with a receipt of the budget spent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsilens.cli.options import (
+    BinsOption,
+    Categories,
+    Data,
+    Delimiter,
+    Encoding,
+    Force,
+    Json,
+    Quiet,
+    categories_of,
+    comma_list,
+    delimiter_from,
+    mapping_of_bins,
+)
+from epsilens.errors import InputError, PrivacyLeakWarning
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from epsilens.channels import Budget
+    from epsilens.channels.release import Release
+    from epsilens.data import TableFile
+    from epsilens.document import ReleaseDocument
+
+__all__ = ["randomise"]
+
+MECHANISM = "k-ary randomised response"
+EARLIER_RELEASE = (
+    "An earlier release was replaced. Whoever has seen it holds both draws: their budgets add up, "
+    "and this receipt has the new one only."
+)
+TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv")
+
+
+class MissingAnswersChoice(StrEnum):
+    """What to do with missing answers in protected columns."""
+
+    error = "error"
+    drop = "drop"
+    category = "category"
+
+
+def randomise(
+    data: Data,
+    protect: Annotated[
+        list[str],
+        typer.Option(
+            "--protect",
+            metavar="COL",
+            help="The columns to randomise (repeat, or separate by commas).",
+        ),
+    ],
+    epsilon: Annotated[
+        str,
+        typer.Option(
+            "--epsilon",
+            metavar="E",
+            help="Budget per column, at most 40 or inf: one number, or COL=E,COL=E.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="The released table: csv, csv.gz, tsv, parquet or arrow. "
+            "The receipt goes to FILE.receipt.json.",
+        ),
+    ],
+    categories: Categories = None,
+    bins: BinsOption = None,
+    missing: Annotated[
+        MissingAnswersChoice,
+        typer.Option(
+            "--missing",
+            help="Missing protected answers: refuse, leave the rows out, or one more category.",
+        ),
+    ] = MissingAnswersChoice.error,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", metavar="N", min=0, help="Simulate, repeatably. Never for a real release."
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    force: Force = False,
+) -> None:
+    """Randomise columns for release, with the operating system's randomness, and write a receipt.
+
+    All other columns are written as they are: they are not protected.
+
+    Example: [bold]epsilens randomise survey.csv --protect smokes --epsilon 1
+    --categories "smokes=no|yes" --out released.csv[/bold]
+    """
+    import time
+    import warnings
+
+    from epsilens.channels.release import release_table
+    from epsilens.data import read_table, replacing, write_table
+    from epsilens.document import to_json
+
+    started = time.perf_counter()
+    receipt = out.with_name(f"{out.name}.receipt.json")
+    replaces = _check_target(data, out, receipt, force=force)
+    budget = _budget(comma_list(protect), epsilon)
+    table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding)
+    release = release_table(
+        table.frame,
+        budget=budget,
+        categories=categories_of(categories, protected=tuple(budget.per_column)),
+        bins=mapping_of_bins(bins),
+        missing=missing.value,
+        random_state=seed,
+    )
+    if replaces:
+        warnings.warn(EARLIER_RELEASE, PrivacyLeakWarning, stacklevel=2)
+    document = _receipt(
+        release, seed=seed, missing=missing.value, replaces=replaces, started=started
+    )
+    as_text = out.name.lower().endswith(TEXT_SUFFIXES)
+    written = _as_written_before(data, table, release) if as_text else None
+    with replacing(receipt) as scratch:
+        scratch.write_text(to_json(document) + "\n", encoding="utf-8")
+        write_table(release.frame if written is None else written, out)
+    if json:
+        typer.echo(to_json(document))
+    elif not quiet:
+        # Warnings have had a line each on standard error; what is no warning is said here.
+        warned = {*release.warnings, EARLIER_RELEASE}
+        remarks = [note for note in document.warnings if note not in warned]
+        _print(document, remarks, out=out, receipt=receipt)
+
+
+def _check_target(data: str, out: Path, receipt: Path, *, force: bool) -> bool:
+    """Refuse what would destroy something, before any work; say whether a release is replaced."""
+    from epsilens.data.files import WRITABLE_SUFFIXES
+
+    if not out.name.lower().endswith(WRITABLE_SUFFIXES):
+        raise InputError(
+            f"`--out` must end in {', '.join(WRITABLE_SUFFIXES)}, got {out.name!r}. "
+            "The ending decides the format."
+        )
+    if not out.parent.is_dir():
+        raise InputError(f"`--out` must be in a folder that exists, got {str(out)!r}. Create it.")
+    if data != "-":
+        source = Path(data).resolve()
+        inside = source.is_dir() and out.resolve().is_relative_to(source)
+        if out.resolve() == source or inside:
+            raise InputError(
+                "`--out` must not be the data themselves: the true answers would be lost or mixed "
+                "with the released ones. Choose another name or folder."
+            )
+    existing = [path for path in (out, receipt) if path.exists()]
+    if existing and not force:
+        raise InputError(
+            f"`--out` must be a new file, but {existing[0].name!r} exists. Choose another name, or "
+            "use `--force`; an earlier release still counts: budgets add up."
+        )
+    return bool(existing)
+
+
+def _budget(columns: Sequence[str], text: str) -> Budget:
+    from epsilens.channels import Budget, parse_grid
+
+    if "=" not in text:
+        values = parse_grid(text)
+        if len(values) != 1:
+            raise InputError(
+                f"`--epsilon` must be one number or COL=E,COL=E, got {len(values)} numbers. "
+                "A release has one budget; use `epsilens whatif` to compare several."
+            )
+        return Budget.uniform(columns, values[0])
+    given = Budget.parse(text).per_column
+    for name in given:
+        if name not in columns:
+            raise InputError(
+                f"`--epsilon` must name protected columns, got {name!r}. Add it to `--protect`."
+            )
+    for name in columns:
+        if name not in given:
+            raise InputError(
+                f"`--epsilon` must have a budget for every protected column, but has none for "
+                f"{name!r}. Add {name}=E."
+            )
+    return Budget({name: given[name] for name in columns})
+
+
+def _receipt(
+    release: Release, *, seed: int | None, missing: str, replaces: bool, started: float
+) -> ReleaseDocument:
+    import time
+
+    from epsilens.channels import RandomizedResponse
+    from epsilens.data import infer_schema
+    from epsilens.document import Provenance, ReleaseDocument
+    from epsilens.document.numbers import NumberType
+
+    budget = release.budget
+    columns = list(budget.per_column)
+    notes = list(release.warnings)
+    n_open = release.frame.shape[1] - len(columns)
+    if n_open:
+        notes.append(
+            f"{n_open} other {'column is' if n_open == 1 else 'columns are'} released unchanged "
+            "and not protected, and may show who a record belongs to."
+        )
+    if replaces:
+        notes.append(EARLIER_RELEASE)
+    # The receipt travels with the data, so the fingerprint is of the released table: that of the
+    # true one would be a function of the true answers.
+    fingerprint = infer_schema(release.frame).fingerprint
+    settings: dict[str, object] = {
+        "protect": columns,
+        "epsilon": dict(budget.per_column),
+        "missing": missing,
+        "n_categories": dict(release.n_categories),
+        "missing_is_category": list(release.missing_is_category),
+        "keep_probability": {
+            name: RandomizedResponse(release.n_categories[name], value).keep_probability
+            for name, value in budget.per_column.items()
+        },
+        "categories_from": dict(release.origin),
+        "bins": {name: [b.low, b.high, b.n_bins] for name, b in release.bins.items()},
+    }
+    numbers: dict[str, NumberType] = {"rows": "measured"}
+    if not release.simulated:
+        numbers |= {"epsilon": "proven", "record_epsilon": "proven"}
+    return ReleaseDocument(
+        provenance=Provenance(
+            method=MECHANISM,
+            settings=settings,
+            seed=seed,
+            simulated=release.simulated,
+            schema_fingerprint=fingerprint,
+            seconds=round(time.perf_counter() - started, 3),
+        ),
+        warnings=notes,
+        number_types=numbers,
+        columns=columns,
+        epsilon=dict(budget.per_column),
+        record_epsilon=budget.per_record,
+        rows=len(release.frame),
+        simulated=release.simulated,
+        mechanism=MECHANISM,
+    )
+
+
+def _as_written_before(data: str, table: TableFile, release: Release) -> pd.DataFrame | None:
+    """Return the release with every unprotected field spelled as in the text file it came from.
+
+    Otherwise 1.50 would come out as 1.5 and a mark for a missing answer as an empty field. None
+    where there is no such file: the values are the same then, if not their spelling.
+    """
+    import gzip
+    import io
+
+    import pandas as pd
+
+    if data == "-" or table.delimiter is None or table.encoding is None:
+        return None
+    content = Path(data).read_bytes()
+    if table.format == "csv.gz":
+        content = gzip.decompress(content)
+    try:
+        spelled = pd.read_csv(
+            io.StringIO(content.decode(table.encoding).removeprefix("\ufeff"), newline=""),
+            sep=table.delimiter,
+            dtype=str,
+            na_filter=False,
+            index_col=False,
+            header=0,
+        )
+    except (pd.errors.ParserError, ValueError):
+        return None
+    n_columns = table.frame.shape[1]
+    names = [str(name).strip() for name in spelled.columns[:n_columns]]
+    if len(spelled) != len(table.frame) or names != list(table.frame.columns):
+        return None
+    spelled = spelled.iloc[release.kept, :n_columns].set_axis(names, axis="columns")
+    for name in release.budget.per_column:
+        spelled[name] = release.frame[name].array
+    return spelled
+
+
+def _print(document: ReleaseDocument, remarks: list[str], *, out: Path, receipt: Path) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from epsilens.reporting.terminal import release_summary
+
+    console = Console()
+    console.print(release_summary(document), soft_wrap=True)
+    for remark in remarks:
+        console.print(Text(remark), soft_wrap=True)
+    console.print(Text(f"Written: {out} and {receipt}"), soft_wrap=True)

@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens whatif`: what each privacy budget would cost, without retraining."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsilens.cli.options import (
+    Anonymous,
+    BinsOption,
+    Categorical,
+    Categories,
+    Data,
+    Delimiter,
+    Drop,
+    Encoding,
+    Json,
+    Label,
+    Missing,
+    MissingChoice,
+    Model,
+    ModelChoice,
+    Positive,
+    Quiet,
+    Regularisation,
+    Test,
+    TestShare,
+    Weight,
+    categories_of,
+    comma_list,
+    delimiter_from,
+    mapping_of_bins,
+)
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from epsilens.data import Prepared
+    from epsilens.document import WhatIfDocument
+    from epsilens.whatif import Choice, LossChangeEstimate, WhatIf
+
+__all__ = ["whatif"]
+
+EXIT_LIMIT_NOT_MET = 3
+DEFAULT_GRID = "0.1:10:30"
+_OUT_SUFFIXES = (".json", ".csv", ".parquet", ".html", ".png", ".svg")
+
+
+class MethodChoice(StrEnum):
+    """The rungs of the ladder."""
+
+    auto = "auto"
+    influence = "influence"
+    newton = "newton"
+    exact = "exact"
+    retrain = "retrain"
+    paper = "paper"
+
+
+class CorrectionChoice(StrEnum):
+    """Noise corrections."""
+
+    none = "none"
+    forward = "forward"
+
+
+def whatif(
+    data: Data,
+    label: Label,
+    protect: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--protect",
+            metavar="COL",
+            help="What is randomised: in this version the label, which is also the default.",
+        ),
+    ] = None,
+    test: Test = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group",
+            metavar="[NAME=]EXPR",
+            help="Whose answers are randomised, such as 'women=sex == \"F\"' (repeat). Default: all.",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        str,
+        typer.Option(
+            "--epsilon",
+            metavar="GRID",
+            help="START:STOP:COUNT, lin:START:STOP:COUNT, a list 0.5,1,2, or COL=E.",
+        ),
+    ] = DEFAULT_GRID,
+    method: Annotated[
+        MethodChoice,
+        typer.Option("--method", help="auto takes the best that fits --seconds, never retrain."),
+    ] = MethodChoice.auto,
+    correction: Annotated[
+        CorrectionChoice, typer.Option("--correction", help="Noise correction in training.")
+    ] = CorrectionChoice.none,
+    repeats: Annotated[
+        int, typer.Option("--repeats", metavar="N", help="Retrainings a cell (method retrain).")
+    ] = 20,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="Keeps finished retrainings; a killed run goes on from it.",
+        ),
+    ] = None,
+    max_loss_increase: Annotated[
+        float | None,
+        typer.Option(
+            "--max-loss-increase",
+            metavar="X",
+            help="Pick the most private ε within this; exit code 3 if there is none.",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", help="The time that auto may take.")
+    ] = 10.0,
+    categories: Categories = None,
+    dependent_groups: Annotated[
+        bool,
+        typer.Option(
+            "--allow-dependent-groups",
+            help="Warn instead of refusing when a group's membership gives the answer away.",
+        ),
+    ] = False,
+    drop: Drop = None,
+    weight: Weight = None,
+    categorical: Categorical = None,
+    bins: BinsOption = None,
+    missing: Missing = MissingChoice.auto,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    positive: Positive = None,
+    test_share: TestShare = 0.25,
+    model: Model = ModelChoice.logistic,
+    regularisation: Regularisation = None,
+    json: Json = False,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write the result: .json, .csv, .parquet, .html (the report), .png or .svg.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            min=0,
+            help="Of the split and of the simulated runs.",
+            rich_help_panel="Output",
+        ),
+    ] = 0,
+    quiet: Quiet = False,
+    anonymous: Anonymous = False,
+) -> None:
+    """Estimate what randomising answers at each ε would do to a model, without retraining it.
+
+    Example: [bold]epsilens whatif survey.csv --label smokes --protect smokes
+    --group 'young=age < 30' --epsilon 0.1:10:30 --out report.html[/bold]
+    """
+    from dataclasses import replace
+    from pathlib import Path
+
+    from epsilens.cli.progress import show_progress
+    from epsilens.document import anonymise, to_json
+
+    _check_out(out)
+    budget = _epsilon(epsilon)
+    prepared, study = _fit(
+        data,
+        label=label,
+        test=test,
+        groups=group or [],
+        drop=comma_list(drop),
+        weight=weight,
+        categorical=comma_list(categorical),
+        bins=bins,
+        missing=missing.value,
+        delimiter=delimiter,
+        encoding=encoding,
+        positive=positive,
+        test_share=test_share,
+        model=model,
+        regularisation=regularisation,
+        seed=seed,
+    )
+    with show_progress(quiet=quiet, json=json) as progress:
+        result = _ask(
+            study,
+            prepared,
+            protect=comma_list(protect) or (label,),
+            epsilon=budget,
+            method=method,
+            correction=correction.value,
+            repeats=repeats,
+            checkpoint=checkpoint,
+            seconds=seconds,
+            seed=seed,
+            categories=_label_categories(categories, label, prepared, positive=positive),
+            dependent="warn" if dependent_groups else "refuse",
+            progress=progress,
+        )
+    document = _with_notes(result.document, prepared.notes)
+    if anonymous:
+        document = anonymise(document)
+    choice = None
+    if max_loss_increase is not None:
+        choice = replace(result, document=document).choose(max_loss_increase=max_loss_increase)
+    if out is not None:
+        names = {} if anonymous else {"label": label, "data": Path(data).name}
+        _write(out, document, choice, max_loss_increase, names=names)
+    if json:
+        typer.echo(to_json(document))
+    else:
+        _print(document, choice, quiet=quiet, out=out)
+    if choice is not None and not choice.holds:
+        raise typer.Exit(EXIT_LIMIT_NOT_MET)
+
+
+def _check_out(out: str | None) -> None:
+    """Refuse a file that could not be written, before any work."""
+    from pathlib import Path
+
+    if out is None:
+        return
+    if not out.lower().endswith(_OUT_SUFFIXES):
+        raise InputError(
+            f"`--out` must end in {', '.join(_OUT_SUFFIXES)}, got {Path(out).name!r}. The ending "
+            "decides what is written."
+        )
+    if not Path(out).parent.is_dir():
+        raise InputError(f"`--out` must be in a folder that exists, got {out!r}. Create it.")
+
+
+def _epsilon(text: str) -> str | dict[str, float]:
+    from epsilens.channels import Budget, parse_grid
+
+    if "=" in text:
+        return dict(Budget.parse(text).per_column)
+    parse_grid(text)
+    return text
+
+
+def _fit(
+    data: str,
+    *,
+    test: str | None,
+    bins: list[str] | None,
+    delimiter: str | None,
+    encoding: str | None,
+    model: ModelChoice,
+    regularisation: float | None,
+    **settings: object,
+) -> tuple[Prepared, WhatIf]:
+    """Read, prepare and train."""
+    from epsilens.data import prepare, read_table
+    from epsilens.models.default import default_estimator
+    from epsilens.whatif import WhatIf
+
+    reading = {"delimiter": delimiter_from(delimiter), "encoding": encoding}
+    table = read_table(data, **reading)
+    prepared = prepare(
+        table,
+        bins=mapping_of_bins(bins),
+        test=None if test is None else read_table(test, **reading),
+        task="classification" if model is ModelChoice.logistic else "regression",
+        **settings,  # type: ignore[arg-type]
+    )
+    estimator = default_estimator(
+        prepared.schema, model=model.value, regularisation=regularisation
+    )
+    study = WhatIf(estimator).fit(
+        prepared.X_train,
+        prepared.y_train,
+        prepared.X_test,
+        prepared.y_test,
+        prepared.sample_weight,
+        sample_weight_test=prepared.sample_weight_test,
+    )
+    return prepared, study
+
+
+def _label_categories(
+    typed: Sequence[str] | None, label: str, prepared: Prepared, *, positive: str | None
+) -> dict[str, list[object]] | None:
+    """Return the label's domain if the user declared it."""
+    given = categories_of(typed, protected=(label,)).get(label)
+    if given is None:
+        # --positive makes the label a question of two answers, whatever the data hold.
+        return {label: list(prepared.label_categories)} if positive is not None else None
+    if prepared.y_train.dtype.kind in "iufb":
+        try:
+            return {label: [float(text) for text in given]}
+        except ValueError:
+            raise InputError(
+                f"`--categories` of {label!r} must be numbers, like the label itself."
+            ) from None
+    return {label: list(given)}
+
+
+def _ask(
+    study: WhatIf,
+    prepared: Prepared,
+    *,
+    protect: Sequence[str],
+    epsilon: str | dict[str, float],
+    method: MethodChoice,
+    correction: str,
+    repeats: int,
+    checkpoint: str | None,
+    seconds: float,
+    seed: int,
+    categories: dict[str, list[object]] | None,
+    dependent: str,
+    progress: object,
+) -> LossChangeEstimate:
+    from epsilens.whatif.groups import Group
+
+    groups = {
+        name: Group(name=name, mask=mask, columns=prepared.group_columns[name])
+        for name, mask in prepared.groups.items()
+    }
+    question: dict[str, object] = {
+        "protect": protect,
+        "epsilon": epsilon,
+        "groups": groups or None,
+        "categories": categories,
+        "random_state": seed,
+        "dependent_groups": dependent,
+        "progress": progress,
+        "repeats": repeats,
+    }
+    if method is MethodChoice.retrain:
+        if correction != "none":
+            raise InputError("`--correction` must be none in this version. Leave it out.")
+        return study.retrain(**question, checkpoint=checkpoint)  # type: ignore[arg-type]
+    if checkpoint is not None:
+        raise InputError("`--checkpoint` belongs to `--method retrain`. Add that, or leave it out.")
+    return study.estimate(**question, method=method.value, correction=correction, seconds=seconds)  # type: ignore[arg-type]
+
+
+def _with_notes(document: WhatIfDocument, notes: Sequence[str]) -> WhatIfDocument:
+    return document.model_copy(update={"warnings": [*notes, *document.warnings]})
+
+
+def _write(
+    out: str,
+    document: WhatIfDocument,
+    choice: Choice | None,
+    max_loss_increase: float | None,
+    *,
+    names: dict[str, object],
+) -> None:
+    from pathlib import Path
+
+    from epsilens.cli.typed import typed_command
+    from epsilens.data import write_table, write_text
+    from epsilens.display import cost_chart, save_chart
+    from epsilens.document import to_json
+    from epsilens.reporting import write_report
+    from epsilens.whatif.result import cells_frame
+
+    suffix = Path(out).suffix.lower()
+    if suffix == ".json":
+        write_text(to_json(document) + "\n", out)
+    elif suffix == ".html":
+        recommendation = None
+        if choice is not None:
+            recommendation = {
+                "epsilon": choice.epsilon,
+                "holds": choice.holds,
+                "sentence": choice.sentence,
+                "max_loss_increase": max_loss_increase,
+            }
+        write_report(
+            document,
+            out,
+            question=names,
+            recommendation=recommendation,
+            command=typed_command() if names else None,
+        )
+    elif suffix in {".png", ".svg"}:
+        save_chart(cost_chart(document, max_loss_increase=max_loss_increase), out)
+    else:
+        write_table(cells_frame(document), out)
+
+
+def _print(
+    document: WhatIfDocument, choice: Choice | None, *, quiet: bool, out: str | None
+) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from epsilens.reporting import whatif_sentence, whatif_table
+
+    console = Console()
+    if not quiet:
+        console.print(whatif_table(document))
+        for note in document.warnings:
+            console.print(Text(f"Note: {note.rstrip('.')}."))
+    console.print(Text(whatif_sentence(document, choice)))
+    if out is not None and not quiet:
+        console.print(Text(f"Written: {out}"))

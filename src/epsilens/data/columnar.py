@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parquet and Arrow files, and folders of parquet files."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from epsilens._validate import require_unique
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["frame_from_arrow", "read_arrow", "read_parquet", "read_parquet_folder"]
+
+
+def read_parquet(content: bytes, *, name: str) -> pa.Table:
+    """Read the bytes of one parquet file.
+
+    Parameters
+    ----------
+    content : bytes
+        The whole file.
+    name : str
+        The file's name, for messages.
+
+    Returns
+    -------
+    pyarrow.Table
+        The table.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> sink = io.BytesIO()
+    >>> pq.write_table(pa.table({"age": [31, 42]}), sink)
+    >>> read_parquet(sink.getvalue(), name="survey.parquet").num_rows
+    2
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return parquet.ParquetFile(io.BytesIO(content)).read()
+    except (pa.ArrowException, OSError):
+        raise _damaged(name, "parquet") from None
+
+
+def read_parquet_folder(folder: Path) -> pa.Table:
+    """Read all parquet files of a folder as one table.
+
+    Parameters
+    ----------
+    folder : Path
+        Files below it that end in `.parquet` are read in the order of their names; folders
+        named `column=value` become a column. Names that begin with `.` or `_` are skipped.
+
+    Returns
+    -------
+    pyarrow.Table
+        The rows of all files.
+
+    Raises
+    ------
+    InputError
+        If there is no parquet file, one is damaged, or their columns differ.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> pq.write_table(pa.table({"age": [31, 42]}), folder / "part-0.parquet")
+    >>> pq.write_table(pa.table({"age": [53]}), folder / "part-1.parquet")
+    >>> read_parquet_folder(folder).num_rows
+    3
+    """
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    files = sorted(
+        file
+        for file in folder.rglob("*.parquet")
+        if file.is_file()
+        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    )
+    if not files:
+        raise InputError(
+            f"a folder must contain parquet files, but {folder.name!r} has none. "
+            "Name a file, or a folder of .parquet files."
+        )
+    try:
+        parts = dataset.dataset(
+            [str(file) for file in files],
+            format="parquet",
+            partitioning=dataset.partitioning(flavor="hive"),
+            partition_base_dir=str(folder),
+        )
+        names = set(parts.schema.names)
+        for fragment in parts.get_fragments():
+            if not set(fragment.physical_schema.names) <= names or len(
+                names - set(fragment.physical_schema.names)
+            ) > _n_partitions(files[0], folder):
+                raise InputError(
+                    f"the parquet files of {folder.name!r} must have the same columns, "
+                    "but they differ. Read them one by one, or mend them."
+                )
+        return parts.to_table()
+    except (pa.ArrowException, OSError):
+        raise _damaged(folder.name, "parquet") from None
+
+
+def _n_partitions(file: Path, folder: Path) -> int:
+    return sum("=" in part for part in file.relative_to(folder).parts[:-1])
+
+
+def read_arrow(content: bytes, *, name: str) -> pa.Table:
+    """Read the bytes of an Arrow file, stream or Feather file.
+
+    Parameters
+    ----------
+    content : bytes
+        The whole file.
+    name : str
+        The file's name, for messages.
+
+    Returns
+    -------
+    pyarrow.Table
+        The table.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from pyarrow import feather
+    >>> sink = io.BytesIO()
+    >>> feather.write_feather(pa.table({"age": [31, 42]}), sink)
+    >>> read_arrow(sink.getvalue(), name="survey.arrow").num_rows
+    2
+    """
+    import pyarrow as pa
+    from pyarrow import feather, ipc
+
+    try:
+        if content.startswith(b"\xff\xff\xff\xff"):
+            return ipc.open_stream(io.BytesIO(content)).read_all()
+        return feather.read_table(io.BytesIO(content))
+    except (pa.ArrowException, OSError):
+        raise _damaged(name, "arrow") from None
+
+
+def _damaged(name: str, kind: str) -> InputError:
+    return InputError(
+        f"{name!r} must be a complete {kind} file, but it is damaged or cut short. "
+        "Export or copy it again."
+    )
+
+
+def frame_from_arrow(table: pa.Table, *, name: str) -> pd.DataFrame:
+    """Turn an Arrow table into a pandas frame without losing whole numbers.
+
+    A column of whole numbers in which some are missing stays whole numbers.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The table.
+    name : str
+        The file's name, for messages.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The same columns.
+
+    Raises
+    ------
+    InputError
+        If there are no rows, or a name stands twice, or a column holds lists or binary data.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> frame_from_arrow(pa.table({"age": [31, None]}), name="survey").dtypes["age"]
+    Int64Dtype()
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    # pandas writes an unnamed index as a column of this name; it is no answer of anybody.
+    table = table.select(
+        [
+            index
+            for index, column in enumerate(table.schema.names)
+            if not (column.startswith("__index_level_") and column.endswith("__"))
+        ]
+    )
+    require_unique(table.schema.names, what=f"the column names of {name!r}")
+    if "" in table.schema.names:
+        raise InputError(f"every column of {name!r} must have a name, but one has none. Name it.")
+    if table.num_rows == 0 or table.num_columns == 0:
+        raise InputError(
+            f"{name!r} must have at least one row and one column, got {table.num_rows} rows and "
+            f"{table.num_columns} columns. Check that the file was saved completely."
+        )
+    for field in table.schema:
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+            raise InputError(
+                f"column {field.name!r} of {name!r} must hold numbers, words or dates, "
+                "but it holds lists, structures or binary data. Drop it before reading."
+            )
+    whole = {
+        getattr(pa, kind.lower())(): getattr(pd, f"{kind}Dtype")()
+        for kind in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+    }
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, types_mapper=whole.get)
+    for column, dtype in frame.dtypes.items():
+        if dtype in whole.values() and not frame[column].isna().any():
+            frame[column] = frame[column].astype(dtype.numpy_dtype)
+    for field in table.schema:
+        if pa.types.is_decimal(field.type):
+            frame[field.name] = frame[field.name].astype("float64")
+        elif pa.types.is_date(field.type):
+            frame[field.name] = pd.to_datetime(frame[field.name])
+        elif pa.types.is_time(field.type):
+            frame[field.name] = frame[field.name].astype(object).map(str, na_action="ignore")
+    return frame

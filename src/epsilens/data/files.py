@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the curator's table from a file, and write one."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from epsilens.data.atomic import replacing
+from epsilens.data.columnar import (
+    frame_from_arrow,
+    read_arrow,
+    read_parquet,
+    read_parquet_folder,
+)
+from epsilens.data.delimited import parse_delimited
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["TableFile", "TableFormat", "read_table", "write_table"]
+
+TableFormat = Literal["csv", "csv.gz", "tsv", "parquet", "arrow"]
+
+STANDARD_INPUT = "standard input"
+WRITABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet", ".arrow", ".feather")
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table as it was found in a file, and how it was written there.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The rows. Marks for missing answers have become missing values.
+    name : str
+        The file's name without its folder.
+    format : str
+        One of "csv", "csv.gz", "tsv", "parquet", "arrow".
+    delimiter : str or None
+        What stands between the columns of a text file.
+    encoding : str or None
+        The encoding of a text file.
+    missing_marks : dict of str to int
+        Which marks were taken as missing answers, and how often each stands in the file.
+    notes : tuple of str
+        What else was noticed while reading.
+    """
+
+    frame: pd.DataFrame = field(repr=False)
+    name: str
+    format: TableFormat
+    delimiter: str | None = None
+    encoding: str | None = None
+    missing_marks: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def read_table(
+    source: str | Path,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> TableFile:
+    r"""Read a table from a csv, csv.gz, tsv, parquet or arrow file.
+
+    What kind of file it is, how its columns are separated and how its letters are encoded is
+    found out by looking at it. Marks such as an empty field, `NA` or `?` become missing values
+    and are counted; the word "None" is an answer and stays one.
+
+    Parameters
+    ----------
+    source : str or Path
+        A file, a folder of parquet files, or "-" for standard input.
+    delimiter : str, optional
+        One character, instead of detecting it.
+    encoding : str, optional
+        For instance "cp1252", instead of detecting it.
+
+    Returns
+    -------
+    TableFile
+        The table and how it was written.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no table. The message never contains a value.
+
+    Notes
+    -----
+    The whole table is held in memory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "survey.csv"
+    >>> _ = file.write_text("age;smokes\n31;yes\n;no\n")
+    >>> table = read_table(file)
+    >>> table.name, table.delimiter, table.missing_marks
+    ('survey.csv', ';', {'': 1})
+    """
+    if str(source) == "-":
+        return _read_content(
+            sys.stdin.buffer.read(), STANDARD_INPUT, delimiter=delimiter, encoding=encoding
+        )
+    path = Path(source)
+    if path.is_dir():
+        frame = frame_from_arrow(read_parquet_folder(path), name=path.name)
+        return TableFile(frame, path.resolve().name, "parquet")
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(
+            f"the data must be a file that exists, got {str(source)!r}. Check the path."
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"{path.name!r} must be a readable file, got {type(error).__name__}. "
+            "Check its permissions."
+        ) from None
+    return _read_content(content, path.name, delimiter=delimiter, encoding=encoding)
+
+
+def _read_content(
+    content: bytes, name: str, *, delimiter: str | None, encoding: str | None
+) -> TableFile:
+    """Tell the format by the file's first bytes: a name may lie."""
+    if content.startswith(b"PAR1"):
+        return TableFile(
+            frame_from_arrow(read_parquet(content, name=name), name=name), name, "parquet"
+        )
+    if content.startswith((b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")):
+        return TableFile(frame_from_arrow(read_arrow(content, name=name), name=name), name, "arrow")
+    if content.startswith(b"PK\x03\x04"):
+        raise InputError(
+            f"{name!r} must be a csv, parquet or arrow file, but it is a zip archive or an Excel "
+            "workbook. Save the sheet as csv."
+        )
+    if content and Path(name).suffix in {".parquet", ".arrow", ".feather"}:
+        raise InputError(
+            f"{name!r} must be a {Path(name).suffix[1:]} file, as its name says, but it is not. "
+            "Export it again, or give it the right ending."
+        )
+    compressed = content.startswith(b"\x1f\x8b")
+    if compressed:
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error):
+            raise InputError(
+                f"{name!r} must be a complete gzip file, but it is damaged or cut short. "
+                "Copy it again."
+            ) from None
+    table = parse_delimited(content, name=name, delimiter=delimiter, encoding=encoding)
+    written_as: TableFormat = "tsv" if table.delimiter == "\t" else "csv"
+    return TableFile(
+        table.frame,
+        name,
+        "csv.gz" if compressed else written_as,
+        table.delimiter,
+        table.encoding,
+        table.missing_marks,
+        table.notes,
+    )
+
+
+def write_table(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write a table in the format that the file's name asks for.
+
+    The file appears whole or not at all. An older file of that name is replaced.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The rows; its index is not written. A missing value is written as an empty field.
+    path : str or Path
+        Ends in .csv, .csv.gz, .tsv, .parquet, .arrow or .feather.
+
+    Raises
+    ------
+    InputError
+        If the ending is another, or the folder cannot be written to.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> file = Path(tempfile.mkdtemp()) / "survey.csv"
+    >>> write_table(pd.DataFrame({"age": [31, 42], "smokes": ["yes", "no"]}), file)
+    >>> file.read_text().splitlines()
+    ['age,smokes', '31,yes', '42,no']
+    """
+    target = Path(path)
+    suffix = next((end for end in WRITABLE_SUFFIXES if target.name.lower().endswith(end)), None)
+    if suffix is None:
+        raise InputError(
+            f"the output file must end in {', '.join(WRITABLE_SUFFIXES)}, got {target.name!r}. "
+            "The ending decides the format."
+        )
+    with replacing(target) as scratch:
+        if suffix == ".parquet":
+            frame.to_parquet(scratch, index=False)
+        elif suffix in {".arrow", ".feather"}:
+            frame.reset_index(drop=True).to_feather(scratch)
+        else:
+            text = frame.to_csv(
+                index=False, sep="\t" if suffix == ".tsv" else ",", lineterminator="\n"
+            )
+            content = text.encode("utf-8")
+            # Without a time stamp the same table always gives the same file.
+            scratch.write_bytes(gzip.compress(content, mtime=0) if suffix == ".csv.gz" else content)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do with people who have not answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+from epsilens._validate import as_choice
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+__all__ = [
+    "LARGEST_DROPPED_SHARE",
+    "MISSING_CATEGORY",
+    "MissingPolicy",
+    "Settled",
+    "settle_missing",
+]
+
+MissingPolicy = Literal["auto", "error", "category", "drop"]
+
+LARGEST_DROPPED_SHARE = 0.05
+"""`auto` drops at most this share of the rows."""
+
+MISSING_CATEGORY = "(missing)"
+"""The category that stands for no answer under the policy `category`."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A table in which every answer that matters is present.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The rows that were kept.
+    kept : array of bool, shape (n_rows,)
+        Which rows of the original table those are.
+    notes : tuple of str
+        What was done, with counts, ready to be shown.
+    """
+
+    frame: pd.DataFrame = field(repr=False)
+    kept: NDArray[np.bool_] = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+
+def settle_missing(
+    frame: pd.DataFrame,
+    *,
+    policy: MissingPolicy = "auto",
+    columns: Iterable[str] | None = None,
+    required: Iterable[str] = (),
+    categorical: Iterable[str] = (),
+    where: str = "",
+) -> Settled:
+    """Drop rows with missing answers, make "missing" an answer of its own, or refuse.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The table.
+    policy : {"auto", "error", "category", "drop"}
+        `auto` drops up to 5 % of the rows and says so, and refuses beyond that; `drop` drops any
+        number; `error` refuses any; `category` makes missing a category of its own.
+    columns : iterable of str, optional
+        The columns that matter; all by default. Others may have missing values.
+    required : iterable of str
+        Columns in which missing can be no category, such as the label and the weight: under
+        `category` their rows are dropped as under `auto`.
+    categorical : iterable of str
+        Numeric columns whose numbers are codes: under `category` they become words.
+    where : str
+        Added to the notes, for instance "of the test data".
+
+    Returns
+    -------
+    Settled
+        The kept rows and what was done.
+
+    Raises
+    ------
+    InputError
+        If the policy forbids what would have to be done; the message has counts and choices.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> survey = pd.DataFrame({"age": [31.0, None, 42.0], "sex": ["F", "M", None]})
+    >>> settled = settle_missing(survey, policy="drop")
+    >>> len(settled.frame), settled.notes
+    (1, ('2 of 3 rows were dropped for missing values (age 1, sex 1)',))
+    """
+    as_choice(policy, get_args(MissingPolicy), name="missing")
+    names = [str(name) for name in (frame.columns if columns is None else columns)]
+    must = [name for name in required if name in names]
+    counts = {name: int(frame[name].isna().sum()) for name in names}
+    counts = {name: count for name, count in counts.items() if count}
+    place = f" {where}" if where else ""
+    if not counts:
+        return Settled(frame, _all(frame))
+    notes: list[str] = []
+    if policy == "category":
+        frame, made = _make_category(frame, counts, keep=must, codes=set(categorical))
+        if made:
+            notes.append(
+                f"missing values{place} became the category {MISSING_CATEGORY!r} ({_listed(made)})"
+            )
+        counts = {name: count for name, count in counts.items() if name in must}
+        if not counts:
+            return Settled(frame, _all(frame), tuple(notes))
+    kept = frame[list(counts)].notna().all(axis=1).to_numpy(dtype=bool)
+    n_rows, n_lost = len(frame), int((~kept).sum())
+    listed = _listed(counts)
+    if policy == "error":
+        raise InputError(
+            f"missing values are not allowed (`--missing error`), but {n_lost} of {n_rows} rows"
+            f"{place} have some ({listed}). Choose `--missing drop` or `--missing category`."
+        )
+    if policy != "drop" and n_lost > LARGEST_DROPPED_SHARE * n_rows:
+        category = "" if set(counts) <= set(must) else ", `--missing category`"
+        raise InputError(
+            f"at most {LARGEST_DROPPED_SHARE:.0%} of the rows may have missing values, but "
+            f"{n_lost} of {n_rows}{place} do ({listed}). Choose `--missing drop`{category}, or "
+            "`--drop` the columns."
+        )
+    if n_lost == n_rows:
+        raise InputError(
+            f"at least one row{place} must be complete, but all {n_rows} have missing values "
+            f"({listed}). `--drop` the columns with most of them."
+        )
+    notes.append(f"{n_lost} of {n_rows} rows{place} were dropped for missing values ({listed})")
+    return Settled(frame.loc[kept], kept, tuple(notes))
+
+
+def _all(frame: pd.DataFrame) -> NDArray[np.bool_]:
+    import numpy as np
+
+    return np.ones(len(frame), dtype=np.bool_)
+
+
+def _listed(counts: dict[str, int]) -> str:
+    """Name the columns with most missing values first, and not more than eight of them."""
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name} {count}" for name, count in ordered[:8])
+    return shown if len(ordered) <= 8 else f"{shown} and {len(ordered) - 8} more columns"
+
+
+def _make_category(
+    frame: pd.DataFrame, counts: dict[str, int], *, keep: list[str], codes: set[str]
+) -> tuple[pd.DataFrame, dict[str, int]]:
+    import pandas as pd
+
+    made = {name: count for name, count in counts.items() if name not in keep}
+    filled = frame.copy(deep=False)
+    for name, count in made.items():
+        column = frame[name]
+        number = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(
+            column.dtype
+        )
+        if name not in codes and (number or pd.api.types.is_datetime64_any_dtype(column.dtype)):
+            raise InputError(
+                f"`--missing category` needs words, but column {name!r} holds numbers or dates and "
+                f"{count} are missing: a missing amount is no amount. Choose `--missing drop`, "
+                f"`--drop {name}`, or name codes in `--categorical`."
+            )
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            words = column.cat.add_categories([MISSING_CATEGORY])
+            filled[name] = words.fillna(MISSING_CATEGORY)
+        else:
+            words = column.astype(object).map(spelled, na_action="ignore")
+            filled[name] = words.fillna(MISSING_CATEGORY)
+    return filled, made
+
+
+def spelled(value: object) -> str:
+    """Spell an answer: the code 1 is "1", also where a gap has made it 1.0."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kind of answer each column holds: its kind, its domain, what can be protected."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from epsilens._validate import require_column, require_unique
+from epsilens.data.binning import Bins
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "LARGEST_NUMERIC_DOMAIN",
+    "Category",
+    "Column",
+    "ColumnKind",
+    "Schema",
+    "days",
+    "infer_schema",
+    "is_date",
+]
+
+ColumnKind = Literal["numeric", "categorical", "binary", "constant", "identifier"]
+ColumnUse = Literal["one-hot", "number", "left out"]
+Category = str | int | float | bool
+
+LARGEST_NUMERIC_DOMAIN = 20
+"""A numeric column with at most this many distinct values can be randomised as it is."""
+
+FEWEST_ROWS_FOR_IDENTIFIER = 20
+"""In a smaller table distinct values in every row are no sign of an identifier."""
+
+MANY_CATEGORIES = 100
+
+_ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is known of one column.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    kind : {"numeric", "categorical", "binary", "constant", "identifier"}
+        What it holds. A numeric column with two values is binary.
+    n_distinct : int
+        How many different answers there are, missing ones aside.
+    n_missing : int
+        How many rows have no answer.
+    categories : tuple or None
+        The different answers, in order, where they are few enough to be a domain.
+    note : str or None
+        Anything a reader should know.
+    encoding : {"one-hot", "number", "left out"}
+        How the default model uses the column.
+    protectable : bool
+        Whether randomised response can be applied to it as it is.
+    """
+
+    name: str
+    kind: ColumnKind
+    n_distinct: int
+    n_missing: int
+    categories: tuple[Category, ...] | None = None
+    note: str | None = None
+    encoding: ColumnUse = "number"
+    protectable: bool = False
+
+    @property
+    def domain(self) -> tuple[Category, ...] | None:
+        """The answers among which a protected answer is hidden, or None."""
+        return self.categories if self.protectable else None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, without any record.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        In the order of the table.
+    n_rows : int
+        How many rows the table has.
+    label : Column or None
+        The column to be predicted, where it is known; it is not among `columns` then.
+    """
+
+    columns: tuple[Column, ...]
+    n_rows: int
+    label: Column | None = None
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        require_column(name, self.names, argument="column")
+        raise KeyError(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    def encoded_as(self, encoding: ColumnUse) -> tuple[str, ...]:
+        """Name the columns that the default model uses in one way.
+
+        Parameters
+        ----------
+        encoding : {"one-hot", "number", "left out"}
+            The way.
+
+        Returns
+        -------
+        tuple of str
+            Names, in the order of the table.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> infer_schema(pd.DataFrame({"sex": ["F", "M"], "age": [31, 42]})).encoded_as("one-hot")
+        ('sex',)
+        """
+        return tuple(column.name for column in self.columns if column.encoding == encoding)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of names, kinds and counts: it tells two tables apart and tells no value."""
+        columns = [*self.columns, *([self.label] if self.label else [])]
+        described = [[c.name, c.kind, c.n_distinct, c.n_missing] for c in columns]
+        text = json.dumps([self.n_rows, described], ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def infer_schema(
+    frame: pd.DataFrame,
+    *,
+    categorical: Iterable[str] = (),
+    bins: Mapping[str, Bins] | None = None,
+) -> Schema:
+    """Say what kind of answer each column holds.
+
+    Words and truths are categories. Numbers stay numbers for the model, but with at most 20
+    different values they can also be protected as they are. A column of whole numbers or words
+    in which every answer differs identifies people and is left out. Dates become days.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The table.
+    categorical : iterable of str
+        Numeric columns whose numbers are codes, not amounts.
+    bins : mapping of str to Bins, optional
+        Numeric columns that are put into bins.
+
+    Returns
+    -------
+    Schema
+        One `Column` each.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or a column holds something else.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> schema = infer_schema(pd.DataFrame({"age": [31, 42, 31], "sex": ["F", "M", "F"]}))
+    >>> [(column.name, column.kind, column.domain) for column in schema.columns]
+    [('age', 'binary', (31, 42)), ('sex', 'binary', ('F', 'M'))]
+    """
+    require_unique(frame.columns, what="column names")
+    as_codes = {require_column(name, frame.columns, argument="categorical") for name in categorical}
+    binned = dict(bins or {})
+    for name in binned:
+        require_column(name, frame.columns, argument="bins")
+        if name in as_codes:
+            raise InputError(f"column {name!r} must be named in `categorical` or `bins`, not both.")
+    return Schema(
+        tuple(
+            _describe(frame[name], str(name), coded=name in as_codes, bins=binned.get(str(name)))
+            for name in frame.columns
+        ),
+        len(frame),
+    )
+
+
+def is_date(series: pd.Series) -> bool:
+    """Say whether a column holds dates, as dates or written like 2024-01-31.
+
+    Parameters
+    ----------
+    series : pandas.Series
+        The column.
+
+    Returns
+    -------
+    bool
+        Whether every answer is a date.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_date(pd.Series(["2024-01-31", None])), is_date(pd.Series(["31", "1"]))
+    (True, False)
+    """
+    import pandas as pd
+
+    if pd.api.types.is_datetime64_any_dtype(series.dtype):
+        return True
+    if not (series.dtype == object or isinstance(series.dtype, pd.StringDtype)):
+        return False
+    answers = series.dropna()
+    if answers.empty or not all(isinstance(answer, str) for answer in answers.iloc[:100]):
+        return False
+    if not answers.iloc[:100].str.fullmatch(_ISO_DATE).all():
+        return False
+    if not answers.astype(str).str.fullmatch(_ISO_DATE).all():
+        return False
+    return bool(pd.to_datetime(answers, errors="coerce", format="ISO8601", utc=True).notna().all())
+
+
+def days(series: pd.Series) -> pd.Series:
+    """Turn dates into days since the beginning of 1970.
+
+    Parameters
+    ----------
+    series : pandas.Series
+        A column for which `is_date` holds.
+
+    Returns
+    -------
+    pandas.Series
+        Numbers; a missing date stays missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> days(pd.Series(["1970-01-02", "1970-01-03"])).tolist()
+    [1.0, 2.0]
+    """
+    import pandas as pd
+
+    moments = pd.to_datetime(series, format="ISO8601", utc=True)
+    origin = pd.Timestamp("1970-01-01", tz="UTC")
+    return pd.Series((moments - origin) / pd.Timedelta(days=1), index=series.index)
+
+
+def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -> Column:
+    import pandas as pd
+
+    n_missing = int(series.isna().sum())
+    answers = series.dropna()
+    try:
+        distinct = answers.unique()
+    except TypeError:
+        raise InputError(
+            f"column {name!r} must hold numbers, words or dates, got lists or other objects. "
+            "Drop it."
+        ) from None
+    n_distinct = len(distinct)
+    is_truth = pd.api.types.is_bool_dtype(series.dtype)
+    is_number = pd.api.types.is_numeric_dtype(series.dtype) and not is_truth
+    base = Column(name, "numeric", n_distinct, n_missing)
+    if n_distinct <= 1 and not isinstance(series.dtype, pd.CategoricalDtype):
+        why = "no answers at all" if n_distinct == 0 else "the same answer everywhere"
+        return _left_out(base, "constant", why)
+    if bins is not None:
+        if not is_number:
+            raise InputError(f"`bins` must name a numeric column, got {name!r}, which is not.")
+        return _binned(base, answers, bins)
+    if is_date(series):
+        return Column(
+            name, "numeric", n_distinct, n_missing, note="a date: used as a number of days"
+        )
+    if (
+        not coded
+        and n_distinct == len(answers) >= FEWEST_ROWS_FOR_IDENTIFIER
+        and not isinstance(series.dtype, pd.CategoricalDtype)
+        and not pd.api.types.is_float_dtype(series.dtype)
+    ):
+        return _left_out(
+            base,
+            "identifier",
+            "every value differs, as in an identifier"
+            + ("; put a measurement into bins to use it" if is_number else ""),
+        )
+    if is_number and not coded:
+        return _numeric(base, distinct)
+    return _categorical(base, series, distinct)
+
+
+def _left_out(base: Column, kind: ColumnKind, why: str) -> Column:
+    return Column(
+        base.name,
+        kind,
+        base.n_distinct,
+        base.n_missing,
+        note=f"left out: {why}",
+        encoding="left out",
+    )
+
+
+def _binned(base: Column, answers: pd.Series, bins: Bins) -> Column:
+    import numpy as np
+
+    values = answers.to_numpy(dtype=np.float64)
+    bounded = bins.bounded_by(values)
+    note = f"put into {bounded.n_bins} bins" + (
+        "" if bins.low is not None else " between the smallest and largest value in the data"
+    )
+    n_distinct = len(np.unique(bounded.apply(values)))
+    middles = bounded.midpoints
+    kind: ColumnKind = "binary" if len(middles) == 2 else "numeric"
+    return Column(base.name, kind, n_distinct, base.n_missing, middles, note, "number", True)
+
+
+def _numeric(base: Column, distinct: object) -> Column:
+    if base.n_distinct > LARGEST_NUMERIC_DOMAIN:
+        return base
+    values = tuple(sorted(plain_value(value) for value in distinct))  # type: ignore[attr-defined]
+    kind: ColumnKind = "binary" if base.n_distinct == 2 else "numeric"
+    return Column(base.name, kind, base.n_distinct, base.n_missing, values, None, "number", True)
+
+
+def _categorical(base: Column, series: pd.Series, distinct: object) -> Column:
+    import pandas as pd
+
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        # A declared domain counts even where nobody gave that answer.
+        values = tuple(plain_value(value) for value in series.dtype.categories)
+    else:
+        values = tuple(plain_value(value) for value in distinct)  # type: ignore[attr-defined]
+    if len({type(value) for value in values}) > 1:
+        if any(isinstance(value, str) for value in values):
+            raise InputError(
+                f"column {base.name!r} must hold numbers or words, but it mixes both. "
+                "Make all of them text."
+            )
+        values = tuple(float(value) for value in values)
+    values = tuple(sorted(values))
+    if len(values) < 2:
+        return _left_out(base, "constant", "the same answer everywhere")
+    note = (
+        f"{len(values)} categories: many for one column" if len(values) > MANY_CATEGORIES else None
+    )
+    kind: ColumnKind = "binary" if len(values) == 2 else "categorical"
+    return Column(base.name, kind, base.n_distinct, base.n_missing, values, note, "one-hot", True)
+
+
+def plain_value(value: object) -> Category:
+    """Return a NumPy scalar as the Python value that it is."""
+    item = getattr(value, "item", None)
+    plain = item() if callable(item) else value
+    return plain if isinstance(plain, str | int | float | bool) else str(plain)

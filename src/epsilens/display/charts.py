@@ -1,0 +1,430 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts of a what-if: what each privacy budget would cost.
+
+Python computes the numbers once; a chart only draws what stands in the document. Lines differ in
+dash and shape as well as in shade, so that a black-and-white print can be read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from epsilens._validate import as_choice
+from epsilens.display.words import (
+    OUTCOME_MEANINGS,
+    PERCENT_OUTCOMES,
+    Outcome,
+    axis_budget,
+    budget_title,
+    change_title,
+    spoken_description,
+    subtitle_lines,
+)
+from epsilens.document import WhatIfCell, WhatIfDocument, group_names
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["ACCENT", "Outcome", "available_outcomes", "cost_chart", "save_chart"]
+
+ACCENT = "#1d5fa8"
+_SHADES = (ACCENT, "#6b7280", "#8f959f", "#4b5563", "#7c8694", "#9aa0a9")
+_DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [1, 3])
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+AXIS_ENDS = ("more_privacy", "more_accuracy")
+"""Names of the two layers that label the ends of the axis."""
+
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+
+def available_outcomes(document: WhatIfDocument) -> list[Outcome]:
+    """List the outcomes of a what-if that have numbers to draw.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                     loss_change=0.02, accuracy_change=-0.01)]
+    >>> available_outcomes(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                                   cells=cells))
+    ['loss', 'accuracy']
+    """
+    names: tuple[Outcome, ...] = get_args(Outcome)
+    return [
+        name
+        for name in names
+        if any(_finite(getattr(cell, f"{name}_change")) for cell in document.cells)
+    ]
+
+
+def cost_chart(
+    document: WhatIfDocument,
+    *,
+    outcome: Outcome = "loss",
+    max_loss_increase: float | None = None,
+    width: int | Literal["container"] = 640,
+    height: int = 320,
+) -> alt.LayerChart:
+    """Draw what each privacy budget would cost, with the range one real run may show.
+
+    The horizontal axis is the privacy budget, on a logarithmic scale: more privacy to the left,
+    more accuracy to the right. Each group has its line; the band around it holds nine of ten real
+    runs. A hollow point failed its checks and should not be relied on.
+
+    Parameters
+    ----------
+    document : WhatIfDocument
+        The what-if to draw.
+    outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
+        What is drawn upwards. Accuracies are drawn in percentage points.
+    max_loss_increase : float, optional
+        The largest increase of the loss that can be borne, drawn as a dashed line.
+    width : int or "container"
+        Width of the plot in pixels, or as wide as the page gives it.
+    height : int
+        Height of the plot in pixels.
+
+    Returns
+    -------
+    altair.LayerChart
+        A Vega-Lite chart; it shows itself in a notebook.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw on a logarithmic axis, or the outcome has no numbers.
+
+    Notes
+    -----
+    A budget of infinity (nothing randomised) or 0 (pure noise) has no place on a logarithmic
+    axis; the subtitle then says what it costs. When the columns have different budgets, the axis
+    is the budget of a whole record.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02 / epsilon) for epsilon in (0.5, 1.0, 2.0)]
+    >>> chart = cost_chart(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                                   cells=cells))
+    >>> chart.to_dict()["title"]["text"]
+    'What a privacy budget costs'
+    """
+    import altair as alt
+
+    as_choice(outcome, get_args(Outcome), name="outcome")
+    if max_loss_increase is not None and outcome != "loss":
+        raise InputError(
+            f"`max_loss_increase` belongs to the chart of the loss, got outcome {outcome!r}. "
+            "Leave one of them out."
+        )
+    rows, aside = _rows(document, outcome)
+    if not rows:
+        raise InputError(
+            f"expected numbers for {OUTCOME_MEANINGS[outcome]} at an epsilon between 0 and infinity, got none. "
+            "Add such an epsilon to the grid or draw another outcome."
+        )
+    groups = [name for name in group_names(document) if any(row["group"] == name for row in rows)]
+    budgets = [row["epsilon"] for row in rows]
+    data = alt.InlineData(values=rows)
+    x = alt.X(
+        "epsilon:Q",
+        scale=alt.Scale(type="log", domain=_padded(min(budgets), max(budgets)), nice=False),
+        axis=alt.Axis(
+            title=budget_title(document),
+            values=_ticks(min(budgets), max(budgets)),
+            format="~g",
+            grid=False,
+            tickSize=4,
+            titlePadding=10,
+            labelOverlap="greedy",
+        ),
+    )
+    y_axis = alt.Axis(
+        title=change_title(document, outcome),
+        tickCount=6,
+        grid=True,
+        domain=False,
+        ticks=False,
+        labelPadding=6,
+    )
+    y_scale = alt.Scale(domain=_y_domain(rows, max_loss_increase), nice=False, zero=False)
+    y = alt.Y("change:Q", axis=y_axis, scale=y_scale)
+    marks = _group_marks(alt, groups, group_names(document))
+    tooltip = [
+        alt.Tooltip("group:N", title="group"),
+        alt.Tooltip("epsilon:Q", title="ε", format=".3~g"),
+        alt.Tooltip("change:Q", title="change", format="+.4~g"),
+        alt.Tooltip("low:Q", title="9 in 10 runs: from", format="+.4~g"),
+        alt.Tooltip("high:Q", title="to", format="+.4~g"),
+        alt.Tooltip("reliance:N", title="checks"),
+    ]
+    base = alt.Chart(data)
+    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color="#9a9fa8", size=1)
+    layers: list[Any] = [zero.encode(y="zero:Q")]
+    banded = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    from_low = alt.Y("low:Q", axis=y_axis, scale=y_scale)
+    trusted_fill = alt.condition("datum.trusted", alt.value(1), alt.value(0))
+    if len(set(budgets)) > 1:
+        layers += [
+            banded.mark_area(opacity=0.16 if len(groups) <= 2 else 0.11).encode(
+                x=x, y=from_low, y2="high:Q", **marks["band"]
+            ),
+            base.mark_line(size=2.2).encode(x=x, y=y, **marks["line"]),
+            base.mark_point(size=38, strokeWidth=1.6, opacity=1).encode(
+                x=x, y=y, tooltip=tooltip, fillOpacity=trusted_fill, **marks["point"]
+            ),
+        ]
+    else:
+        # One budget has no line: bars side by side, each with its point.
+        for number, group in enumerate(groups):
+            aside_by = 16 * (number - (len(groups) - 1) / 2)
+            mine = alt.FieldEqualPredicate(field="group", equal=group)
+            layers += [
+                banded.transform_filter(mine)
+                .mark_rule(size=2.2, xOffset=aside_by)
+                .encode(x=x, y=from_low, y2="high:Q", **marks["line"]),
+                base.transform_filter(mine)
+                .mark_point(size=60, strokeWidth=1.6, opacity=1, xOffset=aside_by)
+                .encode(x=x, y=y, tooltip=tooltip, fillOpacity=trusted_fill, **marks["point"]),
+            ]
+    if max_loss_increase is not None:
+        layers.extend(_tolerance_layers(alt, max_loss_increase))
+    layers.extend(_axis_ends(alt))
+    legend = len(groups) > 1
+    chart: alt.LayerChart = (
+        alt.layer(*layers)
+        .properties(
+            width=width,
+            height=height,
+            padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
+            title=alt.TitleParams(
+                text="What a privacy budget costs",
+                subtitle=subtitle_lines(document, rows, aside),
+            ),
+            description=spoken_description(document, rows, groups, outcome),
+        )
+        .resolve_scale(color="shared", shape="shared", strokeDash="shared")
+        .configure(font=_FONT)
+        .configure_view(stroke=None)
+        .configure_title(
+            anchor="start",
+            fontSize=17,
+            fontWeight=600,
+            subtitleFontSize=12.5,
+            subtitleColor="#5b6270",
+            subtitlePadding=6,
+            offset=14 if legend else 18,
+        )
+        .configure_axis(
+            labelFontSize=12,
+            titleFontSize=12.5,
+            titleFontWeight="normal",
+            gridColor="#e6e8ec",
+            domainColor="#9a9fa8",
+            tickColor="#9a9fa8",
+            labelColor="#3b414c",
+            titleColor="#3b414c",
+        )
+        .configure_legend(
+            orient="top",
+            direction="horizontal",
+            columns=_legend_columns(groups, narrow=width == "container"),
+            title=None,
+            labelFontSize=12.5,
+            labelLimit=260,
+            symbolSize=90,
+            symbolStrokeWidth=1.6,
+            columnPadding=22,
+        )
+    )
+    return chart
+
+
+def save_chart(chart: alt.TopLevelMixin, path: str | Path, *, scale: float = 2.0) -> Path:
+    """Write a chart as a picture, without a browser and without the network.
+
+    Parameters
+    ----------
+    chart : altair chart
+        For instance from `cost_chart`.
+    path : str or pathlib.Path
+        The file to write; its ending, .png or .svg, decides the format.
+    scale : float
+        How many picture points a PNG has for each pixel of the chart.
+
+    Returns
+    -------
+    pathlib.Path
+        The file that was written.
+
+    Raises
+    ------
+    InputError
+        If the ending is neither .png nor .svg, or the folder does not exist.
+
+    Examples
+    --------
+    >>> import altair, tempfile
+    >>> chart = altair.Chart(altair.InlineData(values=[{"x": 1}])).mark_point().encode(x="x:Q")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_chart(chart, f"{folder}/chart.svg").suffix
+    '.svg'
+    """
+    target = Path(path)
+    kind = target.suffix.lower()
+    if kind not in (".png", ".svg"):
+        raise InputError(
+            f"`path` must end in .png or .svg, got {target.suffix or 'no ending'!r}. Rename it."
+        )
+    if not target.parent.is_dir():
+        raise InputError(
+            f"`path` must lie in an existing folder, got {target.name!r} in a folder that does not "
+            "exist. Make the folder first."
+        )
+    if kind == ".png":
+        chart.save(str(target), format="png", scale_factor=scale)
+    else:
+        chart.save(str(target), format="svg")
+    return target
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _rows(
+    document: WhatIfDocument, outcome: Outcome
+) -> tuple[list[dict[str, Any]], list[WhatIfCell]]:
+    """Give the rows that fit a logarithmic axis, and the cells that do not."""
+    factor = 100.0 if outcome in PERCENT_OUTCOMES else 1.0
+    intervals = {
+        (item.group, item.epsilon): (item.low, item.high)
+        for item in document.intervals
+        if item.outcome == outcome
+    }
+    numbers = {name: number for number, name in enumerate(group_names(document))}
+    rows: list[dict[str, Any]] = []
+    aside: list[WhatIfCell] = []
+    for cell in document.cells:
+        change = getattr(cell, f"{outcome}_change")
+        if not _finite(change):
+            continue
+        budget = axis_budget(document, cell)
+        if budget == 0 or math.isinf(budget):
+            aside.append(cell)
+            continue
+        if outcome == "loss":
+            low, high = cell.loss_change_low, cell.loss_change_high
+        else:
+            low, high = intervals.get((cell.group, cell.epsilon), (None, None))
+        rows.append(
+            {
+                "group": cell.group,
+                "dash": str(numbers[cell.group]),
+                "epsilon": budget,
+                "change": factor * change,
+                "low": factor * low if low is not None and _finite(low) else None,
+                "high": factor * high if high is not None and _finite(high) else None,
+                "trusted": cell.trusted,
+                "reliance": "passed" if cell.trusted else "failed: do not rely on it",
+            }
+        )
+    return rows, aside
+
+
+def _padded(low: float, high: float) -> list[float]:
+    if low == high:
+        return [low / 3, high * 3]
+    margin = (high / low) ** 0.025
+    return [low / margin, high * margin]
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Choose round ticks: 1, 2 and 5 of each decade, or only the decades when there are many."""
+    low, high = _padded(low, high)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if len(decades) <= 5 else (1,)
+    return [
+        tick for power in decades for step in steps if low <= (tick := step * 10.0**power) <= high
+    ]
+
+
+def _y_domain(rows: list[dict[str, Any]], max_loss_increase: float | None) -> list[float]:
+    values = [0.0 if max_loss_increase is None else max_loss_increase, 0.0]
+    for row in rows:
+        values += [row[name] for name in ("change", "low", "high") if row[name] is not None]
+    low, high = min(values), max(values)
+    if low == high:
+        return [low - 1, high + 1]
+    margin = 0.04 * (high - low)
+    return [low - margin, high + margin]
+
+
+def _group_marks(alt: Any, groups: list[str], everyone: list[str]) -> dict[str, dict[str, Any]]:
+    """Encode the group by shade, dash and shape at once: any one of them is enough to tell.
+
+    A group keeps its look in every chart of a document, also where another group has no numbers.
+    """
+    legend = alt.Legend(symbolOpacity=1) if len(groups) > 1 else None
+    places = [everyone.index(name) for name in groups]
+
+    def scale(values: Sequence[Any]) -> Any:
+        return alt.Scale(domain=groups, range=[values[place % len(values)] for place in places])
+
+    stroke = alt.Stroke("group:N", scale=scale(_SHADES), legend=legend)
+    fill = alt.Fill("group:N", scale=scale(_SHADES), legend=legend)
+    # A field and names of its own: Vega-Lite merges legends of equal names even when one is
+    # switched off, and dashed symbols look torn.
+    dashes = [_DASHES[place % len(_DASHES)] for place in places]
+    numbers = [str(place) for place in places]
+    dash = alt.StrokeDash("dash:N", scale=alt.Scale(domain=numbers, range=dashes), legend=None)
+    shape = alt.Shape("group:N", scale=scale(_SHAPES), legend=legend)
+    return {
+        "band": {"fill": fill},
+        "line": {"stroke": stroke, "strokeDash": dash},
+        "point": {"stroke": stroke, "fill": fill, "shape": shape},
+    }
+
+
+def _legend_columns(groups: list[str], *, narrow: bool) -> int:
+    """Leave each name its room: a page may be as narrow as a telephone."""
+    short = max(map(len, groups)) <= 16
+    if narrow:
+        return 2 if short else 1
+    return 4 if short else 2
+
+
+def _tolerance_layers(alt: Any, tolerance: float) -> list[Any]:
+    line = alt.Chart(alt.InlineData(values=[{"tolerance": tolerance}]))
+    return [
+        line.mark_rule(strokeDash=[6, 4], size=1.4, color="#3b414c").encode(y="tolerance:Q"),
+        line.mark_text(
+            align="right",
+            baseline="bottom",
+            dy=-4,
+            fontSize=12,
+            color="#3b414c",
+            text=f"accepted: {tolerance:g}",
+        ).encode(y="tolerance:Q", x=alt.value(alt.expr("width"))),
+    ]
+
+
+def _axis_ends(alt: Any) -> list[Any]:
+    privacy = alt.Chart(alt.InlineData(values=[{}]), name=AXIS_ENDS[0])
+    accuracy = alt.Chart(alt.InlineData(values=[{}]), name=AXIS_ENDS[1])
+    below = alt.value(alt.expr("height + 33"))
+    return [
+        privacy.mark_text(
+            align="left", fontSize=12.5, color="#3b414c", text="← more privacy"
+        ).encode(x=alt.value(0), y=below),
+        accuracy.mark_text(
+            align="right", fontSize=12.5, color="#3b414c", text="more accuracy →"
+        ).encode(x=alt.value(alt.expr("width")), y=below),
+    ]

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words on a chart: titles, what kind of numbers it shows, and a description to be read aloud."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, TypeAlias
+
+from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, cost_type, loss_unit
+
+__all__ = [
+    "OUTCOME_MEANINGS",
+    "PERCENT_OUTCOMES",
+    "Outcome",
+    "axis_budget",
+    "budget_title",
+    "change_title",
+    "spoken_description",
+    "subtitle_lines",
+]
+
+Outcome: TypeAlias = Literal["loss", "accuracy", "auc", "loss_gap", "accuracy_gap"]
+
+PERCENT_OUTCOMES = ("accuracy", "accuracy_gap")
+OUTCOME_MEANINGS = {
+    "loss": "test loss",
+    "accuracy": "accuracy",
+    "auc": "area under the ROC curve",
+    "loss_gap": "gap in test loss between group and rest",
+    "accuracy_gap": "gap in accuracy between group and rest",
+}
+
+
+def axis_budget(document: WhatIfDocument, cell: WhatIfCell) -> float:
+    """Give the budget at which a cell is drawn: per column, or per record where columns differ.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell])
+    >>> axis_budget(document, cell)
+    1.0
+    """
+    by_record = any(other.epsilon is None for other in document.cells)
+    return cell.record_epsilon if by_record or cell.epsilon is None else cell.epsilon
+
+
+def budget_title(document: WhatIfDocument) -> str:
+    """Name the horizontal axis.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell])
+    >>> budget_title(document)
+    'privacy budget ε'
+    """
+    if any(cell.epsilon is None for cell in document.cells):
+        return "privacy budget ε of a record"
+    return "privacy budget ε"
+
+
+def change_title(document: WhatIfDocument, outcome: Outcome) -> str:
+    """Name the vertical axis, with its unit.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell])
+    >>> change_title(document, "loss")
+    'change in test loss (nats)'
+    """
+    if outcome in PERCENT_OUTCOMES:
+        unit = "percentage points"
+    elif outcome == "auc":
+        return "change in area under the ROC curve"
+    else:
+        unit = loss_unit(document)
+    name = {"loss": "test loss", "loss_gap": "loss gap", "accuracy_gap": "accuracy gap"}
+    return f"change in {name.get(outcome, outcome)} ({unit})"
+
+
+def subtitle_lines(
+    document: WhatIfDocument, rows: list[dict[str, Any]], aside: list[WhatIfCell]
+) -> list[str]:
+    """Say what kind of numbers a chart shows, which of them failed and which are not drawn.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell])
+    >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None, "trusted": True}
+    >>> subtitle_lines(document, [row], [])
+    ['Estimated, without training again.']
+    """
+    banded = any(row["low"] is not None for row in rows)
+    mark = "band" if len({row["epsilon"] for row in rows}) > 1 else "bar"
+    if cost_type(document) == "measured":
+        band = f"; the {mark} holds 9 in 10 of the runs" if banded else ""
+        lines = [f"Measured by training again{band}."]
+    else:
+        band = f"; 9 in 10 real runs fall in the {mark}" if banded else ""
+        lines = [f"Estimated, without training again{band}."]
+    failed = sum(not row["trusted"] for row in rows)
+    if failed:
+        lines.append(
+            f"Hollow points ({failed} of {len(rows)}) failed their checks: do not rely on them."
+        )
+    if any(math.isinf(axis_budget(document, cell)) for cell in aside):
+        lines.append("ε = ∞ (nothing is randomised) lies outside the axis; there nothing changes.")
+    if any(axis_budget(document, cell) == 0 for cell in aside):
+        lines.append("ε = 0 (answers are pure noise) lies outside the axis.")
+    return lines
+
+
+def spoken_description(
+    document: WhatIfDocument, rows: list[dict[str, Any]], groups: list[str], outcome: Outcome
+) -> str:
+    """Say in words what a chart shows, for those who do not see it.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell])
+    >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None, "trusted": True}
+    >>> spoken_description(document, [row], ["all"], "loss")
+    'Line chart, estimated: change in test loss (nats) against the privacy budget epsilon on a
+    logarithmic axis. Everyone: +0.02 at epsilon 1.'
+    """
+    parts = [
+        f"Line chart, {cost_type(document)}: {change_title(document, outcome)} against the privacy budget "
+        "epsilon on a logarithmic axis."
+    ]
+    for group in groups:
+        mine = [row for row in rows if row["group"] == group]
+        first = min(mine, key=lambda row: float(row["epsilon"]))
+        last = max(mine, key=lambda row: float(row["epsilon"]))
+        whom = "Everyone" if group == EVERYBODY else f"Group {group}"
+        if first is last:
+            parts.append(f"{whom}: {first['change']:+.3g} at epsilon {first['epsilon']:.3g}.")
+        else:
+            parts.append(
+                f"{whom}: from {first['change']:+.3g} at epsilon {first['epsilon']:.3g} "
+                f"to {last['change']:+.3g} at epsilon {last['epsilon']:.3g}."
+            )
+    return " ".join(parts)

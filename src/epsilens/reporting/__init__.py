@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents for people: tables and sentences in the terminal, and the one-file report."""
+
+from __future__ import annotations
+
+from epsilens.reporting.report import write_report
+from epsilens.reporting.sentences import cell_sentence, whatif_sentence
+from epsilens.reporting.terminal import inspect_table, release_summary, whatif_table
+
+__all__ = [
+    "cell_sentence",
+    "inspect_table",
+    "release_summary",
+    "whatif_sentence",
+    "whatif_table",
+    "write_report",
+]

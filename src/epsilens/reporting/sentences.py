@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer in words, for readers who are not statisticians."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from epsilens.document import (
+    EVERYBODY,
+    WhatIfCell,
+    WhatIfDocument,
+    cost_type,
+    group_names,
+    loss_unit,
+)
+from epsilens.reporting.rounding import (
+    change_decimals,
+    format_change,
+    format_epsilon,
+    format_loss,
+    format_percent,
+    format_points,
+    rounds_to_zero,
+)
+
+__all__ = [
+    "EpsilonChoice",
+    "cell_sentence",
+    "interval_text",
+    "protected_text",
+    "typical_cell",
+    "whatif_sentence",
+    "whom_text",
+]
+
+
+class EpsilonChoice(Protocol):
+    """A chosen budget, as `LossChangeEstimate.choose` gives it."""
+
+    @property
+    def epsilon(self) -> float | None:
+        """The chosen budget, or None when no budget meets the limit."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the limit is met."""
+
+    @property
+    def sentence(self) -> str:
+        """The choice in words."""
+
+
+def whom_text(group: str) -> str:
+    """Name a group as a reader would say it.
+
+    Examples
+    --------
+    >>> whom_text("all"), whom_text("women")
+    ('everyone', 'the group “women”')
+    """
+    return "everyone" if group == EVERYBODY else f"the group “{group}”"
+
+
+def protected_text(document: WhatIfDocument) -> str:
+    """Name what is randomised.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> protected_text(WhatIfDocument(
+    ...     provenance=Provenance(method="exact", settings={"protect": ["smokes"]}),
+    ...     baseline=start, cells=[]))
+    'the answer “smokes”'
+    """
+    protect = document.provenance.settings.get("protect")
+    names = [protect] if isinstance(protect, str) else protect
+    if not isinstance(names, list) or not names:
+        return "the protected answer"
+    quoted = [f"“{name}”" for name in names]
+    if len(quoted) == 1:
+        return f"the answer {quoted[0]}"
+    return f"the answers {', '.join(quoted[:-1])} and {quoted[-1]}"
+
+
+def interval_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
+    """Give the range of the loss change that nine of ten runs show, or None without one.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, loss_change_low=-0.001, loss_change_high=0.04)
+    >>> interval_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                              cells=[cell]), cell)
+    '−0.0010 to +0.0400'
+    """
+    if cell.loss_change_low is None or cell.loss_change_high is None:
+        return None
+    decimals = change_decimals(document)
+    low = format_change(cell.loss_change_low, decimals=decimals)
+    high = format_change(cell.loss_change_high, decimals=decimals)
+    return f"{low} to {high}"
+
+
+def typical_cell(
+    document: WhatIfDocument, *, group: str | None = None, epsilon: float | None = None
+) -> WhatIfCell | None:
+    """Find the cell to speak of: the budget nearest to the wanted one, by default to 1.
+
+    Near is meant by ratio: 0.5 and 2 are equally far from 1.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02) for epsilon in (0.1, 0.9, 10.0)]
+    >>> typical_cell(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                             cells=cells)).epsilon
+    0.9
+    """
+    names = group_names(document)
+    if not names:
+        return None
+    wanted = group if group in names else names[0]
+    cells = [cell for cell in document.cells if cell.group == wanted]
+
+    def distance(cell: WhatIfCell) -> float:
+        budget = cell.record_epsilon if cell.epsilon is None else cell.epsilon
+        target = 1.0 if epsilon is None else epsilon
+        if budget == target:
+            return 0.0
+        if budget in (0.0, math.inf) or target in (0.0, math.inf):
+            return math.inf
+        return abs(math.log(budget / target))
+
+    return min(cells, key=distance)
+
+
+def cell_sentence(document: WhatIfDocument, cell: WhatIfCell) -> str:
+    """Say in one or two sentences what one budget would cost one group.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.021, loss_change_low=0.015, loss_change_high=0.027)
+    >>> cell_sentence(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                              cells=[cell]), cell)
+    'Randomising the protected answer of everyone at ε = 1 would raise the test loss by 0.0210 nats,
+    from 0.5000 (estimated; 9 in 10 real runs: +0.0150 to +0.0270).'
+    """
+    measured = cost_type(document) == "measured"
+    subject = (
+        f"Randomising {protected_text(document)} of {whom_text(cell.group)} at {_budget_text(cell)}"
+    )
+    parts = [f"{_loss_clause(document, cell, measured=measured)}"]
+    accuracy = _accuracy_clause(document, cell, measured=measured)
+    if accuracy is not None:
+        parts.append(accuracy)
+    sentence = f"{subject} {' and '.join(parts)}."
+    if not cell.trusted:
+        sentence += " The checks of this number failed: do not rely on it."
+    return sentence
+
+
+def whatif_sentence(document: WhatIfDocument, choice: EpsilonChoice | None = None) -> str:
+    """Give the answer of a what-if in words for lay people.
+
+    Parameters
+    ----------
+    document : WhatIfDocument
+        The what-if.
+    choice : EpsilonChoice, optional
+        A chosen budget; its own sentence comes first. Without it the budget nearest to 1 is
+        spoken of, for the first group.
+
+    Returns
+    -------
+    str
+        One to three sentences on one line.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="retrain",
+    ...                     loss_change=0.000001)]
+    >>> whatif_sentence(WhatIfDocument(provenance=Provenance(method="retrain"), baseline=start,
+    ...                                cells=cells))
+    'Randomising the protected answer of everyone at ε = 1 left the test loss as it was, at 0.5000
+    nats (measured).'
+    """
+    opening: list[str] = []
+    wanted: float | None = None
+    if choice is not None:
+        opening.append(choice.sentence)
+        wanted = choice.epsilon
+        if wanted is None:
+            return choice.sentence
+    group = getattr(choice, "group", None)
+    cell = typical_cell(document, group=group if isinstance(group, str) else None, epsilon=wanted)
+    if cell is None:
+        return " ".join([*opening, "No budget was asked about."])
+    return " ".join([*opening, cell_sentence(document, cell)])
+
+
+def _budget_text(cell: WhatIfCell) -> str:
+    if cell.epsilon is None:
+        return f"ε = {format_epsilon(cell.record_epsilon)} in all"
+    text = f"ε = {format_epsilon(cell.epsilon)}"
+    if not math.isclose(cell.epsilon, cell.record_epsilon):
+        text += f" each (ε = {format_epsilon(cell.record_epsilon)} in all)"
+    return text
+
+
+def _loss_clause(document: WhatIfDocument, cell: WhatIfCell, *, measured: bool) -> str:
+    decimals = change_decimals(document)
+    in_nats = loss_unit(document) == "nats"
+    loss, unit = ("test loss", " nats") if in_nats else ("squared error on the test rows", "")
+    before = document.baseline.loss
+    interval = interval_text(document, cell)
+    runs = "9 in 10 of the runs" if measured else "9 in 10 real runs"
+    note = cost_type(document) + ("" if interval is None else f"; {runs}: {interval}")
+    change = cell.loss_change
+    if change is None:
+        return f"has an effect on the {loss} that could not be {cost_type(document)}"
+    if rounds_to_zero(change, decimals=decimals):
+        verb = "left" if measured else "would leave"
+        at = "" if before is None else f", at {format_loss(before, decimals=decimals)}{unit}"
+        return f"{verb} the {loss} as it {'was' if measured else 'is'}{at} ({note})"
+    if measured:
+        verb = "raised" if change > 0 else "lowered"
+    else:
+        verb = "would raise" if change > 0 else "would lower"
+    amount = format_loss(abs(change), decimals=decimals)
+    of = "" if before is None else f", from {format_loss(before, decimals=decimals)}"
+    return f"{verb} the {loss} by {amount}{unit}{of} ({note})"
+
+
+def _accuracy_clause(document: WhatIfDocument, cell: WhatIfCell, *, measured: bool) -> str | None:
+    change, before = cell.accuracy_change, document.baseline.accuracy
+    if change is None or before is None:
+        return None
+    if rounds_to_zero(100 * change, decimals=1):
+        return f"{'left' if measured else 'leave'} the accuracy at {format_percent(before)}"
+    if measured:
+        verb = "raised" if change > 0 else "lowered"
+    else:
+        verb = "raise" if change > 0 else "lower"
+    points = format_points(change, signed=False)
+    return f"{verb} the accuracy by {points} percentage points, from {format_percent(before)}"

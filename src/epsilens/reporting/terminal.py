@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents as tables and sentences for the terminal.
+
+Names from the data are shown as plain text: a column called `[red]` stays `[red]`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from epsilens._validate import as_count
+from epsilens.document import (
+    InspectDocument,
+    ReleaseDocument,
+    WhatIfCell,
+    WhatIfDocument,
+    cost_type,
+    group_names,
+    loss_unit,
+)
+from epsilens.reporting.rounding import (
+    change_decimals,
+    format_change,
+    format_count,
+    format_epsilon,
+    format_points,
+)
+from epsilens.reporting.sentences import interval_text, whatif_sentence
+
+if TYPE_CHECKING:
+    from rich.box import Box
+    from rich.table import Table
+    from rich.text import Text
+
+__all__ = ["inspect_table", "release_summary", "whatif_sentence", "whatif_table"]
+
+_T = TypeVar("_T")
+
+
+def whatif_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table:
+    """Show what budgets would cost, a few rows from the smallest to the largest budget.
+
+    Parameters
+    ----------
+    document : WhatIfDocument
+        The what-if.
+    max_rows : int
+        About how many rows to show; of a longer grid evenly spaced budgets are taken, always with
+        both ends.
+
+    Returns
+    -------
+    rich.table.Table
+        A table for `rich.console.Console.print`.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=float(epsilon), record_epsilon=float(epsilon),
+    ...                     method="exact", loss_change=0.02) for epsilon in range(1, 31)]
+    >>> whatif_table(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                             cells=cells)).row_count
+    12
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    as_count(max_rows, name="max_rows")
+    decimals, names = change_decimals(document), group_names(document)
+    shown: list[WhatIfCell] = []
+    for name in names:
+        mine = [cell for cell in document.cells if cell.group == name]
+        shown += _thinned(mine, max(2, max_rows // len(names)))
+    with_accuracy = any(cell.accuracy_change is not None for cell in shown)
+    with_interval = any(cell.loss_change_low is not None for cell in shown)
+    table = Table(
+        title=f"What a privacy budget costs ({cost_type(document)})",
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        header_style="",
+        box=_box(),
+    )
+    if len(names) > 1:
+        table.add_column("group", overflow="fold")
+    by_record = any(cell.epsilon is None for cell in shown)
+    table.add_column("ε of a record" if by_record else "ε", justify="right", no_wrap=True)
+    table.add_column(f"change of test loss ({loss_unit(document)})", justify="right")
+    if with_interval:
+        table.add_column("9 in 10 runs", justify="right", no_wrap=True)
+    if with_accuracy:
+        table.add_column("accuracy (points)", justify="right")
+    table.add_column("trusted")
+    last: str | None = None
+    for cell in shown:
+        row = []
+        if len(names) > 1:
+            # A group's name stands once, at its first row.
+            row.append("" if cell.group == last else cell.group)
+            if last not in (None, cell.group):
+                table.add_section()
+            last = cell.group
+        row.append(format_epsilon(cell.record_epsilon if by_record else cell.epsilon))
+        row.append(format_change(cell.loss_change, decimals=decimals))
+        if with_interval:
+            row.append(interval_text(document, cell) or "–")
+        if with_accuracy:
+            row.append(format_points(cell.accuracy_change))
+        row.append("yes" if cell.trusted else "no")
+        table.add_row(*(Text(text) for text in row), style="" if cell.trusted else "dim")
+    notes = []
+    if len(shown) < len(document.cells):
+        notes.append(
+            f"{len(shown)} of {len(document.cells)} rows shown; --json or --out has them all."
+        )
+    if any(not cell.trusted for cell in shown):
+        notes.append("“no”: the checks of the estimate failed; do not rely on the row.")
+    if notes:
+        table.caption = Text("\n".join(notes))
+    return table
+
+
+def inspect_table(document: InspectDocument) -> Table:
+    """Show the columns of a table, what they are and which can be protected.
+
+    Parameters
+    ----------
+    document : InspectDocument
+        The document of `epsilens inspect`.
+
+    Returns
+    -------
+    rich.table.Table
+        A table for `rich.console.Console.print`.
+
+    Examples
+    --------
+    >>> from epsilens.document import InspectColumn, InspectDocument, Provenance
+    >>> column = InspectColumn(name="smokes", kind="binary", n_distinct=2, n_missing=0,
+    ...                        protectable=True, categories=["no", "yes"])
+    >>> inspect_table(InspectDocument(provenance=Provenance(method="inspect"), rows=9,
+    ...                               columns=[column])).row_count
+    1
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    n_columns = len(document.columns)
+    table = Table(
+        title=f"{format_count(document.rows)} rows, {format_count(n_columns)} columns",
+        title_justify="left",
+        title_style="bold",
+        header_style="",
+        box=_box(),
+    )
+    table.add_column("column", overflow="fold")
+    table.add_column("kind")
+    table.add_column("values", justify="right")
+    table.add_column("missing", justify="right")
+    table.add_column("can be protected")
+    table.add_column("categories and notes", overflow="fold")
+    for column in document.columns:
+        details = []
+        if column.categories:
+            details.append(", ".join(column.categories))
+        if column.note:
+            details.append(column.note)
+        table.add_row(
+            Text(column.name),
+            Text(column.kind),
+            Text(format_count(column.n_distinct)),
+            Text(format_count(column.n_missing) if column.n_missing else "–"),
+            Text("yes" if column.protectable else "no"),
+            Text("; ".join(details)),
+        )
+    return table
+
+
+def release_summary(document: ReleaseDocument) -> Text:
+    """Say what a release did and what budget it spent, in a few lines.
+
+    Parameters
+    ----------
+    document : ReleaseDocument
+        The receipt of a release.
+
+    Returns
+    -------
+    rich.text.Text
+        Text for `rich.console.Console.print`.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance, ReleaseDocument
+    >>> print(release_summary(ReleaseDocument(
+    ...     provenance=Provenance(method="randomised response"), columns=["smokes"],
+    ...     epsilon={"smokes": 1.0}, record_epsilon=1.0, rows=100, simulated=False,
+    ...     mechanism="randomised response")))
+    100 records released by randomised response.
+      smokes  ε = 1
+    Budget spent by each record: ε = 1 (proven).
+    """
+    from rich.text import Text
+
+    text = Text()
+    text.append(
+        f"{format_count(document.rows)} records released by {document.mechanism}.\n", style="bold"
+    )
+    width = max((len(name) for name in document.columns), default=0)
+    for name in document.columns:
+        text.append(f"  {name:<{width}}  ε = {format_epsilon(document.epsilon.get(name))}\n")
+    text.append(f"Budget spent by each record: ε = {format_epsilon(document.record_epsilon)}")
+    if document.simulated:
+        text.append(", if it were real.\n")
+        text.append(
+            "Simulated: a seed was given, so whoever knows it can undo the noise. "
+            "Do not publish this file.",
+            style="bold yellow",
+        )
+    else:
+        text.append(" (proven).")
+    if math.isinf(document.record_epsilon):
+        text.append("\nε = ∞ changes nothing: this release protects nobody.", style="bold yellow")
+    return text
+
+
+def _thinned(items: Sequence[_T], most: int) -> list[_T]:
+    if len(items) <= most:
+        return list(items)
+    step = (len(items) - 1) / (most - 1)
+    return [items[round(number * step)] for number in range(most)]
+
+
+def _box() -> Box:
+    from rich import box
+
+    return box.SIMPLE_HEAD

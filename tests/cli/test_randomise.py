@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epsilens.cli import main
+from epsilens.document import ReleaseDocument, load_document
+
+SECRET = "unmistakable-secret"
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Path:
+    """200 people; spellings, marks and quotes that must survive in unprotected columns."""
+    lines = ["id,smokes,drinks,score,note"]
+    for person in range(200):
+        smokes = "yes" if person % 3 == 0 else "no"
+        note = ("?", '"a, b"', "NA", "", "007")[person % 5]
+        lines.append(f"{person:03d},{smokes},{person % 4},{person / 10:.2f},{note}")
+    file = tmp_path / "survey.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def run(*arguments: object) -> int:
+    return main(["randomise", *map(str, arguments)])
+
+
+def spelled(file: Path) -> pd.DataFrame:
+    return pd.read_csv(file, dtype=str, na_filter=False)
+
+
+def test_release_and_receipt(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "released.csv"
+    code = run(
+        *(survey, "--protect", "smokes", "--epsilon", 1, "--out", out),
+        *("--categories", "smokes=no|yes"),
+    )
+    shown = capsys.readouterr()
+    assert (code, shown.err) == (0, "")
+    assert "200 records" in shown.out
+    assert "ε = 1" in shown.out
+    assert "4 other columns are released unchanged and not protected" in shown.out
+
+    before, after = spelled(survey), spelled(out)
+    assert list(after.columns) == list(before.columns)
+    pd.testing.assert_frame_equal(after.drop(columns="smokes"), before.drop(columns="smokes"))
+    assert set(after["smokes"]) == {"no", "yes"}
+    assert (after["smokes"] != before["smokes"]).any()
+
+    receipt = load_document(tmp_path / "released.csv.receipt.json")
+    assert isinstance(receipt, ReleaseDocument)
+    assert receipt.columns == ["smokes"]
+    assert receipt.epsilon == {"smokes": 1.0}
+    assert (receipt.record_epsilon, receipt.rows, receipt.simulated) == (1.0, 200, False)
+    assert receipt.provenance.seed is None
+    assert receipt.provenance.settings["n_categories"] == {"smokes": 2}
+    assert receipt.number_types["epsilon"] == "proven"
+    assert any("not protected" in warning for warning in receipt.warnings)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "released.csv",
+        "released.csv.receipt.json",
+        "survey.csv",
+    ]
+
+
+def test_json_is_alone_on_standard_output(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "released.parquet"
+    assert run(survey, "--protect", "smokes", "--epsilon", 2, "--out", out, "--json") == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == json.loads(
+        (tmp_path / "released.parquet.receipt.json").read_text()
+    )
+    # The observed domain leaks: one line, on standard error.
+    assert shown.err.count("\n") == 1
+    assert shown.err.startswith("Warning: The possible answers of smokes were taken from the data")
+
+
+def test_quiet_says_nothing(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(
+        *(survey, "--protect=smokes", "--epsilon=1", "--out", tmp_path / "r.csv", "--quiet"),
+        "--categories=smokes=no|yes",
+    )
+    assert (code, *capsys.readouterr()) == (0, "", "")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "tsv", "parquet", "arrow"])
+def test_every_format(survey: Path, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"released.{suffix}"
+    options = ("--protect", "drinks", "--epsilon", 1, "--categories", "drinks=0|1|2|3")
+    assert run(survey, *options, "--out", out) == 0
+    if suffix == "parquet":
+        after = pd.read_parquet(out)
+    elif suffix == "arrow":
+        after = pd.read_feather(out)
+    else:
+        content = out.read_bytes()
+        text = gzip.decompress(content) if suffix == "csv.gz" else content
+        after = pd.read_csv(io.BytesIO(text), sep="\t" if suffix == "tsv" else ",")
+    assert after["drinks"].dtype == np.int64
+    assert set(after["drinks"]) == {0, 1, 2, 3}
+    np.testing.assert_allclose(after["score"], np.arange(200) / 10)
+
+
+def test_budget_per_column_adds_up(survey: Path, tmp_path: Path) -> None:
+    out = tmp_path / "released.csv"
+    code = run(
+        *(survey, "--protect", "smokes,score", "--epsilon", "score=0.5,smokes=2"),
+        *("--bins", "score=0:20:4", "--categories", "smokes=no|yes", "--out", out),
+    )
+    assert code == 0
+    receipt = load_document(tmp_path / "released.csv.receipt.json")
+    assert isinstance(receipt, ReleaseDocument)
+    assert list(receipt.epsilon.items()) == [("smokes", 2.0), ("score", 0.5)]
+    assert receipt.record_epsilon == 2.5
+    assert receipt.provenance.settings["bins"] == {"score": [0.0, 20.0, 4]}
+    assert set(spelled(out)["score"]) == {"2.5", "7.5", "12.5", "17.5"}
+
+
+def test_a_seed_simulates(survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--protect=smokes", "--epsilon=1", "--categories=smokes=no|yes", "--seed=7")
+    for name in ("one.csv", "two.csv"):
+        assert run(survey, *options, "--out", tmp_path / name) == 0
+    shown = capsys.readouterr()
+    assert shown.err.count("simulated and protect nobody") == 2
+    assert "Simulated" in shown.out
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+    receipt = load_document(tmp_path / "one.csv.receipt.json")
+    assert isinstance(receipt, ReleaseDocument)
+    assert receipt.simulated
+    assert receipt.provenance.simulated
+    assert receipt.provenance.seed == 7
+    assert "epsilon" not in receipt.number_types
+
+
+def test_releases_differ_without_a_seed(survey: Path, tmp_path: Path) -> None:
+    options = ("--protect=smokes", "--epsilon=0.1", "--categories=smokes=no|yes")
+    for name in ("one.csv", "two.csv"):
+        assert run(survey, *options, "--out", tmp_path / name) == 0
+    # 200 nearly fair coins fall alike twice with probability below 2^-190.
+    assert (tmp_path / "one.csv").read_bytes() != (tmp_path / "two.csv").read_bytes()
+
+
+def test_infinite_epsilon_is_the_file_itself_and_said_so(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "released.csv"
+    options = ("--protect=smokes", "--epsilon=inf", "--categories=smokes=no|yes")
+    assert run(survey, *options, "--out", out) == 0
+    assert "ε is infinite for smokes" in capsys.readouterr().err
+    pd.testing.assert_frame_equal(spelled(out), spelled(survey))
+    receipt = load_document(tmp_path / "released.csv.receipt.json")
+    assert isinstance(receipt, ReleaseDocument)
+    assert receipt.record_epsilon == math.inf
+
+
+def test_fingerprint_is_of_the_released_table(tmp_path: Path) -> None:
+    # Two true tables whose released tables are alike must have receipts that are alike.
+    prints = []
+    for name, answers in (("a", ["no", "no", "yes"]), ("b", ["no", "no", "no"])):
+        file = tmp_path / f"{name}.csv"
+        rows = (f"{i},{answer}" for i, answer in enumerate(answers * 100))
+        file.write_text("\n".join(["row,smokes", *rows]))
+        out = tmp_path / f"{name}.released.csv"
+        options = ("--protect=smokes", "--epsilon=0.1", "--categories=smokes=no|yes")
+        assert run(file, *options, "--out", out) == 0
+        receipt = load_document(tmp_path / f"{out.name}.receipt.json")
+        prints.append(receipt.provenance.schema_fingerprint)
+    assert prints[0] == prints[1]
+
+
+def test_standard_input(survey: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(survey.read_bytes())))
+    out = tmp_path / "released.csv"
+    assert (
+        run("-", "--protect=smokes", "--epsilon=1", "--categories=smokes=no|yes", "--out", out) == 0
+    )
+    assert spelled(out)["id"].tolist() == spelled(survey)["id"].tolist()
+
+
+def test_missing_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "survey.csv"
+    file.write_text("age,smokes\n31,yes\n42,?\n58,no\n60,\n")
+    options = ("--protect=smokes", "--epsilon=1", "--categories=smokes=no|yes")
+    assert run(file, *options, "--out", tmp_path / "a.csv") == 2
+    assert "smokes 2 of 4 rows" in capsys.readouterr().err
+    assert run(file, *options, "--missing=drop", "--out", tmp_path / "b.csv") == 0
+    assert spelled(tmp_path / "b.csv")["age"].tolist() == ["31", "58"]
+    assert run(file, *options, "--missing=category", "--out", tmp_path / "c.csv") == 0
+    released = spelled(tmp_path / "c.csv")
+    assert released["age"].tolist() == ["31", "42", "58", "60"]
+    assert set(released["smokes"]) <= {"", "no", "yes"}
+
+
+def test_existing_files_are_kept_unless_forced(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "released.csv"
+    options = ("--protect=smokes", "--epsilon=1", "--categories=smokes=no|yes", "--out", out)
+    out.write_text("precious")
+    assert run(survey, *options) == 2
+    assert "'released.csv' exists" in capsys.readouterr().err
+    assert out.read_text() == "precious"
+    assert run(survey, *options, "--force") == 0
+    assert "their budgets add up" in capsys.readouterr().err
+    assert len(spelled(out)) == 200
+    out.unlink()
+    assert run(survey, *options) == 2
+    assert "'released.csv.receipt.json' exists" in capsys.readouterr().err
+
+
+def test_the_data_are_never_overwritten(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = survey.read_bytes()
+    assert run(survey, "--protect=smokes", "--epsilon=1", "--out", survey, "--force") == 2
+    assert "must not be the data themselves" in capsys.readouterr().err
+    assert survey.read_bytes() == before
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    out = folder / "released.parquet"
+    assert run(folder, "--protect=smokes", "--epsilon=1", "--out", out) == 2
+    assert "must not be the data themselves" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
+def test_nothing_half_written_stays(
+    survey: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: type[BaseException],
+) -> None:
+    def broken(frame: pd.DataFrame, path: Path) -> None:
+        raise failure
+
+    monkeypatch.setattr("epsilens.data.write_table", broken)
+    options = ("--protect=smokes", "--epsilon=1", "--out", tmp_path / "released.csv")
+    if failure is KeyboardInterrupt:
+        assert run(survey, *options) == 130
+    else:
+        with pytest.raises(failure):
+            run(survey, *options)
+    assert [path.name for path in tmp_path.iterdir()] == ["survey.csv"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--protect=smoke", "--epsilon=1"), "Did you mean 'smokes'"),
+        (("--protect=smokes", "--epsilon=0"), "greater than 0"),
+        (("--protect=smokes", "--epsilon=-1"), "greater than 0"),
+        (("--protect=smokes", "--epsilon=nan"), "got nan"),
+        (("--protect=smokes", "--epsilon=much"), "got 'much'"),
+        (("--protect=smokes", "--epsilon=41"), "at most 40"),
+        (("--protect=smokes", "--epsilon=1,2"), "one number or COL=E,COL=E, got 2 numbers"),
+        (("--protect=smokes", "--epsilon=drinks=1"), "Add it to `--protect`"),
+        (("--protect=smokes,drinks", "--epsilon=smokes=1"), "has none for 'drinks'"),
+        (("--protect=smokes", "--epsilon=1", "--categories=smokes=a|b"), "rows have another"),
+        (
+            ("--protect=smokes", "--epsilon=1", "--categories=drinks=a|b"),
+            "must name a protected column",
+        ),
+        (("--protect=smokes", "--epsilon=1", "--categories=a|b"), "COL=A|B|C"),
+        (
+            ("--protect=smokes", "--epsilon=1", *["--categories=smokes=no|yes"] * 2),
+            "once, got it twice",
+        ),
+        (("--protect=id", "--epsilon=1"), "every value differs"),
+        (("--protect=score", "--epsilon=1"), "Put them into bins: `--bins score=LOW:HIGH:10`"),
+        (("--protect=smokes", "--epsilon=1", "--bins=smokes=3"), "numeric column"),
+        (("--protect=smokes", "--epsilon=1", "--bins=score=3"), "must name protected columns"),
+        (("--protect=smokes", "--epsilon=1", "--missing=auto"), "--missing"),
+        (("--protect=smokes", "--epsilon=1", "--seed=-1"), "--seed"),
+        (("--protect=smokes",), "--epsilon"),
+        (("--epsilon=1",), "--protect"),
+    ],
+)
+def test_bad_input_is_one_line_without_values(
+    survey: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    words: str,
+) -> None:
+    text = survey.read_text().replace(",no,", f",{SECRET},")
+    survey.write_text(text.replace("007", f"{SECRET}-note"))
+    code = run(survey, *options, "--out", tmp_path / "released.csv")
+    shown = capsys.readouterr()
+    errors = [line for line in shown.err.splitlines() if not line.startswith("Warning: ")]
+    assert (code, shown.out, len(errors)) == (2, "", 1)
+    assert words in errors[0]
+    assert SECRET not in shown.err
+    assert "Traceback" not in shown.err
+    assert [path.name for path in tmp_path.iterdir()] == ["survey.csv"]
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [("released.xlsx", "must end in .csv"), ("nowhere/released.csv", "folder that exists")],
+)
+def test_bad_target_is_refused_before_reading(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str, words: str
+) -> None:
+    code = run("no-such-file.csv", "--protect=a", "--epsilon=1", "--out", tmp_path / out)
+    shown = capsys.readouterr()
+    assert (code, shown.out, shown.err.count("\n")) == (2, "", 1)
+    assert words in shown.err
+
+
+def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    assert "Example: epsilens randomise survey.csv" in capsys.readouterr().out

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens --help` answers at once because nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from epsilens import __version__
+from epsilens.cli import main
+from epsilens.cli.app import COMMANDS
+
+NAMES = [command.__name__ for command in COMMANDS]
+HEAVY = (
+    *("numpy", "scipy", "pandas", "sklearn", "pyarrow", "narwhals", "polars"),
+    *("altair", "vl_convert", "opendp", "statsmodels", "jinja2", "epsilens.document"),
+)
+
+
+def modules_after(*arguments: str) -> set[str]:
+    code = (
+        "import sys; from epsilens.cli import main; "
+        f"code = main({list(arguments)!r}); "
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("inspect", "--help")])
+def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    assert not modules_after(*arguments) & set(HEAVY)
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"epsilens {__version__}\n"
+
+
+def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for command in NAMES:
+        assert command in shown
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_the_help_of_every_command_has_an_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == 0
+    assert f"epsilens {command} " in capsys.readouterr().out.split("Usage:")[1].split("\n", 1)[1]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nonsense"], ["inspect"], ["inspect", "--nonsense"], ["inspect", "a", "b"]]
+)
+def test_a_wrong_command_is_one_line_and_exit_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+    assert "--help" in captured.err
+
+
+def test_no_command_shows_the_help_and_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "Usage" in capsys.readouterr().out

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A generated survey: three numbers, a category, a yes/no answer."""
+
+    X: pd.DataFrame
+    y: pd.Series
+    X_test: pd.DataFrame
+    y_test: pd.Series
+
+
+def make_survey(n: int = 600, n_test: int = 300, *, seed: int = 0) -> Survey:
+    rng = np.random.default_rng(seed)
+    total = n + n_test
+    X = pd.DataFrame(
+        {
+            "age": rng.normal(45, 12, total),
+            "income": rng.lognormal(10, 0.5, total),
+            "children": rng.integers(0, 5, total),
+            "region": rng.choice(["north", "south", "east"], total),
+        }
+    )
+    s = 0.05 * (X["age"] - 45) + 0.4 * (X["children"] - 2) + 0.6 * (X["region"] == "north") - 0.3
+    answer = np.where(rng.random(total) < 1 / (1 + np.exp(-s)), "yes", "no")
+    y = pd.Series(pd.Categorical(answer, categories=["no", "yes"]), name="smokes")
+    return Survey(X[:n], y[:n], X[n:].reset_index(drop=True), y[n:].reset_index(drop=True))
+
+
+@pytest.fixture(scope="session")
+def survey() -> Survey:
+    return make_survey()
+
+
+@pytest.fixture(scope="session")
+def survey_of():
+    """Return the maker of surveys, for another size or seed."""
+    return make_survey
+
+
+@pytest.fixture(scope="session")
+def pipeline():
+    """Return a fresh pipeline, as somebody would write it."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    def build(model=None):
+        encode = make_column_transformer(
+            (OneHotEncoder(), ["region"]), (StandardScaler(), ["age", "income", "children"])
+        )
+        return make_pipeline(encode, LogisticRegression() if model is None else model)
+
+    return build

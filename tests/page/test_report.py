@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report in a real browser: nothing leaves the machine, and every control does its work."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from epsilens.document import load_document
+from epsilens.reporting import write_report
+
+sync_api = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+]
+
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def report(build: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    grid = build.geometric(0.1, 10.0, 30)
+    return write_report(
+        build.make_whatif(
+            groups=["all", 'sex == "Female" and age >= 40'],
+            epsilons=[*grid, math.inf],
+            untrusted_below=0.2,
+        ),
+        tmp_path_factory.mktemp("page") / "report.html",
+        question={"label": "affair", "data": "survey.csv"},
+        recommendation={
+            "epsilon": grid[20],
+            "holds": True,
+            "sentence": "Take it.",
+            "max_loss_increase": 0.02,
+        },
+        command="epsilens whatif survey.csv --label affair --protect affair",
+    )
+
+
+class Opened:
+    """A page with what it said and what it asked for."""
+
+    def __init__(self, browser: object, path: Path, **context: object) -> None:
+        self.context = browser.new_context(locale="en-US", **context)
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("html[data-ready]", timeout=30_000)
+
+    def text(self, name: str) -> str:
+        return self.page.inner_text(f"#{name}")
+
+    def line(self) -> float:
+        """Where the line of the chosen budget stands, in pixels from the left."""
+        box = self.page.locator('#chart svg line[stroke="#1d5fa8"]').bounding_box()
+        return box["x"] + box["width"] / 2
+
+
+@pytest.fixture
+def opened(browser: object, report: Path) -> Iterator[Opened]:
+    page = Opened(browser, report, viewport={"width": 1000, "height": 900})
+    yield page
+    page.context.close()
+
+
+def test_it_loads_without_complaint_and_without_the_network(opened: Opened, report: Path) -> None:
+    assert opened.complaints == []
+    assert opened.requests == [report.as_uri()]
+    assert opened.page.locator("#chart svg").count() == 1
+    assert opened.page.is_visible("#recommended")
+
+
+def test_code_that_was_not_written_by_us_does_not_run(opened: Opened) -> None:
+    opened.page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.intruder = true";
+            document.body.append(script);
+        }"""
+    )
+    assert opened.page.evaluate("window.intruder") is None
+    assert any("Content Security Policy" in text for text in opened.complaints)
+    sent = opened.page.evaluate("fetch('https://example.invalid/').then(() => 'sent', () => 'no')")
+    assert sent == "no"
+
+
+def test_the_slider_moves_by_the_keyboard(opened: Opened) -> None:
+    before, sentence, line = opened.text("epsilon"), opened.text("sentence"), opened.line()
+    opened.page.focus("#slider")
+    opened.page.keyboard.press("ArrowRight")
+    assert float(opened.text("epsilon")) > float(before)
+    assert opened.text("sentence") != sentence
+    assert opened.line() > line
+    assert opened.page.is_hidden("#recommended")
+    assert opened.page.get_attribute("#slider", "aria-valuetext") == f"ε = {opened.text('epsilon')}"
+    opened.page.keyboard.press("ArrowLeft")
+    assert opened.text("epsilon") == before
+    opened.page.keyboard.press("Home")
+    assert opened.text("epsilon") == "0.1"
+    opened.page.keyboard.press("ArrowLeft")
+    assert opened.text("epsilon") == "0.1"
+    opened.page.keyboard.press("End")
+    assert opened.text("epsilon") == "10"
+    assert opened.page.inner_text("[data-group=all] tr[aria-current] th") == "10"
+
+
+def test_the_thumb_stands_under_the_line(opened: Opened) -> None:
+    for key in ("Home", "PageUp", "End"):
+        opened.page.focus("#slider")
+        opened.page.keyboard.press(key)
+        low, high, value = (
+            float(opened.page.eval_on_selector("#slider", f"slider => slider.{name}"))
+            for name in ("min", "max", "value")
+        )
+        box = opened.page.locator("#slider").bounding_box()
+        thumb = box["x"] + 12 + (box["width"] - 24) * (value - low) / (high - low)
+        # One pixel for rounding the layout, one for the width of the line.
+        assert thumb == pytest.approx(opened.line(), abs=2)
+
+
+def test_a_typed_budget_finds_the_nearest_computed_one(opened: Opened) -> None:
+    opened.page.fill("#number", "1")
+    assert opened.text("epsilon") == "1.08"
+    assert "Nearest computed budget: ε = 1.08." in opened.text("nearest")
+    opened.page.fill("#number", "-3")
+    assert opened.text("epsilon") == "1.08"
+    assert "greater than 0" in opened.text("nearest")
+    opened.page.focus("#slider")
+    assert opened.page.input_value("#number") == "1.08"
+
+
+def test_the_chart_can_be_dragged(opened: Opened) -> None:
+    box = opened.page.locator("#chart svg").bounding_box()
+    opened.page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 80)
+    opened.page.mouse.down()
+    opened.page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 80, steps=3)
+    opened.page.mouse.up()
+    assert float(opened.text("epsilon")) < 0.5
+    assert opened.line() == pytest.approx(box["x"] + box["width"] * 0.3, abs=20)
+
+
+def test_an_accepted_loss_gives_the_smallest_budget(opened: Opened, build: ModuleType) -> None:
+    opened.page.fill("#accepted", "0.05")
+    cells = [
+        cell
+        for cell in load_document(
+            json.loads(opened.page.inner_text("#document", timeout=1000) or "null")
+            or json.loads(opened.page.eval_on_selector("#document", "e => e.textContent"))
+        ).cells
+        if cell.group == "all"
+    ]
+    # The slow obvious twin: every cell from here upwards is within the limit.
+    smallest = min(
+        cell.epsilon
+        for cell in cells
+        if all(other.loss_change_high <= 0.05 for other in cells if other.epsilon >= cell.epsilon)
+    )
+    assert f"is ε = {smallest:.3g}." in opened.text("within")
+    opened.page.click("#use")
+    assert opened.text("epsilon") == f"{smallest:.3g}"
+    opened.page.fill("#accepted", "0")
+    assert "No budget" not in opened.text("within")
+    opened.page.fill("#accepted", "-1")
+    assert "not negative" in opened.text("within")
+
+
+def test_another_group_changes_answer_and_table(opened: Opened) -> None:
+    budget, loss = opened.text("epsilon"), opened.text("loss")
+    opened.page.select_option("#group", index=1)
+    assert opened.text("epsilon") == budget
+    assert opened.text("loss") != loss
+    assert 'sex == "Female" and age >= 40' in opened.text("sentence")
+    assert opened.page.locator("[data-group]:visible").count() == 1
+
+
+def test_another_outcome_draws_another_chart(opened: Opened) -> None:
+    opened.page.check("input[value=accuracy]")
+    opened.page.wait_for_selector("html[data-ready=accuracy]")
+    assert "percentage points" in opened.page.get_attribute("#chart", "aria-label")
+    opened.page.focus("#slider")
+    before = opened.line()
+    opened.page.keyboard.press("ArrowLeft")
+    assert opened.line() < before
+    assert opened.complaints == []
+
+
+def test_the_numbers_can_be_downloaded(opened: Opened, tmp_path: Path) -> None:
+    with opened.page.expect_download() as download:
+        opened.page.click("#download")
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    assert len(load_document(path).cells) == 62
+
+
+def test_everything_has_a_name_for_a_screen_reader(opened: Opened) -> None:
+    page = opened.page
+    assert page.get_by_role("img", name="Line chart, estimated").count() == 1
+    assert page.get_by_role("slider", name="Privacy budget ε").count() == 1
+    assert page.get_by_role("spinbutton", name="Largest rise of test loss").count() == 1
+    assert page.get_by_role("combobox", name="group").count() == 1
+    assert page.get_by_role("table").count() == 1
+    assert page.get_attribute("#sentence", "aria-live") == "polite"
+    unnamed = page.eval_on_selector_all(
+        "input, select, button",
+        "all => all.filter(e => !(e.labels?.length || e.textContent.trim())).length",
+    )
+    assert unnamed == 0
+
+
+def test_a_telephone_needs_no_sideways_scrolling(browser: object, report: Path) -> None:
+    opened = Opened(browser, report, viewport={"width": 375, "height": 700}, has_touch=True)
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 375
+    assert opened.page.locator("#chart svg").bounding_box()["width"] <= 375
+    opened.context.close()
+
+
+def test_dark_mode_is_dark(browser: object, report: Path) -> None:
+    opened = Opened(browser, report, color_scheme="dark")
+    page = opened.page
+
+    def brightness(script: str) -> float:
+        colour = page.evaluate(script)
+        red, green, blue = (int(part) for part in colour[4:-1].split(",")[:3])
+        return (red + green + blue) / 3
+
+    assert brightness("getComputedStyle(document.documentElement).backgroundColor") < 60
+    assert brightness("getComputedStyle(document.body).color") > 180
+    assert brightness("getComputedStyle(document.querySelector('#chart svg text')).fill") > 180
+    assert opened.complaints == []
+    opened.context.close()
+
+
+def test_paper_shows_no_controls_and_dark_ink(browser: object, report: Path) -> None:
+    opened = Opened(browser, report, color_scheme="dark")
+    opened.page.emulate_media(media="print")
+    assert opened.page.is_hidden("#slider")
+    assert opened.page.is_hidden("#download")
+    assert opened.page.is_visible("#chart svg")
+    ink = opened.page.evaluate("getComputedStyle(document.querySelector('#chart svg text')).fill")
+    assert ink == "rgb(28, 33, 40)"
+    opened.context.close()
+
+
+def test_without_scripts_the_numbers_and_a_picture_are_there(browser: object, report: Path) -> None:
+    context = browser.new_context(java_script_enabled=False, locale="en-US")
+    page = context.new_page()
+    page.goto(report.as_uri())
+    assert page.locator("noscript svg").count() == 1
+    assert page.locator("table").count() == 2
+    assert "would raise the test loss" in page.inner_text("#sentence")
+    context.close()
+
+
+def test_one_budget_needs_no_slider(browser: object, build: ModuleType, tmp_path: Path) -> None:
+    path = write_report(build.make_whatif(epsilons=[1.0]), tmp_path / "report.html")
+    opened = Opened(browser, path)
+    assert opened.complaints == []
+    assert opened.page.is_hidden("#slider")
+    assert opened.text("epsilon") == "1"
+    opened.context.close()
+
+
+def test_time_from_input_to_paint(opened: Opened, record_property: object) -> None:
+    times = opened.page.evaluate(
+        """async () => {
+            const slider = document.getElementById("slider");
+            const times = [];
+            for (let turn = 0; turn < 60; turn += 1) {
+                const key = turn % 40 < 20 ? "ArrowLeft" : "ArrowRight";
+                const start = performance.now();
+                slider.dispatchEvent(new KeyboardEvent("keydown", { key, cancelable: true }));
+                await new Promise((done) => requestAnimationFrame(() => {
+                    const channel = new MessageChannel();
+                    channel.port1.onmessage = done;
+                    channel.port2.postMessage(null);
+                }));
+                times.push(performance.now() - start);
+            }
+            return times;
+        }"""
+    )
+    assert len(times) == 60
+    p95 = sorted(times)[math.ceil(0.95 * len(times)) - 1]
+    record_property("input_to_paint_p95_ms", round(p95, 1))
+    print(f"input to paint, 95th percentile of {len(times)}: {p95:.1f} ms")

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Laws that hold for every channel."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from epsilens.channels import (
+    Budget,
+    Channel,
+    ProductChannel,
+    RandomizedResponse,
+    parse_grid,
+    simulate,
+)
+from epsilens.channels.draw import WORD_RANGE, exponential_below, masses_epsilon, row_masses
+from epsilens.channels.relaxation import joint_masses, relaxation
+
+sizes = st.integers(2, 12)
+epsilons = st.floats(1e-6, 40.0)
+any_epsilons = st.one_of(st.just(0.0), st.just(math.inf), st.floats(0.0, 1e4))
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> NDArray[np.float64]:
+    k = draw(st.integers(1, 5))
+    weights = st.lists(st.integers(0, 1000), min_size=k, max_size=k).filter(any)
+    rows = np.array([draw(weights) for _ in range(k)], dtype=float)
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@given(k=sizes, epsilon=any_epsilons)
+def test_rows_sum_to_one_and_no_ratio_exceeds_epsilon(k: int, epsilon: float) -> None:
+    matrix = RandomizedResponse(k, epsilon).matrix
+    np.testing.assert_allclose(matrix.sum(axis=1), 1.0, rtol=1e-14)
+    assert (matrix >= 0).all()
+    with np.errstate(over="ignore"):
+        limit = np.exp(epsilon)
+    smallest, largest = matrix.min(axis=0), matrix.max(axis=0)
+    if math.isfinite(limit):
+        assert (largest <= limit * smallest * (1 + 1e-13)).all()
+
+
+@given(k=sizes, epsilon=st.floats(1e-6, 600.0))
+def test_general_channel_finds_the_epsilon_again(k: int, epsilon: float) -> None:
+    # The ratio of two floats is good to 2e-16, so epsilon is to that absolute error.
+    channel = Channel(RandomizedResponse(k, epsilon).matrix)
+    assert channel.epsilon == pytest.approx(epsilon, abs=1e-15, rel=1e-14)
+
+
+@given(k=sizes)
+def test_ends_of_the_scale(k: int) -> None:
+    np.testing.assert_array_equal(RandomizedResponse(k, math.inf).matrix, np.eye(k))
+    nearly_noise = RandomizedResponse(k, 1e-12)
+    assert 1 - nearly_noise.keep_probability == pytest.approx((k - 1) / k, rel=1e-11)
+
+
+@given(k=sizes, first=epsilons, second=epsilons)
+def test_composition_multiplies_a(k: int, first: float, second: float) -> None:
+    one, two = RandomizedResponse(k, first), RandomizedResponse(k, second)
+    composed = one.compose(two)
+    np.testing.assert_allclose(composed.matrix, one.matrix @ two.matrix, rtol=1e-12)
+    assert isinstance(composed, RandomizedResponse)
+    assert composed.a == pytest.approx(one.a * two.a, rel=1e-12)
+    assert composed.epsilon <= min(first, second) * (1 + 1e-12)
+
+
+@given(k=sizes, levels=st.lists(epsilons, min_size=2, max_size=2, unique=True))
+def test_degrading_equals_a_direct_release_in_law(k: int, levels: list[float]) -> None:
+    strict, lax = sorted(levels)
+    released = RandomizedResponse(k, lax)
+    noise = released.degrade_to(strict)
+    direct = RandomizedResponse(k, strict)
+    np.testing.assert_allclose(released.matrix @ noise.matrix, direct.matrix, rtol=1e-11)
+    assert released.compose(noise).epsilon == pytest.approx(strict, rel=1e-11)
+
+
+@given(k=sizes, levels=st.lists(st.floats(0.0, 40.0), min_size=2, max_size=2))
+def test_relaxing_never_costs_more_than_the_new_epsilon(k: int, levels: list[float]) -> None:
+    strict, lax = sorted(levels)
+    draw = relaxation(k, strict, lax)
+    assert min(draw.leave_truth, draw.reach_truth) >= 0
+    assert draw.reach_truth + draw.stay <= WORD_RANGE
+    # When the old report is repeated the pair costs what the old one did, never more than `lax`.
+    limit = max(exponential_below(lax), 1)
+    assert all(max(masses) <= limit * min(masses) for masses in joint_masses(draw, strict))
+
+
+@given(matrix=matrices())
+def test_whole_masses_are_the_channel(matrix: NDArray[np.float64]) -> None:
+    channel, masses = Channel(matrix), row_masses(matrix)
+    assert [sum(row) for row in masses] == [WORD_RANGE] * channel.k
+    drawn = np.array([[mass / WORD_RANGE for mass in row] for row in masses])
+    # One unit of 2^-64 an entry, k at the likeliest, and rows that sum to 1 within rounding.
+    np.testing.assert_allclose(drawn, matrix, rtol=1e-15 * channel.k, atol=channel.k / WORD_RANGE)
+    assert masses_epsilon(masses) == pytest.approx(channel.epsilon, abs=1e-13)
+
+
+@given(matrix=matrices(), seed=st.integers(0, 2**32))
+def test_impossible_reports_are_never_drawn(matrix: NDArray[np.float64], seed: int) -> None:
+    codes = np.arange(200) % matrix.shape[0]
+    reports = simulate(Channel(matrix), codes, np.random.default_rng(seed))
+    assert (matrix[codes, reports] > 0).all()
+
+
+@given(first=matrices(), seed=st.integers(0, 2**32))
+def test_post_processing_never_weakens(first: NDArray[np.float64], seed: int) -> None:
+    k = first.shape[0]
+    other = np.random.default_rng(seed).dirichlet(np.ones(k), size=k)
+    assert Channel(first).compose(Channel(other)).epsilon <= Channel(first).epsilon + 1e-12
+
+
+@given(k=sizes, epsilon=st.floats(0.01, 30.0), seed=st.integers(0, 2**32))
+def test_frequencies_of_expected_counts_are_exact(k: int, epsilon: float, seed: int) -> None:
+    truth = np.random.default_rng(seed).dirichlet(np.ones(k))
+    channel = RandomizedResponse(k, epsilon)
+    pi, covariance = channel.estimate_frequencies(1e6 * channel.matrix.T @ truth)
+    # Rounding of the shares is magnified by 1/a.
+    np.testing.assert_allclose(pi, truth, atol=1e-14 / channel.a)
+    np.testing.assert_allclose(covariance, covariance.T)
+    np.testing.assert_allclose(covariance.sum(axis=0), 0.0, atol=k * 1e-21 / channel.a**2)
+
+
+@settings(max_examples=30)
+@given(
+    columns=st.lists(st.tuples(st.integers(2, 4), st.floats(0.01, 10.0)), min_size=1, max_size=3)
+)
+def test_budgets_of_columns_add_up(columns: list[tuple[int, float]]) -> None:
+    product = ProductChannel([RandomizedResponse(k, epsilon) for k, epsilon in columns])
+    budget = Budget({f"column {i}": epsilon for i, (_, epsilon) in enumerate(columns)})
+    assert product.epsilon == budget.per_record
+    assert Channel(product.matrix).epsilon == pytest.approx(budget.per_record, rel=1e-12)
+
+
+@given(
+    start=st.floats(1e-6, 1e6),
+    stop=st.floats(1e-6, 1e6),
+    count=st.integers(2, 50),
+    linear=st.booleans(),
+)
+def test_grids_ascend_between_their_ends(
+    start: float, stop: float, count: int, linear: bool
+) -> None:
+    grid = parse_grid(f"{'lin:' if linear else ''}{start!r}:{stop!r}:{count}")
+    assert grid[0] == min(start, stop)
+    assert grid[-1] == max(start, stop)
+    assert list(grid) == sorted(set(grid))

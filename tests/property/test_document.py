@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Saving and loading a document is the identity, whatever numbers and names it holds."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epsilens.document import (
+    Baseline,
+    Provenance,
+    WhatIfCell,
+    WhatIfDocument,
+    anonymise,
+    load_document,
+    to_dict,
+    to_json,
+)
+
+numbers = st.none() | st.floats(allow_nan=True, allow_infinity=True)
+budgets = st.floats(min_value=0, allow_infinity=True, allow_nan=False)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def cells(draw: st.DrawFn) -> WhatIfCell:
+    ends = sorted(draw(st.tuples(*[st.floats(allow_nan=False)] * 2)))
+    return WhatIfCell(
+        group=draw(names),
+        epsilon=draw(st.none() | budgets),
+        record_epsilon=draw(budgets),
+        method=draw(st.sampled_from(["influence", "newton", "exact", "retrain", "paper"])),
+        loss_change=draw(numbers),
+        loss_change_low=ends[0],
+        loss_change_high=ends[1],
+        accuracy_change=draw(numbers),
+        trusted=draw(st.booleans()),
+    )
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> WhatIfDocument:
+    return WhatIfDocument(
+        provenance=Provenance(
+            method=draw(names),
+            settings=draw(st.dictionaries(names, json_values, max_size=4)),
+            seed=draw(st.none() | st.integers(min_value=0)),
+            seconds=draw(numbers),
+        ),
+        warnings=draw(st.lists(names, max_size=3)),
+        baseline=Baseline(
+            loss=draw(numbers), accuracy=None, auc=None, n_train=1, n_test=1, n_parameters=1
+        ),
+        cells=draw(st.lists(cells(), max_size=4)),
+    )
+
+
+@given(documents())
+@settings(max_examples=60, deadline=None)
+def test_saving_and_loading_is_the_identity(document: WhatIfDocument) -> None:
+    assert load_document(to_json(document)) == document
+    assert load_document(to_dict(document)) == document
+
+
+@given(documents())
+@settings(max_examples=60, deadline=None)
+def test_what_is_written_is_strict_json(document: WhatIfDocument) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    assert json.loads(to_json(document), parse_constant=refuse) == to_dict(document)
+
+
+@given(documents())
+@settings(max_examples=60, deadline=None)
+def test_anonymising_keeps_every_number_of_every_cell(document: WhatIfDocument) -> None:
+    hidden = anonymise(document)
+    for before, after in zip(document.cells, hidden.cells, strict=True):
+        assert before.model_dump(exclude={"group"}) == after.model_dump(exclude={"group"})
+    # One name for one group, another for another.
+    pairs = {(a.group, b.group) for a, b in zip(document.cells, hidden.cells, strict=True)}
+    assert len({old for old, _ in pairs}) == len({new for _, new in pairs}) == len(pairs)
+
+
+@given(st.floats(allow_nan=True))
+def test_no_metric_is_ever_nan(value: float) -> None:
+    cell = WhatIfCell(
+        group="all", epsilon=1.0, record_epsilon=1.0, method="exact", loss_change=value
+    )
+    assert cell.loss_change is None if math.isnan(value) else cell.loss_change == value

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from epsilens import WhatIf
+
+
+@pytest.fixture(scope="module")
+def study(survey, pipeline):
+    return WhatIf(pipeline()).fit(survey.X, survey.y, survey.X_test, survey.y_test)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.01, 12.0), st.integers(2, 5))
+def test_a_groups_first_order_influence_is_the_sum_of_its_parts(study, seed, epsilon, n_parts):
+    table = study.point_table()
+    q = 1 / (1 + math.exp(epsilon))
+    part = np.random.default_rng(seed).integers(0, n_parts, 600)
+    whole = table.change(np.ones(600, dtype=bool), q)
+    assert sum(table.change(part == k, q) for k in range(n_parts)) == pytest.approx(
+        whole, abs=1e-14
+    )
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_renaming_the_classes_changes_nothing(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(150, 3))
+    y = rng.random(150) < 1 / (1 + np.exp(-X[:, 0]))
+    y[:2] = [True, False]
+    answers = []
+    for labels in (y.astype(int), 1 - y.astype(int)):
+        study = WhatIf(LogisticRegression()).fit(X[:100], labels[:100], X[100:], labels[100:])
+        cell = study.estimate(
+            epsilon=1.0, method="exact", categories={"label": [0, 1]}
+        ).document.cells[0]
+        answers.append((cell.loss_change, cell.accuracy_change, cell.loss_change_high))
+    assert answers[0][:2] == pytest.approx(answers[1][:2], abs=1e-9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.floats(0.01, 30.0), min_size=1, max_size=4, unique=True))
+def test_a_cell_does_not_depend_on_the_rest_of_the_grid(study, grid):
+    together = study.estimate(epsilon=grid, method="exact").document.cells
+    for cell in together:
+        alone = study.estimate(epsilon=cell.epsilon, method="exact").document.cells[0]
+        # The Hessian of the noise term is taken at the predicted minimiser, which the path shapes.
+        assert cell.loss_change == pytest.approx(alone.loss_change, abs=2e-5)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from epsilens.display import available_outcomes, cost_chart, page_chart, save_chart
+from epsilens.errors import InputError
+
+
+def spec_of(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    return cost_chart(*args, **kwargs).to_dict()
+
+
+def layers(spec: dict[str, Any], mark: str) -> list[dict[str, Any]]:
+    return [layer for layer in spec["layer"] if layer["mark"]["type"] == mark]
+
+
+def test_the_axis_is_logarithmic_and_its_ends_are_labelled(build: ModuleType) -> None:
+    spec = spec_of(build.make_whatif())
+    line = layers(spec, "line")[0]["encoding"]
+    assert line["x"]["scale"]["type"] == "log"
+    assert line["y"]["axis"]["title"] == "change in test loss (nats)"
+    assert [text["mark"]["text"] for text in layers(spec, "text")] == [
+        "← more privacy",
+        "more accuracy →",
+    ]
+
+
+def test_every_finite_cell_is_a_row_with_its_band(build: ModuleType) -> None:
+    document = build.make_whatif(groups=["women", "men"])
+    spec = spec_of(document)
+    rows = layers(spec, "line")[0]["data"]["values"]
+    assert len(rows) == 60
+    first = document.cells[0]
+    assert (rows[0]["epsilon"], rows[0]["change"]) == (first.epsilon, first.loss_change)
+    assert (rows[0]["low"], rows[0]["high"]) == (first.loss_change_low, first.loss_change_high)
+    assert layers(spec, "area")[0]["encoding"]["y2"]["field"] == "high"
+
+
+def test_the_subtitle_says_estimated_or_measured(build: ModuleType) -> None:
+    estimated = spec_of(build.make_whatif())["title"]["subtitle"][0]
+    measured = spec_of(build.make_whatif(method="retrain"))["title"]["subtitle"][0]
+    assert estimated.startswith("Estimated")
+    assert measured.startswith("Measured")
+    bare = spec_of(build.make_whatif(interval=False))["title"]["subtitle"][0]
+    assert "band" in estimated
+    assert "band" not in bare
+
+
+def test_untrusted_cells_are_hollow_and_said_in_words(build: ModuleType) -> None:
+    spec = spec_of(build.make_whatif(epsilons=[0.1, 1.0, 2.0], untrusted_below=0.5))
+    assert "Hollow points (1 of 3) failed their checks" in spec["title"]["subtitle"][1]
+    point = layers(spec, "point")[0]["encoding"]["fillOpacity"]
+    assert point["condition"] == {"test": "datum.trusted", "value": 1}
+    assert point["value"] == 0
+
+
+def test_groups_differ_without_colour(build: ModuleType) -> None:
+    spec = spec_of(build.make_whatif(groups=["a", "b", "c", "d"]))
+    dashes = layers(spec, "line")[0]["encoding"]["strokeDash"]["scale"]["range"]
+    shapes = layers(spec, "point")[0]["encoding"]["shape"]["scale"]["range"]
+    assert len({tuple(dash) for dash in dashes}) == len(set(shapes)) == 4
+
+
+def test_a_group_looks_the_same_in_every_chart(build: ModuleType) -> None:
+    document = build.make_whatif(groups=["all", "women", "men"])
+    for outcome in ("loss", "accuracy_gap"):
+        shape = layers(spec_of(document, outcome=outcome), "point")[0]["encoding"]["shape"]["scale"]
+        looks = dict(zip(shape["domain"], shape["range"], strict=True))
+        assert looks["women"] == "square"
+        assert looks["men"] == "triangle-up"
+
+
+def test_one_group_has_no_legend(build: ModuleType) -> None:
+    assert layers(spec_of(build.make_whatif()), "line")[0]["encoding"]["stroke"]["legend"] is None
+
+
+def test_the_tolerance_is_a_dashed_rule(build: ModuleType) -> None:
+    spec = spec_of(build.make_whatif(), max_loss_increase=0.5)
+    rule = layers(spec, "rule")[-1]
+    assert rule["mark"]["strokeDash"]
+    assert rule["data"]["values"] == [{"tolerance": 0.5}]
+    # It lies above every number and must still be inside the picture.
+    assert layers(spec, "line")[0]["encoding"]["y"]["scale"]["domain"][1] > 0.5
+
+
+@pytest.mark.parametrize(("budget", "words"), [(math.inf, "ε = ∞"), (0.0, "ε = 0")])
+def test_what_a_logarithm_cannot_show_is_said(build: ModuleType, budget: float, words: str) -> None:
+    spec = spec_of(build.make_whatif(epsilons=[1.0, 2.0, budget]))
+    assert [row["epsilon"] for row in layers(spec, "line")[0]["data"]["values"]] == [1.0, 2.0]
+    assert any(line.startswith(words) for line in spec["title"]["subtitle"])
+
+
+def test_one_budget_is_a_bar_with_a_point(build: ModuleType) -> None:
+    spec = spec_of(build.make_whatif(groups=["a", "b"], epsilons=[1.0]))
+    assert not layers(spec, "line")
+    offsets = {point["mark"]["xOffset"] for point in layers(spec, "point")}
+    assert len(offsets) == 2
+    assert spec["title"]["subtitle"][0].endswith("bar.")
+
+
+def test_different_budgets_per_column_are_drawn_by_record(build: ModuleType) -> None:
+    spec = spec_of(build.make_whatif(epsilons=[None]))
+    point = layers(spec, "point")[0]
+    assert point["data"]["values"][0]["epsilon"] == 2.0
+    assert point["encoding"]["x"]["axis"]["title"] == "privacy budget ε of a record"
+
+
+def test_accuracy_is_drawn_in_points_with_its_own_interval(build: ModuleType) -> None:
+    document = build.make_whatif(epsilons=[0.5, 1.0])
+    spec = spec_of(document, outcome="accuracy")
+    row = layers(spec, "line")[0]["data"]["values"][0]
+    assert row["change"] == pytest.approx(100 * document.cells[0].accuracy_change)
+    assert row["low"] == pytest.approx(100 * document.intervals[0].low)
+    title = layers(spec, "line")[0]["encoding"]["y"]["axis"]["title"]
+    assert title == "change in accuracy (percentage points)"
+
+
+def test_a_regression_speaks_of_squared_error(build: ModuleType) -> None:
+    document = build.make_whatif(regression=True)
+    title = layers(spec_of(document), "line")[0]["encoding"]["y"]["axis"]["title"]
+    assert title == "change in test loss (squared error)"
+    assert available_outcomes(document) == ["loss"]
+
+
+def test_the_description_tells_what_the_picture_shows(build: ModuleType) -> None:
+    words = spec_of(build.make_whatif(groups=["all", "women"]))["description"]
+    assert "logarithmic axis" in words
+    assert "Everyone: from +0.14 at epsilon 0.1 to" in words
+    assert "Group women: from" in words
+
+
+def test_the_specification_is_strict_json(build: ModuleType) -> None:
+    document = build.make_whatif(epsilons=[0.1, 1.0, math.inf], interval=False)
+    json.dumps(spec_of(document), allow_nan=False)
+
+
+def test_nothing_to_draw_is_an_error(build: ModuleType) -> None:
+    with pytest.raises(InputError, match="between 0 and infinity, got none"):
+        cost_chart(build.make_whatif(epsilons=[math.inf]))
+    with pytest.raises(InputError, match="draw another outcome"):
+        cost_chart(build.make_whatif(regression=True), outcome="accuracy")
+
+
+def test_bad_arguments(build: ModuleType) -> None:
+    with pytest.raises(InputError, match="`outcome` must be one of"):
+        cost_chart(build.make_whatif(), outcome="profit")
+    with pytest.raises(InputError, match="belongs to the chart of the loss"):
+        cost_chart(build.make_whatif(), outcome="auc", max_loss_increase=0.1)
+
+
+def test_pictures_are_written_by_their_ending(build: ModuleType, tmp_path: Path) -> None:
+    chart = cost_chart(build.make_whatif(epsilons=[0.5, 1.0]))
+    assert save_chart(chart, tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+    svg = save_chart(chart, str(tmp_path / "c.SVG")).read_text(encoding="utf-8")
+    assert svg.startswith("<svg")
+    assert "more privacy" in svg
+
+
+def test_a_picture_needs_a_known_ending_and_a_folder(build: ModuleType, tmp_path: Path) -> None:
+    chart = cost_chart(build.make_whatif(epsilons=[0.5, 1.0]))
+    with pytest.raises(InputError, match=r"must end in \.png or \.svg, got '\.pdf'"):
+        save_chart(chart, tmp_path / "c.pdf")
+    with pytest.raises(InputError, match="Make the folder first"):
+        save_chart(chart, tmp_path / "absent" / "c.png")
+
+
+def test_the_page_chart_moves_by_signals(build: ModuleType) -> None:
+    spec = page_chart(build.make_whatif(), epsilon=1.5, max_loss_increase=0.02)
+    signals = {signal["name"]: signal.get("value") for signal in spec["signals"]}
+    assert signals["chosen_epsilon"] == 1.5
+    assert signals["accepted_loss"] == 0.02
+    assert "vega/v" in spec["$schema"]
+    assert "title" not in spec
+    other = page_chart(build.make_whatif(), outcome="accuracy", epsilon=1.0)
+    assert "accepted_loss" not in {signal["name"] for signal in other["signals"]}
+
+
+def test_the_page_chart_asks_for_nothing_from_outside(build: ModuleType) -> None:
+    spec = page_chart(build.make_whatif(groups=["a", "b"]), epsilon=1.0)
+    spec.pop("$schema")
+    assert "http" not in json.dumps(spec)
+    assert all("url" not in source for source in spec["data"])

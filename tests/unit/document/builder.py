@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Realistic what-if documents without computing anything: smooth curves of a plausible shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from epsilens.document import (
+    Baseline,
+    InspectColumn,
+    InspectDocument,
+    OutcomeInterval,
+    Provenance,
+    ReleaseDocument,
+    WhatIfCell,
+    WhatIfDocument,
+    whatif_number_types,
+)
+
+
+def geometric(start: float, stop: float, count: int) -> list[float]:
+    if count == 1:
+        return [start]
+    ratio = (stop / start) ** (1 / (count - 1))
+    return [start * ratio**step for step in range(count)]
+
+
+def make_whatif(
+    *,
+    groups: Sequence[str] = ("all",),
+    epsilons: Sequence[float | None] | None = None,
+    method: str = "exact",
+    regression: bool = False,
+    untrusted_below: float = 0.0,
+    interval: bool = True,
+    warnings: Sequence[str] = (),
+    settings: dict[str, object] | None = None,
+    loss_scale: float = 1.0,
+) -> WhatIfDocument:
+    grid = geometric(0.1, 10.0, 30) if epsilons is None else list(epsilons)
+    cells, intervals = [], []
+    for number, group in enumerate(groups):
+        for epsilon in grid:
+            budget = 1.0 if epsilon is None else epsilon
+            lie = 1.0 / (math.exp(min(budget, 700.0)) + 1.0)
+            change = loss_scale * 0.62 * lie**2 / (1 + 0.7 * number)
+            spread = loss_scale * 0.09 * lie * (1 - lie) + 0.15 * change
+            cells.append(
+                WhatIfCell(
+                    group=group,
+                    epsilon=epsilon,
+                    record_epsilon=2.0 if epsilon is None else epsilon,
+                    method=method,
+                    loss_change=change,
+                    loss_change_low=change - spread if interval else None,
+                    loss_change_high=change + spread if interval else None,
+                    accuracy_change=None if regression else -0.35 * lie**2,
+                    auc_change=None if regression else -0.2 * lie**2,
+                    loss_gap_change=None if group == "all" else 0.1 * lie**2,
+                    accuracy_gap_change=None if regression or group == "all" else -0.1 * lie**2,
+                    trusted=budget >= untrusted_below,
+                )
+            )
+            if not regression and interval:
+                for outcome, size in (("accuracy", 0.35), ("auc", 0.2)):
+                    low, high = -size * lie**2 - 0.02 * lie, -size * lie**2 + 0.02 * lie
+                    intervals.append(
+                        OutcomeInterval(
+                            group=group, epsilon=epsilon, outcome=outcome, low=low, high=high
+                        )
+                    )
+    return WhatIfDocument(
+        provenance=Provenance(
+            method=method,
+            settings={"label": "affair", "protect": ["affair"], "epsilon": "0.1:10:30"}
+            if settings is None
+            else settings,
+            seed=0,
+            simulated=True,
+            schema_fingerprint="9f" * 32,
+            seconds=1.84,
+        ),
+        warnings=list(warnings),
+        number_types=whatif_number_types(retrained=method == "retrain"),
+        baseline=Baseline(
+            loss=loss_scale * 0.5432,
+            accuracy=None if regression else 0.7236,
+            auc=None if regression else 0.7512,
+            n_train=4774,
+            n_test=1592,
+            n_parameters=9,
+        ),
+        cells=cells,
+        intervals=intervals,
+    )
+
+
+def make_release(**changes: object) -> ReleaseDocument:
+    content: dict[str, object] = {
+        "provenance": Provenance(method="randomised response", schema_fingerprint="9f" * 32),
+        "number_types": {"epsilon": "proven", "record_epsilon": "proven"},
+        "columns": ["smokes", "income"],
+        "epsilon": {"smokes": 1.0, "income": 0.5},
+        "record_epsilon": 1.5,
+        "rows": 6366,
+        "simulated": False,
+        "mechanism": "randomised response",
+    }
+    return ReleaseDocument.model_validate(content | changes)
+
+
+def make_inspect(**changes: object) -> InspectDocument:
+    content: dict[str, object] = {
+        "provenance": Provenance(method="inspect", settings={"data": "survey.csv"}),
+        "warnings": ["`age` was left out."],
+        "rows": 6366,
+        "columns": [
+            InspectColumn(
+                name="affair",
+                kind="binary",
+                n_distinct=2,
+                n_missing=0,
+                protectable=True,
+                categories=["no", "yes"],
+            ),
+            InspectColumn(
+                name="age", kind="numeric", n_distinct=60, n_missing=12, protectable=False
+            ),
+            InspectColumn(
+                name="[id]",
+                kind="identifier",
+                n_distinct=6366,
+                n_missing=0,
+                protectable=False,
+                note="left out: every value is different",
+            ),
+        ],
+        "suggestion": "epsilens whatif survey.csv --label affair --protect affair",
+    }
+    return InspectDocument.model_validate(content | changes)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from types import ModuleType
+
+from epsilens.document import anonymise, load_document, to_json
+from epsilens.document.anonymise import WITHHELD_WARNING
+
+
+def test_groups_get_numbers_in_their_order_and_keep_their_cells(build: ModuleType) -> None:
+    document = build.make_whatif(groups=["hiv", "all", "aids"], epsilons=[1.0, 2.0])
+    hidden = anonymise(document)
+    names = [cell.group for cell in hidden.cells]
+    assert names == ["group 1"] * 2 + ["all"] * 2 + ["group 2"] * 2
+    assert {item.group for item in hidden.intervals} == {"group 1", "all", "group 2"}
+    assert [cell.loss_change for cell in hidden.cells] == [
+        cell.loss_change for cell in document.cells
+    ]
+    assert document.cells[0].group == "hiv"
+
+
+def test_no_name_is_left_anywhere(build: ModuleType) -> None:
+    document = build.make_whatif(
+        groups=['SECRET == "SECRET"', "SECRET2"],
+        warnings=["`SECRET` was dropped", "nothing"],
+        settings={
+            "label": "SECRET",
+            "protect": ["SECRET", "SECRETcolumn"],
+            "groups": {"SECRET2": "SECRET > 3"},
+            "group": ["SECRET2=SECRET > 3"],
+            "positive": "SECRET",
+            "categories": {"SECRET": ["SECRET"]},
+            "bins": {"SECRET": 10},
+            "epsilon": {"SECRET": 1.0},
+            "keep_probability": {"SECRET": 0.7},
+            "data": "SECRET.csv",
+            "method": "exact",
+            "repeats": 20,
+        },
+    )
+    for hidden in (
+        anonymise(document),
+        anonymise(build.make_release(columns=["SECRET"], epsilon={"SECRET": 1.0})),
+    ):
+        assert "SECRET" not in to_json(hidden)
+        assert load_document(to_json(hidden)) == hidden
+    settings = anonymise(document).provenance.settings
+    assert settings["label"] == settings["protect"][0] == "column 1"
+    assert settings["epsilon"] == {"column 1": 1.0}
+    assert settings["repeats"] == 20
+    assert settings["method"] == "exact"
+    assert anonymise(document).warnings == [WITHHELD_WARNING] * 2
+    assert anonymise(document).provenance.schema_fingerprint is None
+
+
+def test_a_grid_of_budgets_stays(build: ModuleType) -> None:
+    for grid in ("0.1:10:30", "lin:0.001:10:30", "0.5,1,inf"):
+        document = build.make_whatif(settings={"epsilon": grid})
+        assert anonymise(document).provenance.settings["epsilon"] == grid
+
+
+def test_an_inspection_loses_names_categories_notes_and_suggestion(build: ModuleType) -> None:
+    document = build.make_inspect()
+    hidden = anonymise(document)
+    assert [column.name for column in hidden.columns] == ["column 1", "column 2", "column 3"]
+    assert hidden.columns[0].categories == ["category 1", "category 2"]
+    assert hidden.columns[1].categories is None
+    assert hidden.suggestion is None
+    text = to_json(hidden)
+    for name in ("affair", "age", "[id]", "survey", "left out"):
+        assert name not in text
+    assert hidden.rows == document.rows
+
+
+def test_anonymising_twice_changes_nothing_more(build: ModuleType) -> None:
+    for document in (
+        build.make_whatif(groups=["b", "a"]),
+        build.make_release(),
+        build.make_inspect(),
+    ):
+        once = anonymise(document)
+        assert anonymise(once) == once

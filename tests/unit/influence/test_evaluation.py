@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
+
+from epsilens.influence.evaluation import Evaluation, area_under_curve
+from epsilens.models import Design, LogisticLoss, SquaredLoss
+
+
+@pytest.fixture(scope="module", params=["plain", "weighted"])
+def evaluation(request):
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(500, 3))
+    y = (rng.random(500) < 1 / (1 + np.exp(-X[:, 0]))).astype(float)
+    w = np.ones(500) if request.param == "plain" else rng.uniform(0.1, 4, 500)
+    design = Design(X, np.ones(3), np.arange(3))
+    return Evaluation(design, y, w / w.sum(), LogisticLoss(), True)
+
+
+def test_outcomes_equal_those_of_scikit_learn(evaluation):
+    theta = np.array([0.8, -0.2, 0.1])
+    s = evaluation.design.matrix @ theta
+    outcomes = evaluation.outcomes(theta)
+    w = evaluation.weights
+    p = 1 / (1 + np.exp(-s))
+    assert outcomes.loss == pytest.approx(log_loss(evaluation.y, p, sample_weight=w))
+    assert outcomes.accuracy == pytest.approx(accuracy_score(evaluation.y, s > 0, sample_weight=w))
+    assert outcomes.auc == pytest.approx(roc_auc_score(evaluation.y, s, sample_weight=w))
+    np.testing.assert_allclose(evaluation.losses(theta[:, None]), outcomes.loss)
+
+
+def test_ties_count_half():
+    scores = np.array([1.0, 1.0, 2.0, 0.0])
+    positive = np.array([True, False, True, False])
+    assert area_under_curve(scores, positive, np.ones(4)) == pytest.approx(
+        roc_auc_score(positive, scores)
+    )
+    assert area_under_curve(scores, np.zeros(4, dtype=bool), np.ones(4)) is None
+
+
+def test_draws_in_single_precision_equal_one_by_one_in_double(evaluation):
+    theta = np.array([0.8, -0.2, 0.1])
+    moves = np.random.default_rng(13).normal(scale=0.1, size=(3, 40))
+    drawn = evaluation.drawn(theta, moves.astype(np.float32), n_auc_draws=10)
+    alone = [evaluation.outcomes(theta + moves[:, d]) for d in range(40)]
+    # Rounding of 1e-7 in single logits, averaged over 500 records.
+    np.testing.assert_allclose(drawn.loss, [o.loss for o in alone], atol=1e-8)
+    np.testing.assert_allclose(drawn.accuracy, [o.accuracy for o in alone], atol=5e-3)
+    assert len(drawn.auc) == 10
+    np.testing.assert_allclose(drawn.auc, [o.auc for o in alone[:10]], atol=1e-4)
+
+
+def test_a_regression_has_no_accuracy(evaluation):
+    regression = Evaluation(
+        evaluation.design, evaluation.y, evaluation.weights, SquaredLoss(), False
+    )
+    theta = np.array([0.1, 0.2, 0.3])
+    outcomes = regression.outcomes(theta)
+    assert outcomes.accuracy is None
+    assert outcomes.auc is None
+    error = (evaluation.design.matrix @ theta - evaluation.y) ** 2
+    assert outcomes.loss == pytest.approx(evaluation.weights @ error)
+
+
+def test_the_gradient_agrees_with_finite_differences(evaluation):
+    theta = np.array([0.8, -0.2, 0.1])
+    h = 1e-6
+    numeric = [
+        (evaluation.outcomes(theta + h * e).loss - evaluation.outcomes(theta - h * e).loss) / (2 * h)
+        for e in np.eye(3)
+    ]
+    np.testing.assert_allclose(evaluation.gradient(theta), numeric, atol=1e-8)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from epsilens.models import Design
+
+
+@pytest.fixture
+def features():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(700, 6)) * np.array([1, 1e4, 1e-3, 1, 5, 1])
+    X[rng.random(X.shape) < 0.6] = 0.0
+    return X
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def design(request, features):
+    given = features if request.param == "dense" else scipy.sparse.csr_array(features)
+    return Design.from_features(given)
+
+
+def test_columns_are_scaled_and_the_intercept_is_last(design, features):
+    matrix = design.block(slice(None))
+    np.testing.assert_allclose(np.sqrt(np.mean(matrix**2, axis=0)), 1.0)
+    np.testing.assert_allclose(matrix[:, :-1] * design.scale[:-1], features, atol=1e-12)
+    np.testing.assert_array_equal(matrix[:, -1], 1.0)
+
+
+def test_products_equal_the_plain_ones(design, features):
+    rng = np.random.default_rng(2)
+    matrix = np.column_stack([features, np.ones(len(features))]) / design.scale
+    theta, rows, weights = rng.normal(size=(7, 3)), rng.normal(size=(700, 2)), rng.random(700)
+    middle = rng.normal(size=(7, 7))
+    np.testing.assert_allclose(design.predict(theta), matrix @ theta, atol=1e-12)
+    np.testing.assert_allclose(design.pull(rows), matrix.T @ rows, atol=1e-10)
+    gram = matrix.T @ (weights[:, None] * matrix)
+    np.testing.assert_allclose(design.gram(weights), gram, atol=1e-10)
+    quadratic = np.array([x @ middle @ x for x in matrix])
+    np.testing.assert_allclose(design.quadratic(middle), quadratic, atol=1e-10)
+
+
+def test_a_wide_sparse_matrix_stays_sparse():
+    rng = np.random.default_rng(3)
+    wide = scipy.sparse.random_array((300, 1200), density=0.01, rng=rng, format="csr")
+    design = Design.from_features(wide, intercept=None)
+    assert design.is_sparse
+    weights = rng.random(300)
+    dense = design.block(slice(None))
+    np.testing.assert_allclose(design.gram(weights), dense.T @ (weights[:, None] * dense), atol=1e-9)
+
+
+def test_test_rows_take_columns_and_scale_from_the_training_rows(features):
+    training = Design.from_features(features[:500])
+    testing = Design.from_features(features[500:], like=training.keep_columns(np.array([0, 2, 6])))
+    expected = np.column_stack([features[500:], np.ones(200)])[:, [0, 2, 6]]
+    np.testing.assert_allclose(testing.matrix * testing.scale, expected)
+
+
+def test_dependent_columns_are_found(features):
+    twice = np.column_stack([features, features[:, 0] + features[:, 4], np.ones(700)])
+    design = Design.from_features(twice)
+    kept = design.independent_columns(design.gram(np.ones(700)))
+    assert len(kept) == 7
+    assert np.linalg.matrix_rank(design.keep_columns(kept).matrix) == 7
+    independent = Design.from_features(features)
+    assert independent.independent_columns(independent.gram(np.ones(700))) is None
+
+
+def test_a_column_of_zeros_and_a_huge_one_do_not_break_the_scale():
+    X = np.column_stack([np.zeros(4), np.array([1e200, -1e200, 3e200, 0.0])])
+    design = Design.from_features(X)
+    assert np.isfinite(design.matrix).all()
+    assert design.scale[0] == 1.0

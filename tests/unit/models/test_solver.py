@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from epsilens.errors import EstimateNotTrustworthyError
+from epsilens.models import Design, LogisticLoss, Problem, SquaredLoss, factorise, minimise
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(400, 4))
+    design = Design.from_features(X)
+    penalty = np.array([0.01] * 4 + [0.0])
+    return Problem(design, rng.uniform(0.5, 2.0, 400), LogisticLoss(), penalty)
+
+
+@pytest.fixture(scope="module")
+def labels():
+    return (np.random.default_rng(5).random((400, 12)) < 0.4).astype(float)
+
+
+def test_gradient_and_hessian_agree_with_finite_differences(problem, labels):
+    theta = np.random.default_rng(6).normal(size=5)
+    linear = problem.linear_term(labels[:, 0])
+    h = 1e-6  # central differences: rounding 1e-16/h and error h² both near 1e-10
+    gradient = problem.gradient(theta[:, None], linear[:, None])[:, 0]
+    numeric = [
+        (problem.objective(theta + h * e, linear) - problem.objective(theta - h * e, linear))
+        / (2 * h)
+        for e in np.eye(5)
+    ]
+    np.testing.assert_allclose(gradient, numeric, atol=1e-8)
+    stretched = np.array(
+        [
+            problem.gradient((theta + h * e)[:, None], linear[:, None])[:, 0]
+            - problem.gradient((theta - h * e)[:, None], linear[:, None])[:, 0]
+            for e in np.eye(5)
+        ]
+    )
+    np.testing.assert_allclose(problem.hessian(theta), stretched / (2 * h), atol=1e-8)
+
+
+def test_many_problems_side_by_side_equal_each_alone(problem, labels):
+    linear = problem.linear_term(labels)
+    start = np.zeros((5, 12))
+    together = minimise(problem, linear, start, clusters=np.zeros(12, dtype=np.intp))
+    assert together.converged.all()
+    assert together.gradient_norm.max() <= 1e-8
+    for j in range(12):
+        alone = minimise(problem, linear[:, [j]], start[:, [j]])
+        np.testing.assert_allclose(together.theta[:, j], alone.theta[:, 0], atol=1e-7)
+
+
+def test_the_minimum_is_the_one_a_general_optimiser_finds(problem, labels):
+    linear = problem.linear_term(labels[:, 0])
+    slow = minimize(
+        problem.objective,
+        np.zeros(5),
+        args=(linear,),
+        jac=lambda theta, b: problem.gradient(theta[:, None], b[:, None])[:, 0],
+        tol=1e-12,
+    )
+    fast = minimise(problem, linear[:, None], np.zeros((5, 1)))
+    np.testing.assert_allclose(fast.theta[:, 0], slow.x, atol=1e-6)
+
+
+def test_a_start_far_away_is_brought_back(problem, labels):
+    linear = problem.linear_term(labels[:, [0]])
+    near = minimise(problem, linear, np.zeros((5, 1)))
+    far = minimise(problem, linear, np.full((5, 1), 30.0))
+    assert far.converged.all()
+    np.testing.assert_allclose(far.theta, near.theta, atol=1e-7)
+
+
+def test_one_step_is_exact_for_squared_loss(problem, labels):
+    squared = Problem(problem.design, problem.weights, SquaredLoss(), problem.penalty)
+    linear = squared.linear_term(2 * labels)
+    solution = minimise(
+        squared, linear, np.zeros((5, 12)), clusters=np.zeros(12, dtype=np.intp)
+    )
+    assert solution.converged.all()
+    assert solution.n_gradients <= 36
+
+
+def test_a_flat_objective_is_reported_not_inverted():
+    with pytest.raises(EstimateNotTrustworthyError, match="regularisation"):
+        factorise(np.zeros((2, 2)))
+    with pytest.raises(EstimateNotTrustworthyError, match="not finite"):
+        factorise(np.full((2, 2), np.nan))
+
+
+def test_solving_with_a_factor():
+    rng = np.random.default_rng(7)
+    half = rng.normal(size=(6, 4))
+    H = half.T @ half + np.eye(4)
+    curvature = factorise(H)
+    M = half.T @ half
+    inverse = np.linalg.inv(H)
+    np.testing.assert_allclose(curvature.sandwich(M), inverse @ M @ inverse, atol=1e-12)
+    # LAPACK estimates the 1-norm condition from below, by a small factor at most.
+    true = np.linalg.cond(H, 1)
+    assert true / 10 <= curvature.condition <= true * 1.001

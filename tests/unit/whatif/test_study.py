@@ -1,0 +1,319 @@
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from epsilens import WhatIf
+from epsilens.errors import EstimateNotTrustworthyError, InputError, PrivacyLeakWarning
+from epsilens.whatif.result import CELL_COLUMNS
+
+GRID = [0.2, 1.0, 5.0]
+
+
+@pytest.fixture(scope="module")
+def study(survey, pipeline):
+    return WhatIf(pipeline()).fit(survey.X, survey.y, survey.X_test, survey.y_test)
+
+
+@pytest.fixture(scope="module")
+def halves(survey):
+    mask = np.random.default_rng(20).random(len(survey.X)) < 0.5
+    return {"one": mask, "other": ~mask}
+
+
+@pytest.mark.parametrize("method", ["influence", "newton", "exact", "paper", "auto", "retrain"])
+def test_the_frame_has_the_promised_columns_and_order(study, halves, method):
+    result = study.estimate(
+        protect=["smokes"], epsilon=[5.0, 0.2, 1.0, 1.0], groups=halves, method=method, repeats=3
+    )
+    frame = result.to_frame()
+    assert tuple(frame.columns) == CELL_COLUMNS
+    assert frame["group"].tolist() == ["one"] * 3 + ["other"] * 3
+    assert frame["epsilon"].tolist() == GRID * 2
+    assert frame["record_epsilon"].tolist() == GRID * 2
+    used = "exact" if method == "auto" else method
+    assert set(frame["method"]) == {used}
+    assert (frame["loss_change_low"] <= frame["loss_change_high"]).all()
+    assert frame["accuracy_change"].notna().all()
+    assert frame["auc_change"].notna().all()
+    assert frame["loss_gap_change"].isna().all()
+    assert result.to_dict()["number_types"]["loss_change"] == (
+        "measured" if method == "retrain" else "estimated"
+    )
+
+
+def test_influence_is_additive_over_groups(study, halves):
+    whole = study.estimate(epsilon=GRID, method="influence").to_frame()
+    parts = study.estimate(epsilon=GRID, groups=halves, method="influence").to_frame()
+    summed = parts.groupby("epsilon")["loss_change"].sum().to_numpy()
+    np.testing.assert_allclose(whole["loss_change"], summed, atol=1e-15)
+
+
+def test_the_point_table_gives_any_group_at_any_epsilon(study, halves):
+    table = study.point_table()
+    frame = study.estimate(epsilon=GRID, groups=halves, method="influence").to_frame()
+    for row in frame.itertuples():
+        q = 1 / (1 + math.exp(row.epsilon))
+        assert table.change(halves[row.group], q) == pytest.approx(row.loss_change, abs=1e-15)
+
+
+def test_paper_is_first_order_for_binary_labels(study):
+    one = study.estimate(epsilon=GRID, method="paper").to_frame()
+    other = study.estimate(epsilon=GRID, method="influence").to_frame()
+    np.testing.assert_allclose(one["loss_change"], other["loss_change"], atol=1e-15)
+
+
+@pytest.mark.parametrize("method", ["influence", "newton", "exact", "retrain"])
+def test_infinite_epsilon_changes_nothing(study, method):
+    frame = study.estimate(epsilon=[1.0, math.inf], method=method, repeats=2).to_frame()
+    last = frame.iloc[-1]
+    assert last["epsilon"] == math.inf
+    for column in ("loss_change", "loss_change_low", "loss_change_high", "accuracy_change"):
+        assert last[column] == pytest.approx(0.0, abs=1e-7)
+
+
+def test_a_mapping_is_one_cell_without_a_single_epsilon(study):
+    result = study.estimate(protect=["smokes"], epsilon={"smokes": 2.0}, method="influence")
+    cell = result.document.cells[0]
+    assert cell.epsilon is None
+    assert cell.record_epsilon == 2.0
+    assert math.isnan(result.to_frame()["epsilon"][0])
+
+
+def test_epsilon_may_be_a_number_an_array_or_a_text(study):
+    for epsilon, expected in (
+        (1, [1.0]),
+        (np.float64(0.5), [0.5]),
+        (np.array([2.0, 1.0]), [1.0, 2.0]),
+        ("lin:1:3:3", [1.0, 2.0, 3.0]),
+    ):
+        frame = study.estimate(epsilon=epsilon, method="influence").to_frame()
+        np.testing.assert_allclose(frame["epsilon"], expected)
+
+
+def test_a_seed_repeats_the_interval_and_another_changes_it(study):
+    ends = [
+        study.estimate(epsilon=1.0, random_state=seed).to_frame()["loss_change_high"][0]
+        for seed in (1, 1, 2)
+    ]
+    assert ends[0] == ends[1] != ends[2]
+
+
+def test_frames_come_back_in_the_users_library(survey, pipeline):
+    makers = {
+        "pandas": (lambda frame: frame, pd.DataFrame),
+        "polars": (pl.from_pandas, pl.DataFrame),
+        "arrow": (lambda frame: pa.Table.from_pandas(frame, preserve_index=False), pa.Table),
+    }
+    changes = []
+    for make, kind in makers.values():
+        study = WhatIf(pipeline()).fit(
+            make(survey.X), survey.y, make(survey.X_test), survey.y_test
+        )
+        result = study.estimate(
+            epsilon=1.0, groups={"young": "age < 40 and region in ['north', 'south']"}
+        )
+        frame = result.to_frame()
+        assert isinstance(frame, kind)
+        changes.append(result.document.cells[0].loss_change)
+        assert isinstance(result.intervals(), kind)
+    np.testing.assert_allclose(changes, changes[0], atol=1e-12)
+
+
+def test_arrays_without_names_work(survey):
+    X, X_test = survey.X[["age", "children"]].to_numpy(), survey.X_test[["age", "children"]].to_numpy()
+    y, y_test = (survey.y == "yes").to_numpy(), (survey.y_test == "yes").to_numpy()
+    study = WhatIf(LogisticRegression()).fit(X, y, X_test, y_test)
+    for protect in (None, "label", ["y"], ["whatever the user calls it"]):
+        with pytest.warns(PrivacyLeakWarning, match="observed labels"):
+            study.estimate(protect=protect, epsilon=1.0, method="influence")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        study.estimate(epsilon=1.0, categories={"label": [False, True]}, method="influence")
+
+
+def test_a_regression_on_a_score_randomises_over_its_domain(survey):
+    columns = ["age", "income"]
+    X, X_test = survey.X[columns], survey.X_test[columns]
+    y, y_test = survey.X["children"].rename("score"), survey.X_test["children"]
+    study = WhatIf(Ridge()).fit(X, y, X_test, y_test)
+    with pytest.warns(PrivacyLeakWarning, match="observed"):
+        narrow = study.estimate(epsilon=1.0)
+    wide = study.estimate(epsilon=1.0, categories={"score": range(10)})
+    assert narrow.document.cells[0].accuracy_change is None
+    # More possible answers, more noise.
+    assert wide.document.cells[0].loss_change > narrow.document.cells[0].loss_change
+
+
+def test_results_serialise_and_come_back(study, tmp_path):
+    from epsilens.document import load_document
+
+    result = study.estimate(epsilon=[1.0, math.inf], method="influence")
+    path = tmp_path / "whatif.json"
+    text = result.to_json(path)
+    assert load_document(path) == result.document == load_document(text)
+    assert result.to_dict()["cells"][1]["epsilon"] == "inf"
+
+
+def test_provenance_says_how_and_holds_no_value(study, survey):
+    result = study.estimate(epsilon=1.0, random_state=5)
+    provenance = result.to_dict()["provenance"]
+    assert provenance["method"] == "exact"
+    assert provenance["seed"] == 5
+    assert provenance["simulated"] is True
+    assert len(provenance["schema_fingerprint"]) == 64
+    shuffled = WhatIf(study.estimator).fit(
+        survey.X.sample(frac=1, random_state=0), survey.y, survey.X_test, survey.y_test
+    )
+    other = shuffled.estimate(epsilon=1.0).to_dict()["provenance"]
+    assert other["schema_fingerprint"] == provenance["schema_fingerprint"]
+
+
+def test_the_study_follows_the_estimator_contract(study):
+    assert study.get_params(deep=False) == {"estimator": study.estimator}
+    fresh = clone(study)
+    assert not hasattr(fresh, "baseline_")
+    with pytest.raises(Exception, match="not fitted"):
+        fresh.estimate(epsilon=1.0)
+
+
+def test_nothing_printed_holds_a_record(study):
+    for part in (
+        study.baseline_,
+        study.baseline_.problem,
+        study.baseline_.problem.design,
+        study.baseline_.label,
+        study.baseline_.evaluation,
+    ):
+        assert "array" not in repr(part)
+
+
+def test_progress_is_reported(study):
+    seen = []
+    study.estimate(epsilon=GRID, method="exact", progress=lambda *step: seen.append(step))
+    assert seen[-1] == (3, 3, "exact")
+    study.retrain(epsilon=GRID, repeats=2, progress=lambda *step: seen.append(step))
+    assert seen[-1] == (6, 6, "retrain")
+
+
+def test_auto_climbs_down_when_time_is_short(study):
+    quick = study.estimate(epsilon="0.1:10:30", seconds=1e-9)
+    assert quick.document.cells[0].method == "influence"
+    unhurried = study.estimate(epsilon=1.0, seconds=1e9)
+    assert unhurried.document.cells[0].method == "exact"
+
+
+def test_untrusted_cells_are_marked_and_said(study):
+    # At ε = 0.2 for everybody the second order is the whole effect.
+    result = study.estimate(epsilon=[0.2, 9.0], method="influence")
+    assert [cell.trusted for cell in result.document.cells] == [False, True]
+    assert any("not trustworthy" in text for text in result.document.warnings)
+
+
+def test_separable_data_without_penalty_are_refused():
+    X = np.linspace(-1, 1, 40)[:, None]
+    y = (X[:, 0] > 0).astype(int)
+    with pytest.raises(EstimateNotTrustworthyError, match="separable"):
+        WhatIf(LogisticRegression(C=np.inf)).fit(X, y, X, y)
+    WhatIf(LogisticRegression()).fit(X, y, X, y)
+
+
+def test_a_constant_column_is_harmless(survey):
+    X = survey.X[["age"]].assign(constant=1.0)
+    X_test = survey.X_test[["age"]].assign(constant=1.0)
+    for C in (1.0, np.inf):
+        study = WhatIf(LogisticRegression(C=C)).fit(X, survey.y, X_test, survey.y_test)
+        plain = WhatIf(LogisticRegression(C=C)).fit(
+            X[["age"]], survey.y, X_test[["age"]], survey.y_test
+        )
+        assert study.baseline_.outcomes.loss == pytest.approx(
+            plain.baseline_.outcomes.loss, abs=1e-9
+        )
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ({"epsilon": 0.0}, "greater than 0"),
+        ({"epsilon": -1.0}, "greater than 0"),
+        ({"epsilon": math.nan}, "greater than 0"),
+        ({"epsilon": "strong"}, "epsilon"),
+        ({"epsilon": []}, "at least one value"),
+        ({"epsilon": {}}, "budget"),
+        ({"epsilon": {"age": 1.0}}, "age"),
+        ({"epsilon": 1.0, "protect": ["age"]}, "feature 'age'"),
+        ({"epsilon": 1.0, "protect": ["smoke"]}, "Did you mean 'smokes'"),
+        ({"epsilon": 1.0, "protect": []}, "at least one column"),
+        ({"epsilon": 1.0, "protect": ["smokes", "age"]}, "label only"),
+        ({"epsilon": 1.0, "method": "magic"}, "must be one of"),
+        ({"epsilon": 1.0, "correction": "forward"}, "in this version"),
+        ({"epsilon": 1.0, "n_draws": 3}, "at least 20"),
+        ({"epsilon": 1.0, "seconds": 0}, "greater than 0"),
+        ({"epsilon": 1.0, "random_state": -1}, "at least 0"),
+        ({"epsilon": 1.0, "dependent_groups": "ignore"}, "must be one of"),
+        ({"epsilon": 1.0, "categories": {"smokes": ["no"]}}, "at least two"),
+        ({"epsilon": 1.0, "categories": {"smokes": ["no", "yes", "perhaps"]}}, "2 classes"),
+        ({"epsilon": 1.0, "categories": {"age": ["no", "yes"]}}, "categories"),
+        ({"epsilon": 1.0, "groups": {}}, "at least one group"),
+        ({"epsilon": 1.0, "groups": ["age < 3"]}, "mapping"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_bad_questions_get_one_clear_line(study, question, words):
+    with pytest.raises(InputError, match=words) as caught:
+        study.estimate(**question)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"y": pd.Series(["yes"] * 600)}, "two classes, got 1"),
+        ({"y": pd.Series(["yes", "no"] * 5)}, "one label per training row"),
+        ({"y_test": pd.Series(["yes"] * 10)}, "one label per test row"),
+        ({"y_test": pd.Series(["SECRET"] * 300)}, "but 300 are not"),
+        ({"y": pd.Series(["yes", None] * 300)}, "300 are"),
+        ({"y": pd.Series(["a", "b", "c"] * 200)}, "two classes in this version, got 3"),
+        ({"y": pd.Series([])}, "at least one row"),
+        ({"sample_weight": [-1.0] * 600}, "at least 0"),
+        ({"sample_weight": [0.0] * 600}, "0 everywhere"),
+        ({"sample_weight": [1.0] * 6}, "one weight per row"),
+        ({"sample_weight": ["a"] * 600}, "numbers"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_bad_data_get_one_clear_line(survey, pipeline, change, words):
+    given = {
+        "X": survey.X,
+        "y": survey.y,
+        "X_test": survey.X_test,
+        "y_test": survey.y_test,
+        **change,
+    }
+    with pytest.raises(InputError, match=words) as caught:
+        WhatIf(pipeline()).fit(**given)
+    assert "SECRET" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_duplicate_columns_are_refused(survey):
+    twice = survey.X[["age", "age"]]
+    with pytest.raises(InputError, match="unique"):
+        WhatIf(LogisticRegression()).fit(twice, survey.y, twice[:300], survey.y_test)
+
+
+def test_randomised_response_on_a_continuous_label_is_refused(survey):
+    X, X_test = survey.X[["income"]], survey.X_test[["income"]]
+    study = WhatIf(Ridge()).fit(X, survey.X["age"], X_test, survey.X_test["age"])
+    with pytest.raises(InputError, match="continuous"):
+        study.estimate(epsilon=1.0)
+    with pytest.raises(InputError, match="continuous"):
+        study.point_table()
