@@ -21,6 +21,10 @@ def layers(spec: dict[str, Any], mark: str) -> list[dict[str, Any]]:
     return [layer for layer in spec["layer"] if layer["mark"]["type"] == mark]
 
 
+def rows_of(spec: dict[str, Any], layer: dict[str, Any]) -> list[dict[str, Any]]:
+    return spec["datasets"][layer["data"]["name"]]
+
+
 def test_the_axis_is_logarithmic_and_its_ends_are_labelled(build: ModuleType) -> None:
     spec = spec_of(build.make_whatif())
     line = layers(spec, "line")[0]["encoding"]
@@ -35,7 +39,7 @@ def test_the_axis_is_logarithmic_and_its_ends_are_labelled(build: ModuleType) ->
 def test_every_finite_cell_is_a_row_with_its_band(build: ModuleType) -> None:
     document = build.make_whatif(groups=["women", "men"])
     spec = spec_of(document)
-    rows = layers(spec, "line")[0]["data"]["values"]
+    rows = rows_of(spec, layers(spec, "line")[0])
     assert len(rows) == 60
     first = document.cells[0]
     assert (rows[0]["epsilon"], rows[0]["change"]) == (first.epsilon, first.loss_change)
@@ -85,7 +89,7 @@ def test_the_tolerance_is_a_dashed_rule(build: ModuleType) -> None:
     spec = spec_of(build.make_whatif(), max_loss_increase=0.5)
     rule = layers(spec, "rule")[-1]
     assert rule["mark"]["strokeDash"]
-    assert rule["data"]["values"] == [{"tolerance": 0.5}]
+    assert rows_of(spec, rule) == [{"tolerance": 0.5}]
     # It lies above every number and must still be inside the picture.
     assert layers(spec, "line")[0]["encoding"]["y"]["scale"]["domain"][1] > 0.5
 
@@ -93,7 +97,7 @@ def test_the_tolerance_is_a_dashed_rule(build: ModuleType) -> None:
 @pytest.mark.parametrize(("budget", "words"), [(math.inf, "ε = ∞"), (0.0, "ε = 0")])
 def test_what_a_logarithm_cannot_show_is_said(build: ModuleType, budget: float, words: str) -> None:
     spec = spec_of(build.make_whatif(epsilons=[1.0, 2.0, budget]))
-    assert [row["epsilon"] for row in layers(spec, "line")[0]["data"]["values"]] == [1.0, 2.0]
+    assert [row["epsilon"] for row in rows_of(spec, layers(spec, "line")[0])] == [1.0, 2.0]
     assert any(line.startswith(words) for line in spec["title"]["subtitle"])
 
 
@@ -108,14 +112,14 @@ def test_one_budget_is_a_bar_with_a_point(build: ModuleType) -> None:
 def test_different_budgets_per_column_are_drawn_by_record(build: ModuleType) -> None:
     spec = spec_of(build.make_whatif(epsilons=[None]))
     point = layers(spec, "point")[0]
-    assert point["data"]["values"][0]["epsilon"] == 2.0
+    assert rows_of(spec, point)[0]["epsilon"] == 2.0
     assert point["encoding"]["x"]["axis"]["title"] == "privacy budget ε of a record"
 
 
 def test_accuracy_is_drawn_in_points_with_its_own_interval(build: ModuleType) -> None:
     document = build.make_whatif(epsilons=[0.5, 1.0])
     spec = spec_of(document, outcome="accuracy")
-    row = layers(spec, "line")[0]["data"]["values"][0]
+    row = rows_of(spec, layers(spec, "line")[0])[0]
     assert row["change"] == pytest.approx(100 * document.cells[0].accuracy_change)
     assert row["low"] == pytest.approx(100 * document.intervals[0].low)
     title = layers(spec, "line")[0]["encoding"]["y"]["axis"]["title"]

@@ -105,7 +105,7 @@
     const result = await vegaEmbed(chart, page.charts[outcome], { mode: "vega", renderer: "svg", actions: false, ast: true });
     view = result.view;
     byId("caption").textContent = page.captions[outcome];
-    chart.setAttribute("aria-label", page.charts[outcome].description);
+    byId("picture").setAttribute("aria-label", page.charts[outcome].description);
     view.signal("chosen_epsilon", current.budget);
     await view.runAsync();
     align();
