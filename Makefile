@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DATA ?= data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean bench-% peers
+.PHONY: help demo test style check format clean peers
 
 help:
 	@echo "make demo    set up, run the whole story on bundled data, write demo/report.html"
@@ -36,11 +36,12 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev $(VENV)/.browser
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-check: $(VENV)/.installed-dev
+style: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(MAKE) test
+
+check: style test
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
@@ -48,6 +49,12 @@ format: $(VENV)/.installed-dev
 
 bench-%: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/$(subst -,_,$*).py --data $(DATA) $(ARGS)
+
+peers:
+	$(PYTHON) -m venv .peers
+	.peers/bin/python -m pip install --quiet --upgrade pip
+	.peers/bin/python -m pip install --quiet --requirement benchmarks/peers.txt
+	.peers/bin/python -m pip list
 
 clean:
 	rm -rf $(VENV) .peers demo dist build

@@ -25,8 +25,7 @@ ALLOWED = {
     "whatif": LEFT | {"data", "channels", "models", "influence"},
     "display": LEFT | {"data", "channels", "models", "influence", "whatif"},
     "reporting": LEFT | {"data", "channels", "models", "influence", "whatif", "display"},
-    "cli": LEFT
-    | {"data", "channels", "models", "influence", "whatif", "display", "reporting"},
+    "cli": LEFT | {"data", "channels", "models", "influence", "whatif", "display", "reporting"},
 }
 # Results draw themselves: the one import that may look right, inside a method.
 LAZY = {("whatif", "display")}
@@ -64,7 +63,9 @@ def test_imports_go_only_from_right_to_left(path):
     anywhere = imported_rooms(tree)
     assert anywhere <= allowed | {right for left, right in LAZY if left == here}
     at_the_top = imported_rooms(
-        ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
+        ast.Module(
+            [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], []
+        )
     )
     assert at_the_top <= allowed
 

@@ -15,7 +15,7 @@ from epsilens.document import load_document
 from epsilens.reporting import write_report
 
 sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 pytestmark = [
     pytest.mark.slow,
@@ -186,6 +186,16 @@ def test_an_accepted_loss_gives_the_smallest_budget(opened: Opened) -> None:
     assert opened.page.is_hidden("#use")
     opened.page.fill("#accepted", "-1")
     assert "not negative" in opened.text("within")
+
+
+def test_a_large_accepted_loss_stays_in_the_picture(opened: Opened) -> None:
+    dashed = opened.page.locator('#chart svg line[stroke="#3b414c"]')
+    opened.page.fill("#accepted", "0.3")
+    svg, line = opened.page.locator("#chart svg").bounding_box(), dashed.bounding_box()
+    assert svg["y"] < line["y"] < svg["y"] + svg["height"]
+    opened.page.fill("#accepted", "0.1")
+    assert dashed.bounding_box()["y"] > line["y"]
+    assert opened.complaints == []
 
 
 def test_another_group_changes_answer_and_table(opened: Opened) -> None:

@@ -70,9 +70,7 @@ def test_nine_in_ten_runs_fall_into_the_interval(truth_and_estimate):
         if flips < 20:
             continue
         mine = runs[(runs["group"] == cell.group) & (runs["epsilon"] == cell.epsilon)]
-        shares.append(
-            covered(mine["loss_change"], cell.loss_change_low, cell.loss_change_high)
-        )
+        shares.append(covered(mine["loss_change"], cell.loss_change_low, cell.loss_change_high))
     assert len(shares) >= 12
     # 200 runs a cell: the standard error of one share is 0.021, of their mean below 0.01.
     assert 0.87 <= np.mean(shares) <= 0.93

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
+from epsilens.cli.session import mark_shown, was_shown
 from epsilens.errors import (
     ApproximationWarning,
     EstimateNotTrustworthyError,
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import typer
 
     from epsilens.cli.app import app
-    from epsilens.cli.typed import remember
+    from epsilens.cli.session import remember
 
     # Typer brings its own copy of click or uses the installed one: ask it for the class.
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
@@ -95,7 +96,6 @@ def _explain_usage(error: Exception) -> int:
 @contextmanager
 def _own_warnings_as_lines() -> Iterator[None]:
     """Show each of our two warnings once, in a line of its own; leave others to Python."""
-    shown: set[str] = set()
     with warnings.catch_warnings():
         before = warnings.showwarning
 
@@ -109,8 +109,8 @@ def _own_warnings_as_lines() -> Iterator[None]:
         ) -> None:
             if not issubclass(category, PrivacyLeakWarning | ApproximationWarning):
                 before(message, category, filename, lineno, file, line)
-            elif str(message) not in shown:
-                shown.add(str(message))
+            elif not was_shown(str(message)):
+                mark_shown(str(message))
                 _say(f"Warning: {message}", _YELLOW)
 
         warnings.showwarning = show

@@ -36,33 +36,36 @@ def demo(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell the whole story on a bundled survey: who was unfaithful, and what would hiding it cost?
+    """Tell the whole story on a bundled survey: what would hiding who was unfaithful cost.
 
     Writes report.html, whatif.json and cost.svg into DIR and prints the answer.
 
     Example: [bold]epsilens demo --out demo[/bold]
     """
     from epsilens.cli.progress import show_progress
-    from epsilens.document import to_json
+    from epsilens.document import EVERYBODY, to_json
 
     folder = _folder(out)
     with show_progress(quiet=quiet, json=json) as progress:
         prepared, study = _train(seed)
-        members = {"all": prepared.y_train.notna().to_numpy(), **prepared.groups}
-        question = {"protect": [LABEL], "groups": members, "random_state": seed}
-        result = study.estimate(**question, epsilon=GRID, method="exact", progress=progress)
-        choice = result.choose(max_loss_increase=TOLERANCE, group="all")
-        checked = study.retrain(
-            **{**question, "groups": {"all": members["all"]}},
-            epsilon=list(CHECKED),
-            repeats=CHECK_REPEATS,
+        everyone = prepared.y_train.notna().to_numpy()
+        result = study.estimate(
+            protect=LABEL,
+            epsilon=GRID,
+            groups={EVERYBODY: everyone, **prepared.groups},
+            method="exact",
+            random_state=seed,
             progress=progress,
         )
-        foreseen = study.estimate(
-            **{**question, "groups": {"all": members["all"]}},
-            epsilon=list(CHECKED),
-            method="exact",
+        choice = result.choose(max_loss_increase=TOLERANCE, group=EVERYBODY)
+        checked = study.retrain(
+            protect=LABEL,
+            epsilon=CHECKED,
+            repeats=CHECK_REPEATS,
+            random_state=seed,
+            progress=progress,
         )
+        foreseen = study.estimate(protect=LABEL, epsilon=CHECKED, method="exact", random_state=seed)
     document = result.document
     _write(folder, document, choice)
     if json:
@@ -104,7 +107,7 @@ def _train(seed: int) -> tuple[Prepared, WhatIf]:
 
 
 def _write(folder: Path, document: WhatIfDocument, choice: Choice) -> None:
-    from epsilens.cli.typed import typed_command
+    from epsilens.cli.session import typed_command
     from epsilens.data import write_text
     from epsilens.display import cost_chart, save_chart
     from epsilens.document import to_json

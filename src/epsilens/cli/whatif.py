@@ -221,7 +221,9 @@ def whatif(
     if max_loss_increase is not None:
         choice = replace(result, document=document).choose(max_loss_increase=max_loss_increase)
     if out is not None:
-        names = {} if anonymous else {"label": label, "data": Path(data).name}
+        names: dict[str, object] = {}
+        if not anonymous:
+            names = {"label": label, "data": Path(data).name}
         _write(out, document, choice, max_loss_increase, names=names)
     if json:
         typer.echo(to_json(document))
@@ -280,9 +282,7 @@ def _fit(
         task="classification" if model is ModelChoice.logistic else "regression",
         **settings,  # type: ignore[arg-type]
     )
-    estimator = default_estimator(
-        prepared.schema, model=model.value, regularisation=regularisation
-    )
+    estimator = default_estimator(prepared.schema, model=model.value, regularisation=regularisation)
     study = WhatIf(estimator).fit(
         prepared.X_train,
         prepared.y_train,
@@ -367,7 +367,7 @@ def _write(
 ) -> None:
     from pathlib import Path
 
-    from epsilens.cli.typed import typed_command
+    from epsilens.cli.session import typed_command
     from epsilens.data import write_table, write_text
     from epsilens.display import cost_chart, save_chart
     from epsilens.document import to_json
@@ -405,13 +405,15 @@ def _print(
     from rich.console import Console
     from rich.text import Text
 
+    from epsilens.cli.session import was_shown
     from epsilens.reporting import whatif_sentence, whatif_table
 
     console = Console()
     if not quiet:
         console.print(whatif_table(document))
         for note in document.warnings:
-            console.print(Text(f"Note: {note.rstrip('.')}."))
+            if not was_shown(note):
+                console.print(Text(f"Note: {note.rstrip('.')}."))
     console.print(Text(whatif_sentence(document, choice)))
     if out is not None and not quiet:
         console.print(Text(f"Written: {out}"))

@@ -42,7 +42,7 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 
 
 
 def available_outcomes(document: WhatIfDocument) -> list[Outcome]:
-    """List the outcomes of a what-if that have numbers to draw.
+    """List the outcomes of a what-if that have numbers to draw on a logarithmic axis.
 
     Examples
     --------
@@ -58,7 +58,10 @@ def available_outcomes(document: WhatIfDocument) -> list[Outcome]:
     return [
         name
         for name in names
-        if any(_finite(getattr(cell, f"{name}_change")) for cell in document.cells)
+        if any(
+            _finite(getattr(cell, f"{name}_change")) and 0 < axis_budget(document, cell) < math.inf
+            for cell in document.cells
+        )
     ]
 
 
@@ -277,21 +280,19 @@ def save_chart(chart: alt.TopLevelMixin, path: str | Path, *, scale: float = 2.0
     ...     save_chart(chart, f"{folder}/chart.svg").suffix
     '.svg'
     """
+    from epsilens.data import replacing
+
     target = Path(path)
     kind = target.suffix.lower()
     if kind not in (".png", ".svg"):
         raise InputError(
             f"`path` must end in .png or .svg, got {target.suffix or 'no ending'!r}. Rename it."
         )
-    if not target.parent.is_dir():
-        raise InputError(
-            f"`path` must lie in an existing folder, got {target.name!r} in a folder that does not "
-            "exist. Make the folder first."
-        )
-    if kind == ".png":
-        chart.save(str(target), format="png", scale_factor=scale)
-    else:
-        chart.save(str(target), format="svg")
+    with replacing(target) as scratch:
+        if kind == ".png":
+            chart.save(str(scratch), format="png", scale_factor=scale)
+        else:
+            chart.save(str(scratch), format="svg")
     return target
 
 

@@ -82,6 +82,7 @@ def page_chart(
             }
         )
     if outcome == "loss":
+        _make_room_for_accepted(spec)
         spec["params"].append({"name": ACCEPTED_SIGNAL, "value": max_loss_increase})
         height_of_line = {"datum": {"expr": f"{ACCEPTED_SIGNAL} || 0"}, "type": "quantitative"}
         shown = {"expr": f"{ACCEPTED_SIGNAL} == null ? 0 : 1"}
@@ -117,3 +118,14 @@ def page_chart(
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
     compiled: dict[str, Any] = vl_convert.vegalite_to_vega(spec, vl_version=version)
     return compiled
+
+
+def _make_room_for_accepted(spec: dict[str, Any]) -> None:
+    """Let the vertical axis grow to show the accepted loss, at most to twice its length."""
+    for layer in spec["layer"]:
+        scale = layer.get("encoding", {}).get("y", {}).get("scale")
+        if scale is None:
+            continue
+        low, high = scale["domain"]
+        top = f"max({high}, min(1.12 * ({ACCEPTED_SIGNAL} || 0), {2 * high - low}))"
+        scale["domain"] = [low, {"expr": top}]

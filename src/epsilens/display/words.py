@@ -117,6 +117,10 @@ def subtitle_lines(
     else:
         band = f"; 9 in 10 real runs fall in the {mark}" if banded else ""
         lines = [f"Estimated, without training again{band}."]
+    if any(
+        row["low"] is not None and not row["low"] <= row["change"] <= row["high"] for row in rows
+    ):
+        lines.append("The line is the expected model; the noise of a single run costs more.")
     failed = sum(not row["trusted"] for row in rows)
     if failed:
         lines.append(

@@ -3,7 +3,8 @@
 
 ε goes from large to small, all groups side by side. Since the objective moves only in its linear
 term, the tangent of the path is H⁻¹·(change of the linear term): it predicts the next minimiser so
-well that a fresh Hessian there and two or three gradients finish the work.
+well that a few gradients, solved with the Hessian of the last one, finish the work. One Hessian a cell
+is then taken at the minimiser itself, for the noise of one run and for the next step.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.models import Curvature, Problem, minimise
+from epsilens.models import Curvature, Problem, factorise, minimise
 
 __all__ = ["PathPoint", "walk"]
 
@@ -32,7 +33,7 @@ class PathPoint:
     theta : array of shape (p, n_groups)
     converged : array of bool, shape (n_groups,)
     curvatures : tuple of Curvature
-        The Hessian of every group's objective, taken at the predicted minimiser.
+        The Hessian of every group's objective at its minimiser.
     """
 
     index: int
@@ -73,6 +74,13 @@ def walk(
     for index in reversed(range(n_epsilon)):
         moved = shifts[index] - previous
         start = at + np.column_stack([curvatures[g].solve(moved[:, g]) for g in range(n_groups)])
-        solution = minimise(problem, linear[:, None] + shifts[index], start, tolerance=tolerance)
-        at, curvatures, previous = solution.theta, solution.curvatures, shifts[index]
+        solution = minimise(
+            problem,
+            linear[:, None] + shifts[index],
+            start,
+            curvatures=curvatures,
+            tolerance=tolerance,
+        )
+        at, previous = solution.theta, shifts[index]
+        curvatures = tuple(factorise(problem.hessian(at[:, g])) for g in range(n_groups))
         yield PathPoint(index=index, theta=at, converged=solution.converged, curvatures=curvatures)

@@ -153,7 +153,9 @@ def is_fitted(estimator: BaseEstimator) -> bool:
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
-    steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+    steps = (
+        [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+    )
     try:
         for step in steps:
             if hasattr(step, "fit"):

@@ -8,6 +8,7 @@ one factorised Hessian. The single problem is the case of one column.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +37,6 @@ class Solution:
     gradient_norm : array of shape (n_problems,)
         Largest entry of the gradient, in scaled coordinates.
     converged : array of bool, shape (n_problems,)
-    curvatures : tuple of Curvature
-        One per cluster: the last factorised Hessian, taken at or next to the minimisers.
     n_gradients : int
         Gradient evaluations, summed over problems.
     """
@@ -45,7 +44,6 @@ class Solution:
     theta: FloatArray
     gradient_norm: FloatArray
     converged: NDArray[np.bool_]
-    curvatures: tuple[Curvature, ...]
     n_gradients: int
 
 
@@ -55,6 +53,7 @@ def minimise(
     start: FloatArray,
     *,
     clusters: NDArray[np.intp] | None = None,
+    curvatures: Sequence[Curvature] | None = None,
     tolerance: float = GRADIENT_TOLERANCE,
     max_iterations: int = 200,
 ) -> Solution:
@@ -70,6 +69,8 @@ def minimise(
     linear, start : arrays of shape (p, n_problems)
     clusters : array of int, shape (n_problems,), optional
         Problems with the same number share a Hessian. None: each has its own.
+    curvatures : sequence of Curvature, optional
+        Factorised Hessians to begin with, one per cluster; None: taken at the start.
     tolerance : float
         Largest entry of the gradient that counts as zero.
     max_iterations : int
@@ -94,8 +95,8 @@ def minimise(
     n_problems = linear.shape[1]
     cluster_of = np.arange(n_problems) if clusters is None else clusters
     n_clusters = int(cluster_of.max()) + 1 if n_problems else 0
-    curvatures: list[Curvature | None] = [None] * n_clusters
-    stale = np.ones(n_clusters, dtype=bool)
+    known: list[Curvature | None] = [None] * n_clusters if curvatures is None else [*curvatures]
+    stale = np.full(n_clusters, curvatures is None)
 
     theta = start.copy()
     gradient = problem.gradient(theta, linear)
@@ -111,12 +112,12 @@ def minimise(
         for cluster in np.unique(cluster_of[active & must_solve]):
             members = cluster_of == cluster
             here = members & active & must_solve
-            known = curvatures[cluster]
-            if known is None or stale[cluster]:
-                known = factorise(problem.hessian(theta[:, here].mean(axis=1)))
-                curvatures[cluster] = known
+            factor = known[cluster]
+            if factor is None or stale[cluster]:
+                factor = factorise(problem.hessian(theta[:, here].mean(axis=1)))
+                known[cluster] = factor
                 stale[cluster] = False
-            step[:, here] = -known.solve(gradient[:, here])
+            step[:, here] = -factor.solve(gradient[:, here])
         decrement[must_solve] = -np.einsum("ij,ij->j", gradient[:, must_solve], step[:, must_solve])
         small = np.abs(gradient).max(axis=0, initial=0.0) <= tolerance
         arrived = active & must_solve & small & (0.5 * decrement <= DECREMENT_TOLERANCE)
@@ -152,6 +153,5 @@ def minimise(
         theta=theta,
         gradient_norm=np.abs(gradient).max(axis=0, initial=0.0),
         converged=~active & np.isfinite(theta).all(axis=0),
-        curvatures=tuple(curvature for curvature in curvatures if curvature is not None),
         n_gradients=n_gradients,
     )

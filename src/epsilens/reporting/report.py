@@ -7,9 +7,8 @@ import base64
 import hashlib
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,9 @@ from epsilens.reporting.rounding import (
     format_seconds,
 )
 from epsilens.reporting.sentences import (
+    accuracy_text,
     cell_sentence,
+    expected_accuracy_text,
     interval_text,
     protected_text,
     typical_cell,
@@ -116,23 +117,16 @@ def write_report(
     ...     page.stat().st_size < 3_000_000
     True
     """
+    from epsilens.data import write_text
+
     if not isinstance(document, WhatIfDocument):
         raise InputTypeError(
             f"`document` must be a WhatIfDocument, got {type(document).__name__}. "
             "A study gives one by `.estimate(...)`."
         )
     target = Path(path)
-    if not target.parent.is_dir():
-        raise InputError(
-            f"`path` must lie in an existing folder, got {target.name!r} in a folder that does not "
-            "exist. Make the folder first."
-        )
-    if target.is_dir():
-        raise InputError(
-            f"`path` must be a file, got the folder {target.name!r}. Add a file name: report.html"
-        )
     page = _render(document, title, question or {}, recommendation, command)
-    _write_at_once(target, page.encode("utf-8"))
+    write_text(page, target)
     return target
 
 
@@ -145,12 +139,12 @@ def _render(
 ) -> str:
     import jinja2
     import vl_convert
-    from markupsafe import Markup
 
     from epsilens.display import available_outcomes, cost_chart, page_chart
 
+    loader = jinja2.PackageLoader("epsilens.reporting")
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("epsilens.reporting"),
+        loader=loader,
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -195,10 +189,7 @@ def _render(
         "charts": specs,
         "captions": captions,
     }
-    bundle = _inline_script(vl_convert.javascript_bundle(_BUNDLE_EXPORT))
-    loader = environment.loader
-    if loader is None:  # pragma: no cover
-        raise InputError("expected the page's templates in the package. Install epsilens again.")
+    bundle = _chart_library()
     script = _inline_script(loader.get_source(environment, "report.js")[0])
     policy = (
         f"default-src 'none'; script-src {_hash(bundle)} {_hash(script)}; "
@@ -207,13 +198,12 @@ def _render(
     return environment.get_template("report.html.j2").render(
         title=title,
         policy=policy,
-        style=Markup(loader.get_source(environment, "report.css")[0]),  # noqa: S704
-        bundle=Markup(bundle),  # noqa: S704
-        script=Markup(script),  # noqa: S704
+        style=loader.get_source(environment, "report.css")[0],
+        bundle=bundle,
+        script=script,
         page_data=_inline_json(data),
         document_json=_inline_json(to_dict(document)),
-        still=Markup(still),  # noqa: S704
-        question=question,
+        still=still,
         data_name=question.get("data"),
         protected=_protected(document, question),
         groups=groups,
@@ -297,8 +287,8 @@ def _cell(document: WhatIfDocument, cell: WhatIfCell) -> dict[str, Any]:
         "loss": format_change(cell.loss_change, decimals=decimals),
         "interval": interval_text(document, cell),
         "high": high if high is not None and math.isfinite(high) else None,
-        "accuracy_interval": _accuracy_interval(document, cell),
-        "accuracy": None if cell.accuracy_change is None else format_points(cell.accuracy_change),
+        "accuracy": accuracy_text(document, cell),
+        "expected_accuracy": expected_accuracy_text(document, cell),
         "auc": None if cell.auc_change is None else format_auc_change(cell.auc_change),
         "accuracy_gap": None
         if cell.accuracy_gap_change is None
@@ -306,13 +296,6 @@ def _cell(document: WhatIfDocument, cell: WhatIfCell) -> dict[str, Any]:
         "method": cell.method,
         "trusted": cell.trusted,
     }
-
-
-def _accuracy_interval(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
-    for item in document.intervals:
-        if (item.group, item.epsilon, item.outcome) == (cell.group, cell.epsilon, "accuracy"):
-            return f"{format_points(item.low)} to {format_points(item.high)}"
-    return None
 
 
 def _baseline(document: WhatIfDocument) -> list[tuple[str, str]]:
@@ -335,10 +318,7 @@ def _provenance(document: WhatIfDocument) -> list[tuple[str, str]]:
     origin = document.provenance
     rows = [("method", origin.method)]
     rows += [
-        (
-            f"setting {name}",
-            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
-        )
+        (name.replace("_", " "), _setting_text(value))
         for name, value in origin.settings.items()
         if value is not None
     ]
@@ -349,52 +329,45 @@ def _provenance(document: WhatIfDocument) -> list[tuple[str, str]]:
     return rows
 
 
+@lru_cache(maxsize=1)
+def _chart_library() -> str:
+    """Give Vega and its embedding as one script; putting it together takes a second."""
+    import vl_convert
+
+    return _inline_script(vl_convert.javascript_bundle(_BUNDLE_EXPORT))
+
+
+def _setting_text(value: object) -> str:
+    """Write a setting for a reader; the document has it in full."""
+    if isinstance(value, Mapping):
+        return (
+            ", ".join(f"{name} = {_setting_text(item)}" for name, item in value.items()) or "none"
+        )
+    if isinstance(value, list):
+        if len(value) > 8 and all(isinstance(item, int | float) for item in value):
+            return (
+                f"{len(value)} values from {_setting_text(value[0])} to {_setting_text(value[-1])}"
+            )
+        return ", ".join(_setting_text(item) for item in value) or "none"
+    if isinstance(value, float):
+        return format_epsilon(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def _inline_script(text: str) -> str:
     """Make script text safe inside a script element, where only `</script` and `<!--` end it."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text.replace("</script", "<\\/script").replace("<!--", "\\x3C!--")
 
 
-def _inline_json(content: object) -> Any:
+def _inline_json(content: object) -> str:
     """Write JSON that no HTML parser can mistake for markup."""
-    from markupsafe import Markup
-
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704
+    return text
 
 
 def _hash(script: str) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return f"'sha256-{digest}'"
-
-
-def _write_at_once(target: Path, content: bytes) -> None:
-    """Write a file completely or not at all: first beside it, then in its place."""
-    problem: str
-    try:
-        handle, name = tempfile.mkstemp(
-            dir=target.parent, prefix=f".{target.name}.", suffix=".part"
-        )
-    except OSError as error:
-        problem = error.strerror or type(error).__name__
-    else:
-        temporary = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-            # A temporary file is private to its owner; the report has the usual permissions.
-            mask = os.umask(0)
-            os.umask(mask)
-            temporary.chmod(0o666 & ~mask)
-            temporary.replace(target)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            problem = error.strerror or type(error).__name__
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        else:
-            return
-    raise InputError(f"expected a place to write {target.name!r}, got: {problem}. Choose another.")

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from epsilens.document import (
     EVERYBODY,
+    OutcomeInterval,
     WhatIfCell,
     WhatIfDocument,
     cost_type,
@@ -26,7 +27,10 @@ from epsilens.reporting.rounding import (
 
 __all__ = [
     "EpsilonChoice",
+    "accuracy_interval",
+    "accuracy_text",
     "cell_sentence",
+    "expected_accuracy_text",
     "interval_text",
     "protected_text",
     "typical_cell",
@@ -103,6 +107,57 @@ def interval_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
     low = format_change(cell.loss_change_low, decimals=decimals)
     high = format_change(cell.loss_change_high, decimals=decimals)
     return f"{low} to {high}"
+
+
+def accuracy_interval(document: WhatIfDocument, cell: WhatIfCell) -> OutcomeInterval | None:
+    """Return the range of the accuracy change that nine of ten runs show, or None without one."""
+    for item in document.intervals:
+        if (item.group, item.epsilon, item.outcome) == (cell.group, cell.epsilon, "accuracy"):
+            return item
+    return None
+
+
+def accuracy_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
+    """Give the accuracy change in points: what nine of ten runs show, else that of the model.
+
+    A single run's noise costs accuracy that the expected model does not lose, so the range comes
+    first wherever it is known.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, OutcomeInterval, Provenance, WhatIfCell,
+    ...                                WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, accuracy_change=0.004)
+    >>> interval = OutcomeInterval(group="all", epsilon=1.0, outcome="accuracy", low=-0.03,
+    ...                            high=0.001)
+    >>> accuracy_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                              cells=[cell], intervals=[interval]), cell)
+    '−3.0 to +0.1'
+    """
+    interval = accuracy_interval(document, cell)
+    if interval is not None:
+        return f"{format_points(interval.low)} to {format_points(interval.high)}"
+    return None if cell.accuracy_change is None else format_points(cell.accuracy_change)
+
+
+def expected_accuracy_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
+    """Give the accuracy change of the expected model where `accuracy_text` gives a range.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, accuracy_change=0.004)
+    >>> print(expected_accuracy_text(WhatIfDocument(provenance=Provenance(method="exact"),
+    ...                                             baseline=start, cells=[cell]), cell))
+    None
+    """
+    if accuracy_interval(document, cell) is None or cell.accuracy_change is None:
+        return None
+    return format_points(cell.accuracy_change)
 
 
 def typical_cell(
@@ -221,7 +276,7 @@ def _budget_text(cell: WhatIfCell) -> str:
 def _loss_clause(document: WhatIfDocument, cell: WhatIfCell, *, measured: bool) -> str:
     decimals = change_decimals(document)
     in_nats = loss_unit(document) == "nats"
-    loss, unit = ("test loss", " nats") if in_nats else ("squared error on the test rows", "")
+    loss, unit = ("test loss", " nats") if in_nats else ("mean squared error on the test rows", "")
     before = document.baseline.loss
     interval = interval_text(document, cell)
     runs = "9 in 10 of the runs" if measured else "9 in 10 real runs"
@@ -246,6 +301,14 @@ def _accuracy_clause(document: WhatIfDocument, cell: WhatIfCell, *, measured: bo
     change, before = cell.accuracy_change, document.baseline.accuracy
     if change is None or before is None:
         return None
+    interval = accuracy_interval(document, cell)
+    if interval is not None and not all(
+        end is None or rounds_to_zero(100 * end, decimals=1)
+        for end in (change, interval.low, interval.high)
+    ):
+        verb = "changed" if measured else "change"
+        shown = accuracy_text(document, cell)
+        return f"{verb} the accuracy of {format_percent(before)} by {shown} percentage points"
     if rounds_to_zero(100 * change, decimals=1):
         return f"{'left' if measured else 'leave'} the accuracy at {format_percent(before)}"
     if measured:

@@ -25,9 +25,8 @@ from epsilens.reporting.rounding import (
     format_change,
     format_count,
     format_epsilon,
-    format_points,
 )
-from epsilens.reporting.sentences import interval_text, whatif_sentence
+from epsilens.reporting.sentences import accuracy_text, interval_text, whatif_sentence
 
 if TYPE_CHECKING:
     from rich.box import Box
@@ -92,7 +91,7 @@ def whatif_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table:
     if with_interval:
         table.add_column("9 in 10 runs", justify="right", no_wrap=True)
     if with_accuracy:
-        table.add_column("accuracy (points)", justify="right")
+        table.add_column("accuracy (points)", justify="right", no_wrap=True)
     table.add_column("trusted")
     last: str | None = None
     for cell in shown:
@@ -108,7 +107,7 @@ def whatif_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table:
         if with_interval:
             row.append(interval_text(document, cell) or "–")
         if with_accuracy:
-            row.append(format_points(cell.accuracy_change))
+            row.append(accuracy_text(document, cell) or "–")
         row.append("yes" if cell.trusted else "no")
         table.add_row(*(Text(text) for text in row), style="" if cell.trusted else "dim")
     notes = []

@@ -46,6 +46,21 @@ class Label:
     codes: NDArray[np.int64] | None
     source: DomainSource
 
+    def domain(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """Return the codes and the domain's values, for a label that can be randomised.
+
+        Raises
+        ------
+        InputError
+            For a continuous or constant target.
+        """
+        if self.codes is None or self.values is None:
+            raise InputError(
+                "randomised response needs a label with 2 to 20 distinct values, got a continuous or "
+                "constant one. Bin it into classes, or give its domain as `categories`."
+            )
+        return self.codes, self.values
+
     def with_domain(self, categories: Sequence[object]) -> Label:
         """Return the label with a domain that the caller vouches for.
 
@@ -112,7 +127,7 @@ def _declared_categories(y: object) -> tuple[object, ...] | None:
     dtype = getattr(y, "dtype", None)
     if isinstance(dtype, pd.CategoricalDtype):
         return tuple(dtype.categories.tolist())
-    series = nw.from_native(y, series_only=True, pass_through=True)  # type: ignore[call-overload]
+    series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series) and isinstance(series.dtype, nw.Enum):
         return tuple(series.dtype.categories)
     return None
@@ -220,7 +235,7 @@ def _read_target(
     source: DomainSource,
 ) -> Label:
     y = _numbers(values, what="training")
-    distinct = np.unique(y) if declared is None else np.array(sorted(declared), dtype=np.float64)
+    distinct = np.unique(y if declared is None else np.array(declared, dtype=np.float64))
     if len(distinct) > LARGEST_NUMERIC_DOMAIN or len(distinct) < 2:
         return Label(name=name, y=y, categories=None, values=None, codes=None, source=source)
     return Label(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -26,6 +27,7 @@ from epsilens.influence import (
 )
 from epsilens.influence.exact import PathPoint
 from epsilens.models import Curvature, factorise
+from epsilens.models.execution import workers
 from epsilens.whatif.baseline import Baseline
 from epsilens.whatif.groups import Group
 
@@ -104,7 +106,8 @@ def climb(
 ) -> list[CellAnswer]:
     """Answer every cell on one rung, groups in order, ε ascending."""
     if rung in {"influence", "paper"}:
-        answers = list(_first_order(baseline, question))
+        with workers():
+            answers = list(_first_order(baseline, question))
     else:
         answers = list(_second_order(baseline, question, rung, progress))
     return sorted(answers, key=lambda cell: (cell.group, cell.epsilon))
@@ -123,9 +126,7 @@ def _ends(runs: FloatArray) -> tuple[float, float]:
 def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]:
     """P1 Eq. 14: a sum over records of numbers that are computed once."""
     problem, evaluation, theta = baseline.problem, baseline.evaluation, baseline.theta
-    codes, values = baseline.label.codes, baseline.label.values
-    assert codes is not None  # noqa: S101  (the study checked the domain)
-    assert values is not None  # noqa: S101
+    codes, values = baseline.label.domain()
     statistics = problem.loss.statistic(values)
     eta = evaluation.gradient(theta)
     table = label_point_table(
@@ -190,47 +191,53 @@ def _second_order(
     done = 0
     for first in range(0, n_groups, block):
         numbers = range(first, min(first + block, n_groups))
-        noises = [
-            summarise_group(
-                baseline.problem,
-                baseline.label.codes,  # type: ignore[arg-type]
-                baseline.problem.loss.statistic(baseline.label.values),  # type: ignore[arg-type]
-                question.groups[g].mask,
+        with workers() as team:
+            prepared = list(
+                team.run(
+                    partial(_prepare_group, baseline, question, question.groups[g], seeds[g])
+                    for g in numbers
+                )
             )
-            for g in numbers
-        ]
-        runs = [
-            draw_linear_noise(
-                baseline.problem,
-                noise,
-                question.channels,
-                n_draws=question.n_draws,
-                seed=seeds[g],
+            shifts = np.stack(
+                [
+                    np.column_stack([noise.shift(channel) for noise, _ in prepared])
+                    for channel in question.channels
+                ]
             )
-            for g, noise in zip(numbers, noises, strict=True)
-        ]
-        shifts = np.stack(
-            [
-                np.column_stack([noise.shift(channel) for noise in noises])
-                for channel in question.channels
-            ]
-        )
-        for point in _path(baseline, shifts, rung):
-            for j, g in enumerate(numbers):
-                yield _cell(
+            tasks = (
+                partial(
+                    _cell,
                     baseline,
-                    noises[j],
+                    prepared[j][0],
                     question.channels[point.index],
-                    runs[j][point.index],
+                    prepared[j][1][point.index],
                     point,
                     j,
                     group=g,
                     rung=rung,
                     linear=baseline.linear + shifts[point.index][:, j],
                 )
+                for point in _path(baseline, shifts, rung)
+                for j, g in enumerate(numbers)
+            )
+            for answer in team.run(tasks):
+                yield answer
                 done += 1
                 if progress is not None:
                     progress(done, n_epsilon * n_groups, rung)
+
+
+def _prepare_group(
+    baseline: Baseline, question: Question, group: Group, seed: np.random.SeedSequence
+) -> tuple[LabelNoise, NDArray[np.float32]]:
+    """Return a group's sums and the drawn deviations of its linear term."""
+    codes, values = baseline.label.domain()
+    statistics = baseline.problem.loss.statistic(values)
+    noise = summarise_group(baseline.problem, codes, statistics, group.mask)
+    runs = draw_linear_noise(
+        baseline.problem, noise, question.channels, n_draws=question.n_draws, seed=seed
+    )
+    return noise, runs
 
 
 def _path(baseline: Baseline, shifts: FloatArray, rung: Rung) -> Iterator[PathPoint]:

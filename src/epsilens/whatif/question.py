@@ -17,7 +17,7 @@ from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.whatif.groups import Group, read_groups, refuse_dependent_groups
 from epsilens.whatif.label import Label
 
-__all__ = ["Asked", "Epsilon", "read_question", "require_domain"]
+__all__ = ["Asked", "Epsilon", "read_question"]
 
 Epsilon = float | str | Sequence[float] | NDArray[np.float64] | Mapping[str, float]
 
@@ -72,30 +72,29 @@ def read_question(
         require_column(column, [name], argument="categories")
     if categories:
         label = label.with_domain(categories[name])
-    label = require_domain(label)
+    codes, values = label.domain()
     notes = []
     if label.source == "observed":
         text = (
             f"the domain of {name!r} is taken from the observed labels, which tells whoever sees "
-            "the release which values occur. Declare it: categories= or a categorical dtype."
+            "the release which values occur. Declare it with `categories`, or by a categorical dtype."
         )
         warnings.warn(text, PrivacyLeakWarning, stacklevel=4)
         notes.append(text)
     members = read_groups(groups, table=table, n_rows=len(label.y))
     notes += refuse_dependent_groups(
         members,
-        label.codes,  # type: ignore[arg-type]
+        codes,
         protected=name,
         action="warn" if is_paper or dependent_groups == "warn" else "refuse",
     )
-    k = len(label.categories or ())
     return Asked(
         label=label,
         name=name,
         groups=members,
         epsilons=epsilons,
         is_mapping=is_mapping,
-        channels=[RandomizedResponse(k, value) for value in epsilons],
+        channels=[RandomizedResponse(len(values), value) for value in epsilons],
         notes=notes,
     )
 
@@ -128,16 +127,6 @@ def _protected_label(
         # An unnamed label: what the caller calls it is its name.
         return name
     return require_column(name, [known, *columns], argument="protect")
-
-
-def require_domain(label: Label) -> Label:
-    """Return the label if randomised response has a meaning for it."""
-    if label.categories is None:
-        raise InputError(
-            "randomised response needs a label with 2 to 20 distinct values, got a continuous or "
-            "constant one. Bin it into classes, or give its domain as `categories`."
-        )
-    return label
 
 
 def _as_grid(epsilon: object, name: str) -> tuple[tuple[float, ...], bool]:

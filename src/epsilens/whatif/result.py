@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from epsilens._validate import as_share, require_column
 from epsilens.data.frames import like
-from epsilens.document import WhatIfDocument, to_dict, to_json
+from epsilens.document import EVERYBODY, WhatIfDocument, to_dict, to_json
 from epsilens.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -228,23 +228,23 @@ def _choice(
     confidence: float,
     groups: list[str],
 ) -> Choice:
-    whom = "everybody" if groups == ["all"] else " and ".join(repr(name) for name in groups)
+    whom = "everyone" if groups == [EVERYBODY] else " and ".join(f"“{name}”" for name in groups)
     if chosen is None:
         nearest = min(grid, key=lambda at: upper[at])
         return Choice(
             epsilon=None,
             holds=False,
             sentence=(
-                f"No epsilon of the grid keeps the increase of the test loss within {limit:g} for "
-                f"{whom}; the nearest miss is epsilon = {nearest:.4g}, where one run may show "
-                f"{upper[nearest]:.3g} (upper end of the {confidence:.0%} prediction interval)."
+                f"No ε of the grid keeps the increase of the test loss within {limit:g} for {whom}; "
+                f"the nearest miss is ε = {nearest:.3g}, where one run may show "
+                f"{upper[nearest]:+.3g} (upper end of the {confidence:.0%} prediction interval)."
             ),
         )
     sure = all(trusted[at] for at in grid if at >= chosen)
     sentence = (
-        f"epsilon = {chosen:.4g} is the most private choice for {whom}: one run there, and at every "
-        f"larger epsilon of the grid, stays within {limit:g} (upper end of the {confidence:.0%} "
-        f"prediction interval: {upper[chosen]:.3g})."
+        f"ε = {chosen:.3g} is the most private choice for {whom}: there, and at every larger ε of the "
+        f"grid, a run raises the test loss by no more than {limit:g} (upper end of the "
+        f"{confidence:.0%} prediction interval: {upper[chosen]:+.3g})."
     )
     if not sure:
         sentence += " Not every estimate on the way is trustworthy: retrain before relying on it."

@@ -12,6 +12,8 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from epsilens.channels import Channel, simulate
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence import summarise_group
 from epsilens.models import minimise
+from epsilens.models.execution import workers
 from epsilens.whatif.baseline import Baseline
 from epsilens.whatif.groups import Group
 
@@ -132,10 +135,8 @@ def retrain_cells(
     The runs of a cell are trained side by side and share a Hessian; each is converged to a gradient
     of 1e-8 on its own labels.
     """
-    problem, label = baseline.problem, baseline.label
-    codes, values = label.codes, label.values
-    assert codes is not None  # noqa: S101
-    assert values is not None  # noqa: S101
+    problem = baseline.problem
+    _, values = baseline.label.domain()
     identity = {
         "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
         "n_train": problem.n_rows,
@@ -145,46 +146,64 @@ def retrain_cells(
         "groups": {group.name: int(group.mask.sum()) for group in groups},
     }
     kept = Checkpoint(checkpoint, identity)
-    statistics = problem.loss.statistic(values)
     block = max(1, _BLOCK_NUMBERS // problem.n_rows)
     total = len(groups) * len(epsilons) * repeats
-    done = 0
-    for group in groups:
-        rows = np.flatnonzero(group.mask)
-        noise = summarise_group(problem, codes, statistics, group.mask, with_grams=False)
-        for epsilon, channel in zip(epsilons, channels, strict=True):
-            todo = [r for r in range(repeats) if (group.name, epsilon, r) not in kept.runs]
-            done += repeats - len(todo)
-            centre = baseline.linear + noise.shift(channel.matrix)
-            start = minimise(problem, centre[:, None], baseline.theta[:, None]).theta
-            for first in range(0, len(todo), block):
-                batch = todo[first : first + block]
-                labels = np.repeat(codes[:, None], len(batch), axis=1)
-                for j, repeat in enumerate(batch):
-                    generator = np.random.default_rng(_run_seed(seed, group.name, epsilon, repeat))
-                    labels[rows, j] = simulate(channel, codes[rows], generator)
-                linear = problem.linear_term(statistics[labels])
-                solution = minimise(
-                    problem,
-                    linear,
-                    np.repeat(start, len(batch), axis=1),
-                    clusters=np.zeros(len(batch), dtype=np.intp),
-                )
-                if not solution.converged.all():
-                    raise EstimateNotTrustworthyError(
-                        f"{int(np.sum(~solution.converged))} retrainings did not converge. Add "
-                        "regularisation."
-                    )
-                outcomes = [
-                    baseline.evaluation.outcomes(solution.theta[:, j]) for j in range(len(batch))
-                ]
-                kept.add(
-                    [
-                        ((group.name, epsilon, r), (o.loss, o.accuracy, o.auc))
-                        for r, o in zip(batch, outcomes, strict=True)
-                    ]
-                )
-                done += len(batch)
-                if progress is not None:
-                    progress(done, total, "retrain")
+    wanted = [
+        (group, epsilon, channel, repeat)
+        for group in groups
+        for epsilon, channel in zip(epsilons, channels, strict=True)
+        for repeat in range(repeats)
+    ]
+    todo = [run for run in wanted if (run[0].name, run[1], run[3]) not in kept.runs]
+    done = total - len(todo)
+    tasks = []
+    for (group, epsilon), runs in groupby(todo, key=lambda run: (run[0], run[1])):
+        batch = list(runs)
+        for first in range(0, len(batch), block):
+            part = batch[first : first + block]
+            repeats_of = [repeat for *_, repeat in part]
+            tasks.append(partial(_train, baseline, group, epsilon, part[0][2], repeats_of, seed))
+    with workers() as team:
+        for finished in team.run(tasks):
+            kept.add(finished)
+            done += len(finished)
+            if progress is not None:
+                progress(done, total, "retrain")
     return kept.runs
+
+
+def _train(
+    baseline: Baseline,
+    group: Group,
+    epsilon: float,
+    channel: Channel,
+    repeats: list[int],
+    seed: int,
+) -> list[tuple[tuple[str, float, int], Run]]:
+    """Train some runs of a cell side by side, each to convergence on its own labels."""
+    problem = baseline.problem
+    codes, values = baseline.label.domain()
+    statistics = problem.loss.statistic(values)
+    rows = np.flatnonzero(group.mask)
+    noise = summarise_group(problem, codes, statistics, group.mask, with_grams=False)
+    centre = baseline.linear + noise.shift(channel.matrix)
+    start = minimise(problem, centre[:, None], baseline.theta[:, None]).theta
+    labels = np.repeat(codes[:, None], len(repeats), axis=1)
+    for j, repeat in enumerate(repeats):
+        generator = np.random.default_rng(_run_seed(seed, group.name, epsilon, repeat))
+        labels[rows, j] = simulate(channel, codes[rows], generator)
+    solution = minimise(
+        problem,
+        problem.linear_term(statistics[labels]),
+        np.repeat(start, len(repeats), axis=1),
+        clusters=np.zeros(len(repeats), dtype=np.intp),
+    )
+    if not solution.converged.all():
+        raise EstimateNotTrustworthyError(
+            f"{int(np.sum(~solution.converged))} retrainings did not converge. Add regularisation."
+        )
+    outcomes = [baseline.evaluation.outcomes(solution.theta[:, j]) for j in range(len(repeats))]
+    return [
+        ((group.name, epsilon, repeat), (o.loss, o.accuracy, o.auc))
+        for repeat, o in zip(repeats, outcomes, strict=True)
+    ]

@@ -21,7 +21,7 @@ from epsilens.influence import PointTable, label_point_table
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
 from epsilens.whatif.baseline import Baseline, fit_baseline
 from epsilens.whatif.ladder import Question, Rung, climb, plan
-from epsilens.whatif.question import Asked, Epsilon, read_question, require_domain
+from epsilens.whatif.question import Asked, Epsilon, read_question
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import retrain_cells
 
@@ -281,14 +281,14 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "baseline_")
         baseline = self.baseline_
-        label = require_domain(baseline.label)
+        codes, values = baseline.label.domain()
         return label_point_table(
             baseline.problem,
             baseline.curvature,
             baseline.evaluation.gradient(baseline.theta),
             baseline.problem.design.predict(baseline.theta),
-            label.codes,  # type: ignore[arg-type]
-            label.values,  # type: ignore[arg-type]
+            codes,
+            values,
         )
 
     def _ask(

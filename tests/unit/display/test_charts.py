@@ -133,6 +133,12 @@ def test_a_regression_speaks_of_squared_error(build: ModuleType) -> None:
     assert available_outcomes(document) == ["loss"]
 
 
+def test_an_outcome_known_only_beyond_the_axis_is_not_available(build: ModuleType) -> None:
+    document = build.make_whatif(epsilons=[1.0, math.inf])
+    cells = [document.cells[0].model_copy(update={"auc_change": None}), document.cells[1]]
+    assert available_outcomes(document.model_copy(update={"cells": cells})) == ["loss", "accuracy"]
+
+
 def test_the_description_tells_what_the_picture_shows(build: ModuleType) -> None:
     words = spec_of(build.make_whatif(groups=["all", "women"]))["description"]
     assert "logarithmic axis" in words
@@ -171,7 +177,7 @@ def test_a_picture_needs_a_known_ending_and_a_folder(build: ModuleType, tmp_path
     chart = cost_chart(build.make_whatif(epsilons=[0.5, 1.0]))
     with pytest.raises(InputError, match=r"must end in \.png or \.svg, got '\.pdf'"):
         save_chart(chart, tmp_path / "c.pdf")
-    with pytest.raises(InputError, match="Make the folder first"):
+    with pytest.raises(InputError, match="folder must exist"):
         save_chart(chart, tmp_path / "absent" / "c.png")
 
 

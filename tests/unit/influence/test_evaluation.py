@@ -67,7 +67,8 @@ def test_the_gradient_agrees_with_finite_differences(evaluation):
     theta = np.array([0.8, -0.2, 0.1])
     h = 1e-6
     numeric = [
-        (evaluation.outcomes(theta + h * e).loss - evaluation.outcomes(theta - h * e).loss) / (2 * h)
+        (evaluation.outcomes(theta + h * e).loss - evaluation.outcomes(theta - h * e).loss)
+        / (2 * h)
         for e in np.eye(3)
     ]
     np.testing.assert_allclose(evaluation.gradient(theta), numeric, atol=1e-8)

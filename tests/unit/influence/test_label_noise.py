@@ -50,9 +50,7 @@ def test_drawn_noise_has_the_mean_and_covariance_of_the_channel(case):
     for P, drawn in zip(channels, runs, strict=True):
         C = noise.covariance(P)
         # Five standard errors of a mean and of a variance over 20,000 draws.
-        np.testing.assert_array_less(
-            np.abs(drawn.mean(axis=1)), 5 * np.sqrt(np.diag(C) / n_draws)
-        )
+        np.testing.assert_array_less(np.abs(drawn.mean(axis=1)), 5 * np.sqrt(np.diag(C) / n_draws))
         scale = np.sqrt(np.outer(np.diag(C), np.diag(C)))
         np.testing.assert_array_less(
             np.abs(np.cov(drawn.astype(float)) - C) / scale, 5 * np.sqrt(2 / n_draws)

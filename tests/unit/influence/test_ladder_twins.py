@@ -39,12 +39,12 @@ class Case:
         )
         self.linear = self.problem.linear_term(self.y)
         start = np.zeros((p + 1, 1))
-        self.theta = minimise(self.problem, self.linear[:, None], start, tolerance=1e-12).theta[:, 0]
+        self.theta = minimise(self.problem, self.linear[:, None], start, tolerance=1e-12).theta[
+            :, 0
+        ]
         self.curvature = factorise(self.problem.hessian(self.theta))
         self.codes = self.y.astype(np.int64)
-        self.noise = summarise_group(
-            self.problem, self.codes, np.array([0.0, 1.0]), self.mask
-        )
+        self.noise = summarise_group(self.problem, self.codes, np.array([0.0, 1.0]), self.mask)
 
     def duplicated(self, epsilon):
         """Every record of the group twice, as it is and flipped, weighted by the channel."""
@@ -129,9 +129,9 @@ def test_first_order_is_the_derivative_of_the_exact_change(case):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_newton_takes_the_best_point_of_its_ray(case, epsilon):
     shift = case.noise.shift(RandomizedResponse(2, epsilon).matrix)
-    theta = newton_steps(
-        case.problem, case.theta, case.curvature, case.linear, shift[:, None]
-    )[:, 0]
+    theta = newton_steps(case.problem, case.theta, case.curvature, case.linear, shift[:, None])[
+        :, 0
+    ]
     X, y, w = case.duplicated(epsilon)
     direction = -np.linalg.solve(case.curvature.hessian, case.gradient(case.theta, X, y, w))
     best = minimize_scalar(

@@ -48,7 +48,9 @@ def test_a_wide_sparse_matrix_stays_sparse():
     assert design.is_sparse
     weights = rng.random(300)
     dense = design.block(slice(None))
-    np.testing.assert_allclose(design.gram(weights), dense.T @ (weights[:, None] * dense), atol=1e-9)
+    np.testing.assert_allclose(
+        design.gram(weights), dense.T @ (weights[:, None] * dense), atol=1e-9
+    )
 
 
 def test_test_rows_take_columns_and_scale_from_the_training_rows(features):

@@ -78,9 +78,7 @@ def test_a_start_far_away_is_brought_back(problem, labels):
 def test_one_step_is_exact_for_squared_loss(problem, labels):
     squared = Problem(problem.design, problem.weights, SquaredLoss(), problem.penalty)
     linear = squared.linear_term(2 * labels)
-    solution = minimise(
-        squared, linear, np.zeros((5, 12)), clusters=np.zeros(12, dtype=np.intp)
-    )
+    solution = minimise(squared, linear, np.zeros((5, 12)), clusters=np.zeros(12, dtype=np.intp))
     assert solution.converged.all()
     assert solution.n_gradients <= 36
 

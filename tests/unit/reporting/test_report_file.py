@@ -15,7 +15,6 @@ import pytest
 
 from epsilens.document import load_document
 from epsilens.errors import InputError, InputTypeError
-from epsilens.reporting import report as report_module
 from epsilens.reporting import write_report
 
 
@@ -180,39 +179,49 @@ def test_the_file_replaces_an_older_one_and_leaves_nothing_beside(
     assert stat.S_IMODE(target.stat().st_mode) & stat.S_IRUSR
 
 
-def test_a_failed_write_leaves_the_old_file(
+def test_an_interruption_leaves_the_old_file(
     build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "report.html"
     target.write_text("old", encoding="utf-8")
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(report_module.Path, "replace", full)
-    with pytest.raises(InputError, match="No space left on device"):
+    monkeypatch.setattr("os.replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
         write_report(build.make_whatif(epsilons=[1.0]), target)
     assert target.read_text(encoding="utf-8") == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_an_interruption_leaves_the_old_file(
-    build: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(report_module.Path, "replace", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        write_report(build.make_whatif(epsilons=[1.0]), tmp_path / "report.html")
-    assert not list(tmp_path.iterdir())
+def test_settings_are_written_for_readers(build: ModuleType, tmp_path: Path) -> None:
+    settings = {
+        "protect": ["a", "b"],
+        "epsilon": build.geometric(0.1, 10.0, 30),
+        "bins": {"age": 10},
+        "n_draws": 200,
+        "weight": None,
+        "drop": [],
+    }
+    document = build.make_whatif(settings=settings)
+    page = write_report(document, tmp_path / "r.html").read_text(encoding="utf-8")
+    for name, text in (
+        ("protect", "a, b"),
+        ("epsilon", "30 values from 0.1 to 10"),
+        ("bins", "age = 10"),
+        ("n draws", "200"),
+        ("drop", "none"),
+    ):
+        assert f"<dt>{name}</dt><dd>{text}</dd>" in page
+    assert "<dt>weight</dt>" not in page
 
 
 def test_bad_arguments(build: ModuleType, tmp_path: Path) -> None:
     document = build.make_whatif(epsilons=[1.0])
     with pytest.raises(InputTypeError, match="must be a WhatIfDocument, got dict"):
         write_report({}, tmp_path / "r.html")
-    with pytest.raises(InputError, match="Make the folder first"):
+    with pytest.raises(InputError, match="folder must exist"):
         write_report(document, tmp_path / "absent" / "r.html")
     with pytest.raises(InputError, match="must be a file, got the folder"):
         write_report(document, tmp_path)

@@ -20,8 +20,8 @@ def test_the_answer_names_budget_cost_interval_and_its_kind(build: ModuleType) -
     text = whatif_sentence(build.make_whatif(epsilons=[0.5, 1.0, 2.0]))
     assert text == (
         "Randomising the answer “affair” of everyone at ε = 1 would raise the test loss by 0.0448 "
-        "nats, from 0.5432 (estimated; 9 in 10 real runs: +0.0204 to +0.0693) and lower the "
-        "accuracy by 2.5 percentage points, from 72.4%."
+        "nats, from 0.5432 (estimated; 9 in 10 real runs: +0.0204 to +0.0693) and change the "
+        "accuracy of 72.4% by −3.1 to −2.0 percentage points."
     )
 
 
@@ -29,7 +29,7 @@ def test_a_measurement_is_told_in_the_past(build: ModuleType) -> None:
     text = whatif_sentence(build.make_whatif(groups=["women"], epsilons=[1.0], method="retrain"))
     assert "of the group “women” at ε = 1 raised the test loss by" in text
     assert "(measured; 9 in 10 of the runs:" in text
-    assert "and lowered the accuracy by" in text
+    assert "and changed the accuracy of 72.4% by" in text
 
 
 def test_no_visible_change_is_said_so(build: ModuleType) -> None:
@@ -43,7 +43,7 @@ def test_an_improvement_is_a_lower_loss(build: ModuleType) -> None:
     cell = document.cells[0].model_copy(
         update={"loss_change": -0.01, "loss_change_low": None, "accuracy_change": 0.02}
     )
-    text = cell_sentence(document, cell)
+    text = cell_sentence(document.model_copy(update={"intervals": []}), cell)
     assert "would lower the test loss by 0.0100 nats, from 0.5432 (estimated)" in text
     assert "raise the accuracy by 2.0 percentage points" in text
 
@@ -61,7 +61,7 @@ def test_a_missing_estimate_says_so(build: ModuleType) -> None:
 
 def test_a_regression_has_no_accuracy_and_no_nats(build: ModuleType) -> None:
     text = whatif_sentence(build.make_whatif(epsilons=[1.0], regression=True, loss_scale=9000))
-    assert "would raise the squared error on the test rows by 404, from 4,889" in text
+    assert "would raise the mean squared error on the test rows by 404, from 4,889" in text
     assert "accuracy" not in text
     assert "nats" not in text
 

@@ -39,7 +39,7 @@ def test_a_short_grid_is_shown_whole(build: ModuleType) -> None:
     assert "rows shown" not in text
     assert "∞" in text
     assert "+0.0448" in text
-    assert "−2.5" in text
+    assert "−3.1 to −2.0" in text
 
 
 def test_untrusted_rows_are_marked_in_words(build: ModuleType) -> None:

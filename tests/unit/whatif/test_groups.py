@@ -47,7 +47,11 @@ def test_bad_groups_get_one_clear_line(study, mask, words):
 def test_a_group_that_gives_the_answer_away_is_refused(study, survey, part):
     yes = (survey.y == "yes").to_numpy()
     some = np.random.default_rng(1).random(600) < 0.5
-    mask = {"all of one answer": yes, "half of one answer": yes & some, "all but some": ~(yes & some)}
+    mask = {
+        "all of one answer": yes,
+        "half of one answer": yes & some,
+        "all but some": ~(yes & some),
+    }
     with pytest.raises(InputError, match="depends on what it protects"):
         ask(study, {"mine": mask[part]})
     with pytest.warns(PrivacyLeakWarning, match="depends on what it protects"):

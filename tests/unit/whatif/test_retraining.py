@@ -62,7 +62,7 @@ def test_a_run_does_not_depend_on_which_others_are_done(study):
     np.testing.assert_allclose(few["loss_change"], same["loss_change"], atol=1e-8)
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
@@ -72,9 +72,9 @@ def test_a_killed_retraining_resumes(study, tmp_path):
 
     def kill(done, total, what):
         if done >= 8:
-            raise Killed
+            raise KilledError
 
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         study.retrain(**question, progress=kill)
     kept = path.read_text().splitlines()
     assert len(kept) == 1 + 8

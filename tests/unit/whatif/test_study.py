@@ -115,9 +115,7 @@ def test_frames_come_back_in_the_users_library(survey, pipeline):
     }
     changes = []
     for make, kind in makers.values():
-        study = WhatIf(pipeline()).fit(
-            make(survey.X), survey.y, make(survey.X_test), survey.y_test
-        )
+        study = WhatIf(pipeline()).fit(make(survey.X), survey.y, make(survey.X_test), survey.y_test)
         result = study.estimate(
             epsilon=1.0, groups={"young": "age < 40 and region in ['north', 'south']"}
         )
@@ -129,7 +127,10 @@ def test_frames_come_back_in_the_users_library(survey, pipeline):
 
 
 def test_arrays_without_names_work(survey):
-    X, X_test = survey.X[["age", "children"]].to_numpy(), survey.X_test[["age", "children"]].to_numpy()
+    X, X_test = (
+        survey.X[["age", "children"]].to_numpy(),
+        survey.X_test[["age", "children"]].to_numpy(),
+    )
     y, y_test = (survey.y == "yes").to_numpy(), (survey.y_test == "yes").to_numpy()
     study = WhatIf(LogisticRegression()).fit(X, y, X_test, y_test)
     for protect in (None, "label", ["y"], ["whatever the user calls it"]):

@@ -30,7 +30,7 @@
     byId("loss").textContent = cell.loss;
     byId("interval").textContent = cell.interval ?? "not computed";
     if (byId("accuracy")) byId("accuracy").textContent = cell.accuracy ?? "–";
-    if (byId("accuracy_interval")) byId("accuracy_interval").textContent = cell.accuracy_interval ?? "not computed";
+    if (byId("expected_accuracy")) byId("expected_accuracy").textContent = cell.expected_accuracy ?? "–";
     byId("recommended").hidden = page.recommended !== cell.budget;
     if (view) view.signal("chosen_epsilon", cell.budget).run();
     mark();
@@ -91,10 +91,11 @@
     if (limit === null) { words.textContent = ""; return; }
     if (!usable) { words.textContent = "Type a number that is not negative."; return; }
     const [cell, sure] = smallestWithin(limit);
+    const whom = byId("group") ? ` for ${byId("group").selectedOptions[0].textContent}` : "";
     if (cell === null) {
-      words.textContent = "No budget computed here keeps its 9-in-10 range within it.";
+      words.textContent = `No budget computed here keeps its 9-in-10 range within it${whom}.`;
     } else {
-      words.textContent = `The smallest budget whose 9-in-10 range stays within it is ε = ${cell.epsilon}.` +
+      words.textContent = `The smallest budget whose 9-in-10 range stays within it${whom} is ε = ${cell.epsilon}.` +
         (sure ? "" : " Some checks on the way failed: do not rely on it.");
       use.hidden = cell.budget === null || cell === current;
       use.onclick = () => { show(cell); use.hidden = true; };
