@@ -6,7 +6,12 @@ from epsilens.influence.exact import walk
 from epsilens.influence.label_noise import LabelNoise, summarise_group
 from epsilens.influence.newton import newton_steps
 from epsilens.influence.point_table import PointTable, label_point_table
-from epsilens.influence.realisation import NoiseTerms, draw_linear_noise, noise_terms
+from epsilens.influence.realisation import (
+    NoiseTerms,
+    draw_linear_noise,
+    noise_terms,
+    wild_loss,
+)
 from epsilens.influence.trust import is_trustworthy
 
 __all__ = [
@@ -22,4 +27,5 @@ __all__ = [
     "noise_terms",
     "summarise_group",
     "walk",
+    "wild_loss",
 ]

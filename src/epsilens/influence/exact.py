@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.models import Curvature, Problem, factorise, minimise
+from epsilens.models.solver import LONGEST_REACH
 
 __all__ = ["PathPoint", "walk"]
 
@@ -73,7 +74,10 @@ def walk(
     previous = np.zeros_like(at)
     for index in reversed(range(n_epsilon)):
         moved = shifts[index] - previous
-        start = at + np.column_stack([curvatures[g].solve(moved[:, g]) for g in range(n_groups)])
+        steps = np.column_stack([curvatures[g].solve(moved[:, g]) for g in range(n_groups)])
+        # Where data are nearly separable the tangent points far beyond what it knows of.
+        reach = np.abs(problem.design.predict(steps)).max(axis=0)
+        start = at + steps * np.minimum(1.0, LONGEST_REACH / np.maximum(reach, LONGEST_REACH))
         solution = minimise(
             problem,
             linear[:, None] + shifts[index],

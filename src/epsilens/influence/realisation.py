@@ -18,7 +18,7 @@ from epsilens.influence.evaluation import Evaluation
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.models import Curvature, Problem
 
-__all__ = ["NoiseTerms", "draw_linear_noise", "noise_terms"]
+__all__ = ["NoiseTerms", "draw_linear_noise", "noise_terms", "wild_loss"]
 
 FloatArray = NDArray[np.float64]
 SingleArray = NDArray[np.float32]
@@ -39,11 +39,39 @@ class NoiseTerms:
         b = −½ H_ε⁻¹ ∇³F[Σ].
     logit_noise : float
         Root mean square over test records of √(xᵀΣx): the expansion is good up to about 0.5.
+    wild_loss : float
+        How much test loss hangs on records whose own √(xᵀΣx) exceeds 1; see `wild_loss`.
     """
 
     mean_change: float
     bias: FloatArray
     logit_noise: float
+    wild_loss: float
+
+
+def wild_loss(evaluation: Evaluation, predictor: FloatArray, spread: FloatArray) -> float:
+    """Return the test loss that hangs on records whose predictor one run leaves undetermined.
+
+    A rare category without a penalty has a coefficient that a single flip decides. Few test records
+    feel it, so the root mean square stays small, but each may lose much: the sum, over the records
+    whose √(xᵀΣx) exceeds 1, of what a move by that much can add to their loss. A record far on the
+    right side loses nothing by it.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    predictor : array of shape (m,)
+    spread : array of shape (m,)
+        xᵀΣx.
+    """
+    noise = np.sqrt(np.maximum(spread, 0.0))
+    rows = np.flatnonzero(noise > 1.0)
+    if len(rows) == 0:
+        return 0.0
+    s, y, step = predictor[rows], evaluation.y[rows], noise[rows]
+    value = evaluation.loss.value
+    worst = np.maximum(value(s + step, y), value(s - step, y)) - value(s, y)
+    return float(evaluation.weights[rows] @ worst)
 
 
 def noise_terms(
@@ -80,6 +108,7 @@ def noise_terms(
         mean_change=mean_change,
         bias=bias,
         logit_noise=float(np.sqrt(evaluation.weights @ spread)),
+        wild_loss=wild_loss(evaluation, s, spread),
     )
 
 

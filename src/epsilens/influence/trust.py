@@ -2,8 +2,9 @@
 """When an estimate deserves belief.
 
 The expansion around θ_ε fails when the noise of one run in a test logit exceeds about 0.5 (0.40 was
-still fine when checked against retraining). A rung that leaves out a term is believed as long as the
-term is smaller than the interval it stands beside.
+still fine when checked against retraining), and for single records, such as those of a rare category
+without a penalty, when their own noise exceeds 1. What a rung leaves out, and what hangs on such
+records, is borne as long as it is smaller than the interval beside it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 __all__ = ["LARGEST_CONDITION", "LARGEST_LOGIT_NOISE", "is_trustworthy"]
 
 LARGEST_LOGIT_NOISE = 0.5
-LARGEST_CONDITION = 1e13
+LARGEST_CONDITION = 1e10
 
 
 def is_trustworthy(
@@ -21,6 +22,7 @@ def is_trustworthy(
     converged: bool,
     logit_noise: float,
     condition: float,
+    wild_loss: float = 0.0,
     omitted: float = 0.0,
     half_width: float = math.inf,
     change: float = 0.0,
@@ -35,6 +37,8 @@ def is_trustworthy(
         Root mean square noise of one run in a test record's linear predictor.
     condition : float
         Condition number of the Hessian, features scaled.
+    wild_loss : float
+        Test loss that hangs on records whose predictor one run leaves undetermined.
     omitted : float
         Size of the next term, which the rung left out.
     half_width : float
@@ -55,4 +59,5 @@ def is_trustworthy(
         and logit_noise <= LARGEST_LOGIT_NOISE
         and condition <= LARGEST_CONDITION
         and abs(omitted) <= tolerable
+        and wild_loss <= tolerable
     )

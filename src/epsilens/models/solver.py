@@ -23,8 +23,12 @@ FloatArray = NDArray[np.float64]
 
 GRADIENT_TOLERANCE = 1e-8
 DECREMENT_TOLERANCE = 1e-16
+# No step may move a record's linear predictor further than this, for the Hessian says nothing there.
+LONGEST_REACH = 4.0
+_BOLD_DECREMENT = 0.05
 _SLOW_CONTRACTION = 0.2
 _OVERSHOOT = 0.5
+_PATIENCE = 2
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ def minimise(
     """Minimise F for every column of `linear`.
 
     Each step solves with a Hessian taken at the mean of its cluster, which is refreshed when the
-    gradient stops shrinking fast. A step that overshoots, seen by the slope along it at its end, is
+    gradient stops shrinking fast. A bold step is shortened to a reach within which the Hessian can be
+    believed; one that overshoots, seen by the slope along it at its end, is
     cut back to where the secant puts the minimum: for a convex objective that is enough.
 
     Parameters
@@ -93,7 +98,7 @@ def minimise(
     array([2., 1.])
     """
     n_problems = linear.shape[1]
-    cluster_of = np.arange(n_problems) if clusters is None else clusters
+    cluster_of = np.arange(n_problems) if clusters is None else clusters.copy()
     n_clusters = int(cluster_of.max()) + 1 if n_problems else 0
     known: list[Curvature | None] = [None] * n_clusters if curvatures is None else [*curvatures]
     stale = np.full(n_clusters, curvatures is None)
@@ -107,6 +112,7 @@ def minimise(
     length = np.ones(n_problems)
     origin = theta.copy()
     must_solve = np.ones(n_problems, dtype=bool)
+    n_slow = np.zeros(n_problems, dtype=np.intp)
 
     for _ in range(max_iterations):
         for cluster in np.unique(cluster_of[active & must_solve]):
@@ -119,8 +125,11 @@ def minimise(
                 stale[cluster] = False
             step[:, here] = -factor.solve(gradient[:, here])
         decrement[must_solve] = -np.einsum("ij,ij->j", gradient[:, must_solve], step[:, must_solve])
-        small = np.abs(gradient).max(axis=0, initial=0.0) <= tolerance
-        arrived = active & must_solve & small & (0.5 * decrement <= DECREMENT_TOLERANCE)
+        size = np.abs(gradient).max(axis=0, initial=0.0)
+        # Nearly separable data have directions almost without curvature, in which the decrement
+        # shrinks no faster than the gradient: a far smaller gradient is proof enough there.
+        settled = (0.5 * decrement <= DECREMENT_TOLERANCE) | (size <= 1e-3 * tolerance)
+        arrived = active & must_solve & (size <= tolerance) & settled
         # The last step is known already: taking it costs nothing and gains a digit or more.
         theta[:, arrived] += step[:, arrived]
         active &= ~arrived
@@ -128,6 +137,11 @@ def minimise(
             break
         origin[:, active & must_solve] = theta[:, active & must_solve]
         length[must_solve] = 1.0
+        bold = np.flatnonzero(active & must_solve & (decrement > _BOLD_DECREMENT))
+        if len(bold):
+            reach = np.abs(problem.design.predict(step[:, bold])).max(axis=0)
+            length[bold] = np.minimum(1.0, LONGEST_REACH / np.maximum(reach, LONGEST_REACH))
+            stale[np.unique(cluster_of[bold])] = True
         columns = np.flatnonzero(active)
         trial = origin[:, columns] + length[columns] * step[:, columns]
         trial_gradient = problem.gradient(trial, linear[:, columns])
@@ -147,7 +161,13 @@ def minimise(
         must_solve[columns] = ~overshoots
         after = np.abs(trial_gradient).max(axis=0)
         slow = ~overshoots & (after > _SLOW_CONTRACTION * before)
-        stale[np.unique(cluster_of[columns[slow]])] = True
+        n_slow[columns[slow]] += 1
+        # A column that the shared Hessian fails twice gets one of its own.
+        alone = columns[slow & (n_slow[columns] == _PATIENCE)]
+        cluster_of[alone] = len(known) + np.arange(len(alone))
+        known += [None] * len(alone)
+        stale = np.r_[stale, np.ones(len(alone), dtype=bool)]
+        stale[cluster_of[columns[slow]]] = True
 
     return Solution(
         theta=theta,

@@ -23,6 +23,7 @@ from epsilens.errors import (
     InputError,
 )
 from epsilens.influence import Evaluation, Outcomes
+from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Curvature, Design, Problem, factorise, minimise
 from epsilens.models.scikit_learn import (
     Specification,
@@ -163,7 +164,7 @@ def fit_baseline(
     )
     linear = problem.linear_term(specification.loss.statistic(label.y))
     start = np.zeros((design.n_columns, 1))
-    solution = minimise(problem, linear[:, None], start, tolerance=1e-10)
+    solution = minimise(problem, linear[:, None], start, tolerance=1e-9)
     theta = solution.theta[:, 0]
     _refuse_unusable(problem, label, theta, converged=bool(solution.converged[0]))
     outcomes = evaluation.outcomes(theta)
@@ -175,6 +176,9 @@ def fit_baseline(
             f"the {full.n_columns} columns of the design span {design.n_columns} dimensions; "
             "predictions are unique, the shortest coefficients are reported."
         )
+    curvature = factorise(problem.hessian(theta))
+    if curvature.condition > LARGEST_CONDITION:
+        notes.append(_nearly_separable())
     if already:
         notes.extend(_distance_note(estimator, evaluation, test_features, outcomes))
     return Baseline(
@@ -183,7 +187,7 @@ def fit_baseline(
         label=label,
         theta=theta,
         linear=linear,
-        curvature=factorise(problem.hessian(theta)),
+        curvature=curvature,
         outcomes=outcomes,
         coefficients=coefficients,
         intercept=intercept,
@@ -216,6 +220,16 @@ def _refuse_unusable(problem: Problem, label: Label, theta: FloatArray, *, conve
             "the training objective could not be minimised to a gradient of 1e-8. Scale the "
             "features, or add regularisation."
         )
+
+
+def _nearly_separable() -> str:
+    text = (
+        "the training data are nearly separable: some coefficients, such as those of rare categories "
+        "with one answer, have no finite optimum, so neither the baseline nor any estimate can be "
+        "trusted. Add regularisation."
+    )
+    warnings.warn(text, ApproximationWarning, stacklevel=4)
+    return text
 
 
 def _shortest(

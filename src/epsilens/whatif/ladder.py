@@ -24,6 +24,7 @@ from epsilens.influence import (
     noise_terms,
     summarise_group,
     walk,
+    wild_loss,
 )
 from epsilens.influence.exact import PathPoint
 from epsilens.models import Curvature, factorise
@@ -37,7 +38,7 @@ FloatArray = NDArray[np.float64]
 Rung = Literal["influence", "newton", "exact", "paper"]
 Progress = Callable[[int, int, str], None]
 
-N_AUC_DRAWS = 64
+N_AUC_DRAWS = 100
 _MEMORY_FOR_DRAWS = 512 * 2**20
 _SECONDS_PER_TEST_LOSS = 4e-9
 
@@ -133,7 +134,8 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
         problem, baseline.curvature, eta, problem.design.predict(theta), codes, values
     )
     v = baseline.curvature.solve(eta)
-    test_curvature = evaluation.loss.curvature(evaluation.design.predict(theta))
+    predictor = evaluation.design.predict(theta)
+    test_curvature = evaluation.loss.curvature(predictor)
     for number, (group, seed) in enumerate(zip(question.groups, _seeds(question), strict=True)):
         noise = summarise_group(problem, codes, statistics, group.mask)
         # H does not move at first order, so the spread of each label's noise is needed once.
@@ -171,6 +173,7 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
                     converged=True,
                     logit_noise=float(np.sqrt(evaluation.weights @ np.maximum(spread, 0.0))),
                     condition=baseline.curvature.condition,
+                    wild_loss=wild_loss(evaluation, predictor, spread),
                     omitted=omitted,
                     half_width=0.5 * (high - low),
                     change=change,
@@ -298,7 +301,8 @@ def _cell(
         trusted=is_trustworthy(
             converged=bool(point.converged[column]),
             logit_noise=terms.logit_noise,
-            condition=curvature.condition,
+            condition=max(curvature.condition, baseline.curvature.condition),
+            wild_loss=terms.wild_loss,
             omitted=omitted,
             half_width=0.5 * (high - low),
             change=change,

@@ -134,7 +134,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         correction: str | None = None,
         categories: Mapping[str, Sequence[object]] | None = None,
         seconds: float = 10.0,
-        n_draws: int = 200,
+        n_draws: int = 400,
         repeats: int = 20,
         random_state: int = 0,
         dependent_groups: DependentGroups = "refuse",

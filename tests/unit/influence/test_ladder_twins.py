@@ -14,6 +14,7 @@ from epsilens.influence import (
     noise_terms,
     summarise_group,
     walk,
+    wild_loss,
 )
 from epsilens.models import Design, LogisticLoss, Problem, factorise, minimise
 
@@ -167,3 +168,19 @@ def test_noise_terms_equal_their_formulas(case):
     assert terms.mean_change == pytest.approx(0.5 * np.trace(H_test @ Sigma) + eta @ b, abs=1e-12)
     spread = np.einsum("ij,jk,ik->i", case.X_test, Sigma, case.X_test)
     assert terms.logit_noise == pytest.approx(np.sqrt(spread.mean()), abs=1e-12)
+    assert terms.wild_loss == 0.0
+
+
+def test_wild_loss_counts_what_undetermined_records_may_lose(case):
+    m = len(case.y_test)
+    s = np.zeros(m)
+    s[:3] = [0.0, 20.0, -1.0]
+    spread = np.full(m, 0.5)
+    spread[:3] = [4.0, 4.0, 9.0]
+    y = case.y_test.copy()
+    y[:3] = [1.0, 1.0, 1.0]
+    evaluation = Evaluation(case.evaluation.design, y, np.full(m, 1 / m), LogisticLoss(), True)
+    expected = np.log1p(np.exp(2)) - np.log(2)  # the first may move from 0 to −2
+    expected += np.log1p(np.exp(-18)) - np.log1p(np.exp(-20))  # the second is safe
+    expected += np.log1p(np.exp(4)) - np.log1p(np.exp(1))  # the third may move from −1 to −4
+    assert wild_loss(evaluation, s, spread) == pytest.approx(expected / m)

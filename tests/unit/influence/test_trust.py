@@ -16,8 +16,9 @@ def test_a_good_cell_is_trusted():
     [
         {"converged": False},
         {"logit_noise": 0.51},
-        {"condition": 1e14},
+        {"condition": 1e11},
         {"omitted": 0.02, "half_width": 0.01, "change": 0.05},
+        {"wild_loss": 0.02, "half_width": 0.01, "change": 0.05},
     ],
 )
 def test_each_check_can_fail(bad):

@@ -12,7 +12,12 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
-from epsilens.errors import EstimateNotTrustworthyError, InputError, PrivacyLeakWarning
+from epsilens.errors import (
+    ApproximationWarning,
+    EstimateNotTrustworthyError,
+    InputError,
+    PrivacyLeakWarning,
+)
 from epsilens.whatif.result import CELL_COLUMNS
 
 GRID = [0.2, 1.0, 5.0]
@@ -225,6 +230,22 @@ def test_separable_data_without_penalty_are_refused():
     with pytest.raises(EstimateNotTrustworthyError, match="separable"):
         WhatIf(LogisticRegression(C=np.inf)).fit(X, y, X, y)
     WhatIf(LogisticRegression()).fit(X, y, X, y)
+
+
+def test_nearly_separable_data_are_said_and_not_trusted(survey):
+    rare = np.zeros(600)
+    rare[np.flatnonzero(survey.y == "yes")[:5]] = 1.0
+    X = survey.X[["age"]].assign(rare=rare)
+    X_test = survey.X_test[["age"]].assign(rare=0.0)
+    model = LogisticRegression(C=np.inf)
+    with pytest.warns(ApproximationWarning, match="nearly separable"):
+        study = WhatIf(model).fit(X, survey.y, X_test, survey.y_test)
+    result = study.estimate(epsilon=GRID, method="exact")
+    assert not any(cell.trusted for cell in result.document.cells)
+    assert any("nearly separable" in text for text in result.document.warnings)
+    # With a penalty there is nothing to say.
+    study = WhatIf(LogisticRegression()).fit(X, survey.y, X_test, survey.y_test)
+    assert all(cell.trusted for cell in study.estimate(epsilon=GRID).document.cells)
 
 
 def test_a_constant_column_is_harmless(survey):
