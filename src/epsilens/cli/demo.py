@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from epsilens.document import WhatIfDocument
     from epsilens.whatif import Choice, LossChangeEstimate, WhatIf
 
-__all__ = ["demo"]
+__all__ = ["demo", "train_on_survey"]
 
 LABEL = "affair"
 GRID = "0.1:10:30"
@@ -47,7 +47,7 @@ def demo(
 
     folder = _folder(out)
     with show_progress(quiet=quiet, json=json) as progress:
-        prepared, study = _train(seed)
+        prepared, study = train_on_survey(seed=seed)
         everyone = prepared.y_train.notna().to_numpy()
         result = study.estimate(
             protect=LABEL,
@@ -88,7 +88,8 @@ def _folder(out: Path) -> Path:
     return out
 
 
-def _train(seed: int) -> tuple[Prepared, WhatIf]:
+def train_on_survey(*, seed: int) -> tuple[Prepared, WhatIf]:
+    """Return the survey, split, and the study of its default model."""
     import pandas as pd
 
     from epsilens.data import load_survey, prepare

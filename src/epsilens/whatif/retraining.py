@@ -33,7 +33,7 @@ FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int, str], None]
 Run = tuple[float, float | None, float | None]
 
-_BLOCK_NUMBERS = 1 << 24
+_BLOCK_NUMBERS = 1 << 22
 
 
 def _run_seed(seed: int, group: str, epsilon: float, repeat: int) -> np.random.SeedSequence:

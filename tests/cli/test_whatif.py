@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epsilens.cli import main
+from epsilens.document import load_document
+
+SECRET = "unmistakable-secret"
+
+
+@pytest.fixture(scope="module")
+def table(survey):
+    return pd.concat(
+        [survey.X.assign(smokes=survey.y), survey.X_test.assign(smokes=survey.y_test)],
+        ignore_index=True,
+    ).astype({"smokes": str})
+
+
+@pytest.fixture
+def file(table, tmp_path):
+    path = tmp_path / "survey.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+def run(*arguments):
+    return main(["whatif", *map(str, arguments)])
+
+
+BASE = ("--label", "smokes", "--protect", "smokes", "--epsilon", "0.2,1,5")
+DECLARED = (*BASE, "--categories", "smokes=no|yes")
+
+
+def test_json_is_the_document_alone(file, capsys):
+    assert run(file, *DECLARED, "--json", "--seed", 3) == 0
+    shown = capsys.readouterr()
+    document = load_document(shown.out)
+    assert shown.err == ""
+    assert document.kind == "whatif"
+    assert [cell.epsilon for cell in document.cells] == [0.2, 1.0, 5.0]
+    assert {cell.group for cell in document.cells} == {"all"}
+    assert {cell.method for cell in document.cells} == {"exact"}
+    assert document.provenance.seed == 3
+    assert document.baseline.n_train == 675
+    assert document.baseline.n_test == 225
+
+
+def test_words_name_cost_interval_and_kind(file, capsys):
+    assert run(file, *DECLARED, "--group", "young=age < 40", "--max-loss-increase", 0.5) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "the group “young”" in text
+    assert "estimated; 9 in 10 real runs" in text
+    assert "most private choice" in text
+
+
+def test_a_limit_that_is_not_met_is_exit_code_3(file, capsys):
+    assert run(file, *DECLARED, "--max-loss-increase", "-0.5", "--quiet") == 3
+    assert "nearest miss" in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_observed_domain_is_warned_of_once(file, capsys):
+    assert run(file, *BASE) == 0
+    shown = capsys.readouterr()
+    assert shown.err.count("observed labels") == 1
+    assert "observed labels" not in shown.out
+
+
+@pytest.mark.parametrize("suffix", ["json", "csv", "parquet", "html", "png", "svg"])
+def test_out_writes_what_the_ending_says(file, tmp_path, capsys, suffix):
+    out = tmp_path / f"result.{suffix}"
+    assert run(file, *DECLARED, "--method", "influence", "--out", out) == 0
+    if suffix == "json":
+        assert load_document(out).kind == "whatif"
+    elif suffix == "csv":
+        assert pd.read_csv(out)["epsilon"].tolist() == [0.2, 1.0, 5.0]
+    elif suffix == "parquet":
+        assert pd.read_parquet(out)["epsilon"].tolist() == [0.2, 1.0, 5.0]
+    elif suffix == "html":
+        text = out.read_text(encoding="utf-8")
+        assert "epsilens whatif" in text
+        assert "smokes" in text
+    else:
+        assert out.stat().st_size > 1000
+
+
+def test_anonymous_shows_no_name(file, tmp_path, capsys):
+    out = tmp_path / "report.html"
+    question = (*DECLARED, "--group", "young=age < 40", "--max-loss-increase", "0.5")
+    assert run(file, *question, "--anonymous", "--out", out) == 0
+    text = capsys.readouterr().out + out.read_text(encoding="utf-8")
+    for name in ("smokes", "young", "survey.csv"):
+        assert name not in text
+
+
+def test_a_test_file_weights_and_positive(table, file, tmp_path, capsys):
+    test = tmp_path / "test.csv"
+    table.sample(200, random_state=0).assign(w=1.0).to_csv(test, index=False)
+    weighted = tmp_path / "weighted.csv"
+    table.assign(w=np.linspace(0.5, 2, len(table))).to_csv(weighted, index=False)
+    code = run(weighted, *BASE, "--test", test, "--weight", "w", "--positive", "yes", "--json")
+    shown = capsys.readouterr()
+    assert code == 0
+    # --positive declares the two answers: nothing to warn of.
+    assert shown.err == ""
+    document = load_document(shown.out)
+    assert document.baseline.n_test == 200
+    assert document.baseline.n_train == 900
+
+
+def test_a_score_by_ridge(file, capsys):
+    code = run(
+        *(file, "--label", "children", "--model", "ridge", "--regularisation", 2.0),
+        *("--epsilon", "children=1.5", "--categories", "children=0|1|2|3|4", "--json"),
+    )
+    shown = capsys.readouterr()
+    assert code == 0, shown.err
+    (cell,) = load_document(shown.out).cells
+    assert cell.epsilon is None
+    assert cell.record_epsilon == 1.5
+    assert cell.accuracy_change is None
+
+
+def test_infinity_is_written_as_text(file, capsys):
+    assert run(file, *DECLARED[:-4], "--epsilon", "1,inf", *DECLARED[-2:], "--json") == 0
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert cells[1]["epsilon"] == "inf"
+    assert cells[1]["loss_change"] == pytest.approx(0.0, abs=1e-7)
+
+
+def test_standard_input(file):
+    with file.open("rb") as stream:
+        done = subprocess.run(
+            [sys.executable, "-m", "epsilens", "whatif", "-", *DECLARED, "--json"],
+            stdin=stream,
+            capture_output=True,
+            check=True,
+        )
+    assert load_document(done.stdout.decode()).kind == "whatif"
+
+
+def spoil(table, **changes):
+    return table.assign(**changes)
+
+
+BAD = {
+    "unknown label": (lambda t: t, ("--label", "smoke"), "Did you mean 'smokes'"),
+    "a feature to protect": (lambda t: t, ("--protect", "age"), "label only"),
+    "epsilon zero": (lambda t: t, ("--epsilon", "0"), "greater than 0"),
+    "epsilon negative": (lambda t: t, ("--epsilon=-1",), "greater than 0"),
+    "epsilon nan": (lambda t: t, ("--epsilon", "nan"), "epsilon"),
+    "epsilon junk": (lambda t: t, ("--epsilon", "0.1:10"), "START:STOP:COUNT"),
+    "epsilon of another column": (lambda t: t, ("--epsilon", "age=1"), "age"),
+    "empty group": (lambda t: t, ("--group", "none=age < -5"), "empty"),
+    "broken group": (lambda t: t, ("--group", "age <"), "age <"),
+    "group of the answer": (lambda t: t, ("--group", 'mine=smokes == "yes"'), "depends on"),
+    "one class": (lambda t: spoil(t, smokes=SECRET), (), "one value"),
+    "three classes": (
+        lambda t: spoil(t, smokes=np.resize([SECRET, "a", "b"], len(t))),
+        (),
+        "--positive",
+    ),
+    "all missing": (lambda t: spoil(t, age=np.nan, smokes=None), (), "missing"),
+    "no rows": (lambda t: t[:0], (), "row"),
+    "correction": (lambda t: t, ("--correction", "forward"), "this version"),
+    "checkpoint without retrain": (lambda t: t, ("--checkpoint", "x"), "--method retrain"),
+    "wrong ending": (lambda t: t, ("--out", "x.docx"), "must end in"),
+    "no folder": (lambda t: t, ("--out", "no/such/folder/x.json"), "folder that exists"),
+    "bad share": (lambda t: t, ("--test-share", "1.5"), "between 0 and 1"),
+    "bad penalty": (lambda t: t, ("--regularisation", "0"), "greater than 0"),
+    "bad limit": (lambda t: t, ("--max-loss-increase", "nan"), "finite"),
+    "no such file": (None, (), "a file that exists"),
+}
+
+
+@pytest.mark.parametrize("case", BAD, ids=str)
+def test_bad_input_is_one_clear_line_and_exit_code_2(table, tmp_path, capsys, case):
+    change, arguments, words = BAD[case]
+    path = tmp_path / "survey.csv"
+    if change is not None:
+        spoiled = change(table.copy())
+        spoiled.to_csv(path, index=False)
+    before = sorted(tmp_path.iterdir())
+    code = run(path, *DECLARED, *arguments)
+    shown = capsys.readouterr()
+    assert code == 2
+    assert shown.out == ""
+    assert len(shown.err.strip().splitlines()) == 1, shown.err
+    assert re.search(words, shown.err), shown.err
+    assert SECRET not in shown.err
+    assert "Traceback" not in shown.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_unseen_category_in_the_test_file_is_counted_not_quoted(table, file, tmp_path, capsys):
+    test = tmp_path / "test.csv"
+    table[:50].assign(region=SECRET).to_csv(test, index=False)
+    assert run(file, *DECLARED, "--test", test) == 2
+    shown = capsys.readouterr()
+    assert "region" in shown.err
+    assert SECRET not in shown.err
+    assert len(shown.err.strip().splitlines()) == 1
+
+
+def test_a_killed_retraining_resumes_from_its_checkpoint(file, tmp_path, capsys):
+    """A real process, really interrupted in the middle of its work."""
+    checkpoint, out = tmp_path / "runs.jsonl", tmp_path / "result.json"
+    command = [
+        *(sys.executable, "-m", "epsilens", "whatif", str(file), *DECLARED),
+        *("--method", "retrain", "--repeats", "4000", "--checkpoint", str(checkpoint)),
+        *("--epsilon", "0.1:10:60"),
+        *("--out", str(out)),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if checkpoint.exists() and checkpoint.read_text().count("\n") > 1:
+            break
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error.strip().splitlines()[-1].startswith("Interrupted")
+    assert "Traceback" not in error
+    assert not out.exists()
+    kept = checkpoint.read_text().count("\n") - 1
+    assert 0 < kept < 240_000
+    few = ["5" if word == "4000" else word for word in command]
+    done = subprocess.run(few, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    document = load_document(out)
+    assert {cell.method for cell in document.cells} == {"retrain"}
+    assert checkpoint.read_text().count("\n") - 1 >= kept
+
+
+def test_help_has_an_example(capsys):
+    assert run("--help") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Example: epsilens whatif survey.csv --label smokes" in text
+
+
+def test_demo_tells_the_story_and_writes_the_report(tmp_path, capsys):
+    out = tmp_path / "story"
+    assert main(["demo", "--out", str(out)]) == 0
+    shown = capsys.readouterr()
+    text = " ".join(shown.out.split())
+    assert "6,366 married women" in text
+    assert "is the most private choice for everyone" in text
+    assert "Checked by really randomising and retraining" in text
+    assert {path.name for path in out.iterdir()} == {"report.html", "whatif.json", "cost.svg"}
+    document = load_document(out / "whatif.json")
+    assert len(document.cells) == 60
+    assert all(math.isfinite(cell.loss_change) for cell in document.cells)
+    html = (out / "report.html").read_text(encoding="utf-8")
+    assert len(html) < 3_000_000
+    assert os.fspath(tmp_path) not in html.replace(f"--out {out}", "")
+
+
+def test_demo_refuses_a_file_as_its_folder(tmp_path, capsys):
+    path = tmp_path / "taken"
+    path.write_text("mine")
+    assert main(["demo", "--out", str(path)]) == 2
+    assert path.read_text() == "mine"
