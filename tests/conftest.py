@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -60,3 +62,13 @@ def pipeline():
         return make_pipeline(encode, LogisticRegression() if model is None else model)
 
     return build
+
+
+@pytest.fixture(scope="session")
+def build():
+    """Give the builder of realistic documents."""
+    path = Path(__file__).parent / "unit" / "document" / "builder.py"
+    spec = importlib.util.spec_from_file_location("document_builder", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

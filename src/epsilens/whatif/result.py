@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from epsilens._validate import as_share, require_column
 from epsilens.data.frames import like
-from epsilens.document import EVERYBODY, WhatIfDocument, to_dict, to_json
+from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, to_dict, to_json
 from epsilens.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -21,20 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CELL_COLUMNS", "Choice", "LossChangeEstimate", "cells_frame"]
 
-CELL_COLUMNS = (
-    "group",
-    "epsilon",
-    "record_epsilon",
-    "method",
-    "loss_change",
-    "loss_change_low",
-    "loss_change_high",
-    "accuracy_change",
-    "auc_change",
-    "loss_gap_change",
-    "accuracy_gap_change",
-    "trusted",
-)
+CELL_COLUMNS = tuple(WhatIfCell.model_fields)
 INTERVAL_CONFIDENCE = 0.9
 
 

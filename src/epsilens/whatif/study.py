@@ -347,7 +347,8 @@ def _column_names(table: object) -> list[str]:
 
 def _fingerprint(table: object, label: str | None, baseline: Baseline) -> str:
     """Return a hash of names, kinds and counts; never of values."""
-    kinds = [str(kind) for kind in getattr(table, "dtypes", [])]
+    # Up to the bracket: polars writes the categories of an Enum behind it.
+    kinds = [str(kind).partition("(")[0] for kind in getattr(table, "dtypes", [])]
     parts = [
         *_column_names(table),
         *kinds,
