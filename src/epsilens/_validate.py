@@ -94,7 +94,7 @@ def require_column(name: str, columns: Iterable[str], *, argument: str) -> str:
     known = list(columns)
     if name in known:
         return name
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
     hint = f"Did you mean {close[0]!r}?" if close else f"The columns are: {', '.join(known[:20])}."
     raise InputError(f"`{argument}` must name a column of the data, got {name!r}. {hint}")
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import signal
 import subprocess
@@ -17,7 +18,9 @@ import pytest
 
 import epsilens.data
 from epsilens.cli import main
+from epsilens.cli.wording import in_command_words
 from epsilens.errors import (
+    ApproximationWarning,
     EstimateNotTrustworthyError,
     InputError,
     MissingExtraError,
@@ -58,7 +61,15 @@ BAD_FILES: dict[str, tuple[str, bytes, list[str], str]] = {
     "half a parquet": ("a.parquet", b"PAR1" + SECRET.encode(), [], "cut short"),
     "unknown column": ("a.csv", b"age,sex\n1,F\n", ["--categorical", "agee"], "Did you mean"),
     "bad bins": ("a.csv", b"age,sex\n1,F\n", ["--bins", "age"], "COL=10"),
-    "no such folder": ("a.csv", b"age,sex\n1,F\n", ["--out", "no/where.json"], "must exist"),
+    "no such folder": ("a.csv", b"age,sex\n1,F\n", ["--out", "no/where.json"], "that exists"),
+    "a folder to write": ("a.csv", b"age,sex\n1,F\n", ["--out", "."], "must be a file"),
+    "a million bins": ("a.csv", b"age,sex\n1,F\n", ["--bins", "age=0:9:1000000"], "at most 1000"),
+    "bins too wide": (
+        "a.csv",
+        b"age,sex\n1,F\n",
+        ["--bins", "age=-1e308:1e308:3"],
+        "too far apart",
+    ),
 }
 
 
@@ -84,6 +95,18 @@ def test_files_that_are_not_there_or_cannot_be_read(
     monkeypatch.setattr(Path, "read_bytes", refused)
     assert main(["inspect", str(tmp_path / "no.csv")]) == 2
     assert_one_line(capsys.readouterr(), "Check its permissions")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
+def test_a_pipe_is_not_replaced_by_the_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, pipe = survey(tmp_path), tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    for command in (["inspect", data], ["whatif", data, "--label", "smokes", "--epsilon", "1"]):
+        assert main([*command, "--out", str(pipe)]) == 2
+        assert_one_line(capsys.readouterr(), "an ordinary file")
+        assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize("error", [InputError, MissingExtraError, EstimateNotTrustworthyError])
@@ -112,6 +135,81 @@ def test_our_warnings_are_one_line_each_and_shown_once(
     monkeypatch.setattr(epsilens.data, "read_table", warn)
     assert main(["inspect", str(tmp_path / "a.csv"), "--json"]) == 0
     assert capsys.readouterr().err == "Warning: the domain was observed\n"
+
+
+def warning_reader(*what: Warning) -> object:
+    read = epsilens.data.read_table
+
+    def warn(*arguments: object, **options: object) -> object:
+        for warning in what:
+            warnings.warn(warning, stacklevel=1)
+        return read(*arguments, **options)  # type: ignore[arg-type]
+
+    return warn
+
+
+def test_warnings_of_other_libraries_which_may_quote_data_are_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text("age,sex\n1,F\n2,M\n")
+    reader = warning_reader(RuntimeWarning(SECRET), FutureWarning(SECRET))
+    monkeypatch.setattr(epsilens.data, "read_table", reader)
+    assert main(["inspect", str(tmp_path / "a.csv"), "--json"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_command_that_fails_says_why_and_no_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = warning_reader(ApproximationWarning("less certain"), RuntimeWarning(SECRET))
+    monkeypatch.setattr(epsilens.data, "read_table", reader)
+    assert main(["inspect", str(tmp_path / "no.csv")]) == 2
+    assert_one_line(capsys.readouterr(), "Error: the data must be a file that exists")
+
+
+def test_warnings_are_translated_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text("age,sex\n1,F\n2,M\n")
+    reader = warning_reader(PrivacyLeakWarning("Declare it with `categories`."))
+    monkeypatch.setattr(epsilens.data, "read_table", reader)
+    assert main(["inspect", str(tmp_path / "a.csv"), "--json"]) == 0
+    assert capsys.readouterr().err == "Warning: Declare it with `--categories`.\n"
+
+
+SAID_IN_SHELL = {
+    "`epsilon` must be greater than 0, got nan. Use `math.inf` for no privacy.": (
+        "`--epsilon` must be greater than 0, got nan. Use `inf` for no privacy."
+    ),
+    "`epsilon of column a b` must be greater than 0.": (
+        "`--epsilon` of column a b must be greater than 0."
+    ),
+    "by other columns, or pass dependent_groups='warn' to look anyway.": (
+        "by other columns, or add `--allow-dependent-groups` to look anyway."
+    ),
+    "randomises the label only. Use protect=['smokes'].": (
+        "randomises the label only. Use `--protect smokes`."
+    ),
+    'Use protect=["it\'s"].': "Use `--protect it's`.",
+    "Retrain, or climb to method='exact'.": "Retrain, or climb to `--method exact`.",
+    "Declare it with `categories`, or by a categorical dtype.": "Declare it with `--categories`.",
+    "a yes/no question (on the command line: --positive VALUE), or": (
+        "a yes/no question (`--positive VALUE`), or"
+    ),
+    "`max_loss_increase` must be finite": "`--max-loss-increase` must be finite",
+    "`random_state` must be a whole number": "`--seed` must be a whole number",
+    # What the user typed stays as it was typed.
+    "the group expression `label` compares column 'label'": (
+        "the group expression `label` compares column 'label'"
+    ),
+    "`--bins` must name a column, got 'epsilon'": "`--bins` must name a column, got 'epsilon'",
+}
+
+
+@pytest.mark.parametrize("said", SAID_IN_SHELL)
+def test_messages_name_what_is_typed_in_a_shell(said: str) -> None:
+    assert in_command_words(said) == SAID_IN_SHELL[said]
+    assert in_command_words(SAID_IN_SHELL[said]) == SAID_IN_SHELL[said]
 
 
 def test_a_mistake_of_ours_shows_its_traceback_but_no_variables(tmp_path: Path) -> None:
@@ -152,6 +250,90 @@ def test_control_c_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["data.csv"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_program_that_is_told_to_end_removes_its_scratch_file(
+    name: str, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("age,sex\n1,F\n2,M\n")
+    program = (
+        "import os, signal, sys, epsilens.data\n"
+        "def write(text, path):\n"
+        "    with epsilens.data.replacing(path) as scratch:\n"
+        "        scratch.write_text(text[:10])\n"
+        f"        os.kill(os.getpid(), signal.{name})\n"
+        "epsilens.data.write_text = write\n"
+        "from epsilens.cli import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    data, out = str(tmp_path / "a.csv"), str(tmp_path / "out.json")
+    done = subprocess.run(
+        [sys.executable, "-c", program, "inspect", data, "--out", out],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert done.stderr == "Stopped: nothing half-written was left behind.\n"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.csv"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+def test_signals_are_as_they_were_after_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_an_encoding_without_our_signs_is_no_failure(tmp_path: Path) -> None:
+    data = survey(tmp_path)
+    command = ["whatif", data, "--label", "smokes", "--epsilon", "0.1,inf", "--positive", "yes"]
+    for encoding in ("cp1252", "ascii"):
+        done = subprocess.run(
+            [*PROGRAM, *command],
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+            capture_output=True,
+            encoding=encoding,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "epsilon = 0.1" in " ".join(done.stdout.split())
+        # A minus must not become a question mark.
+        assert "?" not in done.stdout
+
+
+def test_json_is_utf8_whatever_the_terminal_is(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("ζ,y\n1,F\n2,M\n", encoding="utf-8")
+    done = subprocess.run(
+        [*PROGRAM, "inspect", str(tmp_path / "a.csv"), "--json"],
+        env={**os.environ, "PYTHONIOENCODING": "cp1252"},
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(done.stdout.decode("utf-8"))["columns"][0]["name"] == "ζ"
+
+
+@pytest.mark.skipif(sys.platform in {"darwin", "win32"}, reason="file names are UTF-8 there")
+def test_a_file_name_that_is_no_utf8(tmp_path: Path) -> None:
+    data = os.fsencode(survey(tmp_path))
+    odd = data.replace(b"survey", b"caf\xe9")
+    os.rename(data, odd)
+    options = ["--label", "smokes", "--epsilon", "1,2", "--positive", "yes"]
+    out = tmp_path / "report.html"
+    for command in (["inspect", odd], ["inspect", odd, "--json"], ["whatif", odd, *options]):
+        done = subprocess.run(
+            [*PROGRAM, *command, "--out", str(out)], capture_output=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert "caf?.csv" in out.read_text(encoding="utf-8")
+    done = subprocess.run(
+        [*PROGRAM, "whatif", odd, *options, "--group", b"caf\xe9=age > 0"],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"Error: `--group` must be text")
+
+
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("age,sex\n1,F\n2,M\n")
     reading, writing = os.pipe()
@@ -165,7 +347,22 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
     )
     os.close(writing)
     assert done.stderr == ""
-    assert done.returncode != 0
+    assert done.returncode == 141
+
+
+def test_no_standard_output_at_all_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age,sex\n1,F\n2,M\n")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c"),
+            "import sys; sys.stdout = None; from epsilens.cli import main; sys.exit(main())",
+            *("inspect", str(tmp_path / "a.csv")),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def survey(folder: Path, name: str = "survey.csv", **columns: object) -> str:
@@ -190,6 +387,24 @@ BAD_TABLES: dict[str, tuple[dict[str, object], list[str], str]] = {
     "bad expression": ({}, ["--group", "age >"], "not valid"),
     "unknown column": ({}, ["--drop", "jobs"], "Did you mean 'job'"),
     "negative weight": ({"w": [-1.5] + [1] * 79}, ["--weight", "w"], "1 of 80"),
+    "nothing like it": ({}, ["--drop", "nope"], "The columns are: age, job, smokes"),
+    "group of the answer": (
+        {},
+        ["--group", 'smokes == "yes"'],
+        "or add `--allow-dependent-groups` to look anyway",
+    ),
+    "protected feature": ({}, ["--protect", "age"], "Use `--protect smokes`."),
+    "epsilon zero": ({}, ["--epsilon", "0"], "Use `inf` for no privacy"),
+    "limit": ({}, ["--max-loss-increase", "nan"], "`--max-loss-increase` must be a finite number"),
+    "checkpoint nowhere": (
+        {},
+        ["--method", "retrain", "--checkpoint", "no/where"],
+        "cannot be written",
+    ),
+    "checkpoint on a folder": ({}, ["--method", "retrain", "--checkpoint", "."], "cannot be read"),
+    "repeats": ({}, ["--method", "retrain", "--repeats", "1000000000"], "--repeats"),
+    "no repeats": ({}, ["--repeats", "0"], "--repeats"),
+    "a million bins": ({}, ["--bins", "age=0:9:1000000"], "at most 1000"),
 }
 
 
@@ -200,6 +415,64 @@ def test_whatif(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     command = ["whatif", data, "--label", "smokes", "--protect", "smokes", "--epsilon", "1"]
     assert main([*command, *options]) == 2
     assert_one_line(capsys.readouterr(), words)
+
+
+def test_a_limit_is_checked_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epsilens.data, "read_table", None)
+    command = ["whatif", str(tmp_path / "a.csv"), "--label", "y", "--max-loss-increase", "inf"]
+    assert main(command) == 2
+    assert_one_line(capsys.readouterr(), "finite")
+
+
+def test_a_checkpoint_of_something_else_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = survey(tmp_path)
+    before = Path(data).read_bytes()
+    command = ["whatif", data, "--label", "smokes", "--epsilon", "1", "--method", "retrain"]
+    assert main([*command, "--checkpoint", data]) == 2
+    assert_one_line(capsys.readouterr(), "belongs to another study")
+    assert Path(data).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["survey.csv", "test.csv", "link.csv", "hard.csv", "folder/r.csv"])
+@pytest.mark.parametrize("command", ["inspect", "whatif"])
+def test_what_was_read_is_never_written(
+    command: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, test = survey(tmp_path), survey(tmp_path, "test.csv")
+    (tmp_path / "link.csv").symlink_to(data)
+    (tmp_path / "hard.csv").hardlink_to(data)
+    (tmp_path / "folder").mkdir()
+    pd.read_csv(data).to_parquet(tmp_path / "folder" / "part.parquet")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    if name.startswith("folder"):
+        data = str(tmp_path / "folder")
+    options = ["--label", "smokes", "--epsilon", "1", "--test", test]
+    if command == "inspect":
+        options = []
+        data = test if name == "test.csv" else data
+    assert main([command, data, *options, "--out", str(tmp_path / name)]) == 2
+    assert_one_line(capsys.readouterr(), "Choose another")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_standard_input_is_not_written_either(tmp_path: Path) -> None:
+    data = Path(survey(tmp_path))
+    before = data.read_bytes()
+    with data.open("rb") as stream:
+        done = subprocess.run(
+            [*PROGRAM, "inspect", "-", "--out", str(data)],
+            stdin=stream,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "another file than the data" in done.stderr
+    assert data.read_bytes() == before
 
 
 def test_whatif_with_unseen_categories_in_the_test_file(

@@ -132,3 +132,26 @@ def test_standard_input(
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"a;b\n1;x\n2;y\n")))
     document = run_json(capsys, "-", "--delimiter", "semicolon")
     assert [column["name"] for column in document["columns"]] == ["a", "b"]  # type: ignore[attr-defined]
+
+
+def test_a_small_table_shows_no_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "small.csv"
+    file.write_text("name,salary,smokes\nAlice,51234,yes\nBob,48111,no\nCara,39999,no\n")
+    assert main(["inspect", str(file)]) == 0
+    shown = capsys.readouterr().out
+    for value in ("Alice", "Bob", "51234", "48111", "39999"):
+        assert value not in shown
+    assert "identifier" in shown
+
+
+def test_a_file_of_numbers_without_header_shows_no_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "numbers.csv"
+    numbers = np.random.default_rng(0).normal(size=(50, 4)).round(6)
+    pd.DataFrame(numbers).to_csv(file, index=False, header=False)
+    for arguments in (["inspect", str(file)], ["whatif", str(file), "--label=y", "--epsilon=1"]):
+        assert main(arguments) == 2
+        shown = capsys.readouterr()
+        assert "looks like a record" in shown.err
+        assert not any(str(number) in shown.err + shown.out for number in numbers[0])

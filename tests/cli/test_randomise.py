@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from epsilens.cli import main
@@ -21,11 +23,12 @@ SECRET = "unmistakable-secret"
 @pytest.fixture
 def survey(tmp_path: Path) -> Path:
     """200 people; spellings, marks and quotes that must survive in unprotected columns."""
+    random = np.random.default_rng(0)
     lines = ["id,smokes,drinks,score,note"]
     for person in range(200):
-        smokes = "yes" if person % 3 == 0 else "no"
+        smokes, drinks = random.choice(["yes", "no", "no"]), random.integers(4)
         note = ("?", '"a, b"', "NA", "", "007")[person % 5]
-        lines.append(f"{person:03d},{smokes},{person % 4},{person / 10:.2f},{note}")
+        lines.append(f"{person:03d},{smokes},{drinks},{person / 10:.2f},{note}")
     file = tmp_path / "survey.csv"
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -66,6 +69,7 @@ def test_release_and_receipt(
     assert (receipt.record_epsilon, receipt.rows, receipt.simulated) == (1.0, 200, False)
     assert receipt.provenance.seed is None
     assert receipt.provenance.settings["n_categories"] == {"smokes": 2}
+    assert receipt.provenance.settings["order"] == "kept"
     assert receipt.number_types["epsilon"] == "proven"
     assert any("not protected" in warning for warning in receipt.warnings)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -267,6 +271,9 @@ def test_nothing_half_written_stays(
         (("--protect=smokes", "--epsilon=nan"), "got nan"),
         (("--protect=smokes", "--epsilon=much"), "got 'much'"),
         (("--protect=smokes", "--epsilon=41"), "at most 40"),
+        (("--protect=smokes", "--epsilon=smokes=41"), "at most 40"),
+        (("--protect=smokes", "--epsilon=1e400"), "at most 40 or inf, got '1e400'"),
+        (("--protect=smokes", "--epsilon=smokes=1e400"), "at most 40 or inf, got '1e400'"),
         (("--protect=smokes", "--epsilon=1,2"), "one number or COL=E,COL=E, got 2 numbers"),
         (("--protect=smokes", "--epsilon=drinks=1"), "Add it to `--protect`"),
         (("--protect=smokes,drinks", "--epsilon=smokes=1"), "has none for 'drinks'"),
@@ -307,6 +314,162 @@ def test_bad_input_is_one_line_without_values(
     assert SECRET not in shown.err
     assert "Traceback" not in shown.err
     assert [path.name for path in tmp_path.iterdir()] == ["survey.csv"]
+
+
+def test_a_stray_quotation_mark_releases_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The field that it opens would hold all rows below, true answers included.
+    random = np.random.default_rng(0)
+    rows = [
+        f"{random.random()},{random.choice(['yes', 'no'])},name{random.integers(9)}"
+        for _ in range(500)
+    ]
+    options = ("--protect=y", "--epsilon=1", "--categories=y=no|yes")
+    for strays in ([60], [60, 200]):
+        stray = rows.copy()
+        for row in strays:
+            stray[row] = stray[row].replace("name", '"name')
+        file = tmp_path / "survey.csv"
+        file.write_text("\n".join(["x,y,name", *stray]) + "\n")
+        assert run(file, *options, "--out", tmp_path / "released.csv") == 2
+        shown = capsys.readouterr()
+        assert "quotation mark" in shown.err
+        assert (shown.out, shown.err.count("\n")) == ("", 1)
+        assert [path.name for path in tmp_path.iterdir()] == ["survey.csv"]
+
+
+@pytest.mark.parametrize(
+    ("usual", "odd", "categories"),
+    [
+        (["10", "20"], "01", ["01", "10", "20"]),
+        (["0", "1"], "1.0", ["0", "1"]),
+        (["0", "1"], " 1 ", ["0", "1"]),
+        (["1", "2"], "refused", ["1", "2", "3", "refused"]),
+        (["True", "False"], "Unknown", ["True", "False", "Unknown"]),
+        (["1", "2"], "1.5", ["1", "1.5", "2"]),
+        (["yes", "no"], "?", ["yes", "no", "?"]),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_spelling_and_type_tell_nothing_of_one_answer(
+    tmp_path: Path, usual: list[str], odd: str, categories: list[str], suffix: str
+) -> None:
+    random = np.random.default_rng(0)
+    answers = random.choice(usual, 300).tolist()
+    types = []
+    for name, first in (("usual", usual[0]), ("odd", odd)):
+        file, out = tmp_path / f"{name}.csv", tmp_path / f"{name}.released.{suffix}"
+        pd.DataFrame({"x": random.random(300), "s": [first, *answers[1:]]}).to_csv(
+            file, index=False
+        )
+        options = ("--protect=s", "--epsilon=0.1", f"--categories=s={'|'.join(categories)}")
+        assert run(file, *options, "--out", out) == 0
+        if suffix == "csv":
+            # Each of at most four answers is missing from 300 reports with probability 0.76^300.
+            assert set(spelled(out)["s"]) == set(categories)
+        else:
+            types.append(pq.read_schema(out).field("s").type)
+    assert len(set(types)) <= 1
+
+
+def test_metadata_tells_nothing_of_missing_answers(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    answers = [bool(truth) for truth in random.random(100) < 0.5]
+    for source in ("csv", "parquet"):
+        seen = set()
+        for name, first in (("answered", True), ("unanswered", None)):
+            file, out = tmp_path / f"{name}.{source}", tmp_path / f"{name}.{source}.parquet"
+            data = pa.table({"x": random.random(100), "s": pa.array([first, *answers[1:]])})
+            if source == "csv":
+                data.to_pandas().to_csv(file, index=False)
+            else:
+                pq.write_table(data, file)
+            options = ("--protect=s", "--epsilon=0.1", "--categories=s=True|False")
+            assert run(file, *options, "--missing=category", "--out", out) == 0
+            schema = pq.read_schema(out)
+            seen.add((str(schema.field("s")), schema.metadata[b"pandas"]))
+        assert len(seen) == 1
+
+
+def test_a_dictionary_of_a_file_declares_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = set()
+    for name, first in (("a", "A"), ("b", "B")):
+        answers = [first, *np.random.default_rng(0).choice(["A", "B"], 199).tolist()]
+        file, out = tmp_path / f"{name}.parquet", tmp_path / f"{name}.released.parquet"
+        pq.write_table(pa.table({"s": pa.array(answers).dictionary_encode()}), file)
+        assert run(file, "--protect=s", "--epsilon=0.1", "--out", out) == 0
+        assert "were taken from the data" in capsys.readouterr().err
+        schema = pq.read_schema(out)
+        seen.add((str(schema), schema.metadata[b"pandas"]))
+        receipt = load_document(tmp_path / f"{out.name}.receipt.json")
+        assert receipt.provenance.settings["categories_from"] == {"s": "observed"}
+    assert len(seen) == 1
+
+
+def test_sorted_rows_are_shuffled_and_said_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ages = np.random.default_rng(0).permutation(200)
+    frame = pd.DataFrame({"age": ages, "smokes": np.repeat(["no", "yes"], 100)})
+    file, out = tmp_path / "survey.csv", tmp_path / "released.csv"
+    frame.to_csv(file, index=False)
+    options = ("--protect=smokes", "--categories=smokes=no|yes", "--out", out)
+    assert run(file, *options, "--epsilon=40") == 0
+    shown = capsys.readouterr()
+    said = "The rows were shuffled: their order in the data would have shown true answers of smokes"
+    assert shown.err == ""
+    assert said in shown.out
+    receipt = load_document(tmp_path / "released.csv.receipt.json")
+    assert receipt.provenance.settings["order"] == "shuffled"
+    assert any(said in warning for warning in receipt.warnings)
+    released = pd.read_csv(out)
+    assert released["age"].tolist() != ages.tolist()
+    # At ε = 40 nobody lies: the answers have moved with their rows.
+    pd.testing.assert_frame_equal(
+        released.sort_values("age", ignore_index=True), frame.sort_values("age", ignore_index=True)
+    )
+    assert run(file, *options, "--epsilon=1", "--keep-order", "--force") == 0
+    assert "The order of the rows is kept although it shows" in capsys.readouterr().err
+    assert pd.read_csv(out)["age"].tolist() == ages.tolist()
+    receipt = load_document(tmp_path / "released.csv.receipt.json")
+    assert receipt.provenance.settings["order"] == "kept"
+
+
+def test_a_column_that_divides_a_folder_cannot_be_protected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "data"
+    frame = pd.DataFrame({"age": np.arange(40), "smokes": ["no", "yes"] * 20})
+    frame.to_parquet(folder, partition_cols=["smokes"])
+    out = tmp_path / "released.csv"
+    assert run(folder, "--protect=smokes", "--epsilon=1", "--out", out) == 2
+    shown = capsys.readouterr().err
+    assert "'smokes' must not divide the data into folders" in shown
+    assert not out.exists()
+
+
+def test_an_identifier_of_a_small_table_cannot_be_protected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "survey.csv"
+    file.write_text(f"name,smokes\n{SECRET},yes\nBob,no\nCara,no\n")
+    assert run(file, "--protect=name", "--epsilon=1", "--out", tmp_path / "released.csv") == 2
+    shown = capsys.readouterr().err
+    assert "every value differs, as in an identifier" in shown
+    assert SECRET not in shown
+
+
+def test_what_was_noticed_while_reading_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "survey.csv"
+    file.write_text("income,smokes\n1e400,yes\n5.5,no\n2.5,no\n")
+    options = ("--protect=smokes", "--epsilon=1", "--categories=smokes=no|yes")
+    assert run(file, *options, "--out", tmp_path / "released.csv") == 0
+    assert "income: 1 numbers are too large and were read as infinite" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

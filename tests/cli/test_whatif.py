@@ -103,6 +103,30 @@ def test_anonymous_shows_no_name(file, tmp_path, capsys):
         assert name not in text
 
 
+def test_anonymous_shows_no_name_on_standard_error_either(file, capsys):
+    assert run(file, *BASE, "--anonymous") == 0
+    shown = capsys.readouterr()
+    assert "smokes" not in shown.out + shown.err
+    assert shown.err.startswith("Warning: a warning is withheld")
+    assert len(shown.err.splitlines()) == 1
+
+
+def test_notes_name_options_not_python(file, tmp_path, capsys):
+    out = tmp_path / "result.json"
+    code = run(
+        *(file, "--label", "smokes", "--epsilon", "0.001,1", "--method", "influence"),
+        *("--allow-dependent-groups", "--group", 'mine=smokes == "yes"', "--out", out),
+    )
+    shown = capsys.readouterr()
+    assert code == 0
+    said = " ".join(load_document(out).warnings) + shown.out + shown.err
+    for python in ("method='", "dependent_groups", "`categories`", "dtype"):
+        assert python not in said
+    # What is said on standard error is not said again.
+    assert "observed labels" in shown.err
+    assert "observed labels" not in shown.out
+
+
 def test_a_test_file_weights_and_positive(table, file, tmp_path, capsys):
     test = tmp_path / "test.csv"
     table.sample(200, random_state=0).assign(w=1.0).to_csv(test, index=False)

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._validate import as_choice, require_column
+from epsilens._validate import LARGEST_FINITE_EPSILON, as_choice, require_column
 from epsilens.channels.budget import Budget
-from epsilens.channels.draw import released_words
+from epsilens.channels.domain import Domain, DomainOrigin, domain_of
+from epsilens.channels.draw import Words, released_words
+from epsilens.channels.order import is_shown_by_order, numbering_columns, random_order
 from epsilens.channels.randomized_response import RandomizedResponse
 from epsilens.data.binning import Bins
-from epsilens.data.schema import infer_schema, is_date
 from epsilens.errors import InputError, PrivacyLeakWarning
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DomainOrigin", "MissingAnswers", "Release", "release_table"]
+__all__ = ["MissingAnswers", "Release", "release_table", "require_drawable"]
 
 MissingAnswers = Literal["error", "drop", "category"]
-DomainOrigin = Literal["given", "declared", "observed", "bins"]
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,12 @@ class Release:
     ----------
     frame : pandas.DataFrame
         The table with the protected columns randomised.
-    kept : array of bool, shape (n_rows,)
-        Which rows of the original table it has.
+    rows : array of int64
+        Which row of the original table each row is. Never to be published.
+    shuffled : bool
+        Whether the rows were put in random order.
+    as_typed : mapping of str to pandas.Series
+        The reports of columns with given categories, spelled as these were typed.
     budget : Budget
         What was spent.
     n_categories : mapping of str to int
@@ -51,33 +55,24 @@ class Release:
         Bins of the columns that were put into some, with their bounds.
     warnings : tuple of str
         Where the guarantee is weaker than it looks, one sentence each.
+    remarks : tuple of str
+        What else was done, one sentence each.
     simulated : bool
         Whether a seed was given.
     """
 
     frame: pd.DataFrame = field(repr=False)
-    kept: NDArray[np.bool_] = field(repr=False)
+    rows: NDArray[np.int64] = field(repr=False)
+    shuffled: bool
+    as_typed: Mapping[str, pd.Series] = field(repr=False)
     budget: Budget
     n_categories: Mapping[str, int]
     missing_is_category: tuple[str, ...]
     origin: Mapping[str, DomainOrigin]
     bins: Mapping[str, Bins]
     warnings: tuple[str, ...]
+    remarks: tuple[str, ...]
     simulated: bool
-
-
-@dataclass(frozen=True)
-class _Domain:
-    """The values among which the answers of a column hide."""
-
-    values: pd.Index = field(repr=False)
-    origin: DomainOrigin
-    with_missing: bool
-    bins: Bins | None = None
-
-    @property
-    def size(self) -> int:
-        return len(self.values) + self.with_missing
 
 
 def release_table(
@@ -87,13 +82,15 @@ def release_table(
     categories: Mapping[str, Sequence[str]] | None = None,
     bins: Mapping[str, Bins] | None = None,
     missing: MissingAnswers = "error",
+    keep_order: bool = False,
     random_state: int | np.random.Generator | None = None,
 ) -> Release:
     """Randomise the columns that a budget names, and leave all other columns as they are.
 
     Each protected answer passes once through k-ary randomised response with its column's ε, drawn
-    from the operating system's randomness. Values keep their type. The other columns are not
-    protected.
+    from the operating system's randomness. Type and spelling of a released column follow from its
+    possible answers alone, never from the true ones. If the rows stand in an order that shows
+    protected answers, they are shuffled. The other columns are not protected.
 
     Parameters
     ----------
@@ -102,8 +99,9 @@ def release_table(
     budget : Budget
         ε of each column to be protected; at most 40, or infinite for no privacy.
     categories : mapping of str to sequence of str, optional
-        The possible answers of a column, as text. Without it the categories that the column's
-        type declares are used, or else the observed values, with a warning.
+        The possible answers of a column, as text. The released column then has truths, whole
+        numbers, numbers or words, as these are. Without it the categories that the column's type
+        declares are used, sorted unless ordered, or else the observed values, with a warning.
     bins : mapping of str to Bins, optional
         Numeric columns to be released as the middle of one of a few bins.
     missing : {"error", "drop", "category"}
@@ -111,6 +109,8 @@ def release_table(
         shows who answered), or treat "no answer" as one more answer. The last holds for every
         protected column whose domain is not taken from the data, whether or not somebody gave no
         answer: otherwise the release would show that.
+    keep_order : bool
+        Whether to keep the order of the rows even if it shows protected answers, with a warning.
     random_state : None, int or numpy.random.Generator
         None: operating-system randomness. Anything else simulates, with a warning.
 
@@ -127,8 +127,8 @@ def release_table(
     Warns
     -----
     PrivacyLeakWarning
-        If domains or bounds come from the data, rows are left out, ε is infinite, or a
-        `random_state` is given.
+        If domains or bounds come from the data, rows are left out, ε is infinite, the order of
+        the rows shows answers and is kept or can be restored, or a `random_state` is given.
 
     Notes
     -----
@@ -147,6 +147,7 @@ def release_table(
     >>> release.frame["age"].tolist(), release.n_categories["smokes"]
     ([31, 42, 58], 2)
     """
+    require_drawable(budget)
     as_choice(missing, get_args(MissingAnswers), name="missing")
     columns = list(budget.per_column)
     for name in columns:
@@ -163,12 +164,13 @@ def release_table(
         raise InputError(f"column {name!r} must be named in `categories` or `bins`, not both.")
 
     notes: list[str] = []
+    remarks: list[str] = []
     kept = _settle(frame, columns, missing, notes)
-    table = frame.loc[kept]
+    table = frame.iloc[kept]
     if table.empty:
         raise InputError("at least one row must have all protected answers, got none.")
     domains = {
-        name: _domain(
+        name: domain_of(
             table[name],
             given=given.get(name),
             bins=binned.get(name),
@@ -176,36 +178,84 @@ def release_table(
         )
         for name in columns
     }
-    codes = {name: _codes(table[name], domain) for name, domain in domains.items()}
+    codes = {name: domain.codes(table[name]) for name, domain in domains.items()}
     notes.extend(_leaks(domains, budget))
     finite = [epsilon for epsilon in budget.per_column.values() if epsilon < math.inf]
     words = released_words(max(finite, default=math.inf), random_state)
     if random_state is not None:
         notes.append("The reports are simulated: a seed was given, so they protect nobody.")
 
+    shown = [
+        name
+        for name, epsilon in budget.per_column.items()
+        if epsilon < math.inf and is_shown_by_order(codes[name])
+    ]
+    order = _order(table, columns, shown, words, keep_order, notes, remarks) if shown else None
     released = table.copy(deep=False)
+    as_typed: dict[str, pd.Series] = {}
     for name, domain in domains.items():
         channel = RandomizedResponse(domain.size, budget.per_column[name])
-        released[name] = _decode(channel.draw(codes[name], words), domain, like=table[name])
+        reports = channel.draw(codes[name], words)
+        released[name] = domain.decode(reports, index=table.index, name=name)
+        texts = domain.decode_texts(reports, index=table.index)
+        if texts is not None:
+            as_typed[name] = texts
+    if order is not None:
+        # The old labels of the rows would show the old order.
+        released = released.iloc[order].reset_index(drop=True)
+        as_typed = {
+            name: texts.iloc[order].reset_index(drop=True) for name, texts in as_typed.items()
+        }
     return Release(
         frame=released,
-        kept=kept,
+        rows=kept if order is None else kept[order],
+        shuffled=order is not None,
+        as_typed=as_typed,
         budget=budget,
         n_categories={name: domain.size for name, domain in domains.items()},
         missing_is_category=tuple(name for name, d in domains.items() if d.with_missing),
         origin={name: domain.origin for name, domain in domains.items()},
         bins={name: domain.bins for name, domain in domains.items() if domain.bins is not None},
         warnings=tuple(notes),
+        remarks=tuple(remarks),
         simulated=random_state is not None,
     )
 
 
+def require_drawable(budget: Budget) -> None:
+    """Refuse a budget that no draw can keep.
+
+    Parameters
+    ----------
+    budget : Budget
+        ε of each column.
+
+    Raises
+    ------
+    InputError
+        If a finite ε is above 40.
+
+    Examples
+    --------
+    >>> from epsilens.channels import Budget
+    >>> require_drawable(Budget({"smokes": 40.0}))
+    """
+    for name, epsilon in budget.per_column.items():
+        if LARGEST_FINITE_EPSILON < epsilon < math.inf:
+            raise InputError(
+                f"`epsilon` of column {name!r} must be at most {LARGEST_FINITE_EPSILON:g} or "
+                f"infinite for a draw, got {epsilon:g}. Such a level protects nobody; use inf and "
+                "say so."
+            )
+
+
 def _settle(
     frame: pd.DataFrame, columns: list[str], missing: MissingAnswers, notes: list[str]
-) -> NDArray[np.bool_]:
+) -> NDArray[np.int64]:
+    """Return the rows to release, and warn if some are left out."""
     counts = {name: int(frame[name].isna().sum()) for name in columns}
     counts = {name: count for name, count in counts.items() if count}
-    everybody = np.ones(len(frame), dtype=np.bool_)
+    everybody = np.arange(len(frame), dtype=np.int64)
     if not counts or missing == "category":
         return everybody
     listed = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -225,144 +275,43 @@ def _settle(
         "Rows without a protected answer were left out: who is missing from the file is visible "
         "and not protected."
     )
-    kept: NDArray[np.bool_] = frame[columns].notna().all(axis=1).to_numpy(dtype=np.bool_)
-    return kept
+    return np.flatnonzero(frame[columns].notna().all(axis=1)).astype(np.int64)
 
 
-def _domain(
-    series: pd.Series, *, given: Sequence[str] | None, bins: Bins | None, with_missing: bool
-) -> _Domain:
-    import pandas as pd
-
-    name = str(series.name)
-    # A domain taken from the data shows what occurs anyway, so "no answer" joins it if it occurs.
-    occurs = with_missing and bool(series.isna().any())
-    if bins is not None:
-        is_number = pd.api.types.is_numeric_dtype(series.dtype)
-        if not is_number or pd.api.types.is_bool_dtype(series.dtype):
-            raise InputError(f"`bins` must name a numeric column, got {name!r}, which is not.")
-        bounded = bins.bounded_by(_numbers(series))
-        values = pd.Index(bounded.midpoints)
-        if bins.low is None:
-            return _Domain(values, "observed", occurs, bounded)
-        return _Domain(values, "bins", with_missing, bounded)
-    if given is not None:
-        domain = _Domain(_given_values(series, given), "given", with_missing)
-    elif isinstance(series.dtype, pd.CategoricalDtype):
-        domain = _Domain(series.dtype.categories, "declared", with_missing)
-    else:
-        _require_protectable(series)
-        domain = _Domain(pd.Index(series.dropna().unique()).sort_values(), "observed", occurs)
-    if domain.size < 2:
-        raise InputError(
-            f"column {name!r} must have at least two possible answers, got {domain.size}. "
-            f"Name all of them: `--categories {name}=A|B`."
+def _order(
+    table: pd.DataFrame,
+    columns: list[str],
+    shown: list[str],
+    words: Words,
+    keep_order: bool,
+    notes: list[str],
+    remarks: list[str],
+) -> NDArray[np.int64] | None:
+    """Return a random order of the rows, or None if theirs is to be kept, and say which."""
+    if keep_order:
+        text = (
+            f"The order of the rows is kept although it shows true answers of {', '.join(shown)}: "
+            "equal answers stand together or take turns. These answers are not protected."
         )
-    return domain
-
-
-def _given_values(series: pd.Series, given: Sequence[str]) -> pd.Index:
-    import pandas as pd
-
-    name = str(series.name)
-    dtype = series.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        dtype = dtype.categories.dtype
-    texts = [str(text) for text in given]
-    try:
-        # Truths of which some are missing may come as objects.
-        if pd.api.types.infer_dtype(series, skipna=True) == "boolean" or (
-            pd.api.types.is_bool_dtype(dtype)
-        ):
-            truths = [{"true": True, "false": False}[text.lower()] for text in texts]
-            values = pd.Index(truths, dtype=dtype)
-        elif pd.api.types.is_numeric_dtype(dtype):
-            # Through numbers first: "1.0" names the whole number 1.
-            values = pd.Index(pd.to_numeric(texts)).astype(dtype)
-            if (values.astype(np.float64) != pd.to_numeric(texts).astype(np.float64)).any():
-                raise ValueError
-        else:
-            values = pd.Index(texts, dtype=dtype)
-    except (KeyError, TypeError, ValueError):
-        raise InputError(
-            f"`categories` of column {name!r} must be of the column's type ({dtype}), but some "
-            "are not. Write them as they stand in the data."
-        ) from None
-    if values.has_duplicates or values.hasnans:
-        raise InputError(
-            f"`categories` of column {name!r} must be different answers, but one stands twice or "
-            "is missing. Name each once."
-        )
-    return values
-
-
-def _require_protectable(series: pd.Series) -> None:
-    name = str(series.name)
-    if is_date(series):
-        raise InputError(
-            f"column {name!r} must hold categories to be protected, but it holds dates. "
-            "Turn them into periods first, or drop the column."
-        )
-    column = infer_schema(series.to_frame()).columns[0]
-    if column.protectable or column.kind == "constant":
-        return
-    if column.kind == "identifier":
-        raise InputError(
-            f"column {name!r} must hold categories to be protected, but every value differs, as in "
-            "an identifier. Remove it, or put a measurement into bins: "
-            f"`--bins {name}=LOW:HIGH:10`."
-        )
-    raise InputError(
-        f"column {name!r} must have at most 20 different numbers to be protected as it is, got "
-        f"{column.n_distinct}. Put them into bins: `--bins {name}=LOW:HIGH:10`."
+        notes.append(text)
+        warnings.warn(text, PrivacyLeakWarning, stacklevel=3)
+        return None
+    remarks.append(
+        "The rows were shuffled: their order in the data would have shown true answers of "
+        f"{', '.join(shown)}."
     )
-
-
-def _numbers(series: pd.Series) -> NDArray[np.float64]:
-    return series.to_numpy(dtype=np.float64, na_value=math.nan)
-
-
-def _codes(series: pd.Series, domain: _Domain) -> NDArray[np.int64]:
-    import pandas as pd
-
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        of_category = domain.values.get_indexer(series.dtype.categories)
-        codes = np.append(of_category, -1)[series.cat.codes.to_numpy()].astype(np.int64)
-    else:
-        answers = series if domain.bins is None else domain.bins.apply(_numbers(series))
-        codes = domain.values.get_indexer(pd.Index(answers)).astype(np.int64)
-    is_missing = series.isna().to_numpy(dtype=np.bool_)
-    n_outside = int(np.count_nonzero((codes < 0) & ~is_missing))
-    if n_outside:
-        raise InputError(
-            f"column {str(series.name)!r} must hold only the answers named in `categories`, but "
-            f"{n_outside} of {len(series)} rows have another. Name every possible answer."
+    numbering = numbering_columns(table.drop(columns=columns))
+    if numbering:
+        text = (
+            f"The rows were shuffled, but {', '.join(numbering)} restores their order and so shows "
+            f"true answers of {', '.join(shown)}. Drop such a column before the release."
         )
-    codes[is_missing] = len(domain.values)
-    return codes
+        notes.append(text)
+        warnings.warn(text, PrivacyLeakWarning, stacklevel=3)
+    return random_order(len(table), words)
 
 
-def _decode(codes: NDArray[np.int64], domain: _Domain, *, like: pd.Series) -> pd.Series:
-    import pandas as pd
-
-    positions = np.where(codes == len(domain.values), -1, codes)
-    if isinstance(like.dtype, pd.CategoricalDtype):
-        dtype = pd.CategoricalDtype(domain.values, ordered=like.dtype.ordered)
-        return pd.Series(pd.Categorical.from_codes(positions, dtype=dtype), index=like.index)
-    if not domain.with_missing:
-        return pd.Series(domain.values.take(positions), index=like.index, name=like.name)
-    # Position -1 stands for no answer: reindexing makes it missing, and whole numbers and truths
-    # need a type that knows "missing".
-    values = pd.Series(domain.values)
-    bits = 8 * getattr(values.dtype, "itemsize", 8)
-    nullable = {"i": f"Int{bits}", "u": f"UInt{bits}", "b": "boolean"}
-    kind = nullable.get(getattr(values.dtype, "kind", "O"))
-    if kind is not None:
-        values = values.astype(pd.api.types.pandas_dtype(kind))
-    return pd.Series(values.reindex(positions).array, index=like.index, name=like.name)
-
-
-def _leaks(domains: Mapping[str, _Domain], budget: Budget) -> list[str]:
+def _leaks(domains: Mapping[str, Domain], budget: Budget) -> list[str]:
     """Warn of what the release shows beside the reports, and return it for the receipt."""
     found: list[str] = []
     observed = [name for name, d in domains.items() if d.origin == "observed" and d.bins is None]

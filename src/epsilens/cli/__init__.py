@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TextIO
+from types import FrameType
+from typing import NoReturn, TextIO
 
-from epsilens.cli.session import mark_shown, was_shown
 from epsilens.errors import (
     ApproximationWarning,
     EstimateNotTrustworthyError,
@@ -24,15 +27,33 @@ __all__ = ["main"]
 EXIT_BAD_INPUT = 2
 EXIT_BROKEN_PIPE = 141
 EXIT_INTERRUPTED = 130
+EXIT_BY_SIGNAL = 128
+"""Plus the number of the signal, as shells count: 143 for SIGTERM."""
 
 _RED, _YELLOW = "31", "33"
+_PLAIN_SIGNS = {
+    "ε": "epsilon",
+    "∞": "inf",
+    "−": "-",
+    "–": "-",
+    "“": '"',
+    "”": '"',
+    "’": "'",
+    "·": "|",
+}
+"""Our own signs for encodings that lack them."""
+
+
+class _Ended(SystemExit):
+    """The operating system asked this program to end."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     Our own errors become one line on standard error; anything else is a mistake of ours and
-    shows its traceback, without the values of variables.
+    shows its traceback, without the values of variables. Our warnings have a line each once the
+    command has done its work; warnings of other libraries, which may quote data, are not shown.
 
     Parameters
     ----------
@@ -42,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 done, 2 bad input, 3 ran but the asked-for limit is not met, 130 interrupted.
+        0 done, 2 bad input, 3 ran but the asked-for limit is not met, 130 interrupted, 143
+        terminated.
 
     Examples
     --------
@@ -50,35 +72,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
     epsilens ...
     0
     """
+    _print_whatever_comes()
+    try:
+        with _signals_end_in_order():
+            code = _run(arguments)
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    except _Ended as ended:
+        _say("Stopped: nothing half-written was left behind.", _RED)
+        return int(str(ended.code))
+    if code == EXIT_INTERRUPTED:
+        _say("Interrupted: nothing half-written was left behind.", _RED)
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    # Typer takes a tenth of a second to import, within which Ctrl-C may come.
     import typer
 
     from epsilens.cli.app import app
-    from epsilens.cli.session import remember
+    from epsilens.cli.session import release_warnings, remember
+    from epsilens.cli.wording import in_command_words
 
     # Typer brings its own copy of click or uses the installed one: ask it for the class.
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
     remember(arguments)
     try:
-        with _own_warnings_as_lines():
+        with _warnings_held():
             result = app(args=arguments, prog_name="epsilens", standalone_mode=False)
+        if sys.stdout is not None:  # a shell can close it: `>&-`
+            sys.stdout.flush()
     except (InputError, MissingExtraError, EstimateNotTrustworthyError) as error:
-        _say(f"Error: {error}", _RED)
+        _say(f"Error: {in_command_words(str(error))}", _RED)
         return EXIT_BAD_INPUT
     except usage_error as error:
         return _explain_usage(error)
-    except (KeyboardInterrupt, typer.Abort):
-        result = EXIT_INTERRUPTED
-    except BrokenPipeError:
-        _forget_standard_output()
-        return EXIT_BROKEN_PIPE
-    if result == EXIT_INTERRUPTED:
-        _say("Interrupted: nothing half-written was left behind.", _RED)
+    except typer.Abort:
         return EXIT_INTERRUPTED
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
+    except _Ended:
+        raise
+    except (BrokenPipeError, SystemExit):  # Typer turns the first into the second
         _forget_standard_output()
-        return EXIT_BROKEN_PIPE
+        result = EXIT_BROKEN_PIPE
+    if result != EXIT_INTERRUPTED:
+        for text in release_warnings():
+            _say(f"Warning: {text}", _YELLOW)
     return result if isinstance(result, int) else 0
 
 
@@ -94,29 +132,72 @@ def _explain_usage(error: Exception) -> int:
 
 
 @contextmanager
-def _own_warnings_as_lines() -> Iterator[None]:
-    """Show each of our two warnings once, in a line of its own; leave others to Python."""
+def _warnings_held() -> Iterator[None]:
+    """Keep each of our two warnings, once, until the command has succeeded; drop all others."""
+    from epsilens.cli.session import hold_warning
+    from epsilens.cli.wording import in_command_words
+
+    ours = (PrivacyLeakWarning, ApproximationWarning)
+
+    def hold(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        # A library may have set filters of its own for a while, so the category is asked again.
+        if issubclass(category, ours):
+            hold_warning(in_command_words(str(message)))
+
     with warnings.catch_warnings():
-        before = warnings.showwarning
-
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            if not issubclass(category, PrivacyLeakWarning | ApproximationWarning):
-                before(message, category, filename, lineno, file, line)
-            elif not was_shown(str(message)):
-                mark_shown(str(message))
-                _say(f"Warning: {message}", _YELLOW)
-
-        warnings.showwarning = show
-        for category in (PrivacyLeakWarning, ApproximationWarning):
-            warnings.filterwarnings("always", category=category)
+        warnings.showwarning = hold
+        warnings.simplefilter("ignore")
+        for category in ours:
+            warnings.simplefilter("always", category=category)
         yield
+
+
+@contextmanager
+def _signals_end_in_order() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal end the program as Ctrl-C does: scratch files go first."""
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise _Ended(EXIT_BY_SIGNAL + number)
+
+    arranged: list[signal.Signals] = []
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # Whoever has arranged something else, as `nohup` does, has a reason.
+        if number is None or signal.getsignal(number) is not signal.SIG_DFL:
+            continue
+        try:
+            signal.signal(number, end)
+            arranged.append(number)
+        except ValueError:  # only a program's main thread may arrange that
+            break
+    try:
+        yield
+    finally:
+        for number in arranged:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _print_whatever_comes() -> None:
+    """Print signs that the terminal's encoding lacks in another way, instead of failing."""
+    codecs.register_error("epsilens", _spell_out)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in {"strict", "surrogateescape"}:
+            stream.reconfigure(errors="epsilens")
+
+
+def _spell_out(error: UnicodeError) -> tuple[str, int]:
+    """Replace what cannot be encoded. A question mark for a minus would change a number."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    signs = error.object[error.start : error.end]
+    return "".join(_PLAIN_SIGNS.get(sign, "?") for sign in signs), error.end
 
 
 def _say(text: str, colour: str) -> None:

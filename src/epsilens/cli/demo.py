@@ -43,6 +43,7 @@ def demo(
     Example: [bold]epsilens demo --out demo[/bold]
     """
     from epsilens.cli.progress import show_progress
+    from epsilens.cli.session import print_json
     from epsilens.document import EVERYBODY, to_json
 
     folder = _folder(out)
@@ -69,7 +70,7 @@ def demo(
     document = result.document
     _write(folder, document, choice)
     if json:
-        typer.echo(to_json(document))
+        print_json(to_json(document))
         return
     _print(prepared, document, choice, checked, foreseen, folder=folder, quiet=quiet)
 

@@ -33,6 +33,9 @@ MOST_NAMED_CATEGORIES = 8
 
 NEEDS_BINS = "needs --bins"
 
+LARGEST_SACRIFICE = 0.5
+"""Columns are better left out than more than this share of the rows."""
+
 _LABEL_NAMES = ("label", "target", "outcome", "class", "response", "answer", "y")
 
 
@@ -56,9 +59,14 @@ def inspect(
     """
     import time
 
+    from epsilens.cli.session import print_json, printable, withhold_names
+    from epsilens.cli.target import check_target
     from epsilens.data import infer_schema, read_table, write_text
     from epsilens.document import anonymise, to_json
 
+    if anonymous:
+        withhold_names()
+    check_target(out, sources={"the data": data})
     started = time.perf_counter()
     table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding)
     schema = infer_schema(
@@ -77,7 +85,10 @@ def inspect(
         *([f"--delimiter={delimiter}"] if delimiter else []),
         *([f"--encoding={encoding}"] if encoding else []),
     ]
-    document = _describe(table, schema, source=data, settings=settings, typed=typed)
+    named = {*comma_list(categorical), *mapping_of_bins(bins)}
+    document = _describe(
+        table, schema, source=printable(data), settings=settings, typed=typed, named=named
+    )
     document = document.model_copy(
         update={
             "provenance": document.provenance.model_copy(
@@ -85,14 +96,16 @@ def inspect(
             )
         }
     )
+    has_suggestion = document.suggestion is not None
     if anonymous:
         document = anonymise(document)
     if out is not None:
         write_text(to_json(document) + "\n", out)
     if json:
-        typer.echo(to_json(document))
+        print_json(to_json(document))
     else:
-        _print(document, name=None if anonymous else table.name, quiet=quiet)
+        name = None if anonymous else printable(table.name)
+        _print(document, name=name, quiet=quiet, is_withheld=anonymous and has_suggestion)
 
 
 def _describe(
@@ -102,6 +115,7 @@ def _describe(
     source: str,
     settings: dict[str, object],
     typed: list[str],
+    named: set[str],
 ) -> InspectDocument:
     from epsilens.document import InspectColumn, InspectDocument, Provenance
 
@@ -125,16 +139,17 @@ def _describe(
             )
             for column in schema.columns
         ],
-        suggestion=_suggest(table, schema, source, typed, n_incomplete=n_incomplete),
+        suggestion=_suggest(table, schema, source, typed, named),
     )
 
 
 def _category_names(column: Column) -> list[str] | None:
-    if column.categories is None or len(column.categories) > MOST_NAMED_CATEGORIES:
+    # The domain, not the encoder's categories: where every value differs it is a list of people.
+    if column.domain is None or len(column.domain) > MOST_NAMED_CATEGORIES:
         return None
     return [
         str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-        for value in column.categories
+        for value in column.domain
     ]
 
 
@@ -161,12 +176,10 @@ def _remarks(table: TableFile, n_incomplete: int) -> list[str]:
 
 
 def _suggest(
-    table: TableFile, schema: Schema, source: str, typed: list[str], *, n_incomplete: int
+    table: TableFile, schema: Schema, source: str, typed: list[str], named: set[str]
 ) -> str | None:
     """Compose the what-if for the most likely label, ready to be pasted into a shell."""
     import shlex
-
-    from epsilens.data.missing import LARGEST_DROPPED_SHARE
 
     label = _likely_label(schema)
     if label is None:
@@ -175,15 +188,43 @@ def _suggest(
     if label.kind != "binary" and label.categories:
         words += ["--positive", str(label.categories[-1])]
     words += typed
-    incomplete = table.frame[
-        [column.name for column in schema.columns if column.encoding != "left out"]
-    ]
-    if n_incomplete and incomplete.isna().any(axis=1).mean() > LARGEST_DROPPED_SHARE:
-        only_words = all(
-            column.encoding == "one-hot" for column in schema.columns if column.n_missing
-        )
-        words += ["--missing", "category" if only_words and not label.n_missing else "drop"]
+    words += _settle_missing(table, schema, label, named)
     return shlex.join(words)
+
+
+def _settle_missing(table: TableFile, schema: Schema, label: Column, named: set[str]) -> list[str]:
+    """Choose what to do with missing answers; `whatif` takes a few of them without being told.
+
+    Columns that miss so much that most rows would have to go are left out first, the worst first;
+    not those that the user has named.
+    """
+    from epsilens.data.missing import LARGEST_DROPPED_SHARE
+
+    used = {column.name: column for column in schema.columns if column.encoding != "left out"}
+    used[label.name] = label
+    dropped: list[str] = []
+    while True:
+        incomplete = [column for column in used.values() if column.n_missing]
+        share = float(table.frame[list(used)].isna().any(axis=1).mean())
+        if share <= LARGEST_DROPPED_SHARE:
+            return _drop_options(dropped)
+        if not label.n_missing and all(column.encoding == "one-hot" for column in incomplete):
+            return [*_drop_options(dropped), "--missing", "category"]
+        optional = [
+            column
+            for column in incomplete
+            # `--drop` would read a comma as the end of a name.
+            if column is not label and column.name not in named and "," not in column.name
+        ]
+        if share <= LARGEST_SACRIFICE or not optional or len(used) <= 2:
+            return [*_drop_options(dropped), "--missing", "drop"]
+        worst = max(optional, key=lambda column: column.n_missing)
+        dropped.append(worst.name)
+        del used[worst.name]
+
+
+def _drop_options(names: list[str]) -> list[str]:
+    return [f"--drop={name}" for name in names]
 
 
 def _likely_label(schema: Schema) -> Column | None:
@@ -200,7 +241,7 @@ def _likely_label(schema: Schema) -> Column | None:
     return next(reversed([*few, *binary]), None)
 
 
-def _print(document: InspectDocument, *, name: str | None, quiet: bool) -> None:
+def _print(document: InspectDocument, *, name: str | None, quiet: bool, is_withheld: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -212,8 +253,8 @@ def _print(document: InspectDocument, *, name: str | None, quiet: bool) -> None:
     console.print(inspect_table(document))
     if quiet:
         return
-    for remark in document.warnings:
-        console.print(Text(f"Note: {remark}."))
+    for remark in dict.fromkeys(document.warnings):
+        console.print(Text(f"Note: {remark.rstrip('.')}."))
     if any(column.note == NEEDS_BINS for column in document.columns):
         console.print(
             "A number with many values can be protected in bins: --bins COL=LOW:HIGH:10.",
@@ -222,5 +263,7 @@ def _print(document: InspectDocument, *, name: str | None, quiet: bool) -> None:
     if document.suggestion:
         console.print("To see what a privacy budget would cost, try:")
         console.print(Text(f"  {document.suggestion}"), soft_wrap=True)
+    elif is_withheld:
+        console.print("The suggested command is withheld, because it names columns.")
     else:
         console.print("No column has a few answers that a model could predict.")

@@ -42,6 +42,7 @@ __all__ = [
     "comma_list",
     "delimiter_from",
     "mapping_of_bins",
+    "require_text",
 ]
 
 _TABLE = "Reading the table"
@@ -244,6 +245,7 @@ def categories_of(typed: Iterable[str] | None, *, protected: Sequence[str]) -> d
     {'smokes': ['no', 'yes']}
     """
     found: dict[str, list[str]] = {}
+    require_text(typed, option="--categories")
     for text in typed or ():
         # A column name may itself contain "=": the longest protected name that fits is meant.
         fitting = [name for name in protected if text.startswith(f"{name}=")]
@@ -345,3 +347,29 @@ def mapping_of_bins(values: Iterable[str] | None) -> dict[str, Bins]:
     pairs = [parse_bins(part) for value in values or () for part in value.split(",")]
     require_unique((name for name, _ in pairs), what="columns in `--bins`")
     return dict(pairs)
+
+
+def require_text(values: Iterable[str] | None, *, option: str) -> None:
+    """Refuse bytes that are no text: a shell passes them on, but no result could hold them.
+
+    Parameters
+    ----------
+    values : iterable of str, optional
+        What was typed.
+    option : str
+        The option it was typed for.
+
+    Raises
+    ------
+    InputError
+        If a byte is not of the encoding that the shell uses.
+
+    Examples
+    --------
+    >>> require_text(["women=sex == 'F'"], option="--group")
+    """
+    if any("\ud800" <= character <= "\udfff" for value in values or () for character in value):
+        raise InputError(
+            f"`{option}` must be text, but some bytes of it are not in the encoding of the shell "
+            "(mostly UTF-8). Type it again."
+        )

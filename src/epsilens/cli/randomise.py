@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -88,6 +88,14 @@ def randomise(
             help="Missing protected answers: refuse, leave the rows out, or one more category.",
         ),
     ] = MissingAnswersChoice.error,
+    keep_order: Annotated[
+        bool,
+        typer.Option(
+            "--keep-order",
+            help="Keep the order of the rows even if it shows protected answers; "
+            "otherwise they are shuffled then.",
+        ),
+    ] = False,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     seed: Annotated[
@@ -111,20 +119,24 @@ def randomise(
     import warnings
 
     from epsilens.channels.release import release_table
+    from epsilens.cli.session import print_json
     from epsilens.data import read_table, replacing, write_table
     from epsilens.document import to_json
 
     started = time.perf_counter()
+    budget = _budget(comma_list(protect), epsilon)
     receipt = out.with_name(f"{out.name}.receipt.json")
     replaces = _check_target(data, out, receipt, force=force)
-    budget = _budget(comma_list(protect), epsilon)
-    table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding)
+    given = categories_of(categories, protected=tuple(budget.per_column))
+    table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding, spelled=True)
+    _refuse_partitions(table, budget)
     release = release_table(
-        table.frame,
+        _with_written_answers(table, given),
         budget=budget,
-        categories=categories_of(categories, protected=tuple(budget.per_column)),
+        categories=given,
         bins=mapping_of_bins(bins),
         missing=missing.value,
+        keep_order=keep_order,
         random_state=seed,
     )
     if replaces:
@@ -133,16 +145,16 @@ def randomise(
         release, seed=seed, missing=missing.value, replaces=replaces, started=started
     )
     as_text = out.name.lower().endswith(TEXT_SUFFIXES)
-    written = _as_written_before(data, table, release) if as_text else None
     with replacing(receipt) as scratch:
         scratch.write_text(to_json(document) + "\n", encoding="utf-8")
-        write_table(release.frame if written is None else written, out)
+        write_table(_as_written_before(table, release) if as_text else release.frame, out)
     if json:
-        typer.echo(to_json(document))
+        print_json(to_json(document))
     elif not quiet:
         # Warnings have had a line each on standard error; what is no warning is said here.
         warned = {*release.warnings, EARLIER_RELEASE}
-        remarks = [note for note in document.warnings if note not in warned]
+        remarks = [f"Note: {note}." for note in table.notes]
+        remarks += [note for note in document.warnings if note not in warned]
         _print(document, remarks, out=out, receipt=receipt)
 
 
@@ -176,7 +188,9 @@ def _check_target(data: str, out: Path, receipt: Path, *, force: bool) -> bool:
 
 def _budget(columns: Sequence[str], text: str) -> Budget:
     from epsilens.channels import Budget, parse_grid
+    from epsilens.channels.release import require_drawable
 
+    _refuse_overflow(text)
     if "=" not in text:
         values = parse_grid(text)
         if len(values) != 1:
@@ -184,7 +198,9 @@ def _budget(columns: Sequence[str], text: str) -> Budget:
                 f"`--epsilon` must be one number or COL=E,COL=E, got {len(values)} numbers. "
                 "A release has one budget; use `epsilens whatif` to compare several."
             )
-        return Budget.uniform(columns, values[0])
+        budget = Budget.uniform(columns, values[0])
+        require_drawable(budget)
+        return budget
     given = Budget.parse(text).per_column
     for name in given:
         if name not in columns:
@@ -197,7 +213,55 @@ def _budget(columns: Sequence[str], text: str) -> Budget:
                 f"`--epsilon` must have a budget for every protected column, but has none for "
                 f"{name!r}. Add {name}=E."
             )
-    return Budget({name: given[name] for name in columns})
+    budget = Budget({name: given[name] for name in columns})
+    require_drawable(budget)
+    return budget
+
+
+def _refuse_overflow(text: str) -> None:
+    """Refuse a number that is too large to be read: it must not become infinity, no privacy."""
+    import math
+
+    for part in text.split(","):
+        number = part.rpartition("=")[2].strip().lower()
+        try:
+            is_infinite = math.isinf(float(number))
+        except ValueError:
+            continue  # no number: refused with a better message where it is read
+        if is_infinite and "inf" not in number:
+            raise InputError(
+                f"`--epsilon` must be at most 40 or inf, got {number!r}. Such a level protects "
+                "nobody; use inf and say so."
+            )
+
+
+def _refuse_partitions(table: TableFile, budget: Budget) -> None:
+    for name in budget.per_column:
+        if name in table.partitions:
+            raise InputError(
+                f"column {name!r} must not divide the data into folders to be protected: its true "
+                "answers are the names of the folders, and the rows stand in their order. Write "
+                "the data into one file with the rows in another order first."
+            )
+
+
+def _with_written_answers(table: TableFile, given: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """Return the table with the text of columns whose possible answers were named.
+
+    A text file has no types: which one a column seems to have can depend on one person's answer.
+    """
+    from epsilens.data.fields import written_answers
+
+    frame = table.frame.copy(deep=False)
+    for name, possible in given.items():
+        if table.spelled is not None and name in frame.columns:
+            frame[name] = written_answers(
+                table.spelled.column(name),
+                name=name,
+                possible=possible,
+                decimal_comma=table.delimiter != ",",
+            )
+    return frame
 
 
 def _receipt(
@@ -212,7 +276,7 @@ def _receipt(
 
     budget = release.budget
     columns = list(budget.per_column)
-    notes = list(release.warnings)
+    notes = [*release.warnings, *release.remarks]
     n_open = release.frame.shape[1] - len(columns)
     if n_open:
         notes.append(
@@ -235,6 +299,7 @@ def _receipt(
             for name, value in budget.per_column.items()
         },
         "categories_from": dict(release.origin),
+        "order": "shuffled" if release.shuffled else "kept",
         "bins": {name: [b.low, b.high, b.n_bins] for name, b in release.bins.items()},
     }
     numbers: dict[str, NumberType] = {"rows": "measured"}
@@ -260,41 +325,19 @@ def _receipt(
     )
 
 
-def _as_written_before(data: str, table: TableFile, release: Release) -> pd.DataFrame | None:
-    """Return the release with every unprotected field spelled as in the text file it came from.
+def _as_written_before(table: TableFile, release: Release) -> pd.DataFrame:
+    """Return the release for a text file, every field spelled as it was.
 
-    Otherwise 1.50 would come out as 1.5 and a mark for a missing answer as an empty field. None
-    where there is no such file: the values are the same then, if not their spelling.
+    Otherwise 1.50 would come out as 1.5 and a mark for a missing answer as an empty field.
+    Possible answers that were named are spelled as they were typed.
     """
-    import gzip
-    import io
-
-    import pandas as pd
-
-    if data == "-" or table.delimiter is None or table.encoding is None:
-        return None
-    content = Path(data).read_bytes()
-    if table.format == "csv.gz":
-        content = gzip.decompress(content)
-    try:
-        spelled = pd.read_csv(
-            io.StringIO(content.decode(table.encoding).removeprefix("\ufeff"), newline=""),
-            sep=table.delimiter,
-            dtype=str,
-            na_filter=False,
-            index_col=False,
-            header=0,
-        )
-    except (pd.errors.ParserError, ValueError):
-        return None
-    n_columns = table.frame.shape[1]
-    names = [str(name).strip() for name in spelled.columns[:n_columns]]
-    if len(spelled) != len(table.frame) or names != list(table.frame.columns):
-        return None
-    spelled = spelled.iloc[release.kept, :n_columns].set_axis(names, axis="columns")
+    if table.spelled is None:
+        written = release.frame.copy(deep=False)
+    else:
+        written = table.spelled.take(release.rows).to_pandas()
     for name in release.budget.per_column:
-        spelled[name] = release.frame[name].array
-    return spelled
+        written[name] = release.as_typed.get(name, release.frame[name]).array
+    return written
 
 
 def _print(document: ReleaseDocument, remarks: list[str], *, out: Path, receipt: Path) -> None:

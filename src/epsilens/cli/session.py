@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the user typed and has been told in this run."""
+"""What the user typed and is to be told in this run."""
 
 from __future__ import annotations
 
@@ -8,16 +8,32 @@ import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
 
-__all__ = ["mark_shown", "remember", "typed_command", "was_shown"]
+__all__ = [
+    "hold_warning",
+    "is_held",
+    "print_json",
+    "printable",
+    "release_warnings",
+    "remember",
+    "typed_command",
+    "withhold_names",
+]
+
+WITHHELD_WARNING = (
+    "a warning is withheld because it may name columns, groups or categories. "
+    "Leave out `--anonymous` to read it."
+)
 
 _typed: ContextVar[tuple[str, ...] | None] = ContextVar("typed", default=None)
-_shown: ContextVar[frozenset[str]] = ContextVar("shown", default=frozenset())
+_held: ContextVar[tuple[str, ...]] = ContextVar("held", default=())
+_without_names: ContextVar[bool] = ContextVar("without_names", default=False)
 
 
 def remember(arguments: Sequence[str] | None) -> None:
-    """Keep the arguments of this run; None means those of the process."""
+    """Begin a run: keep its arguments; None means those of the process."""
     _typed.set(tuple(sys.argv[1:] if arguments is None else arguments))
-    _shown.set(frozenset())
+    _held.set(())
+    _without_names.set(False)
 
 
 def typed_command() -> str:
@@ -29,22 +45,62 @@ def typed_command() -> str:
     >>> typed_command()
     "epsilens inspect 'my survey.csv'"
     """
-    return shlex.join(["epsilens", *(_typed.get() or ())])
+    return printable(shlex.join(["epsilens", *(_typed.get() or ())]))
 
 
-def mark_shown(text: str) -> None:
-    """Remember that a warning has been shown."""
-    _shown.set(_shown.get() | {text})
+def printable(text: str) -> str:
+    r"""Return text that every file can hold: a file name may have bytes that are no UTF-8.
+
+    Examples
+    --------
+    >>> printable("caf\udce9.csv")
+    'caf?.csv'
+    """
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def was_shown(text: str) -> bool:
-    """Return whether a warning has been shown, so that it need not be said again.
+def print_json(text: str) -> None:
+    """Print JSON, which is UTF-8 for whoever reads it, whatever the encoding of the terminal."""
+    import typer
+
+    typer.echo(text.encode("utf-8"))
+
+
+def hold_warning(text: str) -> None:
+    """Keep a warning until the command has succeeded: a command that fails says why, no more."""
+    if text not in _held.get():
+        _held.set((*_held.get(), text))
+
+
+def is_held(text: str) -> bool:
+    """Return whether a warning will be shown at the end, so that it need not be said before.
 
     Examples
     --------
     >>> remember([])
-    >>> mark_shown("the sky is falling.")
-    >>> was_shown("the sky is falling."), was_shown("all is well.")
+    >>> hold_warning("the sky is falling.")
+    >>> is_held("the sky is falling."), is_held("all is well.")
     (True, False)
     """
-    return text in _shown.get()
+    return text in _held.get()
+
+
+def withhold_names() -> None:
+    """Show no name from the data on standard error either: the command's `--anonymous`."""
+    _without_names.set(True)
+
+
+def release_warnings() -> tuple[str, ...]:
+    """Return the warnings to be shown now, in their order, and hold them no longer.
+
+    Examples
+    --------
+    >>> remember([])
+    >>> hold_warning("the domain of 'smokes' was observed.")
+    >>> withhold_names()
+    >>> len(release_warnings()), release_warnings()
+    (1, ())
+    """
+    held = _held.get()
+    _held.set(())
+    return (WITHHELD_WARNING,) if held and _without_names.get() else held

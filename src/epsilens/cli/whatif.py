@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,13 +34,14 @@ from epsilens.cli.options import (
     comma_list,
     delimiter_from,
     mapping_of_bins,
+    require_text,
 )
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from epsilens.data import Prepared
+    from epsilens.data import Prepared, TableFile
     from epsilens.document import WhatIfDocument
     from epsilens.whatif import Choice, LossChangeEstimate, WhatIf
 
@@ -104,7 +106,14 @@ def whatif(
         CorrectionChoice, typer.Option("--correction", help="Noise correction in training.")
     ] = CorrectionChoice.none,
     repeats: Annotated[
-        int, typer.Option("--repeats", metavar="N", help="Retrainings a cell (method retrain).")
+        int,
+        typer.Option(
+            "--repeats",
+            metavar="N",
+            min=1,
+            max=100_000,
+            help="Retrainings a cell (method retrain).",
+        ),
     ] = 20,
     checkpoint: Annotated[
         str | None,
@@ -176,9 +185,19 @@ def whatif(
     from pathlib import Path
 
     from epsilens.cli.progress import show_progress
+    from epsilens.cli.session import print_json, printable, withhold_names
+    from epsilens.cli.target import check_target
     from epsilens.document import anonymise, to_json
 
-    _check_out(out)
+    if anonymous:
+        withhold_names()
+    check_target(
+        out,
+        sources={"the data": data, "the test data": test, "the checkpoint": checkpoint},
+        suffixes=_OUT_SUFFIXES,
+    )
+    _check_limit(max_loss_increase)
+    require_text(group, option="--group")
     budget = _epsilon(epsilon)
     prepared, study = _fit(
         data,
@@ -223,29 +242,23 @@ def whatif(
     if out is not None:
         names: dict[str, object] = {}
         if not anonymous:
-            names = {"label": label, "data": Path(data).name}
+            names = {"label": label, "data": printable(Path(data).name)}
         _write(out, document, choice, max_loss_increase, names=names)
     if json:
-        typer.echo(to_json(document))
+        print_json(to_json(document))
     else:
         _print(document, choice, quiet=quiet, out=out)
     if choice is not None and not choice.holds:
         raise typer.Exit(EXIT_LIMIT_NOT_MET)
 
 
-def _check_out(out: str | None) -> None:
-    """Refuse a file that could not be written, before any work."""
-    from pathlib import Path
-
-    if out is None:
-        return
-    if not out.lower().endswith(_OUT_SUFFIXES):
+def _check_limit(max_loss_increase: float | None) -> None:
+    """Refuse a limit that no number can be compared with, before any work."""
+    if max_loss_increase is not None and not math.isfinite(max_loss_increase):
         raise InputError(
-            f"`--out` must end in {', '.join(_OUT_SUFFIXES)}, got {Path(out).name!r}. The ending "
-            "decides what is written."
+            f"`--max-loss-increase` must be a finite number, got {max_loss_increase}. "
+            "Use for instance 0.01."
         )
-    if not Path(out).parent.is_dir():
-        raise InputError(f"`--out` must be in a folder that exists, got {out!r}. Create it.")
 
 
 def _epsilon(text: str) -> str | dict[str, float]:
@@ -273,12 +286,13 @@ def _fit(
     from epsilens.models.default import default_estimator
     from epsilens.whatif import WhatIf
 
-    reading = {"delimiter": delimiter_from(delimiter), "encoding": encoding}
-    table = read_table(data, **reading)
+    def read(source: str) -> TableFile:
+        return read_table(source, delimiter=delimiter_from(delimiter), encoding=encoding)
+
     prepared = prepare(
-        table,
+        read(data),
         bins=mapping_of_bins(bins),
-        test=None if test is None else read_table(test, **reading),
+        test=None if test is None else read(test),
         task="classification" if model is ModelChoice.logistic else "regression",
         **settings,  # type: ignore[arg-type]
     )
@@ -354,7 +368,11 @@ def _ask(
 
 
 def _with_notes(document: WhatIfDocument, notes: Sequence[str]) -> WhatIfDocument:
-    return document.model_copy(update={"warnings": [*notes, *document.warnings]})
+    """Add what was done to the table, and say all of it in the words of the command line."""
+    from epsilens.cli.wording import in_command_words
+
+    said = [in_command_words(note) for note in (*notes, *document.warnings)]
+    return document.model_copy(update={"warnings": said})
 
 
 def _write(
@@ -405,14 +423,14 @@ def _print(
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.cli.session import was_shown
+    from epsilens.cli.session import is_held
     from epsilens.reporting import whatif_sentence, whatif_table
 
     console = Console()
     if not quiet:
         console.print(whatif_table(document))
-        for note in document.warnings:
-            if not was_shown(note):
+        for note in dict.fromkeys(document.warnings):
+            if not is_held(note):
                 console.print(Text(f"Note: {note.rstrip('.')}."))
     console.print(Text(whatif_sentence(document, choice)))
     if out is not None and not quiet:

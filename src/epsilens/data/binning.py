@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Bins", "parse_bins"]
+__all__ = ["LARGEST_BIN_COUNT", "Bins", "parse_bins"]
+
+LARGEST_BIN_COUNT = 1000
+"""Finer bins would hide nothing, and randomised response among so many answers says nothing."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Bins:
 
     Parameters
     ----------
-    n_bins : int, at least 2
+    n_bins : int, from 2 to 1000
         How many bins.
     low, high : float, optional
         The bounds; numbers beyond them count into the first or last bin. Without bounds the
@@ -41,6 +45,11 @@ class Bins:
 
     def __post_init__(self) -> None:
         as_count(self.n_bins, name="bins", least=2)
+        if self.n_bins > LARGEST_BIN_COUNT:
+            raise InputError(
+                f"`bins` must be at most {LARGEST_BIN_COUNT}, got {self.n_bins}. "
+                "Choose fewer and wider ones."
+            )
         if (self.low is None) != (self.high is None):
             raise InputError("`bins` must have both bounds or none. Write COL=LOW:HIGH:COUNT.")
         if (
@@ -52,6 +61,18 @@ class Bins:
                 f"`bins` must have a finite lower bound below its upper bound, got {self.low:g} "
                 f"and {self.high:g}."
             )
+        if self.low is not None and not self._are_distinct():
+            raise InputError(
+                f"`bins` must have bounds that {self.n_bins} bins fit between, but those given are "
+                "too far apart or too close together for 64-bit numbers. Choose others."
+            )
+
+    def _are_distinct(self) -> bool:
+        """Say whether every bin has a finite middle of its own."""
+        middles = self.midpoints
+        return math.isfinite(middles[-1]) and all(
+            left < right for left, right in itertools.pairwise(middles)
+        )
 
     @property
     def midpoints(self) -> tuple[float, ...]:

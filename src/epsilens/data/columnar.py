@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from epsilens._validate import require_unique
 from epsilens.errors import InputError
@@ -14,7 +16,13 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["frame_from_arrow", "read_arrow", "read_parquet", "read_parquet_folder"]
+__all__ = [
+    "frame_from_arrow",
+    "partition_columns",
+    "read_arrow",
+    "read_parquet",
+    "read_parquet_folder",
+]
 
 
 def read_parquet(content: bytes, *, name: str) -> pa.Table:
@@ -72,7 +80,7 @@ def read_parquet_folder(folder: Path) -> pa.Table:
     Raises
     ------
     InputError
-        If there is no parquet file, one is damaged, or their columns differ.
+        If there is no parquet file, one is damaged, or their columns or types differ.
 
     Examples
     --------
@@ -88,40 +96,92 @@ def read_parquet_folder(folder: Path) -> pa.Table:
     import pyarrow as pa
     from pyarrow import dataset
 
-    files = sorted(
-        file
-        for file in folder.rglob("*.parquet")
-        if file.is_file()
-        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-    )
+    files = _parquet_files(folder)
     if not files:
         raise InputError(
             f"a folder must contain parquet files, but {folder.name!r} has none. "
             "Name a file, or a folder of .parquet files."
         )
     try:
-        parts = dataset.dataset(
-            [str(file) for file in files],
-            format="parquet",
-            partitioning=dataset.partitioning(flavor="hive"),
-            partition_base_dir=str(folder),
-        )
-        names = set(parts.schema.names)
-        for fragment in parts.get_fragments():
-            if not set(fragment.physical_schema.names) <= names or len(
-                names - set(fragment.physical_schema.names)
-            ) > _n_partitions(files[0], folder):
-                raise InputError(
-                    f"the parquet files of {folder.name!r} must have the same columns, "
-                    "but they differ. Read them one by one, or mend them."
-                )
-        return parts.to_table()
+        layout = {
+            "source": [str(file) for file in files],
+            "format": "parquet",
+            "partitioning": dataset.partitioning(flavor="hive"),
+            "partition_base_dir": str(folder),
+        }
+        parts = dataset.dataset(**layout)
+        schemas = [fragment.physical_schema for fragment in parts.get_fragments()]
+        common = _common_schema(parts.schema, schemas, folder)
+        return dataset.dataset(schema=common, **layout).to_table()
     except (pa.ArrowException, OSError):
         raise _damaged(folder.name, "parquet") from None
 
 
-def _n_partitions(file: Path, folder: Path) -> int:
-    return sum("=" in part for part in file.relative_to(folder).parts[:-1])
+def _parquet_files(folder: Path) -> list[Path]:
+    return sorted(
+        file
+        for file in folder.rglob("*.parquet")
+        if file.is_file()
+        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    )
+
+
+def partition_columns(folder: Path) -> tuple[str, ...]:
+    """Name the columns whose values stand in the names of folders, as `year` in `year=2024`.
+
+    Parameters
+    ----------
+    folder : Path
+        A folder of parquet files.
+
+    Returns
+    -------
+    tuple of str
+        The rows are sorted by these columns.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / "year=2024").mkdir()
+    >>> _ = (folder / "year=2024" / "part-0.parquet").write_bytes(b"")
+    >>> partition_columns(folder)
+    ('year',)
+    """
+    names = (
+        unquote(part.partition("=")[0])
+        for file in _parquet_files(folder)
+        for part in file.relative_to(folder).parts[:-1]
+        if "=" in part
+    )
+    return tuple(dict.fromkeys(names))
+
+
+def _common_schema(whole: pa.Schema, schemas: Sequence[pa.Schema], folder: Path) -> pa.Schema:
+    """Return the columns of all files, with types wide enough for each of them."""
+    import pyarrow as pa
+
+    partitions = set(partition_columns(folder))
+    if any(set(schema.names) | partitions != set(whole.names) for schema in schemas):
+        raise InputError(
+            f"the parquet files of {folder.name!r} must have the same columns, "
+            "but they differ. Read them one by one, or mend them."
+        )
+    fields = []
+    for field in whole:
+        types = {schema.field(field.name).type for schema in schemas if field.name in schema.names}
+        try:
+            wide = pa.unify_schemas(
+                [pa.schema([(field.name, kind)]) for kind in types or {field.type}],
+                promote_options="permissive",
+            )
+        except pa.ArrowException:
+            raise InputError(
+                f"the parquet files of {folder.name!r} must have the same types, but those of "
+                f"column {field.name!r} differ. Read them one by one, or mend them."
+            ) from None
+        fields.append(wide.field(0))
+    return pa.schema(fields)
 
 
 def read_arrow(content: bytes, *, name: str) -> pa.Table:
@@ -174,7 +234,9 @@ def _damaged(name: str, kind: str) -> InputError:
 def frame_from_arrow(table: pa.Table, *, name: str) -> pd.DataFrame:
     """Turn an Arrow table into a pandas frame without losing whole numbers.
 
-    A column of whole numbers in which some are missing stays whole numbers.
+    A column of whole numbers in which some are missing stays whole numbers. Categories that a file
+    stores in a dictionary become plain values: a dictionary is made from the data, and its order
+    shows who came first, so it declares nothing. A length of time becomes seconds.
 
     Parameters
     ----------
@@ -218,25 +280,52 @@ def frame_from_arrow(table: pa.Table, *, name: str) -> pd.DataFrame:
             f"{name!r} must have at least one row and one column, got {table.num_rows} rows and "
             f"{table.num_columns} columns. Check that the file was saved completely."
         )
-    for field in table.schema:
-        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+    for index, field in enumerate(table.schema):
+        kind, column = field.type, table.column(index)
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+            column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], kind)
+        if not _is_readable(kind):
             raise InputError(
                 f"column {field.name!r} of {name!r} must hold numbers, words or dates, "
                 "but it holds lists, structures or binary data. Drop it before reading."
             )
+        if pa.types.is_date(kind):
+            # To seconds: nanoseconds, which pandas may choose, end in the year 2262.
+            column = column.cast(pa.timestamp("s"))
+        table = table.set_column(index, field.name, column)
     whole = {
         getattr(pa, kind.lower())(): getattr(pd, f"{kind}Dtype")()
         for kind in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
     }
-    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, types_mapper=whole.get)
+    try:
+        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, types_mapper=whole.get)
+    except (pa.ArrowException, ValueError, OverflowError):
+        # The original message would quote the value.
+        raise InputError(
+            f"{name!r} must hold values that fit into a table of pandas, but some do not, such as "
+            "dates beyond its range. Mend or drop those columns before reading."
+        ) from None
     for column, dtype in frame.dtypes.items():
         if dtype in whole.values() and not frame[column].isna().any():
             frame[column] = frame[column].astype(dtype.numpy_dtype)
     for field in table.schema:
         if pa.types.is_decimal(field.type):
             frame[field.name] = frame[field.name].astype("float64")
-        elif pa.types.is_date(field.type):
-            frame[field.name] = pd.to_datetime(frame[field.name])
+        elif pa.types.is_duration(field.type):
+            frame[field.name] = frame[field.name].dt.total_seconds()
         elif pa.types.is_time(field.type):
             frame[field.name] = frame[field.name].astype(object).map(str, na_action="ignore")
     return frame
+
+
+def _is_readable(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    known = (
+        *(types.is_null, types.is_boolean, types.is_integer, types.is_floating, types.is_decimal),
+        *(types.is_string, types.is_large_string),
+        *(types.is_date, types.is_time, types.is_timestamp, types.is_duration),
+    )
+    is_string_view = getattr(types, "is_string_view", None)
+    return any(is_kind(kind) for is_kind in known) or bool(is_string_view and is_string_view(kind))

@@ -8,37 +8,34 @@ import csv
 import io
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from epsilens._validate import require_unique
+from epsilens.data.fields import are_numbers, type_fields
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["DELIMITERS", "MISSING_MARKS", "DelimitedTable", "parse_delimited"]
+__all__ = ["DELIMITERS", "DelimitedTable", "parse_delimited"]
 
 DELIMITERS = (",", ";", "\t", "|")
 DELIMITER_NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 
-MISSING_MARKS = (
-    *("", "NA", "N/A", "n/a", "#N/A", "<NA>"),
-    *("NaN", "nan", "NAN", "null", "NULL", "Null"),
-    *("?", "."),
-)
-"""Marks that mean "no answer". "None", "-" and "na" are left alone: they are answers somewhere."""
-
 _SAMPLE_RECORDS = 50
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 26
+_END = "end"
 
 
 @dataclass(frozen=True)
 class DelimitedTable:
-    """A text table after reading: typed columns, and how it was written."""
+    """A text table after reading: typed columns, every field as it is written, and how."""
 
     frame: pd.DataFrame
+    spelled: pa.Table
     delimiter: str
     encoding: str
     missing_marks: dict[str, int]
@@ -71,12 +68,14 @@ def parse_delimited(
     Returns
     -------
     DelimitedTable
-        The frame, the delimiter and encoding used, and the missing marks with their counts.
+        The frame, the fields as written, the delimiter and encoding used, and the missing marks
+        with their counts.
 
     Raises
     ------
     InputError
-        If the bytes are no table with a header and at least one row.
+        If the bytes are no table with a header and at least one row, or a stray quotation mark
+        makes one field of several rows.
 
     Examples
     --------
@@ -91,7 +90,7 @@ def parse_delimited(
     used_encoding = _check_encoding(encoding) if encoding else detect_encoding(content, name=name)
     try:
         text = content.decode(used_encoding)
-    except UnicodeDecodeError:
+    except UnicodeError:
         raise InputError(
             f"{name!r} must be text in the encoding {used_encoding!r}, but some bytes are not. "
             "Leave out the encoding to have it detected, or name another."
@@ -104,16 +103,27 @@ def parse_delimited(
         )
     used_delimiter = delimiter or detect_delimiter(text)
     table = _parse_strings(text, used_delimiter, name=name)
-    table, header, notes = _check_header(table, used_delimiter, name=name)
-    if table.num_rows == 0:
+    spelled, header, notes = _check_header(table, used_delimiter, name=name)
+    if spelled.num_rows == 0:
         raise InputError(
             f"{name!r} must have at least one row below its header, got 0 rows. "
             "Check that the file was saved completely."
         )
-    frame, marks, decimal_commas = _typed(table, header, decimal_comma=used_delimiter != ",")
-    if decimal_commas:
-        notes.append(f"numbers with a decimal comma were read in: {', '.join(decimal_commas)}")
-    return DelimitedTable(frame, used_delimiter, used_encoding, marks, tuple(notes))
+    if '"' in text:
+        notes += _check_line_breaks(spelled, used_delimiter, name=name)
+    typed = type_fields(
+        _trimmed(spelled) if _is_spaced(table) else spelled,
+        header,
+        decimal_comma=used_delimiter != ",",
+    )
+    return DelimitedTable(
+        typed.frame,
+        spelled,
+        used_delimiter,
+        used_encoding,
+        typed.missing_marks,
+        (*notes, *typed.notes),
+    )
 
 
 def detect_encoding(content: bytes, *, name: str = "the file") -> str:
@@ -218,12 +228,17 @@ def _first_records(text: str, delimiter: str) -> list[list[str]]:
 
 def _check_encoding(encoding: str) -> str:
     try:
-        return codecs.lookup(encoding).name
-    except LookupError:
+        known = codecs.lookup(encoding).name
+        # Python also knows encodings that are not of text, such as base64: it refuses them here.
+        b"a".decode(known)
+    except UnicodeError:
+        return known
+    except (LookupError, ValueError):
         raise InputError(
-            f"`encoding` must be an encoding that Python knows, got {encoding!r}. "
+            f"`encoding` must be a text encoding that Python knows, got {encoding!r}. "
             "Try 'utf-8', 'utf-16', 'cp1252' or 'latin-1'."
         ) from None
+    return known
 
 
 def _not_text(name: str) -> InputError:
@@ -245,6 +260,12 @@ def _parse_strings(text: str, delimiter: str, *, name: str) -> pa.Table:
     from pyarrow import csv as arrow_csv
 
     header = next(iter(_first_records(text, delimiter)), [])
+    if not header:
+        raise _open_quotation(name)
+    # The parser takes an end inside a quotation for the end of the field. So a last row of our own
+    # is added: if it does not come back, a quotation mark was still open and has swallowed it.
+    end = [_END] * len(header)
+    closing = ("" if text.endswith(("\n", "\r")) else "\n") + delimiter.join(end) + "\n"
     ragged: list[int] = []
 
     def count_ragged(row: arrow_csv.InvalidRow) -> str:
@@ -254,7 +275,7 @@ def _parse_strings(text: str, delimiter: str, *, name: str) -> pa.Table:
     columns = [f"f{index}" for index in range(len(header))]
     try:
         table = arrow_csv.read_csv(
-            io.BytesIO(text.encode("utf-8", errors="surrogatepass")),
+            io.BytesIO((text + closing).encode("utf-8", errors="surrogatepass")),
             read_options=arrow_csv.ReadOptions(column_names=columns, block_size=_BLOCK_BYTES),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=delimiter,
@@ -268,25 +289,30 @@ def _parse_strings(text: str, delimiter: str, *, name: str) -> pa.Table:
             ),
         )
     except pa.ArrowException:
-        raise InputError(
-            f"{name!r} must be a text table, but its rows cannot be told apart. "
-            "Check for a quotation mark that is never closed, or name the delimiter."
-        ) from None
+        raise _open_quotation(name) from None
+    n_rows = table.num_rows - 1
+    if n_rows < 0 or [column[n_rows].as_py() for column in table.columns] != end:
+        raise _open_quotation(name)
     if ragged:
         raise InputError(
             f"{name!r} must have {len(header)} fields in every row, as its header has, but "
             f"{len(ragged)} rows have more or fewer. Check the delimiter "
             f"({DELIMITER_NAMES.get(delimiter, delimiter)}) and quote fields that contain it."
         )
-    return table
+    return table.slice(0, n_rows)
+
+
+def _open_quotation(name: str) -> InputError:
+    return InputError(
+        f"{name!r} must be a text table, but its rows cannot be told apart. "
+        "Check for a quotation mark that is never closed, or name the delimiter."
+    )
 
 
 def _check_header(
     table: pa.Table, delimiter: str, *, name: str
 ) -> tuple[pa.Table, list[str], list[str]]:
     """Return the rows below the header, the column names, and notes on what was left out."""
-    import pyarrow.compute as pc
-
     notes: list[str] = []
     raw = [str(column[0].as_py()) for column in table.columns]
     names = [text.strip() for text in raw]
@@ -299,15 +325,11 @@ def _check_header(
                 f"gives one column only, but its header contains a {DELIMITER_NAMES[others[0]]}. "
                 f"Use `--delimiter {others[0]!r}`."
             )
-    spaced = len(raw) > 1 and all(text.startswith(" ") for text in raw[1:])
-    if spaced:
-        for index, field in enumerate(body.schema):
-            body = body.set_column(index, field, pc.utf8_trim_whitespace(body.column(index)))
     while names and not names[-1] and _is_blank(body.column(len(names) - 1)):
         body = body.remove_column(len(names) - 1)
         names.pop()
         notes.append("a last column without name and without values was left out")
-    _refuse_missing_header(body, names, name=name)
+    _refuse_missing_header(body, names, name=name, decimal_comma=delimiter != ",")
     if "" in names:
         raise InputError(
             f"every column of {name!r} must have a name, but column {names.index('') + 1} has "
@@ -315,106 +337,107 @@ def _check_header(
             "has such a column)."
         )
     require_unique(names, what=f"the column names of {name!r}")
-    return body, names, notes
+    return body.rename_columns(names), names, notes
 
 
-def _refuse_missing_header(body: pa.Table, names: list[str], *, name: str) -> None:
-    """Raise if the first row looks like a record: its words must not become column names.
+def _is_spaced(table: pa.Table) -> bool:
+    """Say whether a space follows every delimiter of the header: then it is none of the answer."""
+    header = [str(column[0].as_py()) for column in table.columns]
+    return len(header) > 1 and all(text.startswith(" ") for text in header[1:])
 
-    Most of a record's answers are given by others too; hardly a column has its name as answer.
+
+def _trimmed(table: pa.Table) -> pa.Table:
+    import pyarrow.compute as pc
+
+    for index, field in enumerate(table.schema):
+        table = table.set_column(index, field, pc.utf8_trim_whitespace(table.column(index)))
+    return table
+
+
+def _refuse_missing_header(
+    body: pa.Table, names: list[str], *, name: str, decimal_comma: bool
+) -> None:
+    """Raise if the first row looks like a record: its answers must not become column names.
+
+    Most of a record's words are given by others too; hardly a column has its name as answer. And
+    a number above numbers is one of them.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def is_answer(text: str, column: pa.ChunkedArray) -> bool:
+        if pc.any(pc.equal(pc.utf8_trim_whitespace(column), text)).as_py():
+            return True
+        name_alone = pa.chunked_array([[text]])
+        return all(are_numbers(part, decimal_comma=decimal_comma) for part in (name_alone, column))
+
+    n_answers = sum(
+        is_answer(text, column) for text, column in zip(names, body.columns, strict=True) if text
+    )
+    if n_answers >= max(1, len(names) / 2):
+        raise InputError(
+            f"the first row of {name!r} must hold the column names, but it looks like a record: "
+            "its fields are found among the answers, or are numbers above numbers. Add a header, "
+            "remove a repeated one, or put a letter before names that are numbers."
+        )
+
+
+def _check_line_breaks(body: pa.Table, delimiter: str, *, name: str) -> list[str]:
+    """Note fields of several lines; raise if a field seems to hold whole rows.
+
+    A stray quotation mark in one row and another in the same column further down make one field
+    of all rows between. Its first line then has the fields of a row's end, its last those of a
+    row's beginning, and what stands there fits the columns.
     """
     import pyarrow.compute as pc
 
-    n_repeated = sum(
-        bool(pc.any(pc.equal(pc.utf8_trim_whitespace(column), text)).as_py())
-        for text, column in zip(names, body.columns, strict=True)
-        if text
-    )
-    if n_repeated >= max(1, len(names) / 2):
-        raise InputError(
-            f"the first row of {name!r} must hold the column names, but it looks like a record: "
-            "its words are found among the answers. Add a header, or remove a repeated one."
+    @cache
+    def holds_numbers(index: int) -> bool:
+        return are_numbers(body.column(index), decimal_comma=delimiter != ",")
+
+    def fits(text: str, index: int) -> bool:
+        if holds_numbers(index):
+            return bool(re.fullmatch(r"\s*[+-]?[\d.,]+([eE][+-]?\d+)?\s*", text))
+        return bool(pc.any(pc.equal(body.column(index), text)).as_py())
+
+    notes: list[str] = []
+    for index, column in enumerate(body.columns):
+        broken = column.filter(pc.match_substring_regex(column, r"[\r\n]")).to_pylist()
+        if not broken:
+            continue
+        n_swallowing = 0
+        for field in broken:
+            cells = _cells_of_rows(field, index, body.num_columns, delimiter)[:_SAMPLE_RECORDS]
+            # Prose between quotation marks may be cut like rows, but hardly fits the columns.
+            n_fitting = sum(fits(text, place) for text, place in cells)
+            n_swallowing += bool(cells) and 2 * n_fitting >= len(cells)
+        if n_swallowing:
+            raise InputError(
+                f"{name!r} must close every quotation mark where its field ends, but "
+                f"{n_swallowing} fields of column {body.schema.names[index]!r} seem to hold whole "
+                "rows. Look for a stray quotation mark there, or remove line breaks from the field."
+            )
+        notes.append(
+            f"{body.schema.names[index]}: {len(broken)} fields have several lines; if that is not "
+            "meant, look for a stray quotation mark"
         )
+    return notes
+
+
+def _cells_of_rows(field: str, index: int, n_columns: int, delimiter: str) -> list[tuple[str, int]]:
+    """Cut a field of several lines as if it held rows: cells with their columns, or nothing."""
+    lines = [line.split(delimiter) for line in re.split(r"\r\n|\r|\n", field)]
+    cells: list[tuple[str, int]] = []
+    for number, line in enumerate(lines):
+        first = index if number == 0 else 0
+        last = index if number == len(lines) - 1 else n_columns - 1
+        if len(line) != last - first + 1:
+            return []
+        cells += [(text, place) for place, text in enumerate(line, first) if place != index]
+    return cells
 
 
 def _is_blank(column: pa.ChunkedArray) -> bool:
     import pyarrow.compute as pc
 
     return not bool(pc.any(pc.not_equal(pc.utf8_trim_whitespace(column), "")).as_py())
-
-
-def _typed(
-    table: pa.Table, names: list[str], *, decimal_comma: bool
-) -> tuple[pd.DataFrame, dict[str, int], list[str]]:
-    """Turn text columns into numbers where they are numbers, and count the missing marks."""
-    import pandas as pd
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    marks = pa.array(MISSING_MARKS)
-    counts: dict[str, int] = {}
-    columns: dict[str, pd.Series] = {}
-    with_decimal_comma: list[str] = []
-    for name, column in zip(names, table.columns, strict=True):
-        trimmed = pc.utf8_trim_whitespace(column)
-        is_mark = pc.is_in(trimmed, value_set=marks)
-        if pc.any(is_mark).as_py():
-            for entry in pc.value_counts(trimmed.filter(is_mark)).to_pylist():
-                counts[entry["values"]] = counts.get(entry["values"], 0) + entry["counts"]
-        nothing = pa.scalar(None, pa.string())
-        answers = pc.if_else(is_mark, nothing, column)
-        numbers = _numbers(pc.if_else(is_mark, nothing, trimmed))
-        if numbers is None and decimal_comma:
-            numbers = _decimal_comma_numbers(pc.if_else(is_mark, nothing, trimmed))
-            if numbers is not None:
-                with_decimal_comma.append(name)
-        columns[name] = numbers if numbers is not None else _words(answers)
-    ordered = {mark: counts[mark] for mark in MISSING_MARKS if mark in counts}
-    return pd.DataFrame(columns), ordered, with_decimal_comma
-
-
-def _numbers(column: pa.ChunkedArray) -> pd.Series | None:
-    """Return the column as numbers if every answer is one, None otherwise."""
-    import pandas as pd
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if column.null_count == len(column):
-        return pd.Series([float("nan")] * len(column), dtype="float64")
-    # 007 is a code, not seven: read as a number it would not come back as it was.
-    if pc.any(pc.match_substring_regex(column, r"^[+-]?0\d")).as_py():
-        return None
-    whole = r"^[+-]?\d+$"
-    if pc.all(pc.match_substring_regex(column, whole)).as_py():
-        try:
-            integers = pc.cast(pc.utf8_ltrim(column, characters="+"), pa.int64())
-        except pa.ArrowInvalid:
-            return None  # longer than 64 bits: an identifier
-        if column.null_count:
-            return pd.Series(integers.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get))
-        return pd.Series(integers.to_pandas())
-    number = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|Infinity|infinity)$"
-    if pc.all(pc.match_substring_regex(column, number)).as_py():
-        return pd.Series(pd.to_numeric(column.to_pandas()).astype("float64"))
-    return None
-
-
-def _decimal_comma_numbers(column: pa.ChunkedArray) -> pd.Series | None:
-    """Return numbers written as 1,5 if every answer is one and none has a point."""
-    import pyarrow.compute as pc
-
-    if not pc.all(pc.match_substring_regex(column, r"^[+-]?\d*(,\d+)?$")).as_py():
-        return None
-    return _numbers(pc.replace_substring(column, ",", "."))
-
-
-def _words(column: pa.ChunkedArray) -> pd.Series:
-    import pandas as pd
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if column.null_count == 0:
-        truth = pc.is_in(column, value_set=pa.array(["True", "False"]))
-        if pc.all(truth).as_py():
-            return pd.Series(pc.equal(column, "True").to_pandas())
-    return pd.Series(column.to_pandas())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from epsilens.data.atomic import replacing
 from epsilens.data.columnar import (
     frame_from_arrow,
+    partition_columns,
     read_arrow,
     read_parquet,
     read_parquet_folder,
@@ -23,6 +24,7 @@ from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 __all__ = ["TableFile", "TableFormat", "read_table", "write_table"]
 
@@ -52,6 +54,10 @@ class TableFile:
         Which marks were taken as missing answers, and how often each stands in the file.
     notes : tuple of str
         What else was noticed while reading.
+    partitions : tuple of str
+        The columns by which a folder is divided: its rows are sorted by them.
+    spelled : pyarrow.Table or None
+        Every field of a text file as it is written there, if that was asked for.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -61,6 +67,8 @@ class TableFile:
     encoding: str | None = None
     missing_marks: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    spelled: pa.Table | None = field(default=None, repr=False)
 
 
 def read_table(
@@ -68,6 +76,7 @@ def read_table(
     *,
     delimiter: str | None = None,
     encoding: str | None = None,
+    spelled: bool = False,
 ) -> TableFile:
     r"""Read a table from a csv, csv.gz, tsv, parquet or arrow file.
 
@@ -83,6 +92,8 @@ def read_table(
         One character, instead of detecting it.
     encoding : str, optional
         For instance "cp1252", instead of detecting it.
+    spelled : bool
+        Whether to keep every field of a text file as it is written, beside its value.
 
     Returns
     -------
@@ -108,13 +119,12 @@ def read_table(
     ('survey.csv', ';', {'': 1})
     """
     if str(source) == "-":
-        return _read_content(
-            sys.stdin.buffer.read(), STANDARD_INPUT, delimiter=delimiter, encoding=encoding
-        )
+        content = sys.stdin.buffer.read()
+        return _read_content(content, STANDARD_INPUT, delimiter, encoding, spelled=spelled)
     path = Path(source)
     if path.is_dir():
         frame = frame_from_arrow(read_parquet_folder(path), name=path.name)
-        return TableFile(frame, path.resolve().name, "parquet")
+        return TableFile(frame, path.resolve().name, "parquet", partitions=partition_columns(path))
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -126,11 +136,11 @@ def read_table(
             f"{path.name!r} must be a readable file, got {type(error).__name__}. "
             "Check its permissions."
         ) from None
-    return _read_content(content, path.name, delimiter=delimiter, encoding=encoding)
+    return _read_content(content, path.name, delimiter, encoding, spelled=spelled)
 
 
 def _read_content(
-    content: bytes, name: str, *, delimiter: str | None, encoding: str | None
+    content: bytes, name: str, delimiter: str | None, encoding: str | None, *, spelled: bool
 ) -> TableFile:
     """Tell the format by the file's first bytes: a name may lie."""
     if content.startswith(b"PAR1"):
@@ -168,6 +178,7 @@ def _read_content(
         table.encoding,
         table.missing_marks,
         table.notes,
+        spelled=table.spelled if spelled else None,
     )
 
 

@@ -119,16 +119,16 @@ def settle_missing(
     n_rows, n_lost = len(frame), int((~kept).sum())
     listed = _listed(counts)
     if policy == "error":
+        choices = _choices(frame, counts, required=must, codes=set(categorical))
         raise InputError(
             f"missing values are not allowed (`--missing error`), but {n_lost} of {n_rows} rows"
-            f"{place} have some ({listed}). Choose `--missing drop` or `--missing category`."
+            f"{place} have some ({listed}). {choices}"
         )
     if policy != "drop" and n_lost > LARGEST_DROPPED_SHARE * n_rows:
-        category = "" if set(counts) <= set(must) else ", `--missing category`"
+        choices = _choices(frame, counts, required=must, codes=set(categorical))
         raise InputError(
             f"at most {LARGEST_DROPPED_SHARE:.0%} of the rows may have missing values, but "
-            f"{n_lost} of {n_rows}{place} do ({listed}). Choose `--missing drop`{category}, or "
-            "`--drop` the columns."
+            f"{n_lost} of {n_rows}{place} do ({listed}). {choices}"
         )
     if n_lost == n_rows:
         raise InputError(
@@ -152,6 +152,41 @@ def _listed(counts: dict[str, int]) -> str:
     return shown if len(ordered) <= 8 else f"{shown} and {len(ordered) - 8} more columns"
 
 
+def _choices(
+    frame: pd.DataFrame, counts: dict[str, int], *, required: list[str], codes: set[str]
+) -> str:
+    """Say which settings would go on from here: none that would be refused in its turn."""
+    optional = [name for name in counts if name not in required]
+    choices = []
+    if frame[list(counts)].notna().all(axis=1).any():
+        choices.append("`--missing drop`")
+    in_required = frame[[name for name in counts if name in required]].isna().any(axis=1)
+    if (
+        optional
+        and in_required.sum() <= LARGEST_DROPPED_SHARE * len(frame)
+        and all(name in codes or not _is_amount(frame[name]) for name in optional)
+    ):
+        choices.append("`--missing category`")
+    if optional:
+        most = max(optional, key=lambda name: counts[name])
+        choices.append(
+            "`--drop` the column" if len(optional) == 1 else f"`--drop` columns, {most!r} first"
+        )
+    if not choices:
+        return "Complete these columns, or choose others."
+    *others, last = choices
+    return f"Choose {', '.join(others)}, or {last}." if others else f"Choose {last}."
+
+
+def _is_amount(column: pd.Series) -> bool:
+    """Say whether a column holds numbers or dates, among which missing is no answer."""
+    import pandas as pd
+
+    dtype = column.dtype
+    number = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+    return number or pd.api.types.is_datetime64_any_dtype(dtype)
+
+
 def _make_category(
     frame: pd.DataFrame, counts: dict[str, int], *, keep: list[str], codes: set[str]
 ) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -161,10 +196,7 @@ def _make_category(
     filled = frame.copy(deep=False)
     for name, count in made.items():
         column = frame[name]
-        number = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(
-            column.dtype
-        )
-        if name not in codes and (number or pd.api.types.is_datetime64_any_dtype(column.dtype)):
+        if name not in codes and _is_amount(column):
             raise InputError(
                 f"`--missing category` needs words, but column {name!r} holds numbers or dates and "
                 f"{count} are missing: a missing amount is no amount. Choose `--missing drop`, "

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from epsilens._validate import require_column, require_unique
@@ -34,11 +34,14 @@ Category = str | int | float | bool
 LARGEST_NUMERIC_DOMAIN = 20
 """A numeric column with at most this many distinct values can be randomised as it is."""
 
-FEWEST_ROWS_FOR_IDENTIFIER = 20
-"""In a smaller table distinct values in every row are no sign of an identifier."""
+FEWEST_WORDS_FOR_IDENTIFIER = 3
+FEWEST_NUMBERS_FOR_IDENTIFIER = 10
+"""In a smaller table whole numbers that all differ are no sign of an identifier."""
 
 MANY_CATEGORIES = 100
+ALL_DIFFER = "every value differs"
 
+_PER_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
 
 
@@ -151,7 +154,8 @@ def infer_schema(
 
     Words and truths are categories. Numbers stay numbers for the model, but with at most 20
     different values they can also be protected as they are. A column of whole numbers or words
-    in which every answer differs identifies people and is left out. Dates become days.
+    in which every answer differs identifies people and is left out. Dates become days. Where every
+    answer differs, the answers are the records themselves and never a domain.
 
     Parameters
     ----------
@@ -243,17 +247,33 @@ def days(series: pd.Series) -> pd.Series:
     pandas.Series
         Numbers; a missing date stays missing.
 
+    Raises
+    ------
+    InputError
+        If a date is beyond what can be counted.
+
     Examples
     --------
     >>> import pandas as pd
     >>> days(pd.Series(["1970-01-02", "1970-01-03"])).tolist()
     [1.0, 2.0]
     """
+    import numpy as np
     import pandas as pd
 
-    moments = pd.to_datetime(series, format="ISO8601", utc=True)
-    origin = pd.Timestamp("1970-01-01", tz="UTC")
-    return pd.Series((moments - origin) / pd.Timedelta(days=1), index=series.index)
+    try:
+        moments = pd.to_datetime(series, format="ISO8601", utc=True)
+    except (ValueError, OverflowError):
+        # The original message would quote the date.
+        raise InputError(
+            f"column {str(series.name)!r} must hold dates that a computer can count, but some are "
+            "too far away. Mend or drop them."
+        ) from None
+    # Counted in the column's own unit: a difference of dates in nanoseconds ends in 2262.
+    counts = moments.dt.tz_convert(None).to_numpy()
+    per_day = _PER_DAY[np.datetime_data(counts.dtype)[0]]
+    numbers = counts.astype(np.int64) / per_day
+    return pd.Series(np.where(np.isnat(counts), np.nan, numbers), index=series.index)
 
 
 def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -> Column:
@@ -269,7 +289,10 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
             "Drop it."
         ) from None
     n_distinct = len(distinct)
-    is_truth = pd.api.types.is_bool_dtype(series.dtype)
+    is_truth = pd.api.types.is_bool_dtype(series.dtype) or (
+        # Truths of which some are missing may come as objects.
+        series.dtype == object and pd.api.types.infer_dtype(answers) == "boolean"
+    )
     is_number = pd.api.types.is_numeric_dtype(series.dtype) and not is_truth
     base = Column(name, "numeric", n_distinct, n_missing)
     if n_distinct <= 1 and not isinstance(series.dtype, pd.CategoricalDtype):
@@ -283,12 +306,11 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
         return Column(
             name, "numeric", n_distinct, n_missing, note="a date: used as a number of days"
         )
-    if (
-        not coded
-        and n_distinct == len(answers) >= FEWEST_ROWS_FOR_IDENTIFIER
-        and not isinstance(series.dtype, pd.CategoricalDtype)
-        and not pd.api.types.is_float_dtype(series.dtype)
-    ):
+    is_declared = is_truth or isinstance(series.dtype, pd.CategoricalDtype)
+    all_differ = n_distinct == len(answers) and not is_declared
+    is_float = pd.api.types.is_float_dtype(series.dtype)
+    enough = FEWEST_NUMBERS_FOR_IDENTIFIER if is_number else FEWEST_WORDS_FOR_IDENTIFIER
+    if all_differ and len(answers) >= enough and not coded and not is_float:
         return _left_out(
             base,
             "identifier",
@@ -296,8 +318,10 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
             + ("; put a measurement into bins to use it" if is_number else ""),
         )
     if is_number and not coded:
-        return _numeric(base, distinct)
-    return _categorical(base, series, distinct)
+        return base if all_differ else _numeric(base, distinct)
+    described = _categorical(base, series, distinct)
+    # The model may need such categories, but they are the records: nothing to hide among.
+    return replace(described, note=ALL_DIFFER, protectable=False) if all_differ else described
 
 
 def _left_out(base: Column, kind: ColumnKind, why: str) -> Column:

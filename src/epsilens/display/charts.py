@@ -209,7 +209,7 @@ def cost_chart(
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
             title=alt.TitleParams(
                 text="What a privacy budget costs",
-                subtitle=subtitle_lines(document, rows, aside),
+                subtitle=subtitle_lines(document, rows, aside, outcome=outcome),
             ),
             description=spoken_description(document, rows, groups, outcome),
         )

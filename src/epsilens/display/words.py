@@ -22,6 +22,10 @@ __all__ = [
 Outcome: TypeAlias = Literal["loss", "accuracy", "auc", "loss_gap", "accuracy_gap"]
 
 PERCENT_OUTCOMES = ("accuracy", "accuracy_gap")
+_BETTER_ABOVE = ("accuracy", "auc")
+_SEEN_APART = 0.005
+"""A line that leaves its band by less than this share of the chart's height is not seen to."""
+
 OUTCOME_MEANINGS = {
     "loss": "test loss",
     "accuracy": "accuracy",
@@ -93,7 +97,11 @@ def change_title(document: WhatIfDocument, outcome: Outcome) -> str:
 
 
 def subtitle_lines(
-    document: WhatIfDocument, rows: list[dict[str, Any]], aside: list[WhatIfCell]
+    document: WhatIfDocument,
+    rows: list[dict[str, Any]],
+    aside: list[WhatIfCell],
+    *,
+    outcome: Outcome = "loss",
 ) -> list[str]:
     """Say what kind of numbers a chart shows, which of them failed and which are not drawn.
 
@@ -105,22 +113,26 @@ def subtitle_lines(
     ...                   loss_change=0.02)
     >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
     ...                           cells=[cell])
-    >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None, "trusted": True}
+    >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None, "high": None,
+    ...        "trusted": True}
     >>> subtitle_lines(document, [row], [])
     ['Estimated, without training again.']
     """
-    banded = any(row["low"] is not None for row in rows)
-    mark = "band" if len({row["epsilon"] for row in rows}) > 1 else "bar"
+    banded = [row for row in rows if row["low"] is not None and row["high"] is not None]
+    line, mark = ("line", "band") if len({row["epsilon"] for row in rows}) > 1 else ("point", "bar")
     if cost_type(document) == "measured":
         band = f"; the {mark} holds 9 in 10 of the runs" if banded else ""
         lines = [f"Measured by training again{band}."]
     else:
         band = f"; 9 in 10 real runs fall in the {mark}" if banded else ""
         lines = [f"Estimated, without training again{band}."]
-    if any(
-        row["low"] is not None and not row["low"] <= row["change"] <= row["high"] for row in rows
-    ):
-        lines.append("The line is the expected model; the noise of a single run costs more.")
+    blur = _SEEN_APART * _height(rows)
+    above = [row for row in banded if row["change"] - row["high"] > blur]
+    below = [row for row in banded if row["low"] - row["change"] > blur]
+    if above and not below and outcome in _BETTER_ABOVE and cost_type(document) == "estimated":
+        lines.append(f"The {line} is the expected model; the noise of a single run costs more.")
+    elif above or below:
+        lines.append(f"Where {line} and {mark} part, few runs come near the {line}.")
     failed = sum(not row["trusted"] for row in rows)
     if failed:
         lines.append(
@@ -131,6 +143,14 @@ def subtitle_lines(
     if any(axis_budget(document, cell) == 0 for cell in aside):
         lines.append("ε = 0 (answers are pure noise) lies outside the axis.")
     return lines
+
+
+def _height(rows: list[dict[str, Any]]) -> float:
+    """Give the range of numbers that a chart has to show; 0 is always among them."""
+    shown = [
+        row[name] for row in rows for name in ("change", "low", "high") if row[name] is not None
+    ]
+    return float(max([0.0, *shown]) - min([0.0, *shown]))
 
 
 def spoken_description(

@@ -20,9 +20,9 @@ __all__ = ["WITHHELD", "WITHHELD_WARNING", "anonymise"]
 WITHHELD = "withheld"
 WITHHELD_WARNING = "A warning is withheld here because it may name columns, groups or categories."
 
-_COLUMN_SETTINGS = frozenset(
-    {"label", "protect", "drop", "weight", "categorical", "bins", "columns", "epsilon"}
-)
+_COLUMN_SETTINGS = frozenset({"label", "protect", "drop", "weight", "categorical", "columns"})
+_TYPED_FOR_COLUMNS = frozenset({"bins", "epsilon"})
+"""Settings that are names of columns, or numbers with or without one: `age=0:100:10`."""
 _GROUP_SETTINGS = frozenset({"group", "groups"})
 _CATEGORY_SETTINGS = frozenset({"positive", "categories"})
 _OWN_WORDS = frozenset(
@@ -164,16 +164,23 @@ def _anonymous_provenance(provenance: Provenance, columns: _Names, groups: _Name
 def _anonymous_setting(name: str, value: object, columns: _Names, groups: _Names) -> object:
     if name in _CATEGORY_SETTINGS:
         return None if value is None else WITHHELD
+    if name in _TYPED_FOR_COLUMNS:
+        return _rename(value, lambda text: _anonymous_numbers(text, columns), columns)
     if name in _COLUMN_SETTINGS:
-        is_grid = name == "epsilon"
-        return _rename(
-            value,
-            lambda text: text if is_grid and _GRID.fullmatch(text) else columns(text),
-            columns,
-        )
+        return _rename(value, columns, columns)
     if name in _GROUP_SETTINGS:
         return _rename(value, groups, groups, values_are_names=not isinstance(value, dict))
     return _rename(value, lambda text: text if text in _OWN_WORDS else WITHHELD, columns)
+
+
+def _anonymous_numbers(text: str, columns: _Names) -> str:
+    """Rename the column in `age=0:100:10`, and in each part of `sex=1,income=2`; numbers stay."""
+    if _GRID.fullmatch(text):
+        return text
+    parts = [part.rpartition("=") for part in text.split(",")]
+    if all(name and _GRID.fullmatch(numbers) for name, _, numbers in parts):
+        return ",".join(f"{columns(name.strip())}={numbers}" for name, _, numbers in parts)
+    return columns(text)
 
 
 def _rename(

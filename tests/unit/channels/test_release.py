@@ -29,47 +29,117 @@ def open_release(frame: pd.DataFrame, **settings: object) -> pd.Series:
 
 
 @pytest.mark.parametrize(
-    ("answers", "categories"),
+    ("answers", "categories", "dtype"),
     [
-        (["yes", "no", "no"], ["no", "yes", "perhaps"]),
-        ([1, 2, 1], ["1", "2", "3"]),
-        ([1, 2, 1], ["1.0", "2.0", "3"]),
-        ([0.5, 1.0, 0.5], ["1", "0.5"]),
-        ([True, False, True], ["true", "False"]),
-        (np.array([True, False, True], dtype=object), ["true", "False"]),
-        (pd.array([True, False, True], dtype="boolean"), ["true", "False"]),
-        (pd.Categorical([True, False, True]), ["False", "True"]),
-        (pd.array([1, 2, 1], dtype="Int64"), ["2", "1"]),
-        (np.array([1, 2, 1], dtype=np.int8), ["2", "1"]),
-        (pd.Categorical(["b", "a", "b"]), ["a", "b", "c"]),
-        (pd.Categorical([3, 1, 3]), ["1", "3", "5"]),
+        (["yes", "no", "no"], ["no", "yes", "perhaps"], None),
+        ([1, 2, 1], ["1", "2", "3"], "int64"),
+        ([1, 2, 1], ["1.0", "2.0", "3"], "float64"),
+        ([0.5, 1.0, 0.5], ["1", "0.5"], "float64"),
+        (np.array([0.1, 1.0, 0.1], dtype=np.float32), ["1", "0.1"], "float64"),
+        ([True, False, True], ["true", "False"], "bool"),
+        (np.array([True, False, True], dtype=object), ["true", "False"], "bool"),
+        (pd.array([True, False, True], dtype="boolean"), ["true", "False"], "bool"),
+        (pd.Categorical([True, False, True]), ["False", "True"], None),
+        (pd.array([1, 2, 1], dtype="Int64"), ["2", "1"], "int64"),
+        (np.array([1, 2, 1], dtype=np.int8), ["2", "1"], "int64"),
+        ([2**53 + 1, 2**53, 2**53], [str(2**53), str(2**53 + 1)], "int64"),
+        (pd.Categorical(["b", "a", "b"]), ["a", "b", "c"], None),
+        (pd.Categorical([3, 1, 3]), ["1", "3", "5"], None),
     ],
 )
-def test_values_and_types_survive(answers: object, categories: list[str]) -> None:
+def test_values_survive_in_the_type_of_the_categories(
+    answers: object, categories: list[str], dtype: str | None
+) -> None:
     frame = table(answers)
     released = open_release(frame, categories={"answer": categories})
-    assert released.tolist() == frame["answer"].tolist()
+    np.testing.assert_allclose(
+        np.unique(frame["answer"], return_inverse=True)[1],
+        np.unique(released, return_inverse=True)[1],
+    )
+    if dtype is None:
+        assert released.tolist() == frame["answer"].tolist()
+    else:
+        np.testing.assert_allclose(released.astype(float), frame["answer"].astype(float))
+        assert released.dtype == dtype
     if isinstance(frame["answer"].dtype, pd.CategoricalDtype):
         # The given domain is what the released column declares.
         assert [str(value) for value in released.cat.categories] == categories
-    else:
-        assert released.dtype == frame["answer"].dtype
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        # Two true columns that differ in one person's answer, of the types that pandas gives them.
+        ([1, 2, 1], [1.0, 2.0, 1.5], ["1", "2", "1.5"]),
+        ([1, 2, 1], ["1", "2", "refused"], ["1", "2", "refused"]),
+        ([True, False, True], [True, False, "unknown"], ["True", "False", "unknown"]),
+        (["10", "20", "10"], ["10", "20", "01"], ["01", "10", "20"]),
+        ([1, 2, 1], ["1", "2", "1.0"], ["1", "2"]),
+    ],
+)
+@pytest.mark.parametrize("missing", ["error", "category"])
+def test_the_released_type_tells_nothing_of_one_answer(
+    pair: tuple[object, object, list[str]], missing: str
+) -> None:
+    one, other, categories = pair
+    budget = Budget({"answer": 1.0})
+    given = {"answer": categories}
+    released = [
+        release_table(table(answers), budget=budget, categories=given, missing=missing)  # type: ignore[arg-type]
+        for answers in (one, other)
+    ]
+    assert released[0].frame["answer"].dtype == released[1].frame["answer"].dtype
+    for release in released:
+        assert {str(value) for value in release.frame["answer"].dropna()} <= {
+            *categories,
+            *(str(float(text)) for text in categories if text.replace(".", "").isdigit()),
+        }
+        assert set(release.as_typed["answer"]) <= {*categories, ""}
+
+
+@pytest.mark.parametrize(
+    ("answered", "unanswered", "categories"),
+    [
+        ([True, False, True], [True, False, None], ["True", "False"]),
+        ([1, 2, 1], [1, 2, None], ["1", "2"]),
+        (["a", "b", "a"], ["a", "b", None], ["a", "b"]),
+    ],
+)
+def test_the_released_type_does_not_tell_whether_somebody_gave_no_answer(
+    answered: list[object], unanswered: list[object], categories: list[str]
+) -> None:
+    types = {
+        str(
+            release_table(
+                table(answers),
+                budget=Budget({"answer": 1.0}),
+                categories={"answer": categories},
+                missing="category",
+            )
+            .frame["answer"]
+            .dtype
+        )
+        for answers in (answered, unanswered)
+    }
+    assert len(types) == 1
+    assert "object" not in types or categories == ["a", "b"]
 
 
 @pytest.mark.parametrize(
     "answers",
     [
-        ["yes", None, "no"],
-        pd.array([1, None, 2], dtype="Int64"),
-        [0.5, None, 1.5],
-        pd.Categorical(["b", None, "a"]),
-        pd.array([True, None, False], dtype="boolean"),
+        ["yes", None, "no", "no"],
+        pd.array([1, None, 2, 2], dtype="Int64"),
+        [0.5, None, 1.5, 1.5],
+        pd.Categorical(["b", None, "a", "a"]),
+        pd.array([True, None, False, False], dtype="boolean"),
+        np.array([True, None, False, False], dtype=object),
     ],
 )
 def test_missing_can_be_one_more_answer(answers: object) -> None:
     frame = table(answers)
     released = open_release(frame, missing="category")
-    assert released.isna().tolist() == [False, True, False]
+    assert released.isna().tolist() == [False, True, False, False]
     assert released.dropna().tolist() == frame["answer"].dropna().tolist()
 
 
@@ -94,7 +164,7 @@ def test_observed_domains_have_no_missing_answer_unless_it_occurs(
     bins: dict[str, Bins] | None,
 ) -> None:
     budget = Budget({"answer": 1.0})
-    for answers, columns in (([1, 2, 2], ()), ([1, 2, None], ("answer",))):
+    for answers, columns in (([1, 2, 2, 1], ()), ([1, 2, 2, None], ("answer",))):
         with pytest.warns(PrivacyLeakWarning):
             release = release_table(table(answers), budget=budget, bins=bins, missing="category")
         assert release.missing_is_category == columns
@@ -110,7 +180,7 @@ def test_rows_without_answer_can_be_left_out() -> None:
             missing="drop",
         )
     assert release.frame["age"].tolist() == [1, 3]
-    assert release.kept.tolist() == [True, False, True, False]
+    assert release.rows.tolist() == [0, 2]
     # The receipt travels with the data: no count of the people who gave no answer.
     assert not any(character.isdigit() for character in " ".join(release.warnings))
 
@@ -123,9 +193,10 @@ def test_missing_answers_are_refused_with_their_count() -> None:
 
 
 def test_only_the_named_columns_change() -> None:
+    answers = np.random.default_rng(0).choice(["yes", "no"], 200)
     frame = table(
-        ["yes", "no"] * 100,
-        other=["yes", "no"] * 100,
+        answers,
+        other=answers,
         number=np.linspace(0, 1, 200),
         when=pd.date_range("2024-01-01", periods=200),
     )
@@ -141,14 +212,18 @@ def test_only_the_named_columns_change() -> None:
     # Unchanged by chance with probability 0.525^200.
     assert (release.frame["answer"] != frame["answer"]).any()
     assert release.warnings == ()
+    assert release.remarks == ()
     assert not release.simulated
+    assert not release.shuffled
 
 
 def test_truth_is_kept_as_often_as_promised() -> None:
     # Seeded: 40 000 answers, the share kept has a standard error of 0.0025.
     frame = table(np.repeat(["a", "b", "c", "d"], 10_000))
     with pytest.warns(PrivacyLeakWarning):
-        release = release_table(frame, budget=Budget({"answer": 1.0}), random_state=0)
+        release = release_table(
+            frame, budget=Budget({"answer": 1.0}), keep_order=True, random_state=0
+        )
     kept = (release.frame["answer"] == frame["answer"]).mean()
     assert kept == pytest.approx(math.e / (math.e + 3), abs=5 * 0.0025)
     assert release.simulated
@@ -156,7 +231,7 @@ def test_truth_is_kept_as_often_as_promised() -> None:
 
 def test_observed_answers_leak_and_are_said_to() -> None:
     with pytest.warns(PrivacyLeakWarning, match="shows which answers occur"):
-        release = release_table(table(["yes", "no"]), budget=Budget({"answer": 1.0}))
+        release = release_table(table(["yes", "no", "no"]), budget=Budget({"answer": 1.0}))
     assert release.origin == {"answer": "observed"}
     assert len(release.warnings) == 1
 
@@ -166,6 +241,64 @@ def test_declared_categories_are_the_domain() -> None:
     release = release_table(frame, budget=Budget({"answer": 1.0}))
     assert (release.origin, release.n_categories) == ({"answer": "declared"}, {"answer": 3})
     assert release.warnings == ()
+
+
+def test_the_order_of_declared_categories_is_not_that_of_the_data() -> None:
+    dtype = pd.CategoricalDtype(["c", "a", "b"])
+    frame = table(pd.Series(["c", "a", "b", "a"], dtype=dtype))
+    release = release_table(frame, budget=Budget({"answer": 1.0}))
+    assert release.frame["answer"].cat.categories.tolist() == ["a", "b", "c"]
+    # An order that the caller declared has a meaning and stays.
+    ordered = frame.astype({"answer": pd.CategoricalDtype(["c", "a", "b"], ordered=True)})
+    release = release_table(ordered, budget=Budget({"answer": 1.0}))
+    assert release.frame["answer"].cat.categories.tolist() == ["c", "a", "b"]
+    assert release.frame["answer"].cat.ordered
+
+
+@pytest.mark.parametrize("answers", [["no"] * 30 + ["yes"] * 30, ["no", "yes"] * 30])
+def test_rows_whose_order_shows_the_answers_are_shuffled(answers: list[str]) -> None:
+    ages = np.random.default_rng(0).permutation(60)
+    frame = table(answers, age=ages)
+    settings = {"budget": Budget({"answer": 1.0}), "categories": {"answer": ["no", "yes"]}}
+    release = release_table(frame, **settings)  # type: ignore[arg-type]
+    assert release.shuffled
+    assert release.warnings == ()
+    assert "would have shown true answers of answer" in release.remarks[0]
+    assert sorted(release.rows.tolist()) == list(range(60))
+    # In the old order with probability 1/60!.
+    assert release.rows.tolist() != list(range(60))
+    # The rows stay whole, and no label of a row tells where it stood.
+    assert release.frame["age"].tolist() == ages[release.rows].tolist()
+    assert release.frame.index.tolist() == list(range(60))
+    assert release.as_typed["answer"].tolist() == release.frame["answer"].tolist()
+    with pytest.warns(PrivacyLeakWarning, match="order of the rows is kept although"):
+        kept = release_table(frame, keep_order=True, **settings)  # type: ignore[arg-type]
+    assert kept.frame["age"].tolist() == ages.tolist()
+    assert len(kept.warnings) == 1
+
+
+def test_reports_move_with_their_rows() -> None:
+    frame = table(["no"] * 30 + ["yes"] * 30, age=np.random.default_rng(0).permutation(60))
+    with pytest.warns(PrivacyLeakWarning):
+        release = release_table(
+            frame,
+            # Lies have a probability of about 2⁻⁵⁷ each.
+            budget=Budget({"answer": 40.0}),
+            categories={"answer": ["no", "yes"]},
+            random_state=0,
+        )
+    assert release.shuffled
+    truth = dict(zip(frame["age"], frame["answer"], strict=True))
+    assert release.frame["answer"].tolist() == [truth[age] for age in release.frame["age"]]
+
+
+def test_a_running_number_restores_the_order_and_is_said_to() -> None:
+    frame = table(["no"] * 30 + ["yes"] * 30, number=np.arange(60))
+    with pytest.warns(PrivacyLeakWarning, match="number restores their order"):
+        release = release_table(
+            frame, budget=Budget({"answer": 1.0}), categories={"answer": ["no", "yes"]}
+        )
+    assert release.shuffled
 
 
 def test_bins_release_midpoints() -> None:
@@ -191,9 +324,14 @@ def test_bins_with_missing_answers() -> None:
         ([SECRET, "no"], {"categories": {"answer": ["no", "no"]}}, "stands twice"),
         ([SECRET, SECRET], {"categories": {"answer": [SECRET]}}, "two possible answers, got 1"),
         ([SECRET, SECRET], {}, "two possible answers, got 1"),
-        ([1, 2], {"categories": {"answer": ["1", SECRET]}}, "of the column's type"),
-        ([1, 2], {"categories": {"answer": ["1", "2.5"]}}, "of the column's type"),
-        ([True, False], {"categories": {"answer": ["1", "0"]}}, "of the column's type"),
+        ([SECRET, "no"], {"categories": {"answer": ["no", ""]}}, "is empty"),
+        ([1, 2], {"categories": {"answer": ["1", "1.0"]}}, "stands twice"),
+        ([1, 2], {"categories": {"answer": ["1", SECRET]}}, "1 of 2 rows have another"),
+        ([1, 2], {"categories": {"answer": ["1", "2.5"]}}, "1 of 2 rows have another"),
+        ([True, False], {"categories": {"answer": ["1", "0"]}}, "2 of 2 rows have another"),
+        ([SECRET, "no"], {}, "every value differs"),
+        ([SECRET, "no", "yes"], {}, "every value differs"),
+        ([0.5, 1.5], {}, "every value differs"),
         (range(100), {}, "every value differs"),
         ([f"{SECRET}{i}" for i in range(30)], {}, "every value differs"),
         (np.linspace(0, 1, 30), {}, "at most 20 different numbers .* got 30"),
@@ -225,8 +363,6 @@ def test_unknown_column_is_guessed() -> None:
 
 def test_large_finite_epsilon_is_refused() -> None:
     budget = Budget({"answer": math.inf, "other": 41.0})
-    with (
-        pytest.raises(InputError, match="at most 40"),
-        pytest.warns(PrivacyLeakWarning),
-    ):
+    # No warning either: it is the first thing that is looked at.
+    with pytest.raises(InputError, match="'other' must be at most 40"):
         release_table(table([1, 2], other=[1, 2]), budget=budget)

@@ -41,3 +41,23 @@ def test_other_forms_are_refused(text: str) -> None:
 def test_impossible_bins_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="`bins` must"):
         parse_bins(text)
+
+
+def test_so_many_bins_are_refused_before_they_are_made() -> None:
+    assert len(Bins(1000, 0.0, 1.0).midpoints) == 1000
+    with pytest.raises(InputError, match="at most 1000, got 1000000000"):
+        parse_bins("age=0:100:1000000000")
+
+
+@pytest.mark.parametrize(
+    "text", ["age=-1e308:1e308:3", "age=0:1e-323:9", "age=1e16:10000000000000004:9"]
+)
+def test_bounds_that_numbers_cannot_divide_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="too far apart or too close"):
+        parse_bins(text)
+
+
+def test_bounds_from_the_data_are_not_repeated_in_the_refusal() -> None:
+    with pytest.raises(InputError, match="too far apart") as caught:
+        Bins(3).bounded_by(np.array([-1.7e308, 1.7e308]))
+    assert "1.7" not in str(caught.value)

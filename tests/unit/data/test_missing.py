@@ -74,8 +74,44 @@ def test_category_keeps_a_declared_domain_and_codes() -> None:
 def test_a_label_is_never_given_a_missing_category() -> None:
     settled = settle_missing(survey(3), policy="category", required=["job"])
     assert len(settled.frame) == 97
-    with pytest.raises(InputError, match="Choose `--missing drop`, or `--drop`"):
+    # A label cannot be dropped either.
+    with pytest.raises(InputError, match=r"Choose `--missing drop`\.$"):
         settle_missing(survey(30), policy="category", required=["job"])
+
+
+def gaps(**columns: int) -> pd.DataFrame:
+    """Return 100 rows, of which so many miss each column: `age` a number, the others words."""
+    frame = pd.DataFrame({"job": ["nurse", "clerk"] * 50, "sex": ["F", "M"] * 50, "age": 1.5})
+    for name, count in columns.items():
+        frame.loc[: count - 1, name] = np.nan
+    return frame
+
+
+WAYS = {
+    "words": ({"job": 30}, "`--missing drop`, `--missing category`, or `--drop` the column."),
+    "numbers": ({"age": 30}, "`--missing drop`, or `--drop` the column."),
+    "both": ({"age": 30, "job": 40}, "`--missing drop`, or `--drop` columns, 'job' first."),
+    "all rows": ({"age": 100}, "`--drop` the column."),
+    "the label": ({"sex": 30}, "`--missing drop`."),
+    "the label too": ({"sex": 30, "job": 30}, "`--missing drop`, or `--drop` the column."),
+}
+
+
+@pytest.mark.parametrize("case", WAYS)
+@pytest.mark.parametrize("policy", ["auto", "error"])
+def test_only_ways_that_work_are_offered(case: str, policy: str) -> None:
+    missing, choices = WAYS[case]
+    with pytest.raises(InputError) as caught:
+        settle_missing(gaps(**missing), policy=policy, required=["sex"])  # type: ignore[arg-type]
+    assert str(caught.value).endswith(f"Choose {choices}")
+    for way in ("drop", "category"):
+        if f"--missing {way}" in choices:
+            settle_missing(gaps(**missing), policy=way, required=["sex"])  # type: ignore[arg-type]
+
+
+def test_a_label_that_nobody_answered_has_no_way_out() -> None:
+    with pytest.raises(InputError, match="Complete these columns"):
+        settle_missing(gaps(sex=100), required=["sex"])
 
 
 def test_columns_that_do_not_matter_may_be_missing() -> None:

@@ -71,9 +71,33 @@ def test_twenty_values_are_a_domain_and_twenty_one_are_not() -> None:
         assert column.protectable is protectable
 
 
-def test_a_small_table_has_no_identifiers() -> None:
-    assert infer_schema(pd.DataFrame({"age": np.arange(19)})).columns[0].kind == "numeric"
-    assert infer_schema(pd.DataFrame({"age": np.arange(20)})).columns[0].kind == "identifier"
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["Alice", "Bob", "Cara"], "identifier"),
+        (["Alice", "Bob", None, "Cara"], "identifier"),
+        (np.arange(10), "identifier"),
+        (np.arange(9), "numeric"),
+        (np.linspace(0, 1, 15), "numeric"),
+        ([0.5, 1.5], "numeric"),
+        ([True, False], "binary"),
+        (np.array([True, None, False], dtype=object), "binary"),
+    ],
+)
+def test_values_that_all_differ_are_records_and_no_domain(values: object, kind: str) -> None:
+    column = infer_schema(pd.DataFrame({"a": values})).columns[0]
+    assert column.kind == kind
+    if kind == "binary":
+        # Truths are a domain that everybody knows.
+        assert column.domain == (False, True)
+    else:
+        assert column.categories is None
+        assert not column.protectable
+
+
+def test_codes_that_all_differ_are_for_the_model_only() -> None:
+    column = infer_schema(pd.DataFrame({"a": [5, 6, 7]}), categorical=["a"]).columns[0]
+    assert (column.kind, column.encoding, column.domain) == ("categorical", "one-hot", None)
 
 
 def test_a_declared_domain_counts_even_where_nobody_gave_the_answer() -> None:
@@ -122,3 +146,18 @@ def test_dates_become_days() -> None:
     assert is_date(pd.Series(pd.to_datetime(["2024-01-31"])))
     assert not is_date(pd.Series(["2024-13-45", "2024-01-01"]))
     assert not is_date(pd.Series([20240131]))
+
+
+def test_dates_beyond_the_range_of_nanoseconds_are_counted() -> None:
+    seconds = np.array([0, 10**15, 86_400], dtype="datetime64[s]")
+    far = pd.Series(seconds, name="when")
+    assert days(far).tolist() == [0.0, 10**15 / 86_400, 1.0]
+    assert days(far.dt.tz_localize("UTC")).tolist() == [0.0, 10**15 / 86_400, 1.0]
+    assert np.isnan(days(pd.Series([pd.NaT, pd.Timestamp("1970-01-02")]))[0])
+
+
+def test_a_date_that_cannot_be_counted_is_not_shown() -> None:
+    with pytest.raises(InputError, match="'when' must hold dates") as caught:
+        days(pd.Series(["999999-01-01"], name="when"))
+    assert "999999" not in str(caught.value)
+    assert caught.value.__suppress_context__

@@ -59,6 +59,23 @@ def test_a_grid_of_budgets_stays(build: ModuleType) -> None:
         assert anonymise(document).provenance.settings["epsilon"] == grid
 
 
+def test_numbers_typed_for_a_column_keep_its_number(build: ModuleType) -> None:
+    document = build.make_inspect()
+    names = [column.name for column in document.columns]
+    settings = {
+        "bins": [f"{names[1]}=0:100:10", f"{names[0]}=4"],
+        "epsilon": f"{names[0]}=1.5,{names[2]}=inf",
+        "categorical": [names[2]],
+    }
+    provenance = document.provenance.model_copy(update={"settings": settings})
+    hidden = anonymise(document.model_copy(update={"provenance": provenance}))
+    assert hidden.provenance.settings == {
+        "bins": ["column 2=0:100:10", "column 1=4"],
+        "epsilon": "column 1=1.5,column 3=inf",
+        "categorical": ["column 3"],
+    }
+
+
 def test_an_inspection_loses_names_categories_notes_and_suggestion(build: ModuleType) -> None:
     document = build.make_inspect()
     hidden = anonymise(document)

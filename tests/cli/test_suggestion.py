@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command that `inspect` suggests works on the table that it looked at."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epsilens.cli import main
+
+N = 200
+
+
+def survey(folder: Path, **missing: float) -> str:
+    """Write a survey in which such a share of each column is missing, each in rows of its own."""
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": generator.normal(size=N),
+            "income": generator.normal(size=N),
+            "job": generator.choice(["nurse", "clerk", "cook"], N),
+            "smokes": generator.choice(["no", "yes"], N),
+        }
+    )
+    for name, share in missing.items():
+        frame.loc[generator.random(N) < share, name] = np.nan
+    frame.to_csv(folder / "survey.csv", index=False)
+    return str(folder / "survey.csv")
+
+
+def suggestion(capsys: pytest.CaptureFixture[str], data: str, *options: str) -> list[str]:
+    assert main(["inspect", data, *options, "--json"]) == 0
+    return shlex.split(json.loads(capsys.readouterr().out)["suggestion"])
+
+
+CASES: dict[str, tuple[dict[str, float], list[str]]] = {
+    "a few": ({"age": 0.02}, []),
+    "some": ({"age": 0.3}, ["--missing", "drop"]),
+    "most of a column": ({"age": 0.8}, ["--drop=age"]),
+    "most of one and some of another": (
+        {"age": 0.8, "income": 0.3},
+        ["--drop=age", "--missing", "drop"],
+    ),
+    "most of two": ({"age": 0.9, "income": 0.8}, ["--drop=age", "--drop=income"]),
+    "words": ({"job": 0.8}, ["--missing", "category"]),
+    "numbers and words": (
+        {"age": 0.8, "job": 0.4},
+        ["--drop=age", "--missing", "category"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_most_rows_are_never_given_up(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing, expected = CASES[case]
+    words = suggestion(capsys, survey(tmp_path, **missing))
+    assert words[words.index("--protect") + 2 :] == expected
+    assert main([*words[1:], "--epsilon", "1", "--quiet"]) == 0
+
+
+def test_a_column_that_the_user_named_is_not_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = suggestion(capsys, survey(tmp_path, age=0.8), "--bins", "age=-3:3:4")
+    assert words[-3:] == ["--bins=age=-3:3:4", "--missing", "drop"]
+    assert main([*words[1:], "--epsilon", "1", "--quiet"]) == 0
+
+
+def test_a_withheld_suggestion_is_called_withheld(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = survey(tmp_path)
+    assert main(["inspect", data, "--anonymous"]) == 0
+    shown = capsys.readouterr().out
+    assert "The suggested command is withheld" in shown
+    assert "No column has" not in shown
+    options = ["--bins", "age=-3:3:4", "--categorical", "job", "--anonymous", "--json"]
+    assert main(["inspect", data, *options]) == 0
+    settings = json.loads(capsys.readouterr().out)["provenance"]["settings"]
+    assert settings["bins"] == ["column 1=-3:3:4"]
+    assert settings["categorical"] == ["column 3"]
+
+
+def test_a_table_without_answers_has_no_suggestion(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.csv"
+    pd.DataFrame({"z": np.linspace(0, 1, 40)}).to_csv(file, index=False)
+    for options in ([], ["--anonymous"]):
+        assert main(["inspect", str(file), *options]) == 0
+        assert "No column has a few answers" in capsys.readouterr().out
