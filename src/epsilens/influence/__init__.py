@@ -8,6 +8,7 @@ from epsilens.influence.newton import newton_steps
 from epsilens.influence.point_table import PointTable, label_point_table
 from epsilens.influence.realisation import (
     NoiseTerms,
+    contrast_variance,
     draw_linear_noise,
     noise_terms,
     wild_loss,
@@ -20,6 +21,7 @@ __all__ = [
     "NoiseTerms",
     "Outcomes",
     "PointTable",
+    "contrast_variance",
     "draw_linear_noise",
     "is_trustworthy",
     "label_point_table",

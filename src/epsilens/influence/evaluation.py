@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from epsilens.models import Design, Loss
@@ -62,11 +61,11 @@ def area_under_curve(
 
 
 def _areas_under_curve(
-    scores: NDArray[np.float32], positive: NDArray[np.bool_], weights: FloatArray
+    scores: NDArray[np.floating], positive: NDArray[np.bool_], weights: FloatArray
 ) -> FloatArray | None:
     """Return the area for every column of scores; the many-column twin of `area_under_curve`.
 
-    Without weights a sort of integers is enough: the label takes the last bit of the score, whose
+    For single precision without weights a sort of integers is enough: the label takes the last bit of the score, whose
     order as an integer is that of the number, so scores must differ by more than one unit in the
     last place to be told apart.
     """
@@ -74,7 +73,7 @@ def _areas_under_curve(
     n_negative = len(positive) - n_positive
     if n_positive == 0 or n_negative == 0:
         return None
-    if np.ptp(weights) > 0:
+    if np.ptp(weights) > 0 or scores.dtype != np.float32:
         areas = [area_under_curve(column, positive, weights) for column in scores.T]
         return None if None in areas else np.array(areas, dtype=np.float64)
     bits = np.ascontiguousarray(scores.T).view(np.int32)
@@ -96,7 +95,7 @@ class Evaluation:
     ----------
     design : Design
     y : array of shape (m,)
-        0/1 for a classifier, the target for a regression.
+        The class for a classifier, the target for a regression.
     weights : array of shape (m,)
         Sum to 1.
     loss : Loss
@@ -110,12 +109,30 @@ class Evaluation:
     is_classifier: bool
 
     @cached_property
-    def _single(self) -> NDArray[np.float32] | scipy.sparse.csr_array:
+    def _single(self) -> Design:
         return self.design.as_single()
 
-    def _correct(self, s: FloatArray) -> NDArray[np.bool_]:
-        correct: NDArray[np.bool_] = (s > 0) == (self.y > 0.5)
-        return correct
+    def _correct(self, s: FloatArray, rows: slice) -> NDArray[np.bool_]:
+        """Return which predictions are right, for predictors (n, K[, B])."""
+        y = self.y[rows].reshape(-1, *(1,) * (s.ndim - 2))
+        if self.loss.n_outputs == 1:
+            correct: NDArray[np.bool_] = (s[:, 0] > 0) == (y > 0.5)
+            return correct
+        return np.asarray(s.argmax(axis=1) == y)
+
+    def _areas(self, s: FloatArray) -> FloatArray | None:
+        """Return the AUC of every column of predictors (m, K, B); one against the rest, averaged."""
+        if self.loss.n_outputs == 1:
+            return _areas_under_curve(s[:, 0], self.y > 0.5, self.weights)
+        score = s - s.max(axis=1, keepdims=True)
+        score = score - np.log(np.exp(score).sum(axis=1, keepdims=True))
+        areas = [
+            _areas_under_curve(score[:, k], self.y == k, self.weights)
+            for k in range(self.loss.n_outputs)
+        ]
+        if any(area is None for area in areas):
+            return None
+        return np.mean(np.array(areas, dtype=np.float64), axis=0)
 
     def outcomes(self, theta: FloatArray) -> Outcomes:
         """Return loss, accuracy and AUC at θ."""
@@ -123,24 +140,25 @@ class Evaluation:
         loss = float(self.weights @ self.loss.value(s, self.y))
         if not self.is_classifier:
             return Outcomes(loss=loss, accuracy=None, auc=None)
+        areas = self._areas(s[:, :, None])
         return Outcomes(
             loss=loss,
-            accuracy=float(self.weights @ self._correct(s)),
-            auc=area_under_curve(s, self.y > 0.5, self.weights),
+            accuracy=float(self.weights @ self._correct(s, slice(None))),
+            auc=None if areas is None else float(areas[0]),
         )
 
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return the mean test loss for every column of θ."""
         total = np.zeros(theta.shape[1])
-        for rows in self.design.chunks(width=2 * theta.shape[1]):
-            s = np.asarray(self.design.matrix[rows] @ theta)
-            total += self.weights[rows] @ self.loss.value(s, self.y[rows, None])
+        for rows in self.design.chunks(width=2 * len(theta) // self.design.n_columns):
+            s = self.design.predict_rows(rows, theta)
+            total += self.weights[rows] @ self.loss.value(s, self.y[rows])
         return total
 
     def gradient(self, theta: FloatArray) -> FloatArray:
-        """Return η = ∇L_te(θ), shape (p,)."""
+        """Return η = ∇L_te(θ), shape (K·p,)."""
         s = self.design.predict(theta)
-        return self.design.pull(self.weights * self.loss.slope(s, self.y))
+        return self.design.pull(self.weights[:, None] * self.loss.slope(s, self.y))
 
     def drawn(
         self, theta: FloatArray, deviations: NDArray[np.float32], *, n_auc_draws: int
@@ -152,32 +170,31 @@ class Evaluation:
 
         Parameters
         ----------
-        theta : array of shape (p,)
-        deviations : array of shape (p, n_draws)
+        theta : array of shape (K·p,)
+        deviations : array of shape (K·p, n_draws)
         n_auc_draws : int
             AUC needs a sort a draw; it is computed for this many.
         """
-        n_draws = deviations.shape[1]
+        n_draws, n_outputs = deviations.shape[1], self.loss.n_outputs
         s = self.design.predict(theta)
         loss = np.zeros(n_draws)
         correct = np.zeros(n_draws)
         n_auc = min(n_auc_draws, n_draws) if self.is_classifier else 0
-        scores = np.empty((self.design.n_rows, n_auc), dtype=np.float32)
+        scores = np.empty((self.design.n_rows, n_outputs, n_auc), dtype=np.float32)
         y = self.y.astype(np.float32)
         zero = self.loss.value(s, self.y)
-        for rows in self.design.chunks(width=2 * n_draws):
-            moved = np.asarray(self._single[rows] @ deviations)
-            moved += s[rows, None].astype(np.float32)
-            change = self.loss.value(moved, y[rows, None])  # type: ignore[arg-type]
+        for rows in self.design.chunks(width=2 * n_draws * n_outputs):
+            moved = self._single.predict_rows(rows, deviations)  # type: ignore[arg-type]
+            moved += s[rows, :, None].astype(np.float32)
+            change = self.loss.value(moved, y[rows])  # type: ignore[arg-type]
             change -= zero[rows, None].astype(np.float32)
             weights = self.weights[rows]
             # The weights sum to 1 and are far from the smallest single: sum in double.
             loss += weights @ change.astype(np.float64)
             if self.is_classifier:
-                correct += weights @ ((moved > 0) == (y[rows, None] > 0.5))
-                scores[rows] = moved[:, :n_auc]
+                correct += weights @ self._correct(moved, rows)
+                scores[rows] = moved[:, :, :n_auc]
         loss += float(self.weights @ zero)
         if not self.is_classifier:
             return DrawnOutcomes(loss=loss, accuracy=None, auc=None)
-        auc = _areas_under_curve(scores, self.y > 0.5, self.weights)
-        return DrawnOutcomes(loss=loss, accuracy=correct, auc=auc)
+        return DrawnOutcomes(loss=loss, accuracy=correct, auc=self._areas(scores))  # type: ignore[arg-type]

@@ -64,7 +64,7 @@ def label_point_table(
         H at the optimum.
     test_gradient : array of shape (p,)
         η.
-    predictor : array of shape (n,)
+    predictor : array of shape (n, K)
         s at the optimum for the training records.
     codes : array of int, shape (n,)
         Labels as positions in `values`.
@@ -72,9 +72,10 @@ def label_point_table(
         The label's domain as the loss sees it.
     """
     v = curvature.solve(test_gradient)
-    along = problem.design.predict(v) * problem.weights
+    along = problem.design.predict(v) * problem.weights[:, None]
     here = problem.loss.slope(predictor, values[codes])
     difference = np.zeros_like(predictor)
     for value in values:
-        difference += problem.loss.slope(predictor, np.full_like(predictor, value)) - here
-    return PointTable(contributions=-along * difference / problem.n_rows)
+        there = problem.loss.slope(predictor, np.full(len(predictor), value))
+        difference += there - here
+    return PointTable(contributions=-(along * difference).sum(axis=1) / problem.n_rows)

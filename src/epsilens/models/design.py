@@ -65,14 +65,31 @@ class Design:
             yield slice(start, min(start + step, self.n_rows))
 
     def predict(self, theta: FloatArray) -> FloatArray:
-        """Return the linear predictors X θ, one column per column of theta."""
-        predictor: FloatArray = np.asarray(self.matrix @ theta)
-        return predictor
+        """Return the linear predictors of parameters (K·p,) or (K·p, B): (n, K) or (n, K, B).
+
+        Parameters stand output after output: those of output k are entries k·p to (k+1)·p.
+        """
+        return self.predict_rows(slice(None), theta)
+
+    def predict_rows(self, rows: slice, theta: FloatArray) -> FloatArray:
+        """Return the predictors of some rows."""
+        p = self.n_columns
+        n_outputs = len(theta) // p
+        tail = theta.shape[1:]
+        wide = np.moveaxis(theta.reshape(n_outputs, p, *tail), 1, 0).reshape(p, -1)
+        predictor = np.asarray(self.matrix[rows] @ wide)
+        return predictor.reshape(-1, n_outputs, *tail)
 
     def pull(self, rows: FloatArray) -> FloatArray:
-        """Return Xᵀ r, the sum of the records weighted by r."""
-        total: FloatArray = np.asarray(self.matrix.T @ rows)
-        return total
+        """Return Σ_i r_i ⊗ x_i for r of shape (n, K) or (n, K, B): (K·p,) or (K·p, B)."""
+        return self.pull_rows(slice(None), rows)
+
+    def pull_rows(self, rows: slice, values: FloatArray) -> FloatArray:
+        """Return the same sum over some rows only."""
+        n_outputs, *tail = values.shape[1:]
+        total = np.asarray(self.matrix[rows].T @ values.reshape(len(values), -1))
+        split = total.reshape(self.n_columns, n_outputs, *tail)
+        return np.moveaxis(split, 1, 0).reshape(n_outputs * self.n_columns, *tail)
 
     def block(self, rows: slice | NDArray[np.intp]) -> FloatArray:
         """Return some rows as a dense array: a chunk of a sparse matrix fits the cache too."""
@@ -80,32 +97,59 @@ class Design:
         return part if isinstance(part, np.ndarray) else np.asarray(part.toarray())
 
     def gram(self, weights: FloatArray) -> FloatArray:
-        """Return Xᵀ diag(weights) X for weights ≥ 0, shape (n_columns, n_columns)."""
+        """Return Σ_i W_i ⊗ x_i x_iᵀ.
+
+        Weights of shape (n,), ≥ 0, give (p, p); symmetric weights of shape (n, K, K) give
+        (K·p, K·p), output after output.
+        """
+        if weights.ndim == 1:
+            return self._plain_gram(weights, signed=False)
+        n_outputs, p = weights.shape[1], self.n_columns
+        if n_outputs == 1:
+            return self._plain_gram(weights[:, 0, 0], signed=False)
+        total = np.empty((n_outputs, p, n_outputs, p))
+        for k in range(n_outputs):
+            for m in range(k, n_outputs):
+                block = self._plain_gram(np.ascontiguousarray(weights[:, k, m]), signed=k != m)
+                total[k, :, m, :] = block
+                total[m, :, k, :] = block
+        return total.reshape(n_outputs * p, n_outputs * p)
+
+    def _plain_gram(self, weights: FloatArray, *, signed: bool) -> FloatArray:
         if not isinstance(self.matrix, np.ndarray) and self.n_columns > _WIDE:
             weighted = self.matrix.multiply(weights[:, None]).tocsr()
             return np.asarray((self.matrix.T @ weighted).toarray(), dtype=np.float64)
         total = np.zeros((self.n_columns, self.n_columns))
-        root = np.sqrt(weights)
+        # The product of a matrix with itself costs half: take the root where there is one.
+        root = weights if signed else np.sqrt(weights)
         for rows in self.chunks():
-            scaled = self.block(rows) * root[rows, None]
-            total += scaled.T @ scaled
+            block = self.block(rows)
+            scaled = block * root[rows, None]
+            total += scaled.T @ (block if signed else scaled)
         return total
 
     def quadratic(self, middle: FloatArray) -> FloatArray:
-        """Return x_iᵀ M x_i for every row, shape (n_rows,)."""
-        result = np.empty(self.n_rows)
-        for rows in self.chunks(width=self.n_columns):
+        """Return (I ⊗ x_i)ᵀ M (I ⊗ x_i) for every row and M of shape (K·p, K·p): (n, K, K)."""
+        p = self.n_columns
+        n_outputs = len(middle) // p
+        blocks = middle.reshape(n_outputs, p, n_outputs, p)
+        result = np.empty((self.n_rows, n_outputs, n_outputs))
+        for rows in self.chunks(width=p):
             block = self.block(rows)
-            result[rows] = np.einsum("ij,ij->i", block @ middle, block)
+            for k in range(n_outputs):
+                for m in range(k, n_outputs):
+                    value = np.einsum("ij,ij->i", block @ blocks[k, :, m, :], block)
+                    result[rows, k, m] = value
+                    result[rows, m, k] = value
         return result
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Design:
         """Return the design restricted to some rows."""
         return Design(matrix=self.matrix[rows], scale=self.scale, kept=self.kept)
 
-    def as_single(self) -> NDArray[np.float32] | scipy.sparse.csr_array:
-        """Return the matrix in single precision, for the many products of the drawn interval."""
-        return self.matrix.astype(np.float32)
+    def as_single(self) -> Design:
+        """Return the design in single precision, for the many products of the drawn interval."""
+        return Design(matrix=self.matrix.astype(np.float32), scale=self.scale, kept=self.kept)
 
     def keep_columns(self, columns: NDArray[np.intp]) -> Design:
         """Return the design with only some of its columns."""

@@ -18,7 +18,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from epsilens.errors import InputError, InputTypeError
-from epsilens.models.losses import LogisticLoss, Loss, SquaredLoss
+from epsilens.models.losses import LogisticLoss, Loss, SoftmaxLoss, SquaredLoss
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -52,6 +52,23 @@ class Specification:
     intercept: float | None
     intercept_is_penalised: bool
     is_classifier: bool
+
+    def loss_for(self, n_classes: int) -> Loss:
+        """Return the loss for a number of classes (0: a regression).
+
+        Raises
+        ------
+        InputError
+            If more than two classes are not trained together.
+        """
+        if n_classes <= 2:
+            return self.loss
+        if self.intercept_is_penalised:
+            raise InputError(
+                f"liblinear fits {n_classes} classes one against the rest, which is not one "
+                "objective. Use another solver, such as lbfgs."
+            )
+        return SoftmaxLoss(n_classes)
 
 
 def final_step(estimator: BaseEstimator) -> BaseEstimator:

@@ -92,7 +92,7 @@ def minimise(
     >>> from epsilens.models.losses import SquaredLoss
     >>> design = Design.from_features(np.array([[0.0], [1.0], [2.0]]))
     >>> problem = Problem(design, np.ones(3), SquaredLoss(), np.zeros(2))
-    >>> linear = problem.linear_term(2 * np.array([[1.0], [3.0], [5.0]]))
+    >>> linear = problem.linear_term(2 * np.array([[1.0], [3.0], [5.0]]))[:, None]
     >>> solution = minimise(problem, linear, np.zeros((2, 1)))
     >>> (solution.theta[:, 0] / design.scale).round(6)
     array([2., 1.])
@@ -139,7 +139,7 @@ def minimise(
         length[must_solve] = 1.0
         bold = np.flatnonzero(active & must_solve & (decrement > _BOLD_DECREMENT))
         if len(bold):
-            reach = np.abs(problem.design.predict(step[:, bold])).max(axis=0)
+            reach = np.abs(problem.design.predict(step[:, bold])).max(axis=(0, 1))
             length[bold] = np.minimum(1.0, LONGEST_REACH / np.maximum(reach, LONGEST_REACH))
             stale[np.unique(cluster_of[bold])] = True
         columns = np.flatnonzero(active)

@@ -97,7 +97,7 @@ class Study:
                 auc=before.auc,
                 n_train=self.baseline.problem.n_rows,
                 n_test=self.baseline.evaluation.design.n_rows,
-                n_parameters=self.baseline.problem.design.n_columns,
+                n_parameters=self.baseline.problem.n_parameters,
             ),
             cells=cells,
             intervals=intervals,

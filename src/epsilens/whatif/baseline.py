@@ -51,17 +51,17 @@ class Baseline:
     problem : Problem
     evaluation : Evaluation
     label : Label
-    theta : array of shape (p,)
+    theta : array of shape (K·p,)
         θ̂, in the scaled coordinates of the design.
-    linear : array of shape (p,)
+    linear : array of shape (K·p,)
         The linear term of the unperturbed objective.
     curvature : Curvature
         H at θ̂.
     outcomes : Outcomes
         Loss, accuracy and AUC on the test set.
-    coefficients : array of shape (n_features,)
+    coefficients : array of shape (K, n_features)
         In the features' own units, shortest where not unique.
-    intercept : float
+    intercept : array of shape (K,)
     is_classifier : bool
     notes : tuple of str
         Warnings given on the way.
@@ -77,7 +77,7 @@ class Baseline:
     curvature: Curvature
     outcomes: Outcomes
     coefficients: FloatArray
-    intercept: float
+    intercept: FloatArray
     is_classifier: bool
     notes: tuple[str, ...]
     hessian_seconds: float
@@ -146,29 +146,31 @@ def fit_baseline(
         sample_weight_test, name="sample_weight_test", n_rows=test_features.shape[0]
     )
 
+    loss = specification.loss_for(label.n_classes)
     design = Design.from_features(features, intercept=specification.intercept)
     penalty = _penalty(specification, design, n_rows=n_rows)
-    problem = Problem(design, weights, specification.loss, penalty)
-    at_zero, hessian_seconds = _timed_hessian(problem)
+    gram = design.gram(weights) / n_rows + np.diag(penalty)
     full = design
-    kept = design.independent_columns(at_zero)
+    kept = design.independent_columns(gram)
     if kept is not None:
         design = design.keep_columns(kept)
-        problem = Problem(design, weights, specification.loss, penalty[kept])
+        penalty = penalty[kept]
+    problem = Problem(design, weights, loss, penalty)
+    hessian_seconds = _seconds_of_hessian(problem)
     evaluation = Evaluation(
         design=Design.from_features(test_features, intercept=specification.intercept, like=design),
         y=y_encoded,
         weights=test_weights / test_weights.sum(),
-        loss=specification.loss,
+        loss=loss,
         is_classifier=specification.is_classifier,
     )
-    linear = problem.linear_term(specification.loss.statistic(label.y))
-    start = np.zeros((design.n_columns, 1))
+    linear = problem.linear_term(loss.statistic(label.y))
+    start = np.zeros((problem.n_parameters, 1))
     solution = minimise(problem, linear[:, None], start, tolerance=1e-9)
     theta = solution.theta[:, 0]
     _refuse_unusable(problem, label, theta, converged=bool(solution.converged[0]))
     outcomes = evaluation.outcomes(theta)
-    coefficients, intercept = _shortest(full, design, theta, specification, at_zero)
+    coefficients, intercept = _shortest(full, design, theta, specification, gram)
 
     notes: list[str] = []
     if kept is not None:
@@ -197,20 +199,24 @@ def fit_baseline(
     )
 
 
-def _timed_hessian(problem: Problem) -> tuple[FloatArray, float]:
-    """Return the Hessian at 0 and what it costs: the better of two, for the first warms up."""
+def _seconds_of_hessian(problem: Problem) -> float:
+    """Return what a Hessian costs: the better of two, for the first warms up."""
     seconds = np.inf
     for _ in range(2):
         started = time.perf_counter()
-        hessian = problem.hessian(np.zeros(problem.design.n_columns))
+        problem.hessian(np.zeros(problem.n_parameters))
         seconds = min(seconds, time.perf_counter() - started)
-    return hessian, seconds
+    return seconds
 
 
 def _refuse_unusable(problem: Problem, label: Label, theta: FloatArray, *, converged: bool) -> None:
-    if problem.loss.name == "logistic" and not problem.penalty.any():
-        margin = problem.design.predict(theta) * (2.0 * label.y - 1.0)
-        if (margin[problem.weights > 0] > 0).all():
+    if not problem.loss.is_quadratic and not problem.penalty.any():
+        s = problem.design.predict(theta)
+        if problem.loss.n_outputs == 1:
+            right = (s[:, 0] > 0) == (label.y > 0.5)
+        else:
+            right = s.argmax(axis=1) == label.y
+        if right[problem.weights > 0].all():
             raise EstimateNotTrustworthyError(
                 "the training data are separable: without a penalty the model has no finite "
                 "optimum. Add regularisation (a finite C)."
@@ -234,10 +240,10 @@ def _nearly_separable() -> str:
 
 def _shortest(
     full: Design, design: Design, theta: FloatArray, specification: Specification, gram: FloatArray
-) -> tuple[FloatArray, float]:
+) -> tuple[FloatArray, FloatArray]:
     """Return coefficients in the features' own units; the shortest if columns are dependent."""
-    coefficients = np.zeros(full.n_columns)
-    coefficients[design.kept] = theta / design.scale
+    coefficients = np.zeros((len(theta) // design.n_columns, full.n_columns))
+    coefficients[:, design.kept] = theta.reshape(-1, design.n_columns) / design.scale
     if design.n_columns < full.n_columns:
         # Directions without curvature change no prediction: remove them.
         own_units = gram * full.scale[:, None] * full.scale[None, :]
@@ -245,10 +251,12 @@ def _shortest(
         values, vectors = np.linalg.eigh(own_units / unit[:, None] / unit[None, :])
         null = vectors[:, values <= 1e-10 * values[-1]] / unit[:, None]
         basis, _ = np.linalg.qr(null)
-        coefficients -= basis @ (basis.T @ coefficients)
-    if specification.intercept is None:
-        return coefficients, 0.0
-    return coefficients[:-1], float(coefficients[-1] * specification.intercept)
+        coefficients -= (coefficients @ basis) @ basis.T
+    intercept = np.zeros(len(coefficients))
+    if specification.intercept is not None:
+        intercept = coefficients[:, -1] * specification.intercept
+        coefficients = coefficients[:, :-1]
+    return coefficients, intercept
 
 
 def _distance_note(
@@ -256,8 +264,8 @@ def _distance_note(
 ) -> list[str]:
     """Say by how much the given fit misses the optimum of its own objective."""
     model = final_step(estimator)
-    coefficients = np.ravel(model.coef_)
-    given = np.asarray(features @ coefficients).ravel() + float(np.ravel(model.intercept_)[0])
+    coefficients = np.atleast_2d(model.coef_)
+    given = np.asarray(features @ coefficients.T) + np.ravel(model.intercept_)
     loss = float(evaluation.weights @ evaluation.loss.value(given, evaluation.y))
     distance = loss - outcomes.loss
     if abs(distance) <= _WORTH_SAYING:

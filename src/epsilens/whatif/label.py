@@ -29,7 +29,7 @@ class Label:
     ----------
     name : str or None
     y : array of shape (n,)
-        0/1 for a classifier, the target itself for a regression.
+        The class 0..K−1 for a classifier, the target itself for a regression.
     categories : tuple or None
         The domain in the user's own values, in the order of `codes`; None for a continuous target.
     values : array of shape (k,) or None
@@ -37,6 +37,8 @@ class Label:
     codes : array of int, shape (n,), or None
     source : {"given", "dtype", "observed"}
         Where the domain comes from; an observed one tells which values occur.
+    is_class : bool
+        Whether the label is one of several classes, not a number.
     """
 
     name: str | None
@@ -45,6 +47,12 @@ class Label:
     values: FloatArray | None
     codes: NDArray[np.int64] | None
     source: DomainSource
+    is_class: bool = False
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; 0 for a regression."""
+        return len(self.values) if self.is_class and self.values is not None else 0
 
     def domain(self) -> tuple[NDArray[np.int64], FloatArray]:
         """Return the codes and the domain's values, for a label that can be randomised.
@@ -79,7 +87,7 @@ class Label:
         if self.categories is not None and self.codes is not None and self.values is not None:
             if set(domain) == set(self.categories):
                 return replace(self, source="given")
-            if self.values.tolist() == [0.0, 1.0] and not _all_numbers(self.categories):
+            if self.is_class:
                 raise _not_the_classes(shown, len(domain), len(self.categories))
         if not _all_numbers(domain):
             raise _not_the_classes(shown, len(domain), len(self.categories or ()))
@@ -185,19 +193,15 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
             "lose; choose another label."
         )
     domain = tuple(classes) if classes is not None else (declared or observed)
-    if len(domain) > 2:
-        raise InputError(
-            f"the label must have two classes in this version, got {len(domain)}. Turn it into a "
-            "yes/no question (on the command line: --positive VALUE), or drop unused categories."
-        )
     codes = _codes(values, domain, what="training")
     return Label(
         name=name,
         y=codes.astype(np.float64),
         categories=domain,
-        values=np.array([0.0, 1.0]),
+        values=np.arange(len(domain), dtype=np.float64),
         codes=codes,
         source=source,
+        is_class=True,
     )
 
 

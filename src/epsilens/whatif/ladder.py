@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from epsilens.influence import (
     LabelNoise,
+    contrast_variance,
     draw_linear_noise,
     is_trustworthy,
     label_point_table,
@@ -138,10 +139,7 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
     test_curvature = evaluation.loss.curvature(predictor)
     for number, (group, seed) in enumerate(zip(question.groups, _seeds(question), strict=True)):
         noise = summarise_group(problem, codes, statistics, group.mask)
-        # H does not move at first order, so the spread of each label's noise is needed once.
-        spreads = np.array(
-            [evaluation.design.quadratic(baseline.curvature.sandwich(gram)) for gram in noise.grams]
-        )
+        spread_of = _first_order_spread(baseline, noise)
         runs = draw_linear_noise(
             problem,
             noise,
@@ -156,9 +154,12 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
             moved = evaluation.outcomes(theta + step)
             loss_runs = change + runs[e, 0].astype(np.float64)
             low, high = _ends(loss_runs)
-            spread = noise.variances(channel) @ spreads
+            spread = spread_of(channel)
             along = evaluation.design.predict(step)
-            omitted = 0.5 * float((evaluation.weights * test_curvature) @ (along**2 + spread))
+            second = along[:, :, None] * along[:, None, :] + spread
+            omitted = 0.5 * float(
+                np.einsum("i,ikl,ikl->", evaluation.weights, test_curvature, second)
+            )
             yield CellAnswer(
                 group=number,
                 epsilon=e,
@@ -171,7 +172,7 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
                 auc_interval=None,
                 trusted=is_trustworthy(
                     converged=True,
-                    logit_noise=float(np.sqrt(evaluation.weights @ np.maximum(spread, 0.0))),
+                    logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
                     condition=baseline.curvature.condition,
                     wild_loss=wild_loss(evaluation, predictor, spread),
                     omitted=omitted,
@@ -182,11 +183,23 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
             )
 
 
+def _first_order_spread(
+    baseline: Baseline, noise: LabelNoise
+) -> Callable[[FloatArray], FloatArray]:
+    """Return a function from a channel to the covariance of every test record's predictor."""
+    design, curvature = baseline.evaluation.design, baseline.curvature
+    if noise.statistics.shape[1] > 1:
+        return lambda channel: design.quadratic(curvature.sandwich(noise.covariance(channel)))
+    # With one output each label's noise only changes its size with the channel: one pass a label.
+    spreads = np.array([design.quadratic(curvature.sandwich(gram)) for gram in noise.grams])
+    return lambda channel: np.einsum("u,umkl->mkl", noise.variances(channel)[:, 0, 0], spreads)
+
+
 def _second_order(
     baseline: Baseline, question: Question, rung: Rung, progress: Progress | None
 ) -> Iterator[CellAnswer]:
     """Newton and exact: θ_ε, then the noise of one run around it."""
-    p = baseline.problem.design.n_columns
+    p = baseline.problem.n_parameters
     n_epsilon, n_groups = len(question.channels), len(question.groups)
     per_group = 4 * n_epsilon * p * question.n_draws
     block = int(max(1, min(n_groups, _MEMORY_FOR_DRAWS // per_group)))

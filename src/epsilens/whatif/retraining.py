@@ -140,7 +140,7 @@ def retrain_cells(
     identity = {
         "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
         "n_train": problem.n_rows,
-        "n_parameters": problem.design.n_columns,
+        "n_parameters": problem.n_parameters,
         "seed": seed,
         "domain": len(values),
         "groups": {group.name: int(group.mask.sum()) for group in groups},
@@ -194,7 +194,7 @@ def _train(
         labels[rows, j] = simulate(channel, codes[rows], generator)
     solution = minimise(
         problem,
-        problem.linear_term(statistics[labels]),
+        problem.linear_term(np.moveaxis(statistics[labels], 2, 1)),
         np.repeat(start, len(repeats), axis=1),
         clusters=np.zeros(len(repeats), dtype=np.intp),
     )

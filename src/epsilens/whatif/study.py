@@ -47,9 +47,9 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    coef_ : array of shape (n_features,)
+    coef_ : array of shape (n_features,), or (n_classes, n_features) for more than two classes
         Of the converged model, in the units of the features it sees.
-    intercept_ : float
+    intercept_ : float or array of shape (n_classes,)
     baseline_ : object
         The converged model with its curvature and its outcomes on the test set.
 
@@ -117,8 +117,9 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             sample_weight=sample_weight,
             sample_weight_test=sample_weight_test,
         )
-        self.coef_ = self.baseline_.coefficients
-        self.intercept_ = self.baseline_.intercept
+        one = len(self.baseline_.intercept) == 1
+        self.coef_ = self.baseline_.coefficients[0] if one else self.baseline_.coefficients
+        self.intercept_ = float(self.baseline_.intercept[0]) if one else self.baseline_.intercept
         self.label_name_ = series_name(y)
         self._table = features
         self._template = X

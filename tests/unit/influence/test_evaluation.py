@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 from epsilens.influence.evaluation import Evaluation, area_under_curve
-from epsilens.models import Design, LogisticLoss, SquaredLoss
+from epsilens.models import Design, LogisticLoss, SoftmaxLoss, SquaredLoss
 
 
 @pytest.fixture(scope="module", params=["plain", "weighted"])
@@ -28,6 +28,27 @@ def test_outcomes_equal_those_of_scikit_learn(evaluation):
     assert outcomes.accuracy == pytest.approx(accuracy_score(evaluation.y, s > 0, sample_weight=w))
     assert outcomes.auc == pytest.approx(roc_auc_score(evaluation.y, s, sample_weight=w))
     np.testing.assert_allclose(evaluation.losses(theta[:, None]), outcomes.loss)
+
+
+def test_several_classes_equal_scikit_learn(evaluation):
+    rng = np.random.default_rng(14)
+    y = rng.integers(0, 3, 500).astype(float)
+    several = Evaluation(evaluation.design, y, evaluation.weights, SoftmaxLoss(3), True)
+    theta = rng.normal(size=9)
+    s = evaluation.design.matrix @ theta.reshape(3, 3).T
+    p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)
+    outcomes, w = several.outcomes(theta), evaluation.weights
+    assert outcomes.loss == pytest.approx(log_loss(y, p, sample_weight=w))
+    accuracy = accuracy_score(y, p.argmax(axis=1), sample_weight=w)
+    assert outcomes.accuracy == pytest.approx(accuracy)
+    areas = [roc_auc_score(y == k, p[:, k], sample_weight=w) for k in range(3)]
+    assert outcomes.auc == pytest.approx(np.mean(areas))
+    moves = rng.normal(scale=0.1, size=(9, 12))
+    drawn = several.drawn(theta, moves.astype(np.float32), n_auc_draws=5)
+    alone = [several.outcomes(theta + moves[:, d]) for d in range(12)]
+    np.testing.assert_allclose(drawn.loss, [o.loss for o in alone], atol=2e-8)
+    np.testing.assert_allclose(drawn.accuracy, [o.accuracy for o in alone], atol=5e-3)
+    np.testing.assert_allclose(drawn.auc, [o.auc for o in alone[:5]], atol=1e-4)
 
 
 def test_ties_count_half():

@@ -33,12 +33,34 @@ def test_products_equal_the_plain_ones(design, features):
     matrix = np.column_stack([features, np.ones(len(features))]) / design.scale
     theta, rows, weights = rng.normal(size=(7, 3)), rng.normal(size=(700, 2)), rng.random(700)
     middle = rng.normal(size=(7, 7))
-    np.testing.assert_allclose(design.predict(theta), matrix @ theta, atol=1e-12)
-    np.testing.assert_allclose(design.pull(rows), matrix.T @ rows, atol=1e-10)
+    np.testing.assert_allclose(design.predict(theta)[:, 0], matrix @ theta, atol=1e-12)
+    np.testing.assert_allclose(design.pull(rows[:, None, :]), matrix.T @ rows, atol=1e-10)
     gram = matrix.T @ (weights[:, None] * matrix)
     np.testing.assert_allclose(design.gram(weights), gram, atol=1e-10)
     quadratic = np.array([x @ middle @ x for x in matrix])
-    np.testing.assert_allclose(design.quadratic(middle), quadratic, atol=1e-10)
+    np.testing.assert_allclose(
+        design.quadratic(middle + middle.T)[:, 0, 0], 2 * quadratic, atol=1e-9
+    )
+
+
+def test_products_for_several_outputs_equal_the_kronecker_ones(design, features):
+    rng = np.random.default_rng(5)
+    matrix = np.column_stack([features, np.ones(len(features))]) / design.scale
+    K = 3
+    wide = np.stack([np.kron(np.eye(K), x[None, :]) for x in matrix])  # (n, K, K·p)
+    theta, rows = rng.normal(size=(K * 7, 2)), rng.normal(size=(700, K, 2))
+    half = rng.normal(size=(700, K, K))
+    weights = np.einsum("nkl,nml->nkm", half, half)
+    M = rng.normal(size=(K * 7, K * 7))
+    M = M + M.T
+    np.testing.assert_allclose(
+        design.predict(theta), np.einsum("nkq,qb->nkb", wide, theta), atol=1e-12
+    )
+    np.testing.assert_allclose(design.pull(rows), np.einsum("nkq,nkb->qb", wide, rows), atol=1e-10)
+    expected = np.einsum("nkq,nkl,nlr->qr", wide, weights, wide, optimize=True)
+    np.testing.assert_allclose(design.gram(weights), expected, atol=1e-8)
+    expected = np.einsum("nkq,qr,nlr->nkl", wide, M, wide, optimize=True)
+    np.testing.assert_allclose(design.quadratic(M), expected, atol=1e-9)
 
 
 def test_a_wide_sparse_matrix_stays_sparse():
