@@ -99,11 +99,19 @@ class Problem:
         """Return ∇²F(θ), shape (K·p, K·p)."""
         curvature = self.loss.curvature(self.design.predict(theta))
         curvature *= self.weights[:, None, None]
-        hessian = self.design.gram(curvature) / self.n_rows
+        return self.design.gram(curvature) / self.n_rows + self.penalty_hessian()
+
+    def penalty_hessian(self) -> FloatArray:
+        """Return the second derivative of the penalty, (K·p, K·p)."""
         n_outputs, p = self.loss.n_outputs, self.design.n_columns
-        hessian[np.diag_indices_from(hessian)] += np.tile(self.penalty, n_outputs)
+        hessian = np.diag(np.tile(self.penalty, n_outputs))
         if n_outputs > 1:
             column = np.arange(p)
             blocks = hessian.reshape(n_outputs, p, n_outputs, p)
             blocks[:, column, :, column] += _GAUGE / n_outputs
         return hessian
+
+    def reach(self, steps: FloatArray) -> FloatArray:
+        """Return the furthest that each column of steps moves a record's predictor, (B,)."""
+        reach: FloatArray = np.abs(self.design.predict(steps)).max(axis=(0, 1))
+        return reach

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.models.curvature import Curvature, factorise
-from epsilens.models.problem import Problem
 
-__all__ = ["Solution", "minimise"]
+__all__ = ["Objective", "Solution", "minimise"]
 
 FloatArray = NDArray[np.float64]
 
@@ -29,6 +29,22 @@ _BOLD_DECREMENT = 0.05
 _SLOW_CONTRACTION = 0.2
 _OVERSHOOT = 0.5
 _PATIENCE = 2
+
+
+class Objective(Protocol):
+    """What the solver asks of an objective: `Problem`, or one with alternatives."""
+
+    def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
+        """Return the gradient less a linear term, for columns of parameters."""
+        ...
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian at one parameter vector."""
+        ...
+
+    def reach(self, steps: FloatArray) -> FloatArray:
+        """Return the furthest that each column of steps moves a predictor."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -52,7 +68,7 @@ class Solution:
 
 
 def minimise(
-    problem: Problem,
+    problem: Objective,
     linear: FloatArray,
     start: FloatArray,
     *,
@@ -70,7 +86,8 @@ def minimise(
 
     Parameters
     ----------
-    problem : Problem
+    problem : Objective
+        Convex, such as a `Problem`.
     linear, start : arrays of shape (p, n_problems)
     clusters : array of int, shape (n_problems,), optional
         Problems with the same number share a Hessian. None: each has its own.
@@ -90,6 +107,7 @@ def minimise(
     >>> import numpy as np
     >>> from epsilens.models.design import Design
     >>> from epsilens.models.losses import SquaredLoss
+    >>> from epsilens.models.problem import Problem
     >>> design = Design.from_features(np.array([[0.0], [1.0], [2.0]]))
     >>> problem = Problem(design, np.ones(3), SquaredLoss(), np.zeros(2))
     >>> linear = problem.linear_term(2 * np.array([[1.0], [3.0], [5.0]]))[:, None]
@@ -139,7 +157,7 @@ def minimise(
         length[must_solve] = 1.0
         bold = np.flatnonzero(active & must_solve & (decrement > _BOLD_DECREMENT))
         if len(bold):
-            reach = np.abs(problem.design.predict(step[:, bold])).max(axis=(0, 1))
+            reach = problem.reach(step[:, bold])
             length[bold] = np.minimum(1.0, LONGEST_REACH / np.maximum(reach, LONGEST_REACH))
             stale[np.unique(cluster_of[bold])] = True
         columns = np.flatnonzero(active)
