@@ -95,6 +95,11 @@ class PerturbedObjective:
         object.__setattr__(self, "_members", np.flatnonzero(self.mask))
         object.__setattr__(self, "_others", np.flatnonzero(~self.mask))
 
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether one Newton step is exact."""
+        return self.problem.loss.is_quadratic
+
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the furthest that a step moves a predictor."""
         reach: FloatArray = np.abs(self.problem.design.predict(steps)).max(axis=(0, 1))

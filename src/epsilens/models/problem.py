@@ -111,6 +111,11 @@ class Problem:
             blocks[:, column, :, column] += _GAUGE / n_outputs
         return hessian
 
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether one Newton step is exact."""
+        return self.loss.is_quadratic
+
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the furthest that each column of steps moves a record's predictor, (B,)."""
         reach: FloatArray = np.abs(self.design.predict(steps)).max(axis=(0, 1))

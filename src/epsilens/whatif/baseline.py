@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from epsilens.data.frames import to_vector
@@ -25,6 +26,7 @@ from epsilens.errors import (
 from epsilens.influence import Evaluation, Outcomes
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Curvature, Design, Problem, factorise, minimise
+from epsilens.models.design import empty_directions, independent_columns
 from epsilens.models.scikit_learn import (
     Specification,
     final_step,
@@ -38,6 +40,7 @@ from epsilens.whatif.label import Label, encode_test_label, read_label
 __all__ = ["Baseline", "fit_baseline"]
 
 FloatArray = NDArray[np.float64]
+Features = FloatArray | scipy.sparse.csr_array
 
 _WORTH_SAYING = 1e-6
 
@@ -101,8 +104,8 @@ def _as_weights(value: object | None, *, name: str, n_rows: int) -> FloatArray:
     return weights
 
 
-def _penalty(specification: Specification, design: Design, *, n_rows: int) -> FloatArray:
-    penalty = specification.ridge / n_rows / design.scale**2
+def _penalty(specification: Specification, design: Design, *, ridge: float) -> FloatArray:
+    penalty = ridge / design.scale**2
     if specification.intercept is not None and not specification.intercept_is_penalised:
         penalty[-1] = 0.0
     return penalty
@@ -147,14 +150,21 @@ def fit_baseline(
     )
 
     loss = specification.loss_for(label.n_classes)
-    design = Design.from_features(features, intercept=specification.intercept)
-    penalty = _penalty(specification, design, n_rows=n_rows)
-    gram = design.gram(weights) / n_rows + np.diag(penalty)
-    full = design
-    kept = design.independent_columns(gram)
-    if kept is not None:
-        design = design.keep_columns(kept)
-        penalty = penalty[kept]
+    # Weights of mean 1, the penalty with them: the objective is the same and its size is known.
+    ridge = specification.ridge / weights.sum()
+    weights = weights * (n_rows / weights.sum())
+    full = Design.from_features(
+        features,
+        intercept=specification.intercept,
+        is_free=not specification.intercept_is_penalised,
+        ridge=ridge,
+    )
+    penalty = _penalty(specification, full, ridge=ridge)
+    space = _Space.of(full, weights, penalty, specification)
+    design = full
+    if space.kept is not None:
+        design, penalty = full.keep_columns(space.kept), penalty[space.kept]
+        test_features = space.nearest(test_features)
     problem = Problem(design, weights, loss, penalty)
     hessian_seconds = _seconds_of_hessian(problem)
     evaluation = Evaluation(
@@ -170,13 +180,13 @@ def fit_baseline(
     theta = solution.theta[:, 0]
     _refuse_unusable(problem, label, theta, converged=bool(solution.converged[0]))
     outcomes = evaluation.outcomes(theta)
-    coefficients, intercept = _shortest(full, design, theta, specification, gram)
+    coefficients, intercept = space.coefficients(design, theta, specification)
 
     notes: list[str] = []
-    if kept is not None:
+    if space.kept is not None:
         notes.append(
-            f"the {full.n_columns} columns of the design span {design.n_columns} dimensions; "
-            "predictions are unique, the shortest coefficients are reported."
+            f"the {full.n_columns} columns of the design span {design.n_columns} dimensions; the "
+            "shortest coefficients are taken."
         )
     curvature = factorise(problem.hessian(theta))
     if curvature.condition > LARGEST_CONDITION:
@@ -238,25 +248,76 @@ def _nearly_separable() -> str:
     return text
 
 
-def _shortest(
-    full: Design, design: Design, theta: FloatArray, specification: Specification, gram: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return coefficients in the features' own units; the shortest if columns are dependent."""
-    coefficients = np.zeros((len(theta) // design.n_columns, full.n_columns))
-    coefficients[:, design.kept] = theta.reshape(-1, design.n_columns) / design.scale
-    if design.n_columns < full.n_columns:
-        # Directions without curvature change no prediction: remove them.
-        own_units = gram * full.scale[:, None] * full.scale[None, :]
-        unit = np.sqrt(np.maximum(np.diag(own_units), np.finfo(float).tiny))
-        values, vectors = np.linalg.eigh(own_units / unit[:, None] / unit[None, :])
-        null = vectors[:, values <= 1e-10 * values[-1]] / unit[:, None]
-        basis, _ = np.linalg.qr(null)
-        coefficients -= (coefficients @ basis) @ basis.T
-    intercept = np.zeros(len(coefficients))
-    if specification.intercept is not None:
-        intercept = coefficients[:, -1] * specification.intercept
-        coefficients = coefficients[:, :-1]
-    return coefficients, intercept
+@dataclass(frozen=True, repr=False)
+class _Space:
+    """The space that the features span, and the directions in it that carry nothing.
+
+    Attributes
+    ----------
+    kept : array of int, or None
+        Columns that span it; None if no column is dependent.
+    empty : array of shape (n_features, d)
+        Orthonormal directions in which the training features do not vary, in their own units.
+    centre : array of shape (n_features,)
+        Where a free intercept takes up the rest: the weighted mean; otherwise 0.
+    """
+
+    kept: NDArray[np.intp] | None
+    empty: FloatArray
+    centre: FloatArray
+
+    @classmethod
+    def of(
+        cls, design: Design, weights: FloatArray, penalty: FloatArray, specification: Specification
+    ) -> _Space:
+        n_features = design.n_columns - (specification.intercept is not None)
+        gram = design.gram(weights) / design.n_rows
+        inner = gram[:n_features, :n_features]
+        centre = np.zeros(n_features)
+        if specification.intercept is not None and not specification.intercept_is_penalised:
+            # Around the weighted mean, as a free intercept sees it.
+            side = gram[:n_features, -1]
+            inner = inner - np.outer(side, side) / gram[-1, -1]
+            mean = side / gram[-1, -1] * specification.intercept / design.scale[-1]
+            centre = mean * design.scale[:n_features] + design.offset[:n_features]
+        inner = inner + np.diag(penalty[:n_features])
+        kept = independent_columns(inner)
+        if kept is None:
+            return cls(kept=None, empty=np.zeros((n_features, 0)), centre=centre)
+        empty = empty_directions(inner, design.scale[:n_features])
+        if n_features < design.n_columns:
+            kept = np.append(kept, n_features)
+        return cls(kept=kept, empty=empty, centre=centre)
+
+    def nearest(self, features: Features) -> Features:
+        """Return test features as the shortest coefficients see them.
+
+        A test record may lie outside what the training records span; coefficients without a part
+        in the empty directions do not see that, and neither may the columns that were kept.
+        """
+        outside = np.asarray(features @ self.empty) - self.centre @ self.empty
+        size = np.abs(outside).max(initial=0.0)
+        if size <= 1e-9 * (1.0 + np.abs(self.centre).max(initial=0.0)):
+            return features
+        dense = features if isinstance(features, np.ndarray) else features.toarray()
+        return dense - outside @ self.empty.T
+
+    def coefficients(
+        self, design: Design, theta: FloatArray, specification: Specification
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return coefficients and intercepts in the features' own units, the shortest there are."""
+        n_features = len(self.centre)
+        values = theta.reshape(-1, design.n_columns) / design.scale
+        intercept = np.zeros(len(values))
+        has_intercept = specification.intercept is not None
+        if specification.intercept is not None:
+            intercept = values[:, -1] * specification.intercept
+        own = slice(0, design.n_columns - has_intercept)
+        intercept = intercept - values[:, own] @ design.offset[own]
+        coefficients = np.zeros((len(values), n_features))
+        coefficients[:, design.kept[own]] = values[:, own]
+        empty_part = (coefficients @ self.empty) @ self.empty.T
+        return coefficients - empty_part, intercept + empty_part @ self.centre
 
 
 def _distance_note(

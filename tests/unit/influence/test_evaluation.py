@@ -14,7 +14,7 @@ def evaluation(request):
     X = rng.normal(size=(500, 3))
     y = (rng.random(500) < 1 / (1 + np.exp(-X[:, 0]))).astype(float)
     w = np.ones(500) if request.param == "plain" else rng.uniform(0.1, 4, 500)
-    design = Design(X, np.ones(3), np.arange(3))
+    design = Design.plain(X)
     return Evaluation(design, y, w / w.sum(), LogisticLoss(), True)
 
 

@@ -33,10 +33,9 @@ class Case:
         self.X_test = np.column_stack([rng.normal(size=(m, p)), np.ones(m)])
         self.y_test = (rng.random(m) < 1 / (1 + np.exp(-self.X_test @ theta))).astype(float)
         self.ridge = np.array([0.02] * p + [0.0])
-        identity = {"scale": np.ones(p + 1), "kept": np.arange(p + 1)}
-        self.problem = Problem(Design(self.X, **identity), self.w, LogisticLoss(), self.ridge)
+        self.problem = Problem(Design.plain(self.X), self.w, LogisticLoss(), self.ridge)
         self.evaluation = Evaluation(
-            Design(self.X_test, **identity), self.y_test, np.full(m, 1 / m), LogisticLoss(), True
+            Design.plain(self.X_test), self.y_test, np.full(m, 1 / m), LogisticLoss(), True
         )
         self.linear = self.problem.linear_term(self.y[:, None])
         start = np.zeros((p + 1, 1))

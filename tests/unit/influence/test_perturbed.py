@@ -49,8 +49,7 @@ class Case:
         self.correction = self.P if corrected else None
         X = np.array([self.encode(*row) for row in zip(self.u, self.v, self.z, strict=True)])
         p = X.shape[1]
-        scale = {"scale": np.ones(p), "kept": np.arange(p)}
-        design = Design(X, **scale)
+        design = Design.plain(X)
         self.problem = Problem(design, self.w, loss, np.array([0.03] * (p - 1) + [0.0]))
         if features:
             base = X.copy()
@@ -60,7 +59,7 @@ class Case:
             )
             blocks[:, 3:] = 0.0
             self.alternatives = Alternatives(
-                Design(base, **scale), blocks, self.u * 3 + self.v, (2, 3)
+                Design.plain(base), blocks, self.u * 3 + self.v, (2, 3)
             )
             self.joint = ProductChannel(
                 [RandomizedResponse(2, EPSILON), RandomizedResponse(3, 2 * EPSILON)]

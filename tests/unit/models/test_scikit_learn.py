@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -84,19 +85,93 @@ def test_our_optimum_is_that_of_a_regression(survey, pipeline, model, weighted):
     assert ours.baseline_.outcomes.auc is None
 
 
-def test_full_dummies_without_a_penalty_have_the_shortest_coefficients(survey, pipeline):
-    y = (survey.y == "yes").astype(float)
-    model = pipeline(LinearRegression(fit_intercept=False))
-    ours = WhatIf(model).fit(survey.X, y, survey.X_test, y[: len(survey.X_test)])
-    assert ours.baseline_.problem.design.n_columns == 6
-    with_intercept = pipeline(LinearRegression())
-    study = WhatIf(with_intercept).fit(survey.X, y, survey.X_test, y[: len(survey.X_test)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_full_dummies_without_a_penalty_are_as_in_scikit_learn(survey, pipeline, fit_intercept):
+    y, y_test = (survey.y == "yes").astype(float), (survey.y_test == "yes").astype(float)
+    model = pipeline(LinearRegression(fit_intercept=fit_intercept))
+    study = WhatIf(model).fit(survey.X, y, survey.X_test, y_test)
     assert study.baseline_.problem.design.n_columns == 6
-    assert len(study.coef_) == 6
-    features = with_intercept[:-1].fit(survey.X).transform(survey.X)
-    wide = np.column_stack([features, np.ones(len(y))])
-    shortest = np.linalg.lstsq(wide, y.to_numpy(), rcond=None)[0]
-    np.testing.assert_allclose(np.r_[study.coef_, study.intercept_], shortest, atol=1e-8)
+    theirs = pipeline(LinearRegression(fit_intercept=fit_intercept)).fit(survey.X, y)
+    np.testing.assert_allclose(study.coef_, theirs[-1].coef_, atol=1e-8)
+    np.testing.assert_allclose(study.intercept_, theirs[-1].intercept_, atol=1e-8)
+
+
+def test_dependent_columns_predict_by_the_shortest_coefficients():
+    """Equal in training, not in the test: only the shortest coefficients say what to predict."""
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=200)
+    X, X_test = np.column_stack([x, x, rng.normal(size=200)]), rng.normal(size=(100, 3))
+    y, y_test = np.round(x + rng.normal(size=200)), np.round(rng.normal(size=100))
+    study = WhatIf(LinearRegression()).fit(X, y, X_test, y_test)
+    theirs = LinearRegression().fit(X, y)
+    np.testing.assert_allclose(study.coef_, theirs.coef_, atol=1e-10)
+    expected = mean_squared_error(y_test, theirs.predict(X_test))
+    assert study.baseline_.outcomes.loss == pytest.approx(expected, abs=1e-9)
+    wide = rng.normal(size=(60, 80))
+    study = WhatIf(LinearRegression()).fit(wide, y[:60], wide[::-1] + 1, y[:60])
+    theirs = LinearRegression().fit(wide, y[:60])
+    expected = mean_squared_error(y[:60], theirs.predict(wide[::-1] + 1))
+    assert study.baseline_.outcomes.loss == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [1e-7, 1e-4, 1.0, 1e6],
+)
+@pytest.mark.parametrize("offset", [0.0, 1.7e9])
+def test_units_and_offsets_of_features_do_not_matter(unit, offset):
+    if offset / unit > 1e12:
+        return  # the feature itself has no digits left
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(1000, 3))
+    y = (rng.random(1000) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+    X[:, 2] = X[:, 2] * unit + offset
+    for model in (
+        LogisticRegression(solver="newton-cholesky", **TIGHT),
+        Ridge(solver="svd"),
+        LinearRegression(),
+    ):
+        study = WhatIf(model).fit(X[:700], y[:700], X[700:], y[700:])
+        assert study.baseline_.problem.design.n_columns == 4
+        # scikit-learn itself loses digits to a large offset: give it the centred feature.
+        centred = X - X[:700].mean(axis=0)
+        if isinstance(model, LinearRegression):
+            centred /= X[:700].std(axis=0)  # it cuts small singular values off
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            theirs = clone(model).fit(centred[:700], y[:700])
+        if isinstance(model, LogisticRegression):
+            expected = log_loss(y[700:], theirs.predict_proba(centred[700:])[:, 1])
+        else:
+            expected = mean_squared_error(y[700:], theirs.predict(centred[700:]))
+        assert study.baseline_.outcomes.loss == pytest.approx(expected, abs=1e-7)
+        assert study.estimate(epsilon=1.0, categories={"label": [0, 1]}).document.cells[0].trusted
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1, 1000), (200, 0), (1e4, 0), (1, 1e6), (1e-4, 0)])
+def test_units_and_offsets_of_labels_do_not_matter(survey, factor, shift):
+    columns = ["age", "income"]
+    X, X_test = survey.X[columns], survey.X_test[columns]
+    scores, scores_test = survey.X["children"], survey.X_test["children"]
+    changes = []
+    for a, b in ((1, 0), (factor, shift)):
+        y, y_test = (a * scores + b).astype("category"), a * scores_test + b
+        study = WhatIf(LinearRegression()).fit(X, y, X_test, y_test)
+        changes.append(study.estimate(epsilon=1.0).document.cells[0].loss_change / a**2)
+    assert changes[1] == pytest.approx(changes[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1e-10, 1e8])
+def test_the_unit_of_the_weights_does_not_matter_without_penalty(survey, pipeline, factor):
+    weight = weights(len(survey.X))
+    losses = []
+    for given in (weight, factor * weight):
+        study = WhatIf(pipeline(LogisticRegression(C=np.inf))).fit(
+            survey.X, survey.y, survey.X_test, survey.y_test, given
+        )
+        cell = study.estimate(epsilon=1.0).document.cells[0]
+        losses.append((study.baseline_.outcomes.loss, cell.loss_change))
+    assert losses[1] == pytest.approx(losses[0], abs=1e-9)
 
 
 def test_a_fit_that_stopped_early_is_polished_and_said(survey, pipeline):
