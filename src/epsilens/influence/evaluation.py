@@ -66,8 +66,7 @@ def _areas_under_curve(
     """Return the area for every column of scores; the many-column twin of `area_under_curve`.
 
     For single precision without weights a sort of integers is enough: the label takes the last bit of the score, whose
-    order as an integer is that of the number, so scores must differ by more than one unit in the
-    last place to be told apart.
+    order as an integer is that of the number; scores that differ in the last place only are a tie.
     """
     n_positive = int(positive.sum())
     n_negative = len(positive) - n_positive
@@ -76,14 +75,21 @@ def _areas_under_curve(
     if np.ptp(weights) > 0 or scores.dtype != np.float32:
         areas = [area_under_curve(column, positive, weights) for column in scores.T]
         return None if None in areas else np.array(areas, dtype=np.float64)
-    bits = np.ascontiguousarray(scores.T).view(np.int32)
+    bits = np.ascontiguousarray(scores.T + np.float32(0)).view(np.int32)
     bits ^= (bits >> 31) & np.int32(0x7FFFFFFF)
     bits &= np.int32(-2)
-    bits |= positive.astype(np.int32)
+    area = _area_of_sorted(bits | positive.astype(np.int32), n_positive)
+    # Behind a tie stand the positives, so it counted 1; the other way round it counts 0.
+    area += 1.0 - _area_of_sorted(bits | (~positive).astype(np.int32), n_negative)
+    return area / 2
+
+
+def _area_of_sorted(bits: NDArray[np.int32], n_marked: int) -> FloatArray:
+    """Return the area for every row of scores whose last bit marks one kind of record."""
     bits.sort(axis=1)
-    places = np.arange(1, len(positive) + 1, dtype=np.float64)
-    ranks = (bits & 1) @ places
-    area: FloatArray = (ranks - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative)
+    n = bits.shape[1]
+    ranks = (bits & 1) @ np.arange(1, n + 1, dtype=np.float64)
+    area: FloatArray = (ranks - n_marked * (n_marked + 1) / 2) / (n_marked * (n - n_marked))
     return area
 
 
@@ -132,7 +138,8 @@ class Evaluation:
         ]
         if any(area is None for area in areas):
             return None
-        return np.mean(np.array(areas, dtype=np.float64), axis=0)
+        mean: FloatArray = np.mean(np.array(areas, dtype=np.float64), axis=0)
+        return mean
 
     def outcomes(self, theta: FloatArray) -> Outcomes:
         """Return loss, accuracy and AUC at θ."""
@@ -197,4 +204,4 @@ class Evaluation:
         loss += float(self.weights @ zero)
         if not self.is_classifier:
             return DrawnOutcomes(loss=loss, accuracy=None, auc=None)
-        return DrawnOutcomes(loss=loss, accuracy=correct, auc=self._areas(scores))  # type: ignore[arg-type]
+        return DrawnOutcomes(loss=loss, accuracy=correct, auc=self._areas(scores))

@@ -58,14 +58,13 @@ def newton_steps(
         for _ in range(_N_TRIALS):
             at = s + a * along
             slope = (
-                float(np.einsum("i,ik,ik->", problem.weights, along, problem.loss.mean(at))) / n
+                float(problem.weights @ (along * problem.loss.mean(at)).sum(axis=1)) / n
                 + float(direction @ problem.penalise(theta + a * direction))
                 - pull
             )
-            curvature = problem.loss.curvature(at)
-            bend = float(
-                np.einsum("i,ik,ikl,il->", problem.weights, along, curvature, along)
-            ) / n + float(direction @ problem.penalise(direction))
+            bent = np.einsum("ik,ikl,il->i", along, problem.loss.curvature(at), along)
+            bend = float(problem.weights @ bent) / n
+            bend += float(direction @ problem.penalise(direction))
             low, high = (low, a) if slope > 0 else (a, high)
             proposal = a - slope / bend if bend > 0 else low
             if not low <= proposal <= high:

@@ -47,14 +47,16 @@ class Chunk:
     @property
     def flat(self) -> FloatArray:
         """The predictors as (c·V, K)."""
-        return self.predictor.reshape(-1, self.predictor.shape[2])
+        flat: FloatArray = self.predictor.reshape(-1, self.predictor.shape[2])
+        return flat
 
     def averaged(self, per_report: FloatArray) -> FloatArray:
         """Return the mean over reports, times the weights: (c·V, k, ...) to (c, V, ...)."""
         c, V = self.weights.shape
         shaped = per_report.reshape(c, V, *per_report.shape[1:])
         mean = np.einsum("ik,ivk...->iv...", self.reports, shaped)
-        return mean * self.weights.reshape(c, V, *(1,) * (mean.ndim - 2))
+        averaged: FloatArray = mean * self.weights.reshape(c, V, *(1,) * (mean.ndim - 2))
+        return averaged
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,7 +157,8 @@ class PerturbedObjective:
         """Return Σ over records and alternatives of value ⊗ features, values (c, V, K)."""
         base = self.alternatives.base.take(chunk.rows).pull(values.sum(axis=1))
         blocks = values.sum(axis=0).T @ self.alternatives.blocks
-        return base + blocks.ravel()
+        pulled: FloatArray = base + blocks.ravel()
+        return pulled
 
     def gram(self, chunk: Chunk, values: FloatArray) -> FloatArray:
         """Return Σ of value ⊗ features featuresᵀ, values (c, V, K, K) symmetric: (K·p, K·p)."""

@@ -95,9 +95,11 @@ def contrast_variance(spread: FloatArray) -> FloatArray:
     """
     own = np.einsum("nkk->nk", spread)
     if spread.shape[1] == 1:
-        return np.maximum(own[:, 0], 0.0)
+        only: FloatArray = np.maximum(own[:, 0], 0.0)
+        return only
     between = own[:, :, None] + own[:, None, :] - 2.0 * spread
-    return np.maximum(between.max(axis=(1, 2)), 0.0)
+    largest: FloatArray = np.maximum(between.max(axis=(1, 2)), 0.0)
+    return largest
 
 
 def noise_terms(
@@ -169,7 +171,7 @@ def draw_linear_noise(
     array of shape (n_channels, K·p, n_draws), or (n_channels, 1, n_draws) with a direction
     """
     rows = np.flatnonzero(noise.mask)
-    k, n_outputs = noise.statistics.shape
+    n_outputs = noise.statistics.shape[1]
     p = problem.design.n_columns
     step = max(1024, _DRAW_CHUNK // n_draws)
     starts = range(0, len(rows), step)

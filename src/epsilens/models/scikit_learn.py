@@ -201,12 +201,14 @@ def _leaves(transformer: object) -> Iterator[object]:
 
 
 def _refuse_supervised(transformers: Pipeline) -> None:
+    from sklearn.feature_selection import VarianceThreshold
     from sklearn.utils import get_tags
 
     for leaf in _leaves(transformers):
         if isinstance(leaf, str) or leaf is None or not hasattr(leaf, "fit"):
             continue
-        if get_tags(leaf).target_tags.required or hasattr(leaf, "get_support"):
+        selects = hasattr(leaf, "get_support") and not isinstance(leaf, VarianceThreshold)
+        if get_tags(leaf).target_tags.required or selects:
             raise InputError(
                 f"the pipeline's {type(leaf).__name__} looks at the label, so randomised labels "
                 "would change the features too. Fit it beforehand on public data and pass its "

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -40,7 +41,7 @@ from epsilens.whatif.label import Label, encode_test_label, read_label
 __all__ = ["Baseline", "fit_baseline"]
 
 FloatArray = NDArray[np.float64]
-Features = FloatArray | scipy.sparse.csr_array
+Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
 
 _WORTH_SAYING = 1e-6
 

@@ -192,7 +192,13 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
             "the training labels must have two classes, got 1. A model of one class has nothing to "
             "lose; choose another label."
         )
-    domain = tuple(classes) if classes is not None else (declared or observed)
+    domain = tuple(classes) if classes is not None else observed
+    if declared is not None and not set(declared) <= set(domain):
+        raise InputError(
+            f"the label declares {len(declared)} categories, but the model distinguishes "
+            f"{len(domain)}: randomised response could report one that it does not know. Drop the "
+            "unused categories, or train on records of every class."
+        )
     codes = _codes(values, domain, what="training")
     return Label(
         name=name,
@@ -213,6 +219,12 @@ def _sorted_distinct(values: NDArray[np.generic]) -> tuple[object, ...]:
             "the labels must be of one type, got a mixture (for instance text and numbers). "
             "Convert them first."
         ) from None
+
+
+def _as_array(values: Sequence[object]) -> NDArray[np.generic]:
+    array = np.empty(len(values), dtype=object)
+    array[:] = list(values)
+    return array
 
 
 def _numbers(values: NDArray[np.generic], *, what: str) -> FloatArray:
@@ -239,7 +251,7 @@ def _read_target(
     source: DomainSource,
 ) -> Label:
     y = _numbers(values, what="training")
-    distinct = np.unique(y if declared is None else np.array(declared, dtype=np.float64))
+    distinct = np.unique(y if declared is None else _numbers(_as_array(declared), what="declared"))
     if len(distinct) > LARGEST_NUMERIC_DOMAIN or len(distinct) < 2:
         return Label(name=name, y=y, categories=None, values=None, codes=None, source=source)
     return Label(

@@ -289,6 +289,8 @@ def _cell(
     rung: Rung,
     linear: FloatArray,
 ) -> CellAnswer:
+    if np.array_equal(channel, np.eye(len(channel))):
+        return _unchanged(baseline, group, point.index, linear_runs.shape[1])
     evaluation, before = baseline.evaluation, baseline.outcomes
     theta, curvature = point.theta[:, column], point.curvatures[column]
     terms = noise_terms(baseline.problem, evaluation, theta, curvature, noise.covariance(channel))
@@ -321,6 +323,25 @@ def _cell(
             change=change,
         ),
         loss_runs=loss_runs,
+    )
+
+
+def _unchanged(baseline: Baseline, group: int, epsilon: int, n_draws: int) -> CellAnswer:
+    """Return the cell in which nothing is randomised: exactly no change."""
+    none = 0.0 if baseline.is_classifier else None
+    auc = None if baseline.outcomes.auc is None else 0.0
+    return CellAnswer(
+        group=group,
+        epsilon=epsilon,
+        loss_change=0.0,
+        loss_low=0.0,
+        loss_high=0.0,
+        accuracy_change=none,
+        accuracy_interval=None if none is None else (0.0, 0.0),
+        auc_change=auc,
+        auc_interval=None if auc is None else (0.0, 0.0),
+        trusted=True,
+        loss_runs=np.zeros(n_draws),
     )
 
 

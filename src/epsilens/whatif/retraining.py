@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,9 @@ def _run_seed(seed: int, group: str, epsilon: float, repeat: int) -> np.random.S
 class Checkpoint:
     """Finished runs in a file, one JSON line each, after a line that says which study they are of.
 
+    A run is kept under a digest of its group's members and their answers, salted for this file: the
+    same name for other people finds nothing, and the file tells nothing about who they are.
+
     Parameters
     ----------
     path : path or None
@@ -55,22 +59,29 @@ class Checkpoint:
 
     def __init__(self, path: str | Path | None, identity: dict[str, object]) -> None:
         self.path = None if path is None else Path(path)
+        self.identity = identity
+        self.salt = os.urandom(16).hex()
         self.runs: dict[tuple[str, float, int], Run] = {}
         if self.path is None:
             return
-        first = json.dumps({"epsilens_checkpoint": 1, **identity}, sort_keys=True)
-        if not self.path.exists() or self.path.stat().st_size == 0:
-            try:
-                self.path.write_text(first + "\n", encoding="utf-8")
-            except OSError as error:
-                raise InputError(
-                    f"the checkpoint {self.path.name!r} cannot be written ({error.strerror}). "
-                    "Choose another place."
-                ) from None
+        if self.path.exists() and (self.path.is_dir() or self.path.stat().st_size > 0):
+            self._read()
             return
-        self._read(first)
+        head = json.dumps({"epsilens_checkpoint": 1, "salt": self.salt, **identity})
+        try:
+            self.path.write_text(head + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(
+                f"the checkpoint {self.path.name!r} cannot be written ({error.strerror}). Choose "
+                "another place."
+            ) from None
 
-    def _read(self, first: str) -> None:
+    def key(self, group: Group, labels: NDArray[np.int64]) -> str:
+        """Return the digest under which a group's runs are kept."""
+        members = np.packbits(group.mask).tobytes() + labels[group.mask].tobytes()
+        return hashlib.sha256(self.salt.encode() + members).hexdigest()
+
+    def _read(self) -> None:
         assert self.path is not None  # noqa: S101
         try:
             text = self.path.read_text(encoding="utf-8")
@@ -79,24 +90,31 @@ class Checkpoint:
                 f"the checkpoint {self.path.name!r} cannot be read. Choose another file."
             ) from None
         lines = text.split("\n")
-        if lines[0] != first:
+        head = _json_object(lines[0])
+        if head is None or head.get("epsilens_checkpoint") != 1 or "salt" not in head:
+            raise InputError(
+                f"the file {self.path.name!r} is not a checkpoint and is left alone. Choose another."
+            )
+        if {name: head.get(name) for name in self.identity} != self.identity:
             raise InputError(
                 f"the checkpoint {self.path.name!r} belongs to another study (other data, label, "
                 "seed or model). Choose another file, or delete it."
             )
+        self.salt = str(head["salt"])
         # A kill may have cut the last line short: it is done again.
         complete = lines[1:-1]
         for line in complete:
+            entry = _json_object(line)
             try:
-                entry = json.loads(line)
+                assert entry is not None  # noqa: S101
                 key = (str(entry["group"]), float(entry["epsilon"]), int(entry["repeat"]))
                 self.runs[key] = (entry["loss"], entry["accuracy"], entry["auc"])
-            except (ValueError, KeyError, TypeError):
+            except (AssertionError, ValueError, KeyError, TypeError):
                 raise InputError(
                     f"the checkpoint {self.path.name!r} is damaged. Delete it and start again."
                 ) from None
         if lines[-1]:
-            kept = "\n".join([first, *complete]) + "\n"
+            kept = "\n".join([lines[0], *complete]) + "\n"
             self.path.write_text(kept, encoding="utf-8")
 
     def add(self, finished: list[tuple[tuple[str, float, int], Run]]) -> None:
@@ -119,6 +137,14 @@ class Checkpoint:
             os.fsync(file.fileno())
 
 
+def _json_object(line: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def retrain_cells(
     baseline: Baseline,
     groups: list[Group],
@@ -136,14 +162,13 @@ def retrain_cells(
     of 1e-8 on its own labels.
     """
     problem = baseline.problem
-    _, values = baseline.label.domain()
-    identity = {
+    labels, values = baseline.label.domain()
+    identity: dict[str, object] = {
         "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
         "n_train": problem.n_rows,
         "n_parameters": problem.n_parameters,
         "seed": seed,
-        "domain": len(values),
-        "groups": {group.name: int(group.mask.sum()) for group in groups},
+        "domain": values.tolist(),
     }
     kept = Checkpoint(checkpoint, identity)
     block = max(1, _BLOCK_NUMBERS // problem.n_rows)
@@ -154,7 +179,8 @@ def retrain_cells(
         for epsilon, channel in zip(epsilons, channels, strict=True)
         for repeat in range(repeats)
     ]
-    todo = [run for run in wanted if (run[0].name, run[1], run[3]) not in kept.runs]
+    keys = {group.name: kept.key(group, labels) for group in groups}
+    todo = [run for run in wanted if (keys[run[0].name], run[1], run[3]) not in kept.runs]
     done = total - len(todo)
     tasks = []
     for (group, epsilon), runs in groupby(todo, key=lambda run: (run[0], run[1])):
@@ -165,11 +191,14 @@ def retrain_cells(
             tasks.append(partial(_train, baseline, group, epsilon, part[0][2], repeats_of, seed))
     with workers() as team:
         for finished in team.run(tasks):
-            kept.add(finished)
+            kept.add([((keys[name], e, r), run) for (name, e, r), run in finished])
             done += len(finished)
             if progress is not None:
                 progress(done, total, "retrain")
-    return kept.runs
+    return {
+        (group.name, epsilon, repeat): kept.runs[(keys[group.name], epsilon, repeat)]
+        for group, epsilon, _, repeat in wanted
+    }
 
 
 def _train(
@@ -198,6 +227,13 @@ def _train(
         np.repeat(start, len(repeats), axis=1),
         clusters=np.zeros(len(repeats), dtype=np.intp),
     )
+    if baseline.is_classifier and any(
+        len(np.unique(labels[:, j])) < 2 for j in range(len(repeats))
+    ):
+        raise EstimateNotTrustworthyError(
+            "a randomised run has records of one class only, and no model: the data are too few for "
+            "this epsilon."
+        )
     if not solution.converged.all():
         raise EstimateNotTrustworthyError(
             f"{int(np.sum(~solution.converged))} retrainings did not converge. Add regularisation."

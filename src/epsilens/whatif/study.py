@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from epsilens._validate import as_choice, as_count, as_positive
 from epsilens.data.frames import series_name, to_pandas
-from epsilens.errors import InputError
+from epsilens.errors import InputError, InputTypeError
 from epsilens.influence import PointTable, label_point_table
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
 from epsilens.whatif.baseline import Baseline, fit_baseline
@@ -107,7 +107,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         -------
         WhatIf
         """
-        features, test_features = _for_scikit_learn(X), _for_scikit_learn(X_test)
+        features = _for_scikit_learn(X)
+        test_features = _in_order_of(features, _for_scikit_learn(X_test))
         self.baseline_: Baseline = fit_baseline(
             self.estimator,
             features,
@@ -332,6 +333,10 @@ def _for_scikit_learn(X: object) -> object:
         return X
     if isinstance(X, list):
         X = np.asarray(X)
+    if hasattr(X, "collect") and not hasattr(X, "iloc"):
+        raise InputTypeError(
+            "`X` must be a table in memory, got a lazy one. Call `.collect()` first."
+        )
     if type(X).__module__.split(".")[0] in {"pandas", "polars", "numpy"}:
         if not isinstance(X, np.ndarray):
             to_pandas(X) if type(X).__module__.startswith("pandas") else None
@@ -339,6 +344,20 @@ def _for_scikit_learn(X: object) -> object:
             raise InputError(f"`X` must be a table (2 dimensions), got {X.ndim}.")
         return X
     return to_pandas(X)
+
+
+def _in_order_of(table: object, test: object) -> object:
+    """Return the test table with its columns in the order of the training table."""
+    names, given = _column_names(table), _column_names(test)
+    if not names or not given or names == given:
+        return test
+    lacking = [name for name in names if name not in given]
+    if lacking:
+        raise InputError(
+            f"the test data must have the columns of the training data, but {len(lacking)} are "
+            f"missing: {', '.join(lacking[:8])}."
+        )
+    return test[names]  # type: ignore[index]
 
 
 def _column_names(table: object) -> list[str]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-from epsilens.influence.evaluation import Evaluation, area_under_curve
+from epsilens.influence.evaluation import Evaluation, _areas_under_curve, area_under_curve
 from epsilens.models import Design, LogisticLoss, SoftmaxLoss, SquaredLoss
 
 
@@ -58,6 +58,19 @@ def test_ties_count_half():
         roc_auc_score(positive, scores)
     )
     assert area_under_curve(scores, np.zeros(4, dtype=bool), np.ones(4)) is None
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_columns_of_tied_scores_equal_scikit_learn(weighted):
+    rng = np.random.default_rng(15)
+    scores = rng.integers(-2, 3, size=(200, 6)).astype(np.float32) / 2
+    scores[:, 0] = 0.0
+    scores[:50, 1] = -0.0
+    positive = rng.random(200) < 0.4
+    weights = rng.uniform(0.5, 2, 200) if weighted else np.full(200, 1 / 200)
+    areas = _areas_under_curve(scores, positive, weights)
+    expected = [roc_auc_score(positive, column, sample_weight=weights) for column in scores.T]
+    np.testing.assert_allclose(areas, expected, atol=1e-12)
 
 
 def test_draws_in_single_precision_equal_one_by_one_in_double(evaluation):
