@@ -18,11 +18,16 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Mean test loss, and accuracy and AUC where they have a meaning (else None)."""
+    """Mean test loss, and accuracy and AUC where they have a meaning (else None).
+
+    The gaps are those of a group: its mean loss or accuracy less that of everybody else.
+    """
 
     loss: float
     accuracy: float | None
     auc: float | None
+    loss_gap: float | None = None
+    accuracy_gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class DrawnOutcomes:
     loss: FloatArray
     accuracy: FloatArray | None
     auc: FloatArray | None
+    loss_gap: FloatArray | None = None
+    accuracy_gap: FloatArray | None = None
 
 
 def area_under_curve(
@@ -141,17 +148,33 @@ class Evaluation:
         mean: FloatArray = np.mean(np.array(areas, dtype=np.float64), axis=0)
         return mean
 
-    def outcomes(self, theta: FloatArray) -> Outcomes:
-        """Return loss, accuracy and AUC at θ."""
+    def contrast(self, members: NDArray[np.bool_] | None) -> FloatArray | None:
+        """Return weights whose sum with a metric is the group's gap; None if one side is empty."""
+        if members is None:
+            return None
+        inside = np.where(members, self.weights, 0.0)
+        outside = np.where(members, 0.0, self.weights)
+        if not (inside.sum() > 0 and outside.sum() > 0):
+            return None
+        contrast: FloatArray = inside / inside.sum() - outside / outside.sum()
+        return contrast
+
+    def outcomes(self, theta: FloatArray, contrast: FloatArray | None = None) -> Outcomes:
+        """Return loss, accuracy and AUC at θ, and the gaps of a group given by its contrast."""
         s = self.design.predict(theta)
-        loss = float(self.weights @ self.loss.value(s, self.y))
+        losses = self.loss.value(s, self.y)
+        loss = float(self.weights @ losses)
+        loss_gap = None if contrast is None else float(contrast @ losses)
         if not self.is_classifier:
-            return Outcomes(loss=loss, accuracy=None, auc=None)
+            return Outcomes(loss=loss, accuracy=None, auc=None, loss_gap=loss_gap)
+        correct = self._correct(s, slice(None))
         areas = self._areas(s[:, :, None])
         return Outcomes(
             loss=loss,
-            accuracy=float(self.weights @ self._correct(s, slice(None))),
+            accuracy=float(self.weights @ correct),
             auc=None if areas is None else float(areas[0]),
+            loss_gap=loss_gap,
+            accuracy_gap=None if contrast is None else float(contrast @ correct),
         )
 
     def losses(self, theta: FloatArray) -> FloatArray:
@@ -168,7 +191,12 @@ class Evaluation:
         return self.design.pull(self.weights[:, None] * self.loss.slope(s, self.y))
 
     def drawn(
-        self, theta: FloatArray, deviations: NDArray[np.float32], *, n_auc_draws: int
+        self,
+        theta: FloatArray,
+        deviations: NDArray[np.float32],
+        *,
+        n_auc_draws: int,
+        contrast: FloatArray | None = None,
     ) -> DrawnOutcomes:
         """Return the outcomes at θ + every column of `deviations`.
 
@@ -181,11 +209,13 @@ class Evaluation:
         deviations : array of shape (K·p, n_draws)
         n_auc_draws : int
             AUC needs a sort a draw; it is computed for this many.
+        contrast : array of shape (m,), optional
+            Of a group, for its gaps.
         """
         n_draws, n_outputs = deviations.shape[1], self.loss.n_outputs
         s = self.design.predict(theta)
-        loss = np.zeros(n_draws)
-        correct = np.zeros(n_draws)
+        loss, loss_gap = np.zeros(n_draws), np.zeros(n_draws)
+        correct, correct_gap = np.zeros(n_draws), np.zeros(n_draws)
         n_auc = min(n_auc_draws, n_draws) if self.is_classifier else 0
         scores = np.empty((self.design.n_rows, n_outputs, n_auc), dtype=np.float32)
         y = self.y.astype(np.float32)
@@ -197,11 +227,26 @@ class Evaluation:
             change -= zero[rows, None].astype(np.float32)
             weights = self.weights[rows]
             # The weights sum to 1 and are far from the smallest single: sum in double.
-            loss += weights @ change.astype(np.float64)
+            change = change.astype(np.float64)
+            loss += weights @ change
+            if contrast is not None:
+                loss_gap += contrast[rows] @ change
             if self.is_classifier:
-                correct += weights @ self._correct(moved, rows)
+                right = self._correct(moved, rows)
+                correct += weights @ right
+                if contrast is not None:
+                    correct_gap += contrast[rows] @ right
                 scores[rows] = moved[:, :, :n_auc]
         loss += float(self.weights @ zero)
+        if contrast is not None:
+            loss_gap += float(contrast @ zero)
+        gap = None if contrast is None else loss_gap
         if not self.is_classifier:
-            return DrawnOutcomes(loss=loss, accuracy=None, auc=None)
-        return DrawnOutcomes(loss=loss, accuracy=correct, auc=self._areas(scores))
+            return DrawnOutcomes(loss=loss, accuracy=None, auc=None, loss_gap=gap)
+        return DrawnOutcomes(
+            loss=loss,
+            accuracy=correct,
+            auc=self._areas(scores),
+            loss_gap=gap,
+            accuracy_gap=None if contrast is None else correct_gap,
+        )

@@ -26,7 +26,7 @@ _DRAW_NUMBERS = 1 << 21
 def _slope_table(objective: PerturbedObjective, chunk: Chunk) -> FloatArray:
     """Return the slope of every alternative, (c, V, k, K)."""
     c, V = chunk.weights.shape
-    slopes = objective.reports.slopes(chunk.flat)
+    slopes = objective.trained.slopes(chunk.flat, chunk.flat_y)
     return slopes.reshape(c, V, *slopes.shape[1:])
 
 
@@ -60,10 +60,10 @@ def general_noise_terms(
     first = np.zeros_like(theta)
     third = np.zeros_like(theta)
     for chunk in objective.chunks(theta):
-        sample = problem.weights[chunk.rows]
+        sample = objective.weights[chunk.rows]
         chances = chunk.weights / np.where(sample > 0, sample, 1.0)[:, None]
         slopes = _slope_table(objective, chunk) * sample[:, None, None, None]
-        curvatures = objective.reports.curvatures(chunk.flat)
+        curvatures = objective.trained.curvatures(chunk.flat, chunk.flat_y)
         c, V = chunk.weights.shape
         curvatures = curvatures.reshape(c, V, *curvatures.shape[1:]) * sample.reshape(
             -1, 1, 1, 1, 1
@@ -78,17 +78,17 @@ def general_noise_terms(
         moved -= np.einsum("ivkl,ivwlm,iwm->ivk", mean_bend, lever, mean_slope)
         first += objective.pull(chunk, moved) / n**2
         spread = np.einsum("ivvkl->ivkl", _forms(objective, chunk, sigma))
-        bent = objective.reports.thirds(
+        bent = objective.trained.thirds(
             chunk.flat,
+            chunk.flat_y,
             spread.reshape(-1, *spread.shape[2:]),
             np.repeat(chunk.reports, V, axis=0),
         ).reshape(c, V, -1)
         third += objective.pull(chunk, chunk.weights[:, :, None] * bent) / n
-    for rows, s in objective._rest(theta):
+    for rows, s in objective.rest(theta):
         design = problem.design.take(rows)
-        truth = np.eye(len(objective.channel))[objective.labels[rows]]
-        bent = objective.plain.thirds(s, design.quadratic(sigma), truth)
-        third += design.pull(problem.weights[rows, None] * bent) / n
+        bent = problem.loss.third(s, design.quadratic(sigma))
+        third += design.pull(objective.rest_weights[rows, None] * bent) / n
     bias = curvature.solve(first - 0.5 * third)
     spread = evaluation.design.quadratic(sigma)
     s = evaluation.design.predict(theta)
@@ -128,10 +128,10 @@ def _forms(objective: PerturbedObjective, chunk: Chunk, middle: FloatArray) -> F
 
 def gradient_covariance(objective: PerturbedObjective, theta: FloatArray) -> FloatArray:
     """Return C_ε = (1/n²) Σ_S Cov over alternatives of the gradient, (K·p, K·p)."""
-    problem, n = objective.problem, objective.problem.n_rows
+    n = objective.problem.n_rows
     total = np.zeros((len(theta), len(theta)))
     for chunk in objective.chunks(theta):
-        sample = problem.weights[chunk.rows]
+        sample = objective.weights[chunk.rows]
         slopes = _slope_table(objective, chunk)
         second = np.einsum("ic,ivck,ivcl->ivkl", chunk.reports, slopes, slopes)
         total += objective.gram(chunk, (chunk.weights * sample[:, None])[:, :, None, None] * second)
@@ -193,7 +193,7 @@ def draw_gradient_noise(
             values = np.zeros(size, dtype=np.intp)
             if V > 1:
                 values = _pick(generator, feature_ends[objective.alternatives.codes[rows]], size)
-            table = slopes[part] * problem.weights[rows, None, None, None]
+            table = slopes[part] * objective.weights[rows, None, None, None]
             table = table.reshape(len(rows), -1, K).astype(np.float32)
             base = objective.alternatives.base.block(rows).astype(np.float32)
             choice = values * slopes.shape[2] + labels

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.influence.alternatives import Alternatives
-from epsilens.influence.reports import Reports
+from epsilens.influence.reports import Trained
 from epsilens.models import Problem
 
 __all__ = ["Chunk", "PerturbedObjective"]
@@ -37,12 +37,20 @@ class Chunk:
         Sample weight times the probability of each joint value of the protected columns.
     reports : array of shape (c, k)
         Probabilities of the reported labels.
+    y : array of shape (c,)
+        The true labels.
     """
 
     rows: NDArray[np.intp]
     predictor: FloatArray
     weights: FloatArray
     reports: FloatArray
+    y: FloatArray
+
+    @property
+    def flat_y(self) -> FloatArray:
+        """The true labels, repeated for every alternative, (c·V,)."""
+        return np.repeat(self.y, self.weights.shape[1])
 
     @property
     def flat(self) -> FloatArray:
@@ -68,28 +76,34 @@ class PerturbedObjective:
     problem : Problem
         Design, weights, loss and penalty of the unperturbed model.
     alternatives : Alternatives
+    y : array of shape (n,)
+        The true labels as the loss sees them.
     labels : array of int, shape (n,)
-        Codes of the true labels.
+        Their codes; all 0 if the label is not protected.
     mask : array of bool, shape (n,)
         The group S.
     joint : array of shape (V, V)
         The channel over joint values of the protected columns.
     channel : array of shape (k, k)
-        The channel over labels; the identity if the label is not protected.
-    reports : Reports
-        The loss of the group's reports.
-    plain : Reports
-        The loss of everybody else's labels.
+        The channel over labels; 1×1 if the label is not protected.
+    trained : Trained
+        The losses of the group's possible reports.
+    weights : array of shape (n,)
+        Sample weights of the group's records, before any class weight.
+    rest_weights : array of shape (n,)
+        Weights of everybody else, the class weight of their own label included.
     """
 
     problem: Problem
     alternatives: Alternatives
+    y: FloatArray
     labels: NDArray[np.int64]
     mask: NDArray[np.bool_]
     joint: FloatArray
     channel: FloatArray
-    reports: Reports
-    plain: Reports
+    trained: Trained
+    weights: FloatArray
+    rest_weights: FloatArray
     _members: NDArray[np.intp] = field(init=False)
     _others: NDArray[np.intp] = field(init=False)
 
@@ -101,6 +115,11 @@ class PerturbedObjective:
     def is_quadratic(self) -> bool:
         """Whether one Newton step is exact."""
         return self.problem.loss.is_quadratic
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the objective has one minimum."""
+        return self.trained.is_convex
 
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the furthest that a step moves a predictor."""
@@ -121,11 +140,13 @@ class PerturbedObjective:
             yield Chunk(
                 rows=rows,
                 predictor=own[:, None, :] + added[None, :, :],
-                weights=self.problem.weights[rows, None] * self.joint[truth],
+                weights=self.weights[rows, None] * self.joint[truth],
                 reports=self.channel[self.labels[rows]],
+                y=self.y[rows],
             )
 
-    def _rest(self, theta: FloatArray) -> Iterator[tuple[NDArray[np.intp], FloatArray]]:
+    def rest(self, theta: FloatArray) -> Iterator[tuple[NDArray[np.intp], FloatArray]]:
+        """Yield everybody else, some at a time, with their predictors."""
         step = 1 << 14
         for start in range(0, len(self._others), step):
             rows = self._others[start : start + step]
@@ -135,10 +156,10 @@ class PerturbedObjective:
         """Return F_{S,ε}(θ), for tests and line searches."""
         total = 0.0
         for chunk in self.chunks(theta):
-            total += float(chunk.averaged(self.reports.losses(chunk.flat)).sum())
-        for rows, s in self._rest(theta):
-            own = self.plain.losses(s)[np.arange(len(rows)), self.labels[rows]]
-            total += float(self.problem.weights[rows] @ own)
+            total += float(chunk.averaged(self.trained.losses(chunk.flat, chunk.flat_y)).sum())
+        for rows, s in self.rest(theta):
+            own = self.problem.loss.value(s, self.y[rows])
+            total += float(self.rest_weights[rows] @ own)
         return total / self.problem.n_rows + 0.5 * float(theta @ self.problem.penalise(theta))
 
     def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
@@ -146,10 +167,10 @@ class PerturbedObjective:
         at = theta[:, 0]
         total = np.zeros_like(at)
         for chunk in self.chunks(at):
-            total += self.pull(chunk, chunk.averaged(self.reports.slopes(chunk.flat)))
-        for rows, s in self._rest(at):
-            own = self.plain.slopes(s)[np.arange(len(rows)), self.labels[rows]]
-            total += self.problem.design.take(rows).pull(self.problem.weights[rows, None] * own)
+            total += self.pull(chunk, chunk.averaged(self.trained.slopes(chunk.flat, chunk.flat_y)))
+        for rows, s in self.rest(at):
+            own = self.problem.loss.slope(s, self.y[rows])
+            total += self.problem.design.take(rows).pull(self.rest_weights[rows, None] * own)
         result: FloatArray = total / self.problem.n_rows + self.problem.penalise(at)
         return result[:, None] - linear
 
@@ -180,9 +201,10 @@ class PerturbedObjective:
         q = len(theta)
         total = np.zeros((q, q))
         for chunk in self.chunks(theta):
-            total += self.gram(chunk, chunk.averaged(self.reports.curvatures(chunk.flat)))
-        for rows, s in self._rest(theta):
-            own = self.plain.curvatures(s)[np.arange(len(rows)), self.labels[rows]]
-            weighted = self.problem.weights[rows, None, None] * own
+            total += self.gram(
+                chunk, chunk.averaged(self.trained.curvatures(chunk.flat, chunk.flat_y))
+            )
+        for rows, s in self.rest(theta):
+            weighted = self.rest_weights[rows, None, None] * self.problem.loss.curvature(s)
             total += self.problem.design.take(rows).gram(weighted)
         return total / self.problem.n_rows + self.problem.penalty_hessian()

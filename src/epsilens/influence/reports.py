@@ -9,15 +9,74 @@ for every possible report at once; the expectation over reports is then a weight
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.models import Loss
 
-__all__ = ["Reports"]
+__all__ = ["OwnLabel", "Reports", "Trained"]
 
 FloatArray = NDArray[np.float64]
+
+
+class Trained(Protocol):
+    """What a record of the group may be trained on: k losses, of which one is drawn."""
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether each of them is convex."""
+        ...
+
+    def losses(self, s: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the values, (n, K) and the true labels (n,) to (n, k)."""
+        ...
+
+    def slopes(self, s: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the slopes, (n, k, K)."""
+        ...
+
+    def curvatures(self, s: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the curvatures, (n, k, K, K)."""
+        ...
+
+    def thirds(
+        self, s: FloatArray, y: FloatArray, spread: FloatArray, probabilities: FloatArray
+    ) -> FloatArray:
+        """Return the third derivative contracted with a spread, averaged over the k, (n, K)."""
+        ...
+
+
+@dataclass(frozen=True)
+class OwnLabel:
+    """The label is not protected: a record is trained on its own, k = 1.
+
+    Parameters
+    ----------
+    loss : Loss
+    """
+
+    loss: Loss
+    is_convex: bool = True
+
+    def losses(self, s: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the value at the record's own label."""
+        return self.loss.value(s, y)[:, None]
+
+    def slopes(self, s: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the slope at the record's own label."""
+        return self.loss.slope(s, y)[:, None]
+
+    def curvatures(self, s: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the curvature, which is free of the label."""
+        return self.loss.curvature(s)[:, None]
+
+    def thirds(
+        self, s: FloatArray, y: FloatArray, spread: FloatArray, probabilities: FloatArray
+    ) -> FloatArray:
+        """Return the contracted third derivative, free of the label."""
+        return self.loss.third(s, spread)
 
 
 @dataclass(frozen=True)
@@ -40,7 +99,12 @@ class Reports:
     class_weights: FloatArray
     correction: FloatArray | None = None
 
-    def losses(self, s: FloatArray) -> FloatArray:
+    @property
+    def is_convex(self) -> bool:
+        """Whether no correction bends the loss."""
+        return self.correction is None
+
+    def losses(self, s: FloatArray, y: FloatArray) -> FloatArray:
         """Return the value for every report, (n, K) to (n, k)."""
         if self.correction is not None:
             return -np.log(self._mixed(s)[1]) * self.class_weights
@@ -48,7 +112,7 @@ class Reports:
         columns = [self.loss.value(s, np.full(n, value)) for value in self.values]
         return np.column_stack(columns) * self.class_weights
 
-    def slopes(self, s: FloatArray) -> FloatArray:
+    def slopes(self, s: FloatArray, y: FloatArray) -> FloatArray:
         """Return the slope for every report, (n, K) to (n, k, K)."""
         if self.correction is not None:
             h, q = self._mixed(s)
@@ -62,7 +126,7 @@ class Reports:
         result: FloatArray = slopes * self.class_weights[None, :, None]
         return result
 
-    def curvatures(self, s: FloatArray) -> FloatArray:
+    def curvatures(self, s: FloatArray, y: FloatArray) -> FloatArray:
         """Return the curvature for every report, (n, K) to (n, k, K, K)."""
         if self.correction is None:
             shared = self.loss.curvature(s)
@@ -79,12 +143,16 @@ class Reports:
         curvature = curvature * self.class_weights[None, :, None, None]
         return self._own(curvature, axes=2)
 
-    def thirds(self, s: FloatArray, spread: FloatArray, probabilities: FloatArray) -> FloatArray:
+    def thirds(
+        self, s: FloatArray, y: FloatArray, spread: FloatArray, probabilities: FloatArray
+    ) -> FloatArray:
         """Return the third derivative contracted with a spread, averaged over reports.
 
         Parameters
         ----------
         s : array of shape (n, K)
+        y : array of shape (n,)
+            Not used: a report replaces the label.
         spread : array of shape (n, K, K)
         probabilities : array of shape (n, k)
             Of the reports.
@@ -98,7 +166,7 @@ class Reports:
         for k in range(s.shape[1]):
             step = np.zeros_like(s)
             step[:, k] = h
-            up, down = self.curvatures(s + step), self.curvatures(s - step)
+            up, down = self.curvatures(s + step, y), self.curvatures(s - step, y)
             bent = np.einsum("nc,nckl->nkl", probabilities, up - down) / (2 * h)
             result[:, k] = np.einsum("nkl,nkl->n", bent, spread)
         return result

@@ -167,6 +167,16 @@ class Design:
             offset=self.offset[columns],
         )
 
+    def without(self, columns: NDArray[np.intp]) -> Design:
+        """Return the design with some columns at zero."""
+        keep = np.ones(self.n_columns)
+        keep[columns] = 0.0
+        if isinstance(self.matrix, np.ndarray):
+            return replace(self, matrix=self.matrix * keep)
+        emptied = scipy.sparse.csr_array(self.matrix @ scipy.sparse.diags_array(keep))
+        emptied.eliminate_zeros()
+        return replace(self, matrix=emptied)
+
     @classmethod
     def plain(cls, matrix: FloatArray | scipy.sparse.csr_array) -> Design:
         """Take a matrix as it is: no intercept added, nothing centred or scaled.

@@ -116,6 +116,11 @@ class Problem:
         """Whether one Newton step is exact."""
         return self.loss.is_quadratic
 
+    @property
+    def is_convex(self) -> bool:
+        """Whether the objective has one minimum."""
+        return True
+
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the furthest that each column of steps moves a record's predictor, (B,)."""
         reach: FloatArray = np.abs(self.design.predict(steps)).max(axis=(0, 1))

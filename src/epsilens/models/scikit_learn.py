@@ -9,9 +9,9 @@ under liblinear, transformers of a pipeline are fitted once and then frozen.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -24,9 +24,17 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
     from sklearn.pipeline import Pipeline
 
-__all__ = ["Specification", "fit_transformers", "is_fitted", "read_specification", "transform"]
+__all__ = [
+    "ClassWeight",
+    "Specification",
+    "fit_transformers",
+    "is_fitted",
+    "read_specification",
+    "transform",
+]
 
 FloatArray = NDArray[np.float64]
+ClassWeight: TypeAlias = "str | Mapping[object, float] | None"
 
 _SUPPORTED = "LogisticRegression, Ridge or LinearRegression, or a Pipeline that ends in one of them"
 
@@ -45,6 +53,7 @@ class Specification:
     intercept_is_penalised : bool
         True for liblinear only.
     is_classifier : bool
+    class_weight : None, "balanced" or mapping of class to weight
     """
 
     loss: Loss
@@ -52,6 +61,7 @@ class Specification:
     intercept: float | None
     intercept_is_penalised: bool
     is_classifier: bool
+    class_weight: ClassWeight = None
 
     def loss_for(self, n_classes: int) -> Loss:
         """Return the loss for a number of classes (0: a regression).
@@ -142,11 +152,6 @@ def _read_logistic(model: BaseEstimator) -> Specification:
             "LogisticRegression must have an l2 penalty or none: with an l1 part the optimum is not "
             "smooth in the data. Use l1_ratio=0."
         )
-    if parameters.get("class_weight") is not None:
-        raise InputError(
-            "LogisticRegression with class_weight is not supported in this version. Pass the weights "
-            "of the records as `sample_weight` instead."
-        )
     strength = float(parameters["C"])
     if not strength > 0:
         raise InputError(f"LogisticRegression must have C greater than 0, got {strength!r}.")
@@ -161,6 +166,7 @@ def _read_logistic(model: BaseEstimator) -> Specification:
         intercept=intercept,
         intercept_is_penalised=by_liblinear,
         is_classifier=True,
+        class_weight=parameters.get("class_weight"),
     )
 
 

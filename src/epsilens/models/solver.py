@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.models.curvature import Curvature, factorise
+from epsilens.models.curvature import Curvature, factorise, factorise_shifted
 
 __all__ = ["Objective", "Solution", "minimise"]
 
@@ -37,6 +37,11 @@ class Objective(Protocol):
     @property
     def is_quadratic(self) -> bool:
         """Whether a Hessian holds everywhere."""
+        ...
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether every Hessian is positive definite."""
         ...
 
     def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
@@ -146,7 +151,8 @@ def minimise(
             here = members & active & must_solve
             factor = known[cluster]
             if factor is None or stale[cluster]:
-                factor = factorise(problem.hessian(theta[:, here].mean(axis=1)))
+                hessian = problem.hessian(theta[:, here].mean(axis=1))
+                factor = factorise(hessian) if problem.is_convex else factorise_shifted(hessian)
                 known[cluster] = factor
                 stale[cluster] = False
             step[:, here] = -factor.solve(gradient[:, here])

@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -29,6 +29,7 @@ from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Curvature, Design, Problem, factorise, minimise
 from epsilens.models.design import empty_directions, independent_columns
 from epsilens.models.scikit_learn import (
+    ClassWeight,
     Specification,
     final_step,
     fit_transformers,
@@ -36,7 +37,11 @@ from epsilens.models.scikit_learn import (
     read_specification,
     transform,
 )
+from epsilens.whatif.class_weights import own_class_weights
 from epsilens.whatif.label import Label, encode_test_label, read_label
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 __all__ = ["Baseline", "fit_baseline"]
 
@@ -55,6 +60,14 @@ class Baseline:
     problem : Problem
     evaluation : Evaluation
     label : Label
+    sample_weights : array of shape (n,)
+        Of mean 1, before any class weight.
+    class_weight : None, "balanced" or mapping of class to weight
+        The estimator's.
+    table, test_table : frame or array
+        The records before any transformer.
+    transformers : Pipeline or None
+        Fitted and frozen.
     theta : array of shape (K·p,)
         θ̂, in the scaled coordinates of the design.
     linear : array of shape (K·p,)
@@ -76,6 +89,11 @@ class Baseline:
     problem: Problem
     evaluation: Evaluation
     label: Label
+    sample_weights: FloatArray
+    class_weight: ClassWeight
+    table: object
+    test_table: object
+    transformers: Pipeline | None
     theta: FloatArray
     linear: FloatArray
     curvature: Curvature
@@ -85,6 +103,10 @@ class Baseline:
     is_classifier: bool
     notes: tuple[str, ...]
     hessian_seconds: float
+
+    def transform(self, table: object) -> Features:
+        """Return the features of some records."""
+        return transform(self.transformers, table, what="training")
 
 
 def _as_weights(value: object | None, *, name: str, n_rows: int) -> FloatArray:
@@ -153,7 +175,8 @@ def fit_baseline(
     loss = specification.loss_for(label.n_classes)
     # Weights of mean 1, the penalty with them: the objective is the same and its size is known.
     ridge = specification.ridge / weights.sum()
-    weights = weights * (n_rows / weights.sum())
+    sample_weights = weights * (n_rows / weights.sum())
+    weights = sample_weights * own_class_weights(specification.class_weight, label, sample_weights)
     full = Design.from_features(
         features,
         intercept=specification.intercept,
@@ -198,6 +221,11 @@ def fit_baseline(
         problem=problem,
         evaluation=evaluation,
         label=label,
+        sample_weights=sample_weights,
+        class_weight=specification.class_weight,
+        table=X,
+        test_table=X_test,
+        transformers=transformers,
         theta=theta,
         linear=linear,
         curvature=curvature,

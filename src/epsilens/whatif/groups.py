@@ -38,21 +38,26 @@ class Group:
     mask : array of bool, shape (n,)
     columns : frozenset of str
         The columns its expression mentions; empty for a mask.
+    test_mask : array of bool, shape (m,), optional
+        Its members among the test rows, for the gaps; known for an expression.
     """
 
     name: str
     mask: NDArray[np.bool_]
     columns: frozenset[str]
+    test_mask: NDArray[np.bool_] | None = None
 
 
-def read_groups(groups: Mapping[str, object] | None, *, table: object, n_rows: int) -> list[Group]:
+def read_groups(
+    groups: Mapping[str, object] | None, *, table: object, test_table: object, n_rows: int
+) -> list[Group]:
     """Read masks and expressions; none given means one group, "all".
 
     Parameters
     ----------
     groups : mapping of name to mask or expression, or None
-    table : frame
-        The training features, for expressions.
+    table, test_table : frame
+        The training and test features, for expressions.
     n_rows : int
     """
     if groups is None:
@@ -67,21 +72,20 @@ def read_groups(groups: Mapping[str, object] | None, *, table: object, n_rows: i
     require_unique((str(name) for name in groups), what="group names")
     result = []
     for name, value in groups.items():
+        test_mask = None
         if isinstance(value, str):
             expression = parse_expression(value)
             frame = to_pandas(table)
             for column in expression.columns:
                 require_column(column, frame.columns, argument=f"group {name}")
             mask, columns = expression.mask(frame), expression.columns
+            test_mask = expression.mask(to_pandas(test_table))
         elif isinstance(value, Group):
-            mask, columns = value.mask, value.columns
+            mask, columns, test_mask = value.mask, value.columns, value.test_mask
         else:
             mask, columns = _as_booleans(value), frozenset()
-        result.append(
-            Group(
-                name=str(name), mask=as_mask(mask, name=str(name), n_rows=n_rows), columns=columns
-            )
-        )
+        checked = as_mask(mask, name=str(name), n_rows=n_rows)
+        result.append(Group(str(name), checked, columns, test_mask))
     return result
 
 

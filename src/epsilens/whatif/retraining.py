@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -20,13 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.channels import Channel, simulate
+from epsilens.channels import simulate
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence import summarise_group
-from epsilens.models import minimise
+from epsilens.influence.realised import RealisedObjective
+from epsilens.influence.reports import Reports
+from epsilens.models import factorise, minimise
 from epsilens.models.execution import workers
 from epsilens.whatif.baseline import Baseline
+from epsilens.whatif.class_weights import class_totals, class_weights
 from epsilens.whatif.groups import Group
+from epsilens.whatif.question import Asked
 
 __all__ = ["Run", "retrain_cells"]
 
@@ -147,10 +151,9 @@ def _json_object(line: str) -> dict[str, Any] | None:
 
 def retrain_cells(
     baseline: Baseline,
-    groups: list[Group],
-    epsilons: Sequence[float],
-    channels: Sequence[Channel],
+    asked: Asked,
     *,
+    corrected: bool,
     repeats: int,
     seed: int,
     checkpoint: str | Path | None = None,
@@ -158,60 +161,80 @@ def retrain_cells(
 ) -> dict[tuple[str, float, int], Run]:
     """Return test loss, accuracy and AUC of every run, by group, ε and repeat.
 
-    The runs of a cell are trained side by side and share a Hessian; each is converged to a gradient
-    of 1e-8 on its own labels.
+    The runs of a cell share a Hessian to start with; each is converged to a gradient of 1e-8 on its
+    own draw.
     """
     problem = baseline.problem
-    labels, values = baseline.label.domain()
     identity: dict[str, object] = {
         "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
         "n_train": problem.n_rows,
         "n_parameters": problem.n_parameters,
         "seed": seed,
-        "domain": values.tolist(),
+        "protect": list(asked.names),
+        "corrected": corrected,
+        "domain": [list(asked.alternatives.sizes), len(asked.label.values or ())]
+        if asked.label.values is None
+        else [list(asked.alternatives.sizes), asked.label.values.tolist()],
     }
     kept = Checkpoint(checkpoint, identity)
+    joint = asked.alternatives.codes
+    truth = joint if asked.label.codes is None else joint * 1000 + asked.label.codes
+    keys = {group.name: kept.key(group, truth) for group in asked.groups}
     block = max(1, _BLOCK_NUMBERS // problem.n_rows)
-    total = len(groups) * len(epsilons) * repeats
     wanted = [
-        (group, epsilon, channel, repeat)
-        for group in groups
-        for epsilon, channel in zip(epsilons, channels, strict=True)
+        (group, e, repeat)
+        for group in asked.groups
+        for e in range(len(asked.epsilons))
         for repeat in range(repeats)
     ]
-    keys = {group.name: kept.key(group, labels) for group in groups}
-    todo = [run for run in wanted if (keys[run[0].name], run[1], run[3]) not in kept.runs]
-    done = total - len(todo)
+    todo = [
+        (group, e, r)
+        for group, e, r in wanted
+        if (keys[group.name], asked.epsilons[e], r) not in kept.runs
+    ]
+    done = len(wanted) - len(todo)
+    plain = not asked.alternatives.sizes and not corrected and baseline.class_weight is None
+    train = _train_labels if plain else partial(_train_general, corrected=corrected)
     tasks = []
-    for (group, epsilon), runs in groupby(todo, key=lambda run: (run[0], run[1])):
-        batch = list(runs)
-        for first in range(0, len(batch), block):
-            part = batch[first : first + block]
-            repeats_of = [repeat for *_, repeat in part]
-            tasks.append(partial(_train, baseline, group, epsilon, part[0][2], repeats_of, seed))
+    for (group, e), runs in groupby(todo, key=lambda run: (run[0], run[1])):
+        numbers = [repeat for *_, repeat in runs]
+        for first in range(0, len(numbers), block):
+            part = numbers[first : first + block]
+            tasks.append(partial(train, baseline, asked, group, e, part, seed))
     with workers() as team:
         for finished in team.run(tasks):
             kept.add([((keys[name], e, r), run) for (name, e, r), run in finished])
             done += len(finished)
             if progress is not None:
-                progress(done, total, "retrain")
+                progress(done, len(wanted), "retrain")
     return {
-        (group.name, epsilon, repeat): kept.runs[(keys[group.name], epsilon, repeat)]
-        for group, epsilon, _, repeat in wanted
+        (group.name, asked.epsilons[e], r): kept.runs[(keys[group.name], asked.epsilons[e], r)]
+        for group, e, r in wanted
     }
 
 
-def _train(
-    baseline: Baseline,
-    group: Group,
-    epsilon: float,
-    channel: Channel,
-    repeats: list[int],
-    seed: int,
-) -> list[tuple[tuple[str, float, int], Run]]:
+Finished = list[tuple[tuple[str, float, int], Run]]
+
+
+def _outcome(baseline: Baseline, theta: FloatArray) -> Run:
+    outcomes = baseline.evaluation.outcomes(theta)
+    return outcomes.loss, outcomes.accuracy, outcomes.auc
+
+
+def _refuse_one_class(labels: NDArray[np.int64]) -> None:
+    if len(np.unique(labels)) < 2:
+        raise EstimateNotTrustworthyError(
+            "a randomised run has records of one class only, and no model: the data are too few for "
+            "this epsilon."
+        )
+
+
+def _train_labels(
+    baseline: Baseline, asked: Asked, group: Group, e: int, repeats: list[int], seed: int
+) -> Finished:
     """Train some runs of a cell side by side, each to convergence on its own labels."""
-    problem = baseline.problem
-    codes, values = baseline.label.domain()
+    problem, epsilon, channel = baseline.problem, asked.epsilons[e], asked.label_channels[e]
+    codes, values = asked.label.domain()
     statistics = problem.loss.statistic(values)
     rows = np.flatnonzero(group.mask)
     noise = summarise_group(problem, codes, statistics, group.mask, with_grams=False)
@@ -221,25 +244,86 @@ def _train(
     for j, repeat in enumerate(repeats):
         generator = np.random.default_rng(_run_seed(seed, group.name, epsilon, repeat))
         labels[rows, j] = simulate(channel, codes[rows], generator)
+        if baseline.is_classifier:
+            _refuse_one_class(labels[:, j])
     solution = minimise(
         problem,
         problem.linear_term(np.moveaxis(statistics[labels], 2, 1)),
         np.repeat(start, len(repeats), axis=1),
         clusters=np.zeros(len(repeats), dtype=np.intp),
     )
-    if baseline.is_classifier and any(
-        len(np.unique(labels[:, j])) < 2 for j in range(len(repeats))
-    ):
-        raise EstimateNotTrustworthyError(
-            "a randomised run has records of one class only, and no model: the data are too few for "
-            "this epsilon."
-        )
-    if not solution.converged.all():
-        raise EstimateNotTrustworthyError(
-            f"{int(np.sum(~solution.converged))} retrainings did not converge. Add regularisation."
-        )
-    outcomes = [baseline.evaluation.outcomes(solution.theta[:, j]) for j in range(len(repeats))]
+    _refuse_unconverged(solution.converged)
     return [
-        ((group.name, epsilon, repeat), (o.loss, o.accuracy, o.auc))
-        for repeat, o in zip(repeats, outcomes, strict=True)
+        ((group.name, epsilon, repeat), _outcome(baseline, solution.theta[:, j]))
+        for j, repeat in enumerate(repeats)
     ]
+
+
+def _refuse_unconverged(converged: NDArray[np.bool_]) -> None:
+    if not converged.all():
+        raise EstimateNotTrustworthyError(
+            f"{int(np.sum(~converged))} retrainings did not converge. Add regularisation."
+        )
+
+
+def _train_general(
+    baseline: Baseline,
+    asked: Asked,
+    group: Group,
+    e: int,
+    repeats: list[int],
+    seed: int,
+    *,
+    corrected: bool,
+) -> Finished:
+    """Train some runs of a cell, one after the other, on drawn features and labels."""
+    problem, label, epsilon = baseline.problem, asked.label, asked.epsilons[e]
+    rows = np.flatnonzero(group.mask)
+    nothing = np.zeros((problem.n_parameters, 1))
+    start, curvature = baseline.theta, baseline.curvature
+    finished: Finished = []
+    for repeat in repeats:
+        generator = np.random.default_rng(_run_seed(seed, group.name, epsilon, repeat))
+        values = asked.alternatives.codes.copy()
+        if asked.feature_channels:
+            sizes = asked.alternatives.sizes
+            digits = np.array(np.unravel_index(values[rows], sizes))
+            drawn = [
+                simulate(channel, digit, generator)
+                for channel, digit in zip(asked.feature_channels[e].channels, digits, strict=True)
+            ]
+            values[rows] = np.ravel_multi_index(tuple(drawn), sizes)
+        y, codes = label.y, label.codes
+        reports = None
+        if asked.label_channels:
+            truth, domain = label.domain()
+            codes = truth.copy()
+            codes[rows] = simulate(asked.label_channels[e], truth[rows], generator)
+            if baseline.is_classifier:
+                _refuse_one_class(codes)
+            y = domain[codes]
+            if corrected:
+                matrix = asked.label_channels[e].matrix
+                reports = Reports(problem.loss, domain, np.ones(len(domain)), matrix)
+        weights = baseline.sample_weights
+        if baseline.class_weight is not None and codes is not None and label.values is not None:
+            totals = class_totals(codes, weights, len(label.values))
+            omega = class_weights(baseline.class_weight, label, totals)
+            weights = weights * omega[codes]
+        objective = RealisedObjective(
+            problem=problem,
+            alternatives=asked.alternatives,
+            values=values,
+            y=y,
+            weights=weights,
+            corrected=group.mask if corrected else np.zeros(problem.n_rows, dtype=bool),
+            reports=reports,
+        )
+        solution = minimise(objective, nothing, start[:, None], curvatures=(curvature,))
+        _refuse_unconverged(solution.converged)
+        theta = solution.theta[:, 0]
+        if not finished:
+            # The other runs of the cell lie close to the first.
+            start, curvature = theta, factorise(objective.hessian(theta))
+        finished.append(((group.name, epsilon, repeat), _outcome(baseline, theta)))
+    return finished

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Self
@@ -20,14 +20,14 @@ from epsilens.errors import InputError, InputTypeError
 from epsilens.influence import PointTable, label_point_table
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
 from epsilens.whatif.baseline import Baseline, fit_baseline
-from epsilens.whatif.ladder import Question, Rung, climb, plan
+from epsilens.whatif.cells import Progress, Question, Rung
+from epsilens.whatif.ladder import climb, plan
 from epsilens.whatif.question import Asked, Epsilon, read_question
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import retrain_cells
 
 __all__ = ["WhatIf"]
 
-Progress = Callable[[int, int, str], None]
 DependentGroups = Literal["refuse", "warn"]
 METHODS = ("auto", "influence", "newton", "exact", "retrain", "paper")
 
@@ -147,7 +147,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         protect : str or list of str, optional
-            What is randomised: the label, by its name ("label" if it has none). None: the label.
+            What is randomised: features, and the label by its name ("label" if it has none).
+            None: the label.
         epsilon : float in (0, inf], list, grid text such as "0.1:10:30", or {column: epsilon}
             Privacy budgets; infinity changes nothing.
         groups : mapping of name to mask or expression, optional
@@ -155,8 +156,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         method : {"auto", "influence", "newton", "exact", "retrain", "paper"}
             The rung of the ladder. "auto" takes the highest that fits `seconds`, never "retrain".
             "influence" is first order and additive over groups; "paper" is P1 Eq. 14.
-        correction : None
-            Noise correction; none in this version.
+        correction : {None, "forward"}
+            "forward" trains the group's labels on a loss that knows the channel (P1 III-B.1).
         categories : mapping of column to values, optional
             The public domain of the protected column. Without it, a categorical dtype is taken, and
             else the observed values, with a `PrivacyLeakWarning`.
@@ -180,10 +181,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         started = time.perf_counter()
         check_is_fitted(self, "baseline_")
         rung = as_choice(method, METHODS, name="method")
-        if correction not in {None, "none"}:
-            raise InputError(
-                f"`correction` must be None in this version, got {correction!r}. Leave it out."
-            )
+        corrected = _as_correction(correction)
         as_positive(seconds, name="seconds")
         n_draws = as_count(n_draws, name="n_draws", least=20)
         if rung == "retrain":
@@ -193,6 +191,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
                 groups=groups,
                 categories=categories,
                 repeats=repeats,
+                correction=correction,
                 random_state=random_state,
                 dependent_groups=dependent_groups,
                 progress=progress,
@@ -201,13 +200,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         asked, baseline = self._ask(
             protect, epsilon, groups, categories, dependent_groups, is_paper=rung == "paper"
         )
-        question = Question(
-            groups=asked.groups,
-            channels=[channel.matrix for channel in asked.channels],
-            lie_probabilities=np.array([channel.lie_probability for channel in asked.channels]),
-            n_draws=n_draws,
-            seed=seed,
-        )
+        question = _as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
         used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
         answers = climb(baseline, question, used, progress=progress)
         return write_estimate(
@@ -227,6 +220,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         epsilon: Epsilon,
         groups: Mapping[str, object] | None = None,
         categories: Mapping[str, Sequence[object]] | None = None,
+        correction: str | None = None,
         repeats: int = 20,
         random_state: int = 0,
         checkpoint: str | Path | None = None,
@@ -259,9 +253,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         asked, baseline = self._ask(protect, epsilon, groups, categories, dependent_groups)
         runs = retrain_cells(
             baseline,
-            asked.groups,
-            asked.epsilons,
-            asked.channels,
+            asked,
+            corrected=_as_correction(correction),
             repeats=repeats,
             seed=seed,
             checkpoint=checkpoint,
@@ -304,13 +297,12 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         is_paper: bool = False,
     ) -> tuple[Asked, Baseline]:
         asked = read_question(
-            self.baseline_.label,
+            self.baseline_,
             protect=protect,
             epsilon=epsilon,
             groups=groups,
             categories=categories,
             dependent_groups=dependent_groups,
-            table=self._table,
             columns=_column_names(self._table),
             is_paper=is_paper,
         )
@@ -323,6 +315,33 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             fingerprint=_fingerprint(self._table, self.label_name_, self.baseline_),
             template=self._template,
         )
+
+
+def _as_correction(correction: str | None) -> bool:
+    if correction is None:
+        return False
+    return as_choice(correction, ("none", "forward"), name="correction") == "forward"
+
+
+def _as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> Question:
+    n_epsilon = len(asked.epsilons)
+    if corrected and not asked.label_is_protected:
+        raise InputError(
+            "`correction` is for a randomised label, and the label is not protected. Leave it out, "
+            "or protect the label."
+        )
+    one = [np.ones((1, 1))] * n_epsilon
+    return Question(
+        groups=asked.groups,
+        label_channels=[c.matrix for c in asked.label_channels] or one,
+        joints=[c.matrix for c in asked.feature_channels] or one,
+        lie_probabilities=np.array([c.lie_probability for c in asked.label_channels]),
+        label_is_protected=asked.label_is_protected,
+        alternatives=asked.alternatives,
+        is_corrected=corrected,
+        n_draws=n_draws,
+        seed=seed,
+    )
 
 
 def _for_scikit_learn(X: object) -> object:

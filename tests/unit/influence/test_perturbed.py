@@ -16,7 +16,7 @@ from epsilens.influence.general_noise import (
     gradient_covariance,
 )
 from epsilens.influence.perturbed import PerturbedObjective
-from epsilens.influence.reports import Reports
+from epsilens.influence.reports import OwnLabel, Reports
 from epsilens.models import (
     Design,
     LogisticLoss,
@@ -66,17 +66,18 @@ class Case:
             ).matrix
         else:
             self.alternatives, self.joint = no_alternatives(design), np.ones((1, 1))
-        reports = Reports(loss, self.values, self.omega, self.correction)
-        plain = Reports(loss, self.values, self.omega)
+        own = not labels and not weighted
         self.objective = PerturbedObjective(
             self.problem,
             self.alternatives,
-            self.y,
+            self.values[self.y],
+            np.zeros(n, dtype=int) if own else self.y,
             self.mask,
             self.joint,
-            self.P,
-            reports,
-            plain,
+            np.ones((1, 1)) if own else self.P,
+            OwnLabel(loss) if own else Reports(loss, self.values, self.omega, self.correction),
+            self.w,
+            self.w * self.omega[self.y],
         )
 
     @staticmethod

@@ -41,9 +41,20 @@ def weights(n):
         LogisticRegression(C=np.inf, solver="lbfgs", **TIGHT),
         LogisticRegression(fit_intercept=False, solver="newton-cholesky", **TIGHT),
         LogisticRegression(C=0.1, solver="liblinear", **TIGHT),
+        LogisticRegression(class_weight={"yes": 3.0}, solver="newton-cholesky", **TIGHT),
+        LogisticRegression(class_weight="balanced", solver="newton-cholesky", **TIGHT),
         LogisticRegression(C=0.1, solver="liblinear", intercept_scaling=3.0, **TIGHT),
     ],
-    ids=["plain", "strong", "none", "no-intercept", "liblinear", "liblinear-scaled"],
+    ids=[
+        "plain",
+        "strong",
+        "none",
+        "no-intercept",
+        "liblinear",
+        "class-weight",
+        "balanced",
+        "liblinear-scaled",
+    ],
 )
 def test_our_optimum_is_that_of_a_converged_classifier(survey, pipeline, model, weighted):
     weight = weights(len(survey.X)) if weighted else None
@@ -60,6 +71,19 @@ def test_our_optimum_is_that_of_a_converged_classifier(survey, pipeline, model, 
     assert ours.baseline_.outcomes.loss == pytest.approx(expected, abs=1e-8)
     accuracy = theirs.score(survey.X_test, survey.y_test)
     assert ours.baseline_.outcomes.accuracy == pytest.approx(accuracy, abs=1e-12)
+
+
+@pytest.mark.parametrize("C", [1.0, np.inf])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_our_optimum_is_that_of_several_classes(survey, C, class_weight):
+    columns = ["age", "income", "children"]
+    scaler = StandardScaler().fit(survey.X[columns])
+    X, X_test = scaler.transform(survey.X[columns]), scaler.transform(survey.X_test[columns])
+    y, y_test = survey.X["region"], survey.X_test["region"]
+    model = LogisticRegression(C=C, class_weight=class_weight, **TIGHT)
+    study = WhatIf(model).fit(X, y, X_test, y_test)
+    p = clone(model).fit(X, y).predict_proba(X_test)
+    assert study.baseline_.outcomes.loss == pytest.approx(log_loss(y_test, p), abs=1e-7)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
@@ -213,7 +237,6 @@ def test_a_polars_frame_goes_through_the_pipeline(survey, pipeline):
         (Lasso(), "got Lasso"),
         (LogisticRegressionCV(), "got LogisticRegressionCV"),
         (LogisticRegression(l1_ratio=0.5, solver="saga"), "l2 penalty or none"),
-        (LogisticRegression(class_weight="balanced"), "class_weight"),
         (Ridge(positive=True), "positive=False"),
         (Ridge(alpha=-1.0), "at least 0"),
         (LogisticRegression(C=0.0), "greater than 0"),

@@ -144,7 +144,7 @@ def test_arrays_without_names_work(survey):
     y, y_test = (survey.y == "yes").to_numpy(), (survey.y_test == "yes").to_numpy()
     study = WhatIf(LogisticRegression()).fit(X, y, X_test, y_test)
     for protect in (None, "label", ["y"], ["whatever the user calls it"]):
-        with pytest.warns(PrivacyLeakWarning, match="observed labels"):
+        with pytest.warns(PrivacyLeakWarning, match="observed values"):
             study.estimate(protect=protect, epsilon=1.0, method="influence")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -186,6 +186,94 @@ def test_provenance_says_how_and_holds_no_value(study, survey):
     )
     other = shuffled.estimate(epsilon=1.0).to_dict()["provenance"]
     assert other["schema_fingerprint"] == provenance["schema_fingerprint"]
+
+
+def test_features_and_label_together_spend_the_sum(study):
+    result = study.estimate(protect=["region", "smokes"], epsilon=[1.0, 3.0], method="exact")
+    frame = result.to_frame()
+    assert frame["epsilon"].tolist() == [1.0, 3.0]
+    assert frame["record_epsilon"].tolist() == [2.0, 6.0]
+    assert frame["trusted"].all()
+    mapped = study.estimate(
+        protect=["region", "smokes"], epsilon={"region": 1.0, "smokes": 1.0}, method="exact"
+    ).document.cells[0]
+    assert mapped.epsilon is None
+    assert mapped.record_epsilon == 2.0
+    assert mapped.loss_change == pytest.approx(frame["loss_change"][0], abs=1e-8)
+    nearly_label_only = study.estimate(
+        protect=["region", "smokes"], epsilon={"region": 39.0, "smokes": 1.0}, method="exact"
+    ).document.cells[0]
+    label_only = study.estimate(epsilon=1.0, method="exact").document.cells[0]
+    assert nearly_label_only.loss_change == pytest.approx(label_only.loss_change, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["influence", "newton", "exact", "paper", "retrain"])
+def test_every_rung_takes_features(study, method):
+    frame = study.estimate(
+        protect=["region"], epsilon=[0.5, 5.0, math.inf], method=method, repeats=2
+    ).to_frame()
+    assert frame["loss_change"].notna().all()
+    assert frame["loss_change"].iloc[-1] == pytest.approx(0.0, abs=1e-7)
+
+
+def test_first_order_of_features_is_additive_over_groups(study, halves):
+    question = {"protect": ["region", "smokes"], "epsilon": GRID, "method": "influence"}
+    whole = study.estimate(**question).to_frame()
+    parts = study.estimate(**question, groups=halves).to_frame()
+    summed = parts.groupby("epsilon")["loss_change"].sum().to_numpy()
+    np.testing.assert_allclose(whole["loss_change"], summed, atol=1e-14)
+
+
+def test_domains_of_features(survey, pipeline):
+    numbers = ["age", "income", "children"]
+    study = WhatIf(LogisticRegression()).fit(
+        survey.X[numbers], survey.y, survey.X_test[numbers], survey.y_test
+    )
+    with pytest.warns(PrivacyLeakWarning, match="observed values"):
+        narrow = study.estimate(protect="children", epsilon=1.0)
+    wide = study.estimate(protect="children", epsilon=1.0, categories={"children": range(10)})
+    assert narrow.document.cells[0].loss_change != wide.document.cells[0].loss_change
+    with pytest.raises(InputError, match="must contain every value"):
+        study.estimate(protect="children", epsilon=1.0, categories={"children": [0, 1]})
+    with pytest.raises(InputError, match="at least two"):
+        study.estimate(protect="children", epsilon=1.0, categories={"children": [0, 0]})
+
+
+def test_a_block_that_depends_on_other_columns_is_refused(survey):
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures
+
+    columns = ["age", "children"]
+    model = make_pipeline(PolynomialFeatures(2), LogisticRegression(max_iter=1))
+    study = WhatIf(model).fit(survey.X[columns], survey.y, survey.X_test[columns], survey.y_test)
+    domain = {"children": range(5)}
+    with pytest.raises(InputError, match="depend on other columns"):
+        study.estimate(protect="children", epsilon=1.0, categories=domain)
+
+
+def test_a_column_the_model_does_not_see_costs_nothing(survey, pipeline):
+    X = survey.X.assign(unused=np.where(np.arange(600) % 2, "a", "b"))
+    X_test = survey.X_test.assign(unused="a")
+    study = WhatIf(pipeline()).fit(X, survey.y, X_test, survey.y_test)
+    cell = study.estimate(
+        protect="unused", epsilon=0.1, categories={"unused": ["a", "b"]}
+    ).document.cells[0]
+    assert cell.loss_change == pytest.approx(0.0, abs=1e-9)
+
+
+def test_gaps_are_those_of_an_expressions_test_rows(study, survey):
+    groups = {"young": "age < 40", "mask": (survey.X["age"] < 40).to_numpy()}
+    result = study.estimate(epsilon=[0.3, 3.0], groups=groups, method="exact")
+    frame = result.to_frame().set_index(["group", "epsilon"])
+    assert frame.loc["mask", "loss_gap_change"].isna().all()
+    for epsilon in (0.3, 3.0):
+        assert frame.loc[("young", epsilon), "loss_change"] == pytest.approx(
+            frame.loc[("mask", epsilon), "loss_change"], abs=1e-4
+        )
+    assert frame.loc["young", "loss_gap_change"].notna().all()
+    assert frame.loc["young", "accuracy_gap_change"].notna().all()
+    intervals = result.intervals()
+    assert {"loss_gap", "accuracy_gap"} <= set(intervals["outcome"])
 
 
 def test_the_study_follows_the_estimator_contract(study):
@@ -276,12 +364,13 @@ def test_a_constant_column_is_harmless(survey):
         ({"epsilon": []}, "at least one value"),
         ({"epsilon": {}}, "budget"),
         ({"epsilon": {"age": 1.0}}, "age"),
-        ({"epsilon": 1.0, "protect": ["age"]}, "feature 'age'"),
+        ({"epsilon": 1.0, "protect": ["age"]}, "600 distinct numbers"),
         ({"epsilon": 1.0, "protect": ["smoke"]}, "Did you mean 'smokes'"),
         ({"epsilon": 1.0, "protect": []}, "at least one column"),
-        ({"epsilon": 1.0, "protect": ["smokes", "age"]}, "label only"),
+        ({"epsilon": {"smokes": 1.0}, "protect": ["smokes", "region"]}, "none for 'region'"),
+        ({"epsilon": 1.0, "protect": ["region"], "correction": "forward"}, "not protected"),
         ({"epsilon": 1.0, "method": "magic"}, "must be one of"),
-        ({"epsilon": 1.0, "correction": "forward"}, "in this version"),
+        ({"epsilon": 1.0, "correction": "backward"}, "must be one of"),
         ({"epsilon": 1.0, "n_draws": 3}, "at least 20"),
         ({"epsilon": 1.0, "seconds": 0}, "greater than 0"),
         ({"epsilon": 1.0, "random_state": -1}, "at least 0"),
