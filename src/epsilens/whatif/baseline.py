@@ -29,13 +29,17 @@ from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Curvature, Design, Problem, factorise, minimise
 from epsilens.models.design import empty_directions, independent_columns
 from epsilens.models.scikit_learn import (
+    fit_transformers,
+    is_fitted,
+    settle_search,
+    transform,
+)
+from epsilens.models.specification import (
     ClassWeight,
     Specification,
     final_step,
-    fit_transformers,
-    is_fitted,
+    is_search,
     read_specification,
-    transform,
 )
 from epsilens.whatif.class_weights import own_class_weights
 from epsilens.whatif.label import Label, encode_test_label, read_label
@@ -127,6 +131,11 @@ def _as_weights(value: object | None, *, name: str, n_rows: int) -> FloatArray:
     return weights
 
 
+def _plain(y: object) -> object:
+    """Return labels as scikit-learn takes them."""
+    return to_vector(y)
+
+
 def _penalty(specification: Specification, design: Design, *, ridge: float) -> FloatArray:
     penalty = ridge / design.scale**2
     if specification.intercept is not None and not specification.intercept_is_penalised:
@@ -145,7 +154,8 @@ def fit_baseline(
     sample_weight_test: object | None,
 ) -> Baseline:
     """Train to convergence and evaluate; see `WhatIf.fit` for the parameters."""
-    specification = read_specification(estimator)
+    if not is_search(estimator):
+        read_specification(estimator)  # refuse before any work
     already = is_fitted(estimator)
     transformers = fit_transformers(estimator, X)
     features = transform(transformers, X, what="training")
@@ -155,6 +165,8 @@ def fit_baseline(
             f"the test data must have the columns of the training data ({features.shape[1]}), got "
             f"{test_features.shape[1]}."
         )
+    model = settle_search(estimator, features, _plain(y), sample_weight)
+    specification = read_specification(model)
     classes: Sequence[object] | None = None
     if already and specification.is_classifier:
         classes = getattr(final_step(estimator), "classes_").tolist()  # noqa: B009
@@ -167,6 +179,9 @@ def fit_baseline(
     y_encoded = encode_test_label(
         y_test, label, is_classifier=specification.is_classifier, n_rows=test_features.shape[0]
     )
+    if specification.class_values is not None and label.n_classes == 2:
+        label = label.with_values(specification.class_values)
+        y_encoded = np.asarray(specification.class_values)[y_encoded.astype(np.intp)]
     weights = _as_weights(sample_weight, name="sample_weight", n_rows=n_rows)
     test_weights = _as_weights(
         sample_weight_test, name="sample_weight_test", n_rows=test_features.shape[0]
@@ -174,7 +189,7 @@ def fit_baseline(
 
     loss = specification.loss_for(label.n_classes)
     # Weights of mean 1, the penalty with them: the objective is the same and its size is known.
-    ridge = specification.ridge / weights.sum()
+    ridge = (specification.ridge + n_rows * specification.ridge_per_row) / weights.sum()
     sample_weights = weights * (n_rows / weights.sum())
     weights = sample_weights * own_class_weights(specification.class_weight, label, sample_weights)
     full = Design.from_features(
@@ -215,6 +230,8 @@ def fit_baseline(
     curvature = factorise(problem.hessian(theta))
     if curvature.condition > LARGEST_CONDITION:
         notes.append(_nearly_separable())
+    if is_search(estimator):
+        notes.append("the penalty that cross-validation chose on the true labels is kept.")
     if already:
         notes.extend(_distance_note(estimator, evaluation, test_features, outcomes))
     return Baseline(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.errors import InputError
-from epsilens.models.scikit_learn import ClassWeight
+from epsilens.models.specification import ClassWeight
 from epsilens.whatif.label import Label
 
 __all__ = ["balanced", "class_totals", "class_weights", "own_class_weights"]

@@ -69,6 +69,12 @@ class Label:
             )
         return self.codes, self.values
 
+    def with_values(self, values: tuple[float, float]) -> Label:
+        """Return the label with other numbers for its two classes."""
+        numbers = np.array(values)
+        codes, _ = self.domain()
+        return replace(self, values=numbers, y=numbers[codes])
+
     def with_domain(self, categories: Sequence[object]) -> Label:
         """Return the label with a domain that the caller vouches for.
 

@@ -16,6 +16,10 @@ from sklearn.linear_model import (
     LogisticRegression,
     LogisticRegressionCV,
     Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+    SGDClassifier,
 )
 from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.pipeline import make_pipeline
@@ -23,7 +27,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
 from epsilens import WhatIf
 from epsilens.errors import ApproximationWarning, InputError
-from epsilens.models.scikit_learn import read_specification
+from epsilens.models.specification import read_specification
 
 TIGHT = {"tol": 1e-12, "max_iter": 10_000}
 
@@ -71,6 +75,76 @@ def test_our_optimum_is_that_of_a_converged_classifier(survey, pipeline, model, 
     assert ours.baseline_.outcomes.loss == pytest.approx(expected, abs=1e-8)
     accuracy = theirs.score(survey.X_test, survey.y_test)
     assert ours.baseline_.outcomes.accuracy == pytest.approx(accuracy, abs=1e-12)
+
+
+def test_sgd_is_logistic_regression_with_a_mean_penalty(survey, pipeline):
+    n = len(survey.X)
+    weight = weights(n)
+    by_sgd = WhatIf(pipeline(SGDClassifier(loss="log_loss", alpha=0.01))).fit(
+        survey.X, survey.y, survey.X_test, survey.y_test, weight
+    )
+    equal = WhatIf(pipeline(LogisticRegression(C=1 / (0.01 * n)))).fit(
+        survey.X, survey.y, survey.X_test, survey.y_test, weight
+    )
+    assert by_sgd.baseline_.outcomes.loss == pytest.approx(equal.baseline_.outcomes.loss, abs=1e-12)
+    fitted = pipeline(
+        SGDClassifier(loss="log_loss", alpha=0.01, max_iter=5000, tol=None, average=True)
+    ).fit(survey.X, survey.y)
+    # Averaged stochastic gradients come this close, and no closer, to their own optimum.
+    study = WhatIf(pipeline(SGDClassifier(loss="log_loss", alpha=0.01))).fit(
+        survey.X, survey.y, survey.X_test, survey.y_test
+    )
+    p = fitted.predict_proba(survey.X_test)[:, 1]
+    assert study.baseline_.outcomes.loss == pytest.approx(log_loss(survey.y_test, p), abs=1e-3)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"yes": 2.0}])
+def test_ridge_classifier_is_squared_loss_on_plus_and_minus_one(survey, pipeline, class_weight):
+    model = RidgeClassifier(alpha=2.0, class_weight=class_weight, solver="cholesky")
+    study = WhatIf(pipeline(model)).fit(survey.X, survey.y, survey.X_test, survey.y_test)
+    theirs = pipeline(clone(model)).fit(survey.X, survey.y)
+    s = theirs.decision_function(survey.X_test)
+    signs = np.where(survey.y_test == "yes", 1.0, -1.0)
+    assert study.baseline_.outcomes.loss == pytest.approx(np.mean((s - signs) ** 2), abs=1e-8)
+    accuracy = theirs.score(survey.X_test, survey.y_test)
+    assert study.baseline_.outcomes.accuracy == pytest.approx(accuracy, abs=1e-12)
+    assert study.baseline_.outcomes.auc is not None
+    assert study.estimate(epsilon=1.0).document.cells[0].trusted
+    with pytest.raises(InputError, match="one against the rest"):
+        WhatIf(RidgeClassifier()).fit(
+            survey.X[["age"]], survey.X["region"], survey.X_test[["age"]], survey.X_test["region"]
+        )
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize(
+    "search",
+    [
+        LogisticRegressionCV(
+            Cs=[0.01, 0.3],
+            cv=3,
+            scoring="neg_log_loss",
+            solver="newton-cholesky",
+            l1_ratios=(0.0,),
+            use_legacy_attributes=False,
+            **TIGHT,
+        ),
+        RidgeCV(alphas=[0.5, 50.0]),
+        RidgeClassifierCV(alphas=[0.5, 50.0]),
+    ],
+    ids=lambda search: type(search).__name__,
+)
+def test_a_search_keeps_the_penalty_it_chose(survey, pipeline, search, fitted):
+    y, y_test = survey.y, survey.y_test
+    if isinstance(search, RidgeCV):
+        y, y_test = (y == "yes").astype(float), (y_test == "yes").astype(float)
+    model = pipeline(clone(search))
+    theirs = pipeline(clone(search)).fit(survey.X, y)
+    if fitted:
+        model.fit(survey.X, y)
+    study = WhatIf(model).fit(survey.X, y, survey.X_test, y_test)
+    np.testing.assert_allclose(study.coef_, np.ravel(theirs[-1].coef_), atol=1e-5)
+    assert any("cross-validation" in note for note in study.baseline_.notes)
 
 
 @pytest.mark.parametrize("C", [1.0, np.inf])
@@ -235,7 +309,9 @@ def test_a_polars_frame_goes_through_the_pipeline(survey, pipeline):
     [
         (RandomForestClassifier(), "got RandomForestClassifier"),
         (Lasso(), "got Lasso"),
-        (LogisticRegressionCV(), "got LogisticRegressionCV"),
+        (RidgeClassifier(positive=True), "positive=False"),
+        (SGDClassifier(), "log_loss"),
+        (SGDClassifier(loss="log_loss", penalty="l1"), "l2 penalty or none"),
         (LogisticRegression(l1_ratio=0.5, solver="saga"), "l2 penalty or none"),
         (Ridge(positive=True), "positive=False"),
         (Ridge(alpha=-1.0), "at least 0"),
