@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from epsilens.errors import EstimateNotTrustworthyError
-from epsilens.influence import is_trustworthy
+from epsilens.influence import general_point_table, is_trustworthy
 from epsilens.influence.general_noise import draw_gradient_noise, general_noise_terms
 from epsilens.influence.perturbed import PerturbedObjective
 from epsilens.influence.reports import OwnLabel, Reports, Trained
@@ -173,7 +173,7 @@ def _answer(
     if point is None:
         return unchanged(baseline, before, group=group, epsilon=epsilon, n_draws=question.n_draws)
     if rung in {"influence", "paper"}:
-        return _first_order(baseline, question, group, epsilon, point)
+        return _first_order(baseline, question, group, epsilon, point, is_paper=rung == "paper")
     terms = general_noise_terms(point.objective, evaluation, point.theta, point.curvature)
     here = evaluation.outcomes(point.theta, contrast)
     change = here.loss - before.loss + terms.mean_change
@@ -209,7 +209,13 @@ def _answer(
 
 
 def _first_order(
-    baseline: Baseline, question: Question, group: int, epsilon: int, point: _Point
+    baseline: Baseline,
+    question: Question,
+    group: int,
+    epsilon: int,
+    point: _Point,
+    *,
+    is_paper: bool,
 ) -> CellAnswer:
     """Answer by the bare formula −ηᵀH⁻¹γ/n, additive over groups, with the noise along v."""
     evaluation, theta = baseline.evaluation, baseline.theta
@@ -219,6 +225,8 @@ def _first_order(
     gamma = objective.gradient(theta[:, None], np.zeros((len(theta), 1)))[:, 0]
     v = baseline.curvature.solve(evaluation.gradient(theta))
     change = -float(v @ gamma)
+    if is_paper:
+        change = _as_printed(baseline, question, group, epsilon)
     seed = group_seeds(question)[group]
     noise = draw_gradient_noise(objective, theta, n_draws=question.n_draws, seed=seed, direction=v)
     runs = change - noise[0].astype(np.float64)
@@ -246,3 +254,35 @@ def _first_order(
         ),
         loss_runs=runs,
     )
+
+
+def _as_printed(baseline: Baseline, question: Question, group: int, epsilon: int) -> float:
+    """Return P1's printed formula: Eq. 22 with correction, otherwise Eq. 13.
+
+    Eq. 13 multiplies the unweighted sum over all alternatives by the probability that anything
+    changes, which is no expectation; for one binary column it is right all the same. Eq. 22 leaves out
+    the kept label, whose corrected loss changes too, and subtracts the uncorrected loss once for
+    every other label.
+    """
+    objective = objective_of(baseline, question, group, epsilon)
+    theta = baseline.theta
+    eta = baseline.evaluation.gradient(theta)
+    channel, joint = question.label_channels[epsilon], question.joints[epsilon]
+    if not question.is_corrected:
+        kept = float(joint[0, 0]) * float(channel[0, 0])
+        table = general_point_table(objective, baseline.curvature, eta, theta)
+        return table.change(objective.mask, 1.0 - kept)
+    v = baseline.curvature.solve(eta)
+    total = 0.0
+    for chunk in objective.chunks(theta):
+        s, label = chunk.flat, objective.labels[chunk.rows]
+        others = np.ones((len(label), len(channel)), dtype=bool)
+        others[np.arange(len(label)), label] = False
+        corrected = objective.trained.slopes(s, chunk.y)
+        plain = baseline.problem.loss.slope(s, chunk.y)
+        difference = ((corrected - plain[:, None, :]) * others[:, :, None]).sum(axis=1)
+        along = objective.alternatives.base.take(chunk.rows).predict(v)
+        weights = objective.weights[chunk.rows]
+        total += float(weights @ (difference * along).sum(axis=1))
+    lie = float(question.lie_probabilities[epsilon])
+    return -lie * total / baseline.problem.n_rows

@@ -17,11 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from epsilens._validate import as_choice, as_count, as_positive
 from epsilens.data.frames import series_name, to_pandas
 from epsilens.errors import InputError, InputTypeError
-from epsilens.influence import PointTable, label_point_table
+from epsilens.influence import PointTable, general_point_table, label_point_table
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
 from epsilens.whatif.baseline import Baseline, fit_baseline
 from epsilens.whatif.cells import Progress, Question, Rung
-from epsilens.whatif.ladder import climb, plan
+from epsilens.whatif.general_ladder import objective_of
+from epsilens.whatif.ladder import climb, is_label_only, plan
 from epsilens.whatif.question import Asked, Epsilon, read_question
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import retrain_cells
@@ -29,6 +30,11 @@ from epsilens.whatif.retraining import retrain_cells
 __all__ = ["WhatIf"]
 
 DependentGroups = Literal["refuse", "warn"]
+_CONDITIONS_OF_CORRECTION = (
+    "forward correction leads back to the model of the true labels (P1 Thm 1) only if the model is well "
+    "specified and who is in the group does not depend on the label, given the features; P1's proof "
+    "does not say so."
+)
 METHODS = ("auto", "influence", "newton", "exact", "retrain", "paper")
 
 
@@ -201,6 +207,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             protect, epsilon, groups, categories, dependent_groups, is_paper=rung == "paper"
         )
         question = _as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
+        if corrected:
+            asked.notes.append(_CONDITIONS_OF_CORRECTION)
         used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
         answers = climb(baseline, question, used, progress=progress)
         return write_estimate(
@@ -269,18 +277,34 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             seconds=time.perf_counter() - started,
         )
 
-    def point_table(self) -> PointTable:
-        """Return the first-order effect of every single record's label on the test loss.
+    def point_table(
+        self,
+        *,
+        protect: str | Iterable[str] | None = None,
+        categories: Mapping[str, Sequence[object]] | None = None,
+    ) -> PointTable:
+        """Return the first-order effect of every single record on the test loss.
 
-        Any group at any ε is then a sum: `table.change(mask, lie_probability)`.
+        Any group at any ε is then a sum: `table.change(mask, lie_probability)`; with several
+        protected columns the probabilities of the changed sets, in the order of the table.
+
+        Parameters
+        ----------
+        protect, categories
+            As in `estimate`.
         """
         check_is_fitted(self, "baseline_")
-        baseline = self.baseline_
+        asked, baseline = self._ask(protect, 1.0, None, categories, "warn")
+        eta = baseline.evaluation.gradient(baseline.theta)
+        question = _as_question(asked, corrected=False, n_draws=0, seed=0)
+        if not is_label_only(baseline, question):
+            objective = objective_of(baseline, question, 0, 0)
+            return general_point_table(objective, baseline.curvature, eta, baseline.theta)
         codes, values = baseline.label.domain()
         return label_point_table(
             baseline.problem,
             baseline.curvature,
-            baseline.evaluation.gradient(baseline.theta),
+            eta,
             baseline.problem.design.predict(baseline.theta),
             codes,
             values,

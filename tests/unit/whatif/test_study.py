@@ -224,6 +224,60 @@ def test_first_order_of_features_is_additive_over_groups(study, halves):
     np.testing.assert_allclose(whole["loss_change"], summed, atol=1e-14)
 
 
+def test_the_table_of_several_columns_gives_any_group_at_any_epsilon(study, halves):
+    from epsilens.channels import ProductChannel, RandomizedResponse
+
+    table = study.point_table(protect=["region", "smokes"])
+    assert table.contributions.shape == (600, 3)
+    frame = study.estimate(
+        protect=["region", "smokes"], epsilon=GRID, groups=halves, method="influence"
+    ).to_frame()
+    sets = [frozenset({0}), frozenset({1}), frozenset({0, 1})]
+    for row in frame.itertuples():
+        product = ProductChannel(
+            [RandomizedResponse(3, row.epsilon), RandomizedResponse(2, row.epsilon)]
+        )
+        weights = np.array([product.weights()[changed] for changed in sets])
+        change = table.change(halves[row.group], weights)
+        # The baseline is converged to 1e-9, and γ contains what is left of its gradient.
+        assert change == pytest.approx(row.loss_change, abs=1e-8)
+
+
+def test_paper_multiplies_all_alternatives_alike(study):
+    """P1 Eq. 13: the unweighted sum times the probability that anything changes."""
+    table = study.point_table(protect=["region"])
+    everybody = np.ones(600, dtype=bool)
+    frame = study.estimate(protect=["region"], epsilon=GRID, method="paper").to_frame()
+    for row in frame.itertuples():
+        kept = math.exp(row.epsilon) / (math.exp(row.epsilon) + 2)
+        assert row.loss_change == pytest.approx(table.change(everybody, 1 - kept), abs=1e-14)
+
+
+def test_paper_corrects_as_printed(study, survey, pipeline):
+    """P1 Eq. 22, written out: only other labels, and the uncorrected loss once for each."""
+    frame = study.estimate(epsilon=GRID, method="paper", correction="forward").to_frame()
+    baseline = study.baseline_
+    X = baseline.problem.design.matrix
+    X = X if isinstance(X, np.ndarray) else X.toarray()
+    s = X @ baseline.theta
+    v = baseline.curvature.solve(baseline.evaluation.gradient(baseline.theta))
+    y = (survey.y == "yes").to_numpy()
+    h = 1 / (1 + np.exp(-s))
+    for row in frame.itertuples():
+        q = 1 / (1 + math.exp(row.epsilon))
+        mixed = q + (1 - 2 * q) * h  # the probability of reporting yes
+        slope_yes = -(1 - 2 * q) * h * (1 - h) / mixed
+        slope_no = (1 - 2 * q) * h * (1 - h) / (1 - mixed)
+        difference = np.where(y, slope_no, slope_yes) - (h - y)
+        expected = -q * np.sum(difference * (X @ v)) / 600
+        assert row.loss_change == pytest.approx(expected, abs=1e-12)
+
+
+def test_correction_states_its_conditions(study):
+    result = study.estimate(epsilon=2.0, correction="forward", method="exact")
+    assert any("well specified" in text for text in result.document.warnings)
+
+
 def test_domains_of_features(survey, pipeline):
     numbers = ["age", "income", "children"]
     study = WhatIf(LogisticRegression()).fit(
