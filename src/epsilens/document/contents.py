@@ -207,7 +207,7 @@ class WhatIfCell(_Part):
 
 
 class OutcomeInterval(_Part):
-    """The 5-95 % prediction interval of accuracy or AUC for one cell.
+    """The 5-95 % prediction interval of accuracy, AUC or a gap for one cell.
 
     Examples
     --------
@@ -219,7 +219,7 @@ class OutcomeInterval(_Part):
     """The group of the cell."""
     epsilon: OptionalBudget
     """The privacy budget of the cell."""
-    outcome: Literal["accuracy", "auc"]
+    outcome: Literal["accuracy", "auc", "loss_gap", "accuracy_gap"]
     """Which outcome the interval is for."""
     low: OptionalNumber
     """5 % end of the change that one realised run shows."""

@@ -5,9 +5,14 @@ from epsilens.influence.evaluation import Evaluation, Outcomes
 from epsilens.influence.exact import walk
 from epsilens.influence.label_noise import LabelNoise, summarise_group
 from epsilens.influence.newton import newton_steps
-from epsilens.influence.point_table import PointTable, label_point_table
+from epsilens.influence.point_table import (
+    PointTable,
+    general_point_table,
+    label_point_table,
+)
 from epsilens.influence.realisation import (
     NoiseTerms,
+    contrast_variance,
     draw_linear_noise,
     noise_terms,
     wild_loss,
@@ -20,7 +25,9 @@ __all__ = [
     "NoiseTerms",
     "Outcomes",
     "PointTable",
+    "contrast_variance",
     "draw_linear_noise",
+    "general_point_table",
     "is_trustworthy",
     "label_point_table",
     "newton_steps",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from epsilens.models import Design, Loss
@@ -19,11 +18,16 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Mean test loss, and accuracy and AUC where they have a meaning (else None)."""
+    """Mean test loss, and accuracy and AUC where they have a meaning (else None).
+
+    The gaps are those of a group: its mean loss or accuracy less that of everybody else.
+    """
 
     loss: float
     accuracy: float | None
     auc: float | None
+    loss_gap: float | None = None
+    accuracy_gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class DrawnOutcomes:
     loss: FloatArray
     accuracy: FloatArray | None
     auc: FloatArray | None
+    loss_gap: FloatArray | None = None
+    accuracy_gap: FloatArray | None = None
 
 
 def area_under_curve(
@@ -62,29 +68,35 @@ def area_under_curve(
 
 
 def _areas_under_curve(
-    scores: NDArray[np.float32], positive: NDArray[np.bool_], weights: FloatArray
+    scores: NDArray[np.floating], positive: NDArray[np.bool_], weights: FloatArray
 ) -> FloatArray | None:
     """Return the area for every column of scores; the many-column twin of `area_under_curve`.
 
-    Without weights a sort of integers is enough: the label takes the last bit of the score, whose
-    order as an integer is that of the number, so scores must differ by more than one unit in the
-    last place to be told apart.
+    For single precision without weights a sort of integers is enough: the label takes the last bit of the score, whose
+    order as an integer is that of the number; scores that differ in the last place only are a tie.
     """
     n_positive = int(positive.sum())
     n_negative = len(positive) - n_positive
     if n_positive == 0 or n_negative == 0:
         return None
-    if np.ptp(weights) > 0:
+    if np.ptp(weights) > 0 or scores.dtype != np.float32:
         areas = [area_under_curve(column, positive, weights) for column in scores.T]
         return None if None in areas else np.array(areas, dtype=np.float64)
-    bits = np.ascontiguousarray(scores.T).view(np.int32)
+    bits = np.ascontiguousarray(scores.T + np.float32(0)).view(np.int32)
     bits ^= (bits >> 31) & np.int32(0x7FFFFFFF)
     bits &= np.int32(-2)
-    bits |= positive.astype(np.int32)
+    area = _area_of_sorted(bits | positive.astype(np.int32), n_positive)
+    # Behind a tie stand the positives, so it counted 1; the other way round it counts 0.
+    area += 1.0 - _area_of_sorted(bits | (~positive).astype(np.int32), n_negative)
+    return area / 2
+
+
+def _area_of_sorted(bits: NDArray[np.int32], n_marked: int) -> FloatArray:
+    """Return the area for every row of scores whose last bit marks one kind of record."""
     bits.sort(axis=1)
-    places = np.arange(1, len(positive) + 1, dtype=np.float64)
-    ranks = (bits & 1) @ places
-    area: FloatArray = (ranks - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative)
+    n = bits.shape[1]
+    ranks = (bits & 1) @ np.arange(1, n + 1, dtype=np.float64)
+    area: FloatArray = (ranks - n_marked * (n_marked + 1) / 2) / (n_marked * (n - n_marked))
     return area
 
 
@@ -96,7 +108,7 @@ class Evaluation:
     ----------
     design : Design
     y : array of shape (m,)
-        0/1 for a classifier, the target for a regression.
+        The class for a classifier, the target for a regression.
     weights : array of shape (m,)
         Sum to 1.
     loss : Loss
@@ -110,40 +122,81 @@ class Evaluation:
     is_classifier: bool
 
     @cached_property
-    def _single(self) -> NDArray[np.float32] | scipy.sparse.csr_array:
+    def _single(self) -> Design:
         return self.design.as_single()
 
-    def _correct(self, s: FloatArray) -> NDArray[np.bool_]:
-        correct: NDArray[np.bool_] = (s > 0) == (self.y > 0.5)
-        return correct
+    def _correct(self, s: FloatArray, rows: slice) -> NDArray[np.bool_]:
+        """Return which predictions are right, for predictors (n, K[, B])."""
+        y = self.y[rows].reshape(-1, *(1,) * (s.ndim - 2))
+        if self.loss.n_outputs == 1:
+            correct: NDArray[np.bool_] = (s[:, 0] > 0) == (y > 0.5)
+            return correct
+        return np.asarray(s.argmax(axis=1) == y)
 
-    def outcomes(self, theta: FloatArray) -> Outcomes:
-        """Return loss, accuracy and AUC at θ."""
+    def _areas(self, s: FloatArray) -> FloatArray | None:
+        """Return the AUC of every column of predictors (m, K, B); one against the rest, averaged."""
+        if self.loss.n_outputs == 1:
+            return _areas_under_curve(s[:, 0], self.y > 0.5, self.weights)
+        score = s - s.max(axis=1, keepdims=True)
+        score = score - np.log(np.exp(score).sum(axis=1, keepdims=True))
+        areas = [
+            _areas_under_curve(score[:, k], self.y == k, self.weights)
+            for k in range(self.loss.n_outputs)
+        ]
+        if any(area is None for area in areas):
+            return None
+        mean: FloatArray = np.mean(np.array(areas, dtype=np.float64), axis=0)
+        return mean
+
+    def contrast(self, members: NDArray[np.bool_] | None) -> FloatArray | None:
+        """Return weights whose sum with a metric is the group's gap; None if one side is empty."""
+        if members is None:
+            return None
+        inside = np.where(members, self.weights, 0.0)
+        outside = np.where(members, 0.0, self.weights)
+        if not (inside.sum() > 0 and outside.sum() > 0):
+            return None
+        contrast: FloatArray = inside / inside.sum() - outside / outside.sum()
+        return contrast
+
+    def outcomes(self, theta: FloatArray, contrast: FloatArray | None = None) -> Outcomes:
+        """Return loss, accuracy and AUC at θ, and the gaps of a group given by its contrast."""
         s = self.design.predict(theta)
-        loss = float(self.weights @ self.loss.value(s, self.y))
+        losses = self.loss.value(s, self.y)
+        loss = float(self.weights @ losses)
+        loss_gap = None if contrast is None else float(contrast @ losses)
         if not self.is_classifier:
-            return Outcomes(loss=loss, accuracy=None, auc=None)
+            return Outcomes(loss=loss, accuracy=None, auc=None, loss_gap=loss_gap)
+        correct = self._correct(s, slice(None))
+        areas = self._areas(s[:, :, None])
         return Outcomes(
             loss=loss,
-            accuracy=float(self.weights @ self._correct(s)),
-            auc=area_under_curve(s, self.y > 0.5, self.weights),
+            accuracy=float(self.weights @ correct),
+            auc=None if areas is None else float(areas[0]),
+            loss_gap=loss_gap,
+            accuracy_gap=None if contrast is None else float(contrast @ correct),
         )
 
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return the mean test loss for every column of θ."""
         total = np.zeros(theta.shape[1])
-        for rows in self.design.chunks(width=2 * theta.shape[1]):
-            s = np.asarray(self.design.matrix[rows] @ theta)
-            total += self.weights[rows] @ self.loss.value(s, self.y[rows, None])
+        for rows in self.design.chunks(width=2 * len(theta) // self.design.n_columns):
+            s = self.design.predict_rows(rows, theta)
+            total += self.weights[rows] @ self.loss.value(s, self.y[rows])
         return total
 
     def gradient(self, theta: FloatArray) -> FloatArray:
-        """Return η = ∇L_te(θ), shape (p,)."""
+        """Return η = ∇L_te(θ), shape (K·p,)."""
         s = self.design.predict(theta)
-        return self.design.pull(self.weights * self.loss.slope(s, self.y))
+        return self.design.pull(self.weights[:, None] * self.loss.slope(s, self.y))
 
     def drawn(
-        self, theta: FloatArray, deviations: NDArray[np.float32], *, n_auc_draws: int
+        self,
+        theta: FloatArray,
+        deviations: NDArray[np.float32],
+        *,
+        n_auc_draws: int,
+        contrast: FloatArray | None = None,
     ) -> DrawnOutcomes:
         """Return the outcomes at θ + every column of `deviations`.
 
@@ -152,32 +205,48 @@ class Evaluation:
 
         Parameters
         ----------
-        theta : array of shape (p,)
-        deviations : array of shape (p, n_draws)
+        theta : array of shape (K·p,)
+        deviations : array of shape (K·p, n_draws)
         n_auc_draws : int
             AUC needs a sort a draw; it is computed for this many.
+        contrast : array of shape (m,), optional
+            Of a group, for its gaps.
         """
-        n_draws = deviations.shape[1]
+        n_draws, n_outputs = deviations.shape[1], self.loss.n_outputs
         s = self.design.predict(theta)
-        loss = np.zeros(n_draws)
-        correct = np.zeros(n_draws)
+        loss, loss_gap = np.zeros(n_draws), np.zeros(n_draws)
+        correct, correct_gap = np.zeros(n_draws), np.zeros(n_draws)
         n_auc = min(n_auc_draws, n_draws) if self.is_classifier else 0
-        scores = np.empty((self.design.n_rows, n_auc), dtype=np.float32)
+        scores = np.empty((self.design.n_rows, n_outputs, n_auc), dtype=np.float32)
         y = self.y.astype(np.float32)
         zero = self.loss.value(s, self.y)
-        for rows in self.design.chunks(width=2 * n_draws):
-            moved = np.asarray(self._single[rows] @ deviations)
-            moved += s[rows, None].astype(np.float32)
-            change = self.loss.value(moved, y[rows, None])  # type: ignore[arg-type]
+        for rows in self.design.chunks(width=2 * n_draws * n_outputs):
+            moved = self._single.predict_rows(rows, deviations)  # type: ignore[arg-type]
+            moved += s[rows, :, None].astype(np.float32)
+            change = self.loss.value(moved, y[rows])  # type: ignore[arg-type]
             change -= zero[rows, None].astype(np.float32)
             weights = self.weights[rows]
             # The weights sum to 1 and are far from the smallest single: sum in double.
-            loss += weights @ change.astype(np.float64)
+            change = change.astype(np.float64)
+            loss += weights @ change
+            if contrast is not None:
+                loss_gap += contrast[rows] @ change
             if self.is_classifier:
-                correct += weights @ ((moved > 0) == (y[rows, None] > 0.5))
-                scores[rows] = moved[:, :n_auc]
+                right = self._correct(moved, rows)
+                correct += weights @ right
+                if contrast is not None:
+                    correct_gap += contrast[rows] @ right
+                scores[rows] = moved[:, :, :n_auc]
         loss += float(self.weights @ zero)
+        if contrast is not None:
+            loss_gap += float(contrast @ zero)
+        gap = None if contrast is None else loss_gap
         if not self.is_classifier:
-            return DrawnOutcomes(loss=loss, accuracy=None, auc=None)
-        auc = _areas_under_curve(scores, self.y > 0.5, self.weights)
-        return DrawnOutcomes(loss=loss, accuracy=correct, auc=auc)
+            return DrawnOutcomes(loss=loss, accuracy=None, auc=None, loss_gap=gap)
+        return DrawnOutcomes(
+            loss=loss,
+            accuracy=correct,
+            auc=self._areas(scores),
+            loss_gap=gap,
+            accuracy_gap=None if contrast is None else correct_gap,
+        )

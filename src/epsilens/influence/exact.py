@@ -76,7 +76,9 @@ def walk(
         moved = shifts[index] - previous
         steps = np.column_stack([curvatures[g].solve(moved[:, g]) for g in range(n_groups)])
         # Where data are nearly separable the tangent points far beyond what it knows of.
-        reach = np.abs(problem.design.predict(steps)).max(axis=0)
+        reach = problem.reach(steps)
+        if problem.is_quadratic:
+            reach[:] = 0.0
         start = at + steps * np.minimum(1.0, LONGEST_REACH / np.maximum(reach, LONGEST_REACH))
         solution = minimise(
             problem,

@@ -31,8 +31,8 @@ class LabelNoise:
         The group S.
     codes : array of int, shape (n,)
         Labels of all training records as positions in the domain.
-    statistics : array of shape (k,)
-        t(c) of every label c of the domain.
+    statistics : array of shape (k, K)
+        t(c) of every label c of the domain, for K outputs.
     pulls : array of shape (p, k)
         (1/n) Σ w_i x_i over the records of S with each label.
     grams : array of shape (k, p, p)
@@ -45,27 +45,34 @@ class LabelNoise:
     pulls: FloatArray
     grams: FloatArray
 
-    def shift(self, channel: FloatArray) -> FloatArray:
-        """Return by how much the linear term moves on average under a k×k channel, shape (p,)."""
+    def _moments(self, channel: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean (k, K) and second moment (k, K, K) of t(report) − t(truth)."""
         # Around the truth, so that a channel next to the identity keeps its digits.
-        steps = self.statistics[None, :] - self.statistics[:, None]
-        moved: FloatArray = self.pulls @ (channel * steps).sum(axis=1)
+        steps = self.statistics[None, :, :] - self.statistics[:, None, :]
+        mean = np.einsum("uc,ucm->um", channel, steps)
+        return mean, np.einsum("uc,ucl,ucm->ulm", channel, steps, steps)
+
+    def shift(self, channel: FloatArray) -> FloatArray:
+        """Return by how much the linear term moves on average under a k×k channel, (K·p,)."""
+        mean, _ = self._moments(channel)
+        moved: FloatArray = np.einsum("pu,um->mp", self.pulls, mean).ravel()
         return moved
 
     def covariance(self, channel: FloatArray) -> FloatArray:
-        """Return C = (1/n²) Σ_S Cov[∇ℓ(alternative)], shape (p, p).
+        """Return C = (1/n²) Σ_S Cov[∇ℓ(alternative)], shape (K·p, K·p).
 
-        For binary labels this is q(1 − q) Σ w² xxᵀ / n²; the gradient's noise under a canonical
-        loss does not depend on the parameters.
+        For binary labels this is q(1 − q) Σ w² xxᵀ / n², for K classes (diag P_y − P_yP_yᵀ) ⊗ xxᵀ
+        summed; the gradient's noise under a canonical loss does not depend on the parameters.
         """
-        covariance: FloatArray = np.einsum("u,uij->ij", self.variances(channel), self.grams)
+        spread = np.einsum("ulm,uij->limj", self.variances(channel), self.grams)
+        size = spread.shape[0] * spread.shape[1]
+        covariance: FloatArray = spread.reshape(size, size)
         return covariance
 
     def variances(self, channel: FloatArray) -> FloatArray:
-        """Return the variance of the reported statistic for every true label, shape (k,)."""
-        steps = self.statistics[None, :] - self.statistics[:, None]
-        mean = (channel * steps).sum(axis=1)
-        variance: FloatArray = np.maximum((channel * steps**2).sum(axis=1) - mean**2, 0.0)
+        """Return the covariance of the reported statistic for every true label, (k, K, K)."""
+        mean, second = self._moments(channel)
+        variance: FloatArray = second - mean[:, :, None] * mean[:, None, :]
         return variance
 
     def expected_changes(self, channel: FloatArray) -> float:
@@ -88,7 +95,7 @@ def summarise_group(
     ----------
     problem : Problem
     codes : array of int, shape (n,)
-    statistics : array of shape (k,)
+    statistics : array of shape (k, K)
     mask : array of bool, shape (n,)
     with_grams : bool
         Second moments cost a pass of n_S p²; first order does without.
@@ -103,7 +110,7 @@ def summarise_group(
             continue
         part = problem.design.take(rows)
         weights = problem.weights[rows]
-        pulls[:, u] = part.pull(weights) / n
+        pulls[:, u] = part.pull(weights[:, None]) / n
         if with_grams:
             grams[u] = part.gram(weights**2) / n**2
     return LabelNoise(mask=mask, codes=codes, statistics=statistics, pulls=pulls, grams=grams)

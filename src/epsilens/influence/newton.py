@@ -49,6 +49,7 @@ def newton_steps(
     directions = curvature.solve(shifts)
     result = np.empty_like(directions)
     s = problem.design.predict(theta)
+    n = problem.n_rows
     for cell in range(directions.shape[1]):
         direction = directions[:, cell]
         along = problem.design.predict(direction)
@@ -57,13 +58,13 @@ def newton_steps(
         for _ in range(_N_TRIALS):
             at = s + a * along
             slope = (
-                float((problem.weights * along) @ problem.loss.mean(at)) / problem.n_rows
-                + float(problem.penalty @ (direction * (theta + a * direction)))
+                float(problem.weights @ (along * problem.loss.mean(at)).sum(axis=1)) / n
+                + float(direction @ problem.penalise(theta + a * direction))
                 - pull
             )
-            bend = float(
-                (problem.weights * along**2) @ problem.loss.curvature(at)
-            ) / problem.n_rows + float(problem.penalty @ direction**2)
+            bent = np.einsum("ik,ikl,il->i", along, problem.loss.curvature(at), along)
+            bend = float(problem.weights @ bent) / n
+            bend += float(direction @ problem.penalise(direction))
             low, high = (low, a) if slope > 0 else (a, high)
             proposal = a - slope / bend if bend > 0 else low
             if not low <= proposal <= high:

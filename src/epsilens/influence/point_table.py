@@ -4,7 +4,7 @@
 The influence estimate is a sum over records, Δ(S, ε) = Σ_T w_T(ε) Σ_{i∈S} c_{i,T} with
 c_{i,T} = −(1/n) vᵀ Σ_{alternatives that change T} (∇ℓ(alternative) − ∇ℓ(z_i)), v = H⁻¹η. The table c
 costs one solve and one pass; a slider that moves ε or the group then costs microseconds. For labels
-there is one changed-set T, the label itself. P1 Eq. 14 prints a product of the two losses where the
+alone there is one changed-set T, the label itself. P1 Eq. 14 prints a product of the two losses where the
 difference is meant.
 """
 
@@ -15,27 +15,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.influence.perturbed import PerturbedObjective
 from epsilens.models import Curvature, Problem
 
-__all__ = ["PointTable", "label_point_table"]
+__all__ = ["PointTable", "general_point_table", "label_point_table"]
 
 FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class PointTable:
-    """What changing each record's label would do to the test loss, to first order.
+    """What changing each record would do to the test loss, to first order.
 
     Attributes
     ----------
-    contributions : array of shape (n,)
-        Summed over the alternatives, each with weight 1.
+    contributions : array of shape (n,), or (n, n_sets)
+        Summed over the alternatives, each with weight 1. With several protected columns one number
+        for each set of columns that change; bit f of (position + 1) says whether column f does.
     """
 
     contributions: FloatArray
 
-    def change(self, mask: NDArray[np.bool_], weight: float) -> float:
-        """Return Δ for a group when each alternative has probability `weight`.
+    def change(self, mask: NDArray[np.bool_], weight: float | FloatArray) -> float:
+        """Return Δ for a group when each alternative (of each set) has probability `weight`.
 
         Examples
         --------
@@ -44,7 +46,7 @@ class PointTable:
         >>> round(table.change(np.array([True, False, True]), 0.5), 6)
         0.25
         """
-        return weight * float(self.contributions[mask].sum())
+        return float(np.sum(self.contributions[mask].sum(axis=0) * weight))
 
 
 def label_point_table(
@@ -64,7 +66,7 @@ def label_point_table(
         H at the optimum.
     test_gradient : array of shape (p,)
         η.
-    predictor : array of shape (n,)
+    predictor : array of shape (n, K)
         s at the optimum for the training records.
     codes : array of int, shape (n,)
         Labels as positions in `values`.
@@ -72,9 +74,56 @@ def label_point_table(
         The label's domain as the loss sees it.
     """
     v = curvature.solve(test_gradient)
-    along = problem.design.predict(v) * problem.weights
+    along = problem.design.predict(v) * problem.weights[:, None]
     here = problem.loss.slope(predictor, values[codes])
     difference = np.zeros_like(predictor)
     for value in values:
-        difference += problem.loss.slope(predictor, np.full_like(predictor, value)) - here
-    return PointTable(contributions=-along * difference / problem.n_rows)
+        there = problem.loss.slope(predictor, np.full(len(predictor), value))
+        difference += there - here
+    return PointTable(contributions=-(along * difference).sum(axis=1) / problem.n_rows)
+
+
+def general_point_table(
+    objective: PerturbedObjective,
+    curvature: Curvature,
+    test_gradient: FloatArray,
+    theta: FloatArray,
+) -> PointTable:
+    """Compute the table for randomised features, and the label if it is protected.
+
+    Parameters
+    ----------
+    objective : PerturbedObjective
+        Of everybody, at any ε: only its alternatives are used.
+    curvature : Curvature
+        H at the optimum.
+    test_gradient : array of shape (K·p,)
+        η.
+    theta : array of shape (K·p,)
+        The optimum.
+    """
+    alternatives = objective.alternatives
+    v = curvature.solve(test_gradient)
+    K, k = objective.problem.loss.n_outputs, len(objective.channel)
+    added = (v.reshape(K, -1) @ alternatives.blocks.T).T  # (V, K)
+    changed = alternatives.changed()
+    n_features = len(alternatives.sizes)
+    n_sets = 2 ** (n_features + (k > 1)) - 1
+    contributions = np.zeros((objective.problem.n_rows, n_sets))
+    for chunk in objective.chunks(theta):
+        c, V = chunk.weights.shape
+        slopes = objective.trained.slopes(chunk.flat, chunk.flat_y).reshape(c, V, k, K)
+        along = alternatives.base.take(chunk.rows).predict(v)[:, None, :] + added
+        effect = np.einsum("ivck,ivk->ivc", slopes, along)
+        truth, label = alternatives.codes[chunk.rows], objective.labels[chunk.rows]
+        own = effect[np.arange(c), truth, label]
+        bits = changed[truth][:, :, None] + (2**n_features) * (
+            np.arange(k)[None, None, :] != label[:, None, None]
+        )
+        bits = np.broadcast_to(bits, effect.shape)
+        for position in range(n_sets):
+            here = bits == position + 1
+            total = np.where(here, effect - own[:, None, None], 0.0).sum(axis=(1, 2))
+            contributions[chunk.rows, position] = total
+    weights = objective.weights / objective.problem.n_rows
+    return PointTable(contributions=-contributions * weights[:, None])

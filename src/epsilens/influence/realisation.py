@@ -18,7 +18,7 @@ from epsilens.influence.evaluation import Evaluation
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.models import Curvature, Problem
 
-__all__ = ["NoiseTerms", "draw_linear_noise", "noise_terms", "wild_loss"]
+__all__ = ["NoiseTerms", "contrast_variance", "draw_linear_noise", "noise_terms", "wild_loss"]
 
 FloatArray = NDArray[np.float64]
 SingleArray = NDArray[np.float32]
@@ -60,18 +60,46 @@ def wild_loss(evaluation: Evaluation, predictor: FloatArray, spread: FloatArray)
     Parameters
     ----------
     evaluation : Evaluation
-    predictor : array of shape (m,)
-    spread : array of shape (m,)
+    predictor : array of shape (m, K)
+    spread : array of shape (m, K, K)
         xᵀΣx.
     """
-    noise = np.sqrt(np.maximum(spread, 0.0))
+    noise = np.sqrt(contrast_variance(spread))
     rows = np.flatnonzero(noise > 1.0)
     if len(rows) == 0:
         return 0.0
-    s, y, step = predictor[rows], evaluation.y[rows], noise[rows]
+    s, y = predictor[rows], evaluation.y[rows]
     value = evaluation.loss.value
-    worst = np.maximum(value(s + step, y), value(s - step, y)) - value(s, y)
+    worst = np.zeros(len(rows))
+    for k in range(evaluation.loss.n_outputs):
+        step = np.zeros_like(s)
+        step[:, k] = noise[rows]
+        worst = np.maximum(worst, value(s + step, y) - value(s, y))
+        worst = np.maximum(worst, value(s - step, y) - value(s, y))
     return float(evaluation.weights[rows] @ worst)
+
+
+def contrast_variance(spread: FloatArray) -> FloatArray:
+    """Return the largest variance of a logit: of s, or of s_k − s_l for several outputs.
+
+    Parameters
+    ----------
+    spread : array of shape (n, K, K)
+        Covariance of the predictor of every record.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> contrast_variance(np.array([[[2.0]]])), contrast_variance(np.eye(2)[None])
+    (array([2.]), array([2.]))
+    """
+    own = np.einsum("nkk->nk", spread)
+    if spread.shape[1] == 1:
+        only: FloatArray = np.maximum(own[:, 0], 0.0)
+        return only
+    between = own[:, :, None] + own[:, None, :] - 2.0 * spread
+    largest: FloatArray = np.maximum(between.max(axis=(1, 2)), 0.0)
+    return largest
 
 
 def noise_terms(
@@ -87,7 +115,7 @@ def noise_terms(
     ----------
     problem : Problem
     evaluation : Evaluation
-    theta : array of shape (p,)
+    theta : array of shape (K·p,)
         θ_ε.
     curvature : Curvature
         H_ε.
@@ -95,19 +123,20 @@ def noise_terms(
         C_ε, the covariance of the gradient.
     """
     sigma = curvature.sandwich(covariance)
-    spread = np.maximum(evaluation.design.quadratic(sigma), 0.0)
+    spread = evaluation.design.quadratic(sigma)
     s = evaluation.design.predict(theta)
-    mean_change = 0.5 * float((evaluation.weights * evaluation.loss.curvature(s)) @ spread)
+    curvature_test = evaluation.loss.curvature(s)
+    mean_change = 0.5 * float(np.einsum("i,ikl,ikl->", evaluation.weights, curvature_test, spread))
     bias = np.zeros_like(theta)
     if not problem.loss.is_quadratic:
-        third = problem.loss.third(problem.design.predict(theta)) * problem.weights
-        pulled = problem.design.pull(third * problem.design.quadratic(sigma)) / problem.n_rows
+        third = problem.loss.third(problem.design.predict(theta), problem.design.quadratic(sigma))
+        pulled = problem.design.pull(problem.weights[:, None] * third) / problem.n_rows
         bias = -0.5 * curvature.solve(pulled)
         mean_change += float(evaluation.gradient(theta) @ bias)
     return NoiseTerms(
         mean_change=mean_change,
         bias=bias,
-        logit_noise=float(np.sqrt(evaluation.weights @ spread)),
+        logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
         wild_loss=wild_loss(evaluation, s, spread),
     )
 
@@ -134,48 +163,57 @@ def draw_linear_noise(
     n_draws : int
     seed : SeedSequence
         Chunk after chunk of records draws from its own child.
-    direction : array of shape (p,), optional
+    direction : array of shape (K·p,), optional
         Only the deviation along this vector is wanted (first order).
 
     Returns
     -------
-    array of shape (n_channels, p, n_draws), or (n_channels, 1, n_draws) with a direction
+    array of shape (n_channels, K·p, n_draws), or (n_channels, 1, n_draws) with a direction
     """
     rows = np.flatnonzero(noise.mask)
-    k = len(noise.statistics)
+    n_outputs = noise.statistics.shape[1]
+    p = problem.design.n_columns
     step = max(1024, _DRAW_CHUNK // n_draws)
     starts = range(0, len(rows), step)
-    width = problem.design.n_columns if direction is None else 1
+    along = None if direction is None else direction.reshape(n_outputs, p)
+    width = n_outputs * p if direction is None else 1
     total = np.zeros((len(channels), width, n_draws), dtype=np.float64)
     thresholds = [_thresholds(channel) for channel in channels]
     steps = _alternative_steps(noise.statistics)
     for start, child in zip(starts, seed.spawn(len(starts)), strict=True):
         chosen = rows[start : start + step]
-        block = problem.design.block(chosen)
-        if direction is not None:
-            block = (block @ direction)[:, None]
         codes = noise.codes[chosen]
-        weights = problem.weights[chosen] / problem.n_rows
+        block = problem.design.block(chosen)
+        block = block * (problem.weights[chosen] / problem.n_rows)[:, None]
         uniform = np.random.default_rng(child).integers(
             0, 2**32, size=(len(chosen), n_draws), dtype=np.uint32
         )
-        transposed = np.ascontiguousarray((block * weights[:, None]).T, dtype=np.float32)
-        for number, threshold in enumerate(thresholds):
-            moved = np.zeros(uniform.shape, dtype=np.float32)
-            reached = threshold[codes]
-            for j in reversed(range(k - 1)):
-                # Alternatives stand one behind the other; the first threshold not passed wins.
-                below = uniform < reached[:, j, None]
-                if k == 2:
-                    np.multiply(below, steps[codes, j, None], out=moved)
-                else:
-                    np.copyto(moved, steps[codes, j, None], where=below)
-            total[number] += transposed @ moved
+        for output in range(n_outputs):
+            records = block if along is None else (block @ along[output])[:, None]
+            transposed = np.ascontiguousarray(records.T, dtype=np.float32)
+            place = slice(output * p, (output + 1) * p) if along is None else slice(0, 1)
+            for number, threshold in enumerate(thresholds):
+                moved = _moves(uniform, threshold[codes], steps[codes, :, output])
+                total[number, place] += transposed @ moved
     for number, channel in enumerate(channels):
         expected = noise.shift(channel)
         centre = expected if direction is None else np.atleast_1d(expected @ direction)
         total[number] -= centre[:, None]
     return total.astype(np.float32)
+
+
+def _moves(
+    uniform: NDArray[np.uint32], reached: NDArray[np.uint32], steps: SingleArray
+) -> SingleArray:
+    """Return t(report) − t(truth) of every record and draw, for one output."""
+    n_alternatives = reached.shape[1]
+    if n_alternatives == 1:
+        return np.multiply(uniform < reached, steps, dtype=np.float32)
+    moved = np.zeros(uniform.shape, dtype=np.float32)
+    # Alternatives stand one behind the other; the first threshold not passed wins.
+    for j in reversed(range(n_alternatives)):
+        np.copyto(moved, steps[:, j, None], where=uniform < reached[:, j, None])
+    return moved
 
 
 def _thresholds(channel: FloatArray) -> NDArray[np.uint32]:
@@ -188,7 +226,7 @@ def _thresholds(channel: FloatArray) -> NDArray[np.uint32]:
 
 
 def _alternative_steps(statistics: FloatArray) -> SingleArray:
-    """Return t(alternative) − t(truth) for every true label, alternatives in order."""
-    k = len(statistics)
-    steps = statistics[None, :] - statistics[:, None]
-    return steps[~np.eye(k, dtype=bool)].reshape(k, k - 1).astype(np.float32)
+    """Return t(alternative) − t(truth), (k, k−1, K), alternatives in order."""
+    k, n_outputs = statistics.shape
+    steps = statistics[None, :, :] - statistics[:, None, :]
+    return steps[~np.eye(k, dtype=bool)].reshape(k, k - 1, n_outputs).astype(np.float32)

@@ -3,7 +3,7 @@
 
 from epsilens.models.curvature import Curvature, factorise
 from epsilens.models.design import Design
-from epsilens.models.losses import LogisticLoss, Loss, SquaredLoss
+from epsilens.models.losses import LogisticLoss, Loss, SoftmaxLoss, SquaredLoss
 from epsilens.models.problem import Problem
 from epsilens.models.solver import Solution, minimise
 
@@ -13,6 +13,7 @@ __all__ = [
     "LogisticLoss",
     "Loss",
     "Problem",
+    "SoftmaxLoss",
     "Solution",
     "SquaredLoss",
     "factorise",

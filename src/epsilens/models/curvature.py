@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from epsilens.errors import EstimateNotTrustworthyError
 
-__all__ = ["Curvature", "factorise"]
+__all__ = ["Curvature", "factorise", "factorise_shifted"]
 
 FloatArray = NDArray[np.float64]
 
@@ -74,3 +74,25 @@ def factorise(hessian: FloatArray) -> Curvature:
     )
     condition = 1.0 / reciprocal if reciprocal > 0 else np.inf
     return Curvature(hessian=hessian, factor=factor, condition=float(condition))
+
+
+def factorise_shifted(hessian: FloatArray) -> Curvature:
+    """Factorise a Hessian that need not be positive definite, shifted until it is.
+
+    Of use on the way to a minimum of an objective that is not convex; at the minimum itself
+    `factorise` must do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> factorise_shifted(np.diag([1.0, -0.5])).hessian.diagonal() > 0
+    array([ True,  True])
+    """
+    try:
+        return factorise(hessian)
+    except EstimateNotTrustworthyError:
+        if not np.isfinite(hessian).all():
+            raise
+    lowest = float(np.linalg.eigvalsh(hessian)[0])
+    size = float(np.abs(hessian).max())
+    return factorise(hessian + (2.0 * abs(lowest) + 1e-6 * size) * np.eye(len(hessian)))

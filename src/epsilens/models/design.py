@@ -8,14 +8,14 @@ ever formed. Dense and sparse matrices go through the same four doors.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
-__all__ = ["Design"]
+__all__ = ["Design", "empty_directions", "independent_columns"]
 
 FloatArray = NDArray[np.float64]
 
@@ -36,11 +36,14 @@ class Design:
         What each kept column was divided by.
     kept : array of shape (n_columns,)
         The indices of the kept columns among the features (and the intercept, last).
+    offset : array of shape (n_columns,)
+        What was subtracted from each kept column before.
     """
 
     matrix: FloatArray | scipy.sparse.csr_array
     scale: FloatArray
     kept: NDArray[np.intp]
+    offset: FloatArray
 
     @property
     def n_rows(self) -> int:
@@ -65,14 +68,31 @@ class Design:
             yield slice(start, min(start + step, self.n_rows))
 
     def predict(self, theta: FloatArray) -> FloatArray:
-        """Return the linear predictors X θ, one column per column of theta."""
-        predictor: FloatArray = np.asarray(self.matrix @ theta)
-        return predictor
+        """Return the linear predictors of parameters (K·p,) or (K·p, B): (n, K) or (n, K, B).
+
+        Parameters stand output after output: those of output k are entries k·p to (k+1)·p.
+        """
+        return self.predict_rows(slice(None), theta)
+
+    def predict_rows(self, rows: slice, theta: FloatArray) -> FloatArray:
+        """Return the predictors of some rows."""
+        p = self.n_columns
+        n_outputs = len(theta) // p
+        tail = theta.shape[1:]
+        wide = np.moveaxis(theta.reshape(n_outputs, p, *tail), 1, 0).reshape(p, -1)
+        predictor = np.asarray(self.matrix[rows] @ wide)
+        return predictor.reshape(-1, n_outputs, *tail)
 
     def pull(self, rows: FloatArray) -> FloatArray:
-        """Return Xᵀ r, the sum of the records weighted by r."""
-        total: FloatArray = np.asarray(self.matrix.T @ rows)
-        return total
+        """Return Σ_i r_i ⊗ x_i for r of shape (n, K) or (n, K, B): (K·p,) or (K·p, B)."""
+        return self.pull_rows(slice(None), rows)
+
+    def pull_rows(self, rows: slice, values: FloatArray) -> FloatArray:
+        """Return the same sum over some rows only."""
+        n_outputs, *tail = values.shape[1:]
+        total = np.asarray(self.matrix[rows].T @ values.reshape(len(values), -1))
+        split = total.reshape(self.n_columns, n_outputs, *tail)
+        return np.moveaxis(split, 1, 0).reshape(n_outputs * self.n_columns, *tail)
 
     def block(self, rows: slice | NDArray[np.intp]) -> FloatArray:
         """Return some rows as a dense array: a chunk of a sparse matrix fits the cache too."""
@@ -80,39 +100,95 @@ class Design:
         return part if isinstance(part, np.ndarray) else np.asarray(part.toarray())
 
     def gram(self, weights: FloatArray) -> FloatArray:
-        """Return Xᵀ diag(weights) X for weights ≥ 0, shape (n_columns, n_columns)."""
+        """Return Σ_i W_i ⊗ x_i x_iᵀ.
+
+        Weights of shape (n,) give (p, p); symmetric weights of shape (n, K, K) give
+        (K·p, K·p), output after output.
+        """
+        if weights.ndim == 1:
+            return self._plain_gram(weights)
+        n_outputs, p = weights.shape[1], self.n_columns
+        if n_outputs == 1:
+            return self._plain_gram(np.ascontiguousarray(weights[:, 0, 0]))
+        total = np.empty((n_outputs, p, n_outputs, p))
+        for k in range(n_outputs):
+            for m in range(k, n_outputs):
+                block = self._plain_gram(np.ascontiguousarray(weights[:, k, m]))
+                total[k, :, m, :] = block
+                total[m, :, k, :] = block
+        return total.reshape(n_outputs * p, n_outputs * p)
+
+    def _plain_gram(self, weights: FloatArray) -> FloatArray:
         if not isinstance(self.matrix, np.ndarray) and self.n_columns > _WIDE:
             weighted = self.matrix.multiply(weights[:, None]).tocsr()
             return np.asarray((self.matrix.T @ weighted).toarray(), dtype=np.float64)
         total = np.zeros((self.n_columns, self.n_columns))
-        root = np.sqrt(weights)
+        # The product of a matrix with itself costs half: take the root where there is one.
+        signed = bool((weights < 0).any())
+        root = weights if signed else np.sqrt(weights)
         for rows in self.chunks():
-            scaled = self.block(rows) * root[rows, None]
-            total += scaled.T @ scaled
+            block = self.block(rows)
+            scaled = block * root[rows, None]
+            total += scaled.T @ (block if signed else scaled)
         return total
 
     def quadratic(self, middle: FloatArray) -> FloatArray:
-        """Return x_iᵀ M x_i for every row, shape (n_rows,)."""
-        result = np.empty(self.n_rows)
-        for rows in self.chunks(width=self.n_columns):
+        """Return (I ⊗ x_i)ᵀ M (I ⊗ x_i) for every row and M of shape (K·p, K·p): (n, K, K)."""
+        p = self.n_columns
+        n_outputs = len(middle) // p
+        blocks = middle.reshape(n_outputs, p, n_outputs, p)
+        result = np.empty((self.n_rows, n_outputs, n_outputs))
+        for rows in self.chunks(width=p):
             block = self.block(rows)
-            result[rows] = np.einsum("ij,ij->i", block @ middle, block)
+            for k in range(n_outputs):
+                for m in range(k, n_outputs):
+                    value = np.einsum("ij,ij->i", block @ blocks[k, :, m, :], block)
+                    result[rows, k, m] = value
+                    result[rows, m, k] = value
         return result
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Design:
         """Return the design restricted to some rows."""
-        return Design(matrix=self.matrix[rows], scale=self.scale, kept=self.kept)
+        return replace(self, matrix=self.matrix[rows])
 
-    def as_single(self) -> NDArray[np.float32] | scipy.sparse.csr_array:
-        """Return the matrix in single precision, for the many products of the drawn interval."""
-        return self.matrix.astype(np.float32)
+    def as_single(self) -> Design:
+        """Return the design in single precision, for the many products of the drawn interval."""
+        return replace(self, matrix=self.matrix.astype(np.float32))
 
     def keep_columns(self, columns: NDArray[np.intp]) -> Design:
         """Return the design with only some of its columns."""
         matrix = self.matrix[:, columns]
         if not self.is_sparse:
             matrix = np.ascontiguousarray(matrix)
-        return Design(matrix=matrix, scale=self.scale[columns], kept=self.kept[columns])
+        return Design(
+            matrix=matrix,
+            scale=self.scale[columns],
+            kept=self.kept[columns],
+            offset=self.offset[columns],
+        )
+
+    def without(self, columns: NDArray[np.intp]) -> Design:
+        """Return the design with some columns at zero."""
+        keep = np.ones(self.n_columns)
+        keep[columns] = 0.0
+        if isinstance(self.matrix, np.ndarray):
+            return replace(self, matrix=self.matrix * keep)
+        emptied = scipy.sparse.csr_array(self.matrix @ scipy.sparse.diags_array(keep))
+        emptied.eliminate_zeros()
+        return replace(self, matrix=emptied)
+
+    @classmethod
+    def plain(cls, matrix: FloatArray | scipy.sparse.csr_array) -> Design:
+        """Take a matrix as it is: no intercept added, nothing centred or scaled.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Design.plain(np.eye(2)).scale
+        array([1., 1.])
+        """
+        p = matrix.shape[1]
+        return cls(matrix=matrix, scale=np.ones(p), kept=np.arange(p), offset=np.zeros(p))
 
     @classmethod
     def from_features(
@@ -120,71 +196,126 @@ class Design:
         features: FloatArray | scipy.sparse.csr_array,
         *,
         intercept: float | None = 1.0,
+        is_free: bool = True,
+        ridge: float = 0.0,
         like: Design | None = None,
     ) -> Design:
-        """Append the intercept column and scale every column to root mean square 1.
+        """Append the intercept column, centre what can be centred, and scale every column.
+
+        A column is divided by √(variance + ridge), so that curvature and penalty together are of
+        size 1 in every direction. Dense columns are centred where a free intercept takes up the
+        difference: large offsets (a year, a coordinate) then cost no digits.
 
         Parameters
         ----------
         features : array or CSR matrix of shape (n_rows, n_features)
         intercept : float or None
             The value in the intercept column; None for a model without intercept.
+        is_free : bool
+            Whether the intercept is unpenalised.
+        ridge : float
+            The penalty of the mean objective, λ.
         like : Design, optional
-            Take columns and scale from this design: for test rows.
+            Take columns, offset and scale from this design: for test rows.
 
         Examples
         --------
         >>> import numpy as np
-        >>> design = Design.from_features(np.array([[3.0], [4.0]]))
-        >>> design.n_columns, design.scale.round(4)
-        (2, array([3.5355, 1.    ]))
+        >>> design = Design.from_features(np.array([[2001.0], [2003.0]]))
+        >>> design.matrix
+        array([[-1.,  1.],
+               [ 1.,  1.]])
         """
-        n_rows = features.shape[0]
+        n_rows, n_features = features.shape
         is_sparse = scipy.sparse.issparse(features)
-        columns = [features]
-        if intercept is not None:
-            constant = np.full((n_rows, 1), intercept)
-            columns.append(scipy.sparse.csr_array(constant) if is_sparse else constant)
+        if like is not None:
+            offset, scale, kept = like.offset, like.scale, like.kept
+        else:
+            centred = intercept is not None and is_free and not is_sparse
+            offset, size = _moments(features, centred=centred)
+            scale = np.hypot(size, np.sqrt(ridge))
+            if intercept is not None:
+                offset = np.append(offset, 0.0)
+                scale = np.append(scale, np.hypot(intercept, 0.0 if is_free else np.sqrt(ridge)))
+            scale = np.where(scale > 0, scale, 1.0)
+            kept = np.arange(len(scale))
+        chosen = kept[kept < n_features]
+        constant = np.full((n_rows, len(kept) - len(chosen)), intercept or 0.0)
         if is_sparse:
-            matrix = scipy.sparse.csr_array(scipy.sparse.hstack(columns, format="csr"))
-            size = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=0)).ravel() / n_rows)
-        else:
-            matrix = np.hstack(columns).astype(np.float64, copy=False)
-            # float64 overflows when squared past 1e154: divide by the largest entry first.
-            largest = np.maximum(np.abs(matrix).max(axis=0, initial=0.0), np.finfo(float).tiny)
-            size = largest * np.sqrt(np.mean((matrix / largest) ** 2, axis=0))
-        if like is None:
-            scale = np.where(size > np.finfo(float).tiny, size, 1.0)
-            kept = np.arange(matrix.shape[1])
-        else:
-            scale, kept = like.scale, like.kept
-            if len(kept) < matrix.shape[1]:
-                matrix = matrix[:, kept]
-        if is_sparse:
-            scaled = scipy.sparse.csr_array(matrix @ scipy.sparse.diags_array(1.0 / scale))
-        else:
-            scaled = np.ascontiguousarray(matrix / scale)
-        return cls(matrix=scaled, scale=scale, kept=kept)
+            part = features if len(chosen) == n_features else features[:, chosen]
+            stacked = scipy.sparse.hstack([part, scipy.sparse.csr_array(constant)], format="csr")
+            scaled = scipy.sparse.csr_array(stacked @ scipy.sparse.diags_array(1.0 / scale))
+            return cls(matrix=scaled, scale=scale, kept=kept, offset=offset)
+        part = features if len(chosen) == n_features else features[:, chosen]
+        matrix = np.empty((n_rows, len(kept)))
+        matrix[:, : len(chosen)] = part
+        matrix[:, len(chosen) :] = constant
+        matrix -= offset
+        matrix /= scale
+        return cls(matrix=matrix, scale=scale, kept=kept, offset=offset)
 
-    def independent_columns(
-        self, gram: FloatArray, *, tolerance: float = 1e-10
-    ) -> NDArray[np.intp] | None:
-        """Return indices of columns that span the same space, or None if all are independent.
 
-        A full set of dummy variables beside an intercept, the commonest pipeline there is, has one
-        direction too many. Predictions are unique all the same, and a subset of the columns gives
-        them; sparsity is kept.
+def _moments(
+    features: FloatArray | scipy.sparse.csr_array, *, centred: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean (or 0) and root mean square around it, by column, without overflow."""
+    n_rows, n_columns = features.shape
+    if not isinstance(features, np.ndarray):
+        squares = np.asarray(features.multiply(features).sum(axis=0)).ravel()
+        return np.zeros(n_columns), np.sqrt(squares / n_rows)
+    largest = np.abs(features).max(axis=0, initial=0.0)
+    unit = np.where(largest > 0, largest, 1.0)
+    offset = unit * (features / unit).mean(axis=0) if centred else np.zeros(n_columns)
+    size = unit * np.sqrt(np.mean(((features - offset) / unit) ** 2, axis=0))
+    if centred:
+        # A constant column's mean is off by rounding: what is left is not a variance.
+        constant = size <= 8 * np.finfo(float).eps * largest
+        offset = np.where(constant, features[0], offset)
+        size = np.where(constant, 0.0, size)
+    return offset, size
 
-        Parameters
-        ----------
-        gram : array of shape (n_columns, n_columns)
-            Curvature of the objective anywhere, penalty included.
-        tolerance : float
-            Eigenvalues below this share of the largest count as zero.
-        """
-        eigenvalues = np.linalg.eigvalsh(gram)
-        rank = int(np.sum(eigenvalues > tolerance * max(eigenvalues[-1], 0.0)))
-        if rank == self.n_columns:
-            return None
-        _, _, order = scipy.linalg.qr(gram, pivoting=True, mode="economic")
-        return np.sort(np.asarray(order[:rank], dtype=np.intp))
+
+def independent_columns(gram: FloatArray, *, tolerance: float = 1e-12) -> NDArray[np.intp] | None:
+    """Return indices of columns that span the same space, or None if all are independent.
+
+    A full set of dummy variables beside an intercept, the commonest pipeline there is, has one
+    direction too many. A subset of the columns spans the same space, and sparsity is kept.
+
+    Parameters
+    ----------
+    gram : array of shape (p, p)
+        Curvature of the objective in scaled coordinates, penalty included: a penalised direction is
+        never dependent.
+    tolerance : float
+        Eigenvalues below this share of the largest count as zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> independent_columns(np.array([[1.0, 1.0], [1.0, 1.0]]))
+    array([0])
+    """
+    values = np.linalg.eigvalsh(gram)
+    rank = int(np.sum(values > tolerance * max(values[-1], 0.0)))
+    if rank == len(gram):
+        return None
+    _, _, order = scipy.linalg.qr(gram, pivoting=True, mode="economic")
+    return np.sort(np.asarray(order[:rank], dtype=np.intp))
+
+
+def empty_directions(gram: FloatArray, unit: FloatArray, *, tolerance: float = 1e-12) -> FloatArray:
+    """Return an orthonormal basis, in the columns' own units, of the directions without curvature.
+
+    Parameters
+    ----------
+    gram : array of shape (p, p)
+        In scaled coordinates.
+    unit : array of shape (p,)
+        What each column was divided by.
+    tolerance : float
+        As in `independent_columns`.
+    """
+    values, vectors = np.linalg.eigh(gram)
+    null = vectors[:, values <= tolerance * max(values[-1], 0.0)] / unit[:, None]
+    basis, _ = np.linalg.qr(null / np.abs(null).max(axis=0, initial=1e-300))
+    return basis

@@ -9,10 +9,11 @@ thread; the products release the interpreter, and whole cells run side by side.
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -53,9 +54,22 @@ def n_cores() -> int:
     return os.cpu_count() or 1
 
 
+def _one_blas_thread() -> AbstractContextManager[object]:
+    """Hold the BLAS at one thread, if this is the main thread.
+
+    The number belongs to the whole process, and OpenBLAS lets only one thread change it: a second
+    caller in another thread would undo, or keep, what the first has set. Elsewhere than in the main
+    thread the BLAS is left as it is; the numbers are the same.
+    """
+    if threading.current_thread() is threading.main_thread():
+        limit: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
+        return limit
+    return nullcontext()
+
+
 @contextmanager
 def workers() -> Iterator[Workers]:
-    """Give one worker per core, each with a BLAS of one thread.
+    """Give one worker per core, each with a BLAS of one thread if called from the main thread.
 
     Examples
     --------
@@ -66,7 +80,7 @@ def workers() -> Iterator[Workers]:
     n = n_cores()
     pool = ThreadPoolExecutor(max_workers=n, thread_name_prefix="epsilens")
     try:
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _one_blas_thread():
             yield Workers(pool, n)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -23,6 +23,11 @@ __all__ = ["Problem"]
 FloatArray = NDArray[np.float64]
 
 
+# The strength with which the mean over the classes is held at zero; any positive number will do, for
+# no prediction depends on it and an l2 penalty has its optimum there anyway.
+_GAUGE = 1.0
+
+
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Problem:
     """Features, weights, loss and penalty; everything but the labels.
@@ -34,7 +39,8 @@ class Problem:
         Sample weights, ≥ 0.
     loss : Loss
     penalty : array of shape (n_columns,)
-        The diagonal λD of math in the scaled coordinates of the design; 0 at a free intercept.
+        The diagonal λD of math in the scaled coordinates of the design, the same for every output;
+        0 at a free intercept.
     """
 
     design: Design
@@ -47,33 +53,75 @@ class Problem:
         """Number of training records, the n of the objective."""
         return self.design.n_rows
 
+    @property
+    def n_parameters(self) -> int:
+        """K·p, one coefficient per column and output."""
+        return self.design.n_columns * self.loss.n_outputs
+
     def linear_term(self, statistics: FloatArray) -> FloatArray:
-        """Return (1/n) Σ w_i t_i x_i for one or many columns of label statistics."""
-        weighted = (self.weights * statistics.T).T
-        return self.design.pull(weighted) / self.n_rows
+        """Return (1/n) Σ w_i t_i ⊗ x_i for label statistics (n, K) or (n, K, B)."""
+        weights = self.weights.reshape(-1, *(1,) * (statistics.ndim - 1))
+        return self.design.pull(weights * statistics) / self.n_rows
+
+    def penalise(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of the penalty at θ of shape (K·p,) or (K·p, B).
+
+        For several classes it includes the square of the mean over classes, which removes the
+        direction in which the softmax is flat and moves no optimum.
+        """
+        n_outputs = self.loss.n_outputs
+        by_output = theta.reshape(n_outputs, self.design.n_columns, *theta.shape[1:])
+        weights = self.penalty.reshape(1, -1, *(1,) * (theta.ndim - 1))
+        result = weights * by_output
+        if n_outputs > 1:
+            result = result + _GAUGE * by_output.mean(axis=0, keepdims=True)
+        return result.reshape(theta.shape)
 
     def objective(self, theta: FloatArray, linear: FloatArray) -> float:
         """Return F(θ) up to the constant in the labels."""
         s = self.design.predict(theta)
-        # ψ is the loss at label 0 for both canonical losses in use.
-        cumulant = self.loss.value(s, np.zeros_like(s))
+        first = np.zeros(len(s))
+        # ψ(s) = ℓ(s, y) + ⟨t(y), s⟩ for any y up to a constant; 0 is in every domain.
+        cumulant = self.loss.value(s, first) + (self.loss.statistic(first) * s).sum(axis=1)
         mean = float(self.weights @ cumulant) / self.n_rows
-        return mean - float(linear @ theta) + 0.5 * float(self.penalty @ theta**2)
+        return mean - float(linear @ theta) + 0.5 * float(theta @ self.penalise(theta))
 
     def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
-        """Return ∇F, one column per column of theta and linear: two matrix products a chunk."""
+        """Return ∇F for columns of parameters (K·p, B): two matrix products a chunk."""
         total = np.zeros_like(theta)
-        matrix = self.design.matrix
-        for rows in self.design.chunks(width=2 * theta.shape[1]):
-            block = matrix[rows]
-            mean = self.loss.mean(np.asarray(block @ theta))
-            mean *= self.weights[rows, None]
-            total += block.T @ mean
-        return total / self.n_rows + self.penalty[:, None] * theta - linear
+        for rows in self.design.chunks(width=2 * theta.shape[1] * self.loss.n_outputs):
+            mean = self.loss.mean(self.design.predict_rows(rows, theta))
+            mean *= self.weights[rows, None, None]
+            total += self.design.pull_rows(rows, mean)
+        return total / self.n_rows + self.penalise(theta) - linear
 
     def hessian(self, theta: FloatArray) -> FloatArray:
-        """Return ∇²F(θ), shape (p, p)."""
-        curvature = self.loss.curvature(self.design.predict(theta)) * self.weights
-        hessian = self.design.gram(curvature) / self.n_rows
-        hessian[np.diag_indices_from(hessian)] += self.penalty
+        """Return ∇²F(θ), shape (K·p, K·p)."""
+        curvature = self.loss.curvature(self.design.predict(theta))
+        curvature *= self.weights[:, None, None]
+        return self.design.gram(curvature) / self.n_rows + self.penalty_hessian()
+
+    def penalty_hessian(self) -> FloatArray:
+        """Return the second derivative of the penalty, (K·p, K·p)."""
+        n_outputs, p = self.loss.n_outputs, self.design.n_columns
+        hessian = np.diag(np.tile(self.penalty, n_outputs))
+        if n_outputs > 1:
+            column = np.arange(p)
+            blocks = hessian.reshape(n_outputs, p, n_outputs, p)
+            blocks[:, column, :, column] += _GAUGE / n_outputs
         return hessian
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether one Newton step is exact."""
+        return self.loss.is_quadratic
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the objective has one minimum."""
+        return True
+
+    def reach(self, steps: FloatArray) -> FloatArray:
+        """Return the furthest that each column of steps moves a record's predictor, (B,)."""
+        reach: FloatArray = np.abs(self.design.predict(steps)).max(axis=(0, 1))
+        return reach

@@ -1,150 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scikit-learn estimator minimises, read from its public parameters.
+"""The transformers of a scikit-learn pipeline: fitted once, then frozen; and searches settled.
 
-Supported: LogisticRegression, Ridge, LinearRegression, and pipelines that end in one of them. Their
-objectives are translated exactly: C and alpha are sum conventions, the intercept is free except
-under liblinear, transformers of a pipeline are fitted once and then frozen.
+The final estimator is read by `specification`; here is what stands before it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from epsilens.errors import InputError, InputTypeError
-from epsilens.models.losses import LogisticLoss, Loss, SquaredLoss
+from epsilens.errors import InputError
+from epsilens.models.specification import final_step, is_search
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
     from sklearn.pipeline import Pipeline
 
-__all__ = ["Specification", "fit_transformers", "is_fitted", "read_specification", "transform"]
+__all__ = ["fit_transformers", "is_fitted", "settle_search", "transform"]
 
 FloatArray = NDArray[np.float64]
-
-_SUPPORTED = "LogisticRegression, Ridge or LinearRegression, or a Pipeline that ends in one of them"
-
-
-@dataclass(frozen=True)
-class Specification:
-    """An estimator's objective: Σ w ℓ(xᵀθ, y) + ½·ridge·‖θ‖².
-
-    Attributes
-    ----------
-    loss : Loss
-    ridge : float
-        The penalty in the sum convention: 1/C for logistic regression, 2·alpha for ridge.
-    intercept : float or None
-        The value of the intercept's column; None: no intercept.
-    intercept_is_penalised : bool
-        True for liblinear only.
-    is_classifier : bool
-    """
-
-    loss: Loss
-    ridge: float
-    intercept: float | None
-    intercept_is_penalised: bool
-    is_classifier: bool
-
-
-def final_step(estimator: BaseEstimator) -> BaseEstimator:
-    """Return the estimator at the end of (nested) pipelines."""
-    from sklearn.pipeline import Pipeline
-
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
-    return estimator
-
-
-def read_specification(estimator: BaseEstimator) -> Specification:
-    """Return what the estimator minimises.
-
-    Raises
-    ------
-    InputError
-        For an estimator whose optimum is not that of a smooth convex objective we know.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import Ridge
-    >>> read_specification(Ridge(alpha=3.0)).ridge
-    6.0
-    """
-    from sklearn.linear_model import (
-        LinearRegression,
-        LogisticRegression,
-        LogisticRegressionCV,
-        Ridge,
-    )
-
-    model = final_step(estimator)
-    kind = type(model).__name__
-    if isinstance(model, LogisticRegression) and not isinstance(model, LogisticRegressionCV):
-        return _read_logistic(model)
-    if isinstance(model, Ridge | LinearRegression):
-        if model.positive:
-            raise InputError(
-                f"{kind}(positive=True) is constrained and has no smooth optimum. Use positive=False."
-            )
-        alpha = 0.0
-        if isinstance(model, Ridge):
-            if np.ndim(model.alpha) != 0:
-                raise InputError(
-                    "Ridge must have one number as alpha, got an array. Use one target."
-                )
-            alpha = float(model.alpha)
-        if not alpha >= 0 or math.isinf(alpha):
-            raise InputError(f"Ridge must have a finite alpha of at least 0, got {alpha!r}.")
-        return Specification(
-            loss=SquaredLoss(),
-            ridge=2.0 * alpha,
-            intercept=1.0 if model.fit_intercept else None,
-            intercept_is_penalised=False,
-            is_classifier=False,
-        )
-    raise InputTypeError(
-        f"`estimator` must be {_SUPPORTED}, got {kind}: without a smooth convex objective there is "
-        "no exact answer. Choose one of those."
-    )
-
-
-def _read_logistic(model: BaseEstimator) -> Specification:
-    parameters = model.get_params(deep=False)
-    penalty = parameters.get("penalty", "deprecated")
-    l1_ratio = parameters.get("l1_ratio") or 0.0
-    uses_l1 = penalty in {"l1", "elasticnet"} and not (penalty == "elasticnet" and l1_ratio == 0)
-    if uses_l1 or (penalty == "deprecated" and l1_ratio != 0):
-        raise InputError(
-            "LogisticRegression must have an l2 penalty or none: with an l1 part the optimum is not "
-            "smooth in the data. Use l1_ratio=0."
-        )
-    if parameters.get("class_weight") is not None:
-        raise InputError(
-            "LogisticRegression with class_weight is not supported in this version. Pass the weights "
-            "of the records as `sample_weight` instead."
-        )
-    strength = float(parameters["C"])
-    if not strength > 0:
-        raise InputError(f"LogisticRegression must have C greater than 0, got {strength!r}.")
-    unpenalised = penalty in {None, "none"} or math.isinf(strength)
-    by_liblinear = parameters["solver"] == "liblinear"
-    intercept = 1.0 if parameters["fit_intercept"] else None
-    if by_liblinear and intercept is not None:
-        intercept = float(parameters["intercept_scaling"])
-    return Specification(
-        loss=LogisticLoss(),
-        ridge=0.0 if unpenalised else 1.0 / strength,
-        intercept=intercept,
-        intercept_is_penalised=by_liblinear,
-        is_classifier=True,
-    )
 
 
 def is_fitted(estimator: BaseEstimator) -> bool:
@@ -184,12 +62,14 @@ def _leaves(transformer: object) -> Iterator[object]:
 
 
 def _refuse_supervised(transformers: Pipeline) -> None:
+    from sklearn.feature_selection import VarianceThreshold
     from sklearn.utils import get_tags
 
     for leaf in _leaves(transformers):
         if isinstance(leaf, str) or leaf is None or not hasattr(leaf, "fit"):
             continue
-        if get_tags(leaf).target_tags.required or hasattr(leaf, "get_support"):
+        selects = hasattr(leaf, "get_support") and not isinstance(leaf, VarianceThreshold)
+        if get_tags(leaf).target_tags.required or selects:
             raise InputError(
                 f"the pipeline's {type(leaf).__name__} looks at the label, so randomised labels "
                 "would change the features too. Fit it beforehand on public data and pass its "
@@ -244,6 +124,23 @@ class _without_values:  # noqa: N801  (reads as a statement)
                 "data). Expected the columns, types and categories the pipeline was made for, "
                 "without missing values."
             ) from None
+
+
+def settle_search(
+    estimator: BaseEstimator, features: FloatArray, y: object, sample_weight: object | None
+) -> BaseEstimator:
+    """Return the final estimator; if it is a search over penalties not run yet, run it.
+
+    The penalty that the search chooses on the true labels is kept, in the estimate and in
+    retraining.
+    """
+    from sklearn.base import clone
+
+    model = final_step(estimator)
+    if not is_search(model) or is_fitted(model):
+        return model
+    with _without_values("choose the penalty by cross-validation"):
+        return clone(model).fit(features, y, sample_weight=sample_weight)
 
 
 def transform(

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.models.curvature import Curvature, factorise
-from epsilens.models.problem import Problem
+from epsilens.models.curvature import Curvature, factorise, factorise_shifted
 
-__all__ = ["Solution", "minimise"]
+__all__ = ["Objective", "Solution", "minimise"]
 
 FloatArray = NDArray[np.float64]
 
@@ -29,6 +29,32 @@ _BOLD_DECREMENT = 0.05
 _SLOW_CONTRACTION = 0.2
 _OVERSHOOT = 0.5
 _PATIENCE = 2
+
+
+class Objective(Protocol):
+    """What the solver asks of an objective: `Problem`, or one with alternatives."""
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether a Hessian holds everywhere."""
+        ...
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether every Hessian is positive definite."""
+        ...
+
+    def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
+        """Return the gradient less a linear term, for columns of parameters."""
+        ...
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian at one parameter vector."""
+        ...
+
+    def reach(self, steps: FloatArray) -> FloatArray:
+        """Return the furthest that each column of steps moves a predictor."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -52,7 +78,7 @@ class Solution:
 
 
 def minimise(
-    problem: Problem,
+    problem: Objective,
     linear: FloatArray,
     start: FloatArray,
     *,
@@ -70,7 +96,8 @@ def minimise(
 
     Parameters
     ----------
-    problem : Problem
+    problem : Objective
+        Convex, such as a `Problem`.
     linear, start : arrays of shape (p, n_problems)
     clusters : array of int, shape (n_problems,), optional
         Problems with the same number share a Hessian. None: each has its own.
@@ -90,19 +117,23 @@ def minimise(
     >>> import numpy as np
     >>> from epsilens.models.design import Design
     >>> from epsilens.models.losses import SquaredLoss
-    >>> design = Design.from_features(np.array([[0.0], [1.0], [2.0]]))
+    >>> from epsilens.models.problem import Problem
+    >>> design = Design.plain(np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]))
     >>> problem = Problem(design, np.ones(3), SquaredLoss(), np.zeros(2))
-    >>> linear = problem.linear_term(2 * np.array([[1.0], [3.0], [5.0]]))
+    >>> linear = problem.linear_term(2 * np.array([[1.0], [3.0], [5.0]]))[:, None]
     >>> solution = minimise(problem, linear, np.zeros((2, 1)))
-    >>> (solution.theta[:, 0] / design.scale).round(6)
+    >>> solution.theta[:, 0].round(6)
     array([2., 1.])
     """
     n_problems = linear.shape[1]
+    may_saturate = not problem.is_quadratic
     cluster_of = np.arange(n_problems) if clusters is None else clusters.copy()
     n_clusters = int(cluster_of.max()) + 1 if n_problems else 0
     known: list[Curvature | None] = [None] * n_clusters if curvatures is None else [*curvatures]
     stale = np.full(n_clusters, curvatures is None)
 
+    # Tolerances are relative to the size of the labels' pull, which is below 1 for classes.
+    unit = np.maximum(1.0, np.abs(linear).max(axis=0, initial=0.0))
     theta = start.copy()
     gradient = problem.gradient(theta, linear)
     n_gradients = n_problems
@@ -120,7 +151,8 @@ def minimise(
             here = members & active & must_solve
             factor = known[cluster]
             if factor is None or stale[cluster]:
-                factor = factorise(problem.hessian(theta[:, here].mean(axis=1)))
+                hessian = problem.hessian(theta[:, here].mean(axis=1))
+                factor = factorise(hessian) if problem.is_convex else factorise_shifted(hessian)
                 known[cluster] = factor
                 stale[cluster] = False
             step[:, here] = -factor.solve(gradient[:, here])
@@ -128,8 +160,10 @@ def minimise(
         size = np.abs(gradient).max(axis=0, initial=0.0)
         # Nearly separable data have directions almost without curvature, in which the decrement
         # shrinks no faster than the gradient: a far smaller gradient is proof enough there.
-        settled = (0.5 * decrement <= DECREMENT_TOLERANCE) | (size <= 1e-3 * tolerance)
-        arrived = active & must_solve & (size <= tolerance) & settled
+        settled = (0.5 * decrement <= DECREMENT_TOLERANCE * unit**2) | (
+            size <= 1e-3 * tolerance * unit
+        )
+        arrived = active & must_solve & (size <= tolerance * unit) & settled
         # The last step is known already: taking it costs nothing and gains a digit or more.
         theta[:, arrived] += step[:, arrived]
         active &= ~arrived
@@ -137,9 +171,9 @@ def minimise(
             break
         origin[:, active & must_solve] = theta[:, active & must_solve]
         length[must_solve] = 1.0
-        bold = np.flatnonzero(active & must_solve & (decrement > _BOLD_DECREMENT))
+        bold = np.flatnonzero(active & must_solve & (decrement > _BOLD_DECREMENT) & may_saturate)
         if len(bold):
-            reach = np.abs(problem.design.predict(step[:, bold])).max(axis=0)
+            reach = problem.reach(step[:, bold])
             length[bold] = np.minimum(1.0, LONGEST_REACH / np.maximum(reach, LONGEST_REACH))
             stale[np.unique(cluster_of[bold])] = True
         columns = np.flatnonzero(active)
@@ -149,7 +183,7 @@ def minimise(
         slope = np.einsum("ij,ij->j", trial_gradient, step[:, columns])
         # Rounding makes the slope meaningless once the step is down to the last digits.
         overshoots = (slope > _OVERSHOOT * decrement[columns]) & (
-            decrement[columns] > DECREMENT_TOLERANCE
+            decrement[columns] > DECREMENT_TOLERANCE * unit[columns] ** 2
         )
         overshoots &= length[columns] > 1e-6
         cut = decrement[columns] / (decrement[columns] + np.maximum(slope, 0.0))

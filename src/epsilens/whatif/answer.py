@@ -17,7 +17,7 @@ from epsilens.document import (
     whatif_number_types,
 )
 from epsilens.whatif.baseline import Baseline
-from epsilens.whatif.ladder import CellAnswer
+from epsilens.whatif.cells import CellAnswer
 from epsilens.whatif.question import Asked
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import Run
@@ -55,7 +55,7 @@ class Study:
         return Provenance(
             method=method,
             settings={
-                "protect": [asked.name],
+                "protect": list(asked.names),
                 "epsilon": list(asked.epsilons),
                 "groups": [group.name for group in asked.groups],
                 "estimator": self.estimator,
@@ -97,7 +97,7 @@ class Study:
                 auc=before.auc,
                 n_train=self.baseline.problem.n_rows,
                 n_test=self.baseline.evaluation.design.n_rows,
-                n_parameters=self.baseline.problem.design.n_columns,
+                n_parameters=self.baseline.problem.n_parameters,
             ),
             cells=cells,
             intervals=intervals,
@@ -123,20 +123,18 @@ def write_estimate(
             WhatIfCell(
                 group=group,
                 epsilon=shown,
-                record_epsilon=at,
+                record_epsilon=asked.record_epsilons[answer.epsilon],
                 method=method,  # type: ignore[arg-type]
                 loss_change=answer.loss_change,
                 loss_change_low=answer.loss_low,
                 loss_change_high=answer.loss_high,
-                accuracy_change=answer.accuracy_change,
-                auc_change=answer.auc_change,
                 trusted=answer.trusted,
+                **{f"{name}_change": value for name, value in answer.changes.items()},
             )
         )
-        if answer.accuracy_interval is not None:
-            intervals.append(_interval(group, shown, "accuracy", answer.accuracy_interval))
-        if answer.auc_interval is not None:
-            intervals.append(_interval(group, shown, "auc", answer.auc_interval))
+        intervals += [
+            _interval(group, shown, name, pair) for name, pair in answer.intervals.items()
+        ]
     provenance = study.provenance(asked, method, seed, seconds, n_draws=n_draws)
     return LossChangeEstimate(
         document=study.document(asked, cells, intervals, provenance, retrained=False),
@@ -172,7 +170,7 @@ def write_retraining(
     cells, intervals, draws = [], [], []
     by_cell = dict(list(table.groupby(["group", "epsilon"], sort=False)))
     for group in asked.groups:
-        for at in asked.epsilons:
+        for at, record in zip(asked.epsilons, asked.record_epsilons, strict=True):
             part = by_cell[(group.name, at)]
             shown = None if asked.is_mapping else at
             loss = part["loss_change"].to_numpy(dtype=np.float64)
@@ -181,7 +179,7 @@ def write_retraining(
                 WhatIfCell(
                     group=group.name,
                     epsilon=shown,
-                    record_epsilon=at,
+                    record_epsilon=record,
                     method="retrain",
                     loss_change=float(loss.mean()),
                     loss_change_low=float(low),

@@ -12,8 +12,10 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from epsilens.data.frames import to_vector
@@ -25,19 +27,30 @@ from epsilens.errors import (
 from epsilens.influence import Evaluation, Outcomes
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Curvature, Design, Problem, factorise, minimise
+from epsilens.models.design import empty_directions, independent_columns
 from epsilens.models.scikit_learn import (
-    Specification,
-    final_step,
     fit_transformers,
     is_fitted,
-    read_specification,
+    settle_search,
     transform,
 )
+from epsilens.models.specification import (
+    ClassWeight,
+    Specification,
+    final_step,
+    is_search,
+    read_specification,
+)
+from epsilens.whatif.class_weights import own_class_weights
 from epsilens.whatif.label import Label, encode_test_label, read_label
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 __all__ = ["Baseline", "fit_baseline"]
 
 FloatArray = NDArray[np.float64]
+Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
 
 _WORTH_SAYING = 1e-6
 
@@ -51,17 +64,25 @@ class Baseline:
     problem : Problem
     evaluation : Evaluation
     label : Label
-    theta : array of shape (p,)
+    sample_weights : array of shape (n,)
+        Of mean 1, before any class weight.
+    class_weight : None, "balanced" or mapping of class to weight
+        The estimator's.
+    table, test_table : frame or array
+        The records before any transformer.
+    transformers : Pipeline or None
+        Fitted and frozen.
+    theta : array of shape (K·p,)
         θ̂, in the scaled coordinates of the design.
-    linear : array of shape (p,)
+    linear : array of shape (K·p,)
         The linear term of the unperturbed objective.
     curvature : Curvature
         H at θ̂.
     outcomes : Outcomes
         Loss, accuracy and AUC on the test set.
-    coefficients : array of shape (n_features,)
+    coefficients : array of shape (K, n_features)
         In the features' own units, shortest where not unique.
-    intercept : float
+    intercept : array of shape (K,)
     is_classifier : bool
     notes : tuple of str
         Warnings given on the way.
@@ -72,15 +93,24 @@ class Baseline:
     problem: Problem
     evaluation: Evaluation
     label: Label
+    sample_weights: FloatArray
+    class_weight: ClassWeight
+    table: object
+    test_table: object
+    transformers: Pipeline | None
     theta: FloatArray
     linear: FloatArray
     curvature: Curvature
     outcomes: Outcomes
     coefficients: FloatArray
-    intercept: float
+    intercept: FloatArray
     is_classifier: bool
     notes: tuple[str, ...]
     hessian_seconds: float
+
+    def transform(self, table: object) -> Features:
+        """Return the features of some records."""
+        return transform(self.transformers, table, what="training")
 
 
 def _as_weights(value: object | None, *, name: str, n_rows: int) -> FloatArray:
@@ -101,8 +131,13 @@ def _as_weights(value: object | None, *, name: str, n_rows: int) -> FloatArray:
     return weights
 
 
-def _penalty(specification: Specification, design: Design, *, n_rows: int) -> FloatArray:
-    penalty = specification.ridge / n_rows / design.scale**2
+def _plain(y: object) -> object:
+    """Return labels as scikit-learn takes them."""
+    return to_vector(y)
+
+
+def _penalty(specification: Specification, design: Design, *, ridge: float) -> FloatArray:
+    penalty = ridge / design.scale**2
     if specification.intercept is not None and not specification.intercept_is_penalised:
         penalty[-1] = 0.0
     return penalty
@@ -119,7 +154,8 @@ def fit_baseline(
     sample_weight_test: object | None,
 ) -> Baseline:
     """Train to convergence and evaluate; see `WhatIf.fit` for the parameters."""
-    specification = read_specification(estimator)
+    if not is_search(estimator):
+        read_specification(estimator)  # refuse before any work
     already = is_fitted(estimator)
     transformers = fit_transformers(estimator, X)
     features = transform(transformers, X, what="training")
@@ -129,6 +165,8 @@ def fit_baseline(
             f"the test data must have the columns of the training data ({features.shape[1]}), got "
             f"{test_features.shape[1]}."
         )
+    model = settle_search(estimator, features, _plain(y), sample_weight)
+    specification = read_specification(model)
     classes: Sequence[object] | None = None
     if already and specification.is_classifier:
         classes = getattr(final_step(estimator), "classes_").tolist()  # noqa: B009
@@ -141,50 +179,70 @@ def fit_baseline(
     y_encoded = encode_test_label(
         y_test, label, is_classifier=specification.is_classifier, n_rows=test_features.shape[0]
     )
+    if specification.class_values is not None and label.n_classes == 2:
+        label = label.with_values(specification.class_values)
+        y_encoded = np.asarray(specification.class_values)[y_encoded.astype(np.intp)]
     weights = _as_weights(sample_weight, name="sample_weight", n_rows=n_rows)
     test_weights = _as_weights(
         sample_weight_test, name="sample_weight_test", n_rows=test_features.shape[0]
     )
 
-    design = Design.from_features(features, intercept=specification.intercept)
-    penalty = _penalty(specification, design, n_rows=n_rows)
-    problem = Problem(design, weights, specification.loss, penalty)
-    at_zero, hessian_seconds = _timed_hessian(problem)
-    full = design
-    kept = design.independent_columns(at_zero)
-    if kept is not None:
-        design = design.keep_columns(kept)
-        problem = Problem(design, weights, specification.loss, penalty[kept])
+    loss = specification.loss_for(label.n_classes)
+    # Weights of mean 1, the penalty with them: the objective is the same and its size is known.
+    ridge = (specification.ridge + n_rows * specification.ridge_per_row) / weights.sum()
+    sample_weights = weights * (n_rows / weights.sum())
+    weights = sample_weights * own_class_weights(specification.class_weight, label, sample_weights)
+    full = Design.from_features(
+        features,
+        intercept=specification.intercept,
+        is_free=not specification.intercept_is_penalised,
+        ridge=ridge,
+    )
+    penalty = _penalty(specification, full, ridge=ridge)
+    space = _Space.of(full, weights, penalty, specification)
+    design = full
+    if space.kept is not None:
+        design, penalty = full.keep_columns(space.kept), penalty[space.kept]
+        test_features = space.nearest(test_features)
+    problem = Problem(design, weights, loss, penalty)
+    hessian_seconds = _seconds_of_hessian(problem)
     evaluation = Evaluation(
         design=Design.from_features(test_features, intercept=specification.intercept, like=design),
         y=y_encoded,
         weights=test_weights / test_weights.sum(),
-        loss=specification.loss,
+        loss=loss,
         is_classifier=specification.is_classifier,
     )
-    linear = problem.linear_term(specification.loss.statistic(label.y))
-    start = np.zeros((design.n_columns, 1))
+    linear = problem.linear_term(loss.statistic(label.y))
+    start = np.zeros((problem.n_parameters, 1))
     solution = minimise(problem, linear[:, None], start, tolerance=1e-9)
     theta = solution.theta[:, 0]
     _refuse_unusable(problem, label, theta, converged=bool(solution.converged[0]))
     outcomes = evaluation.outcomes(theta)
-    coefficients, intercept = _shortest(full, design, theta, specification, at_zero)
+    coefficients, intercept = space.coefficients(design, theta, specification)
 
     notes: list[str] = []
-    if kept is not None:
+    if space.kept is not None:
         notes.append(
-            f"the {full.n_columns} columns of the design span {design.n_columns} dimensions; "
-            "predictions are unique, the shortest coefficients are reported."
+            f"the {full.n_columns} columns of the design span {design.n_columns} dimensions; the "
+            "shortest coefficients are taken."
         )
     curvature = factorise(problem.hessian(theta))
     if curvature.condition > LARGEST_CONDITION:
         notes.append(_nearly_separable())
+    if is_search(estimator):
+        notes.append("the penalty that cross-validation chose on the true labels is kept.")
     if already:
         notes.extend(_distance_note(estimator, evaluation, test_features, outcomes))
     return Baseline(
         problem=problem,
         evaluation=evaluation,
         label=label,
+        sample_weights=sample_weights,
+        class_weight=specification.class_weight,
+        table=X,
+        test_table=X_test,
+        transformers=transformers,
         theta=theta,
         linear=linear,
         curvature=curvature,
@@ -197,20 +255,24 @@ def fit_baseline(
     )
 
 
-def _timed_hessian(problem: Problem) -> tuple[FloatArray, float]:
-    """Return the Hessian at 0 and what it costs: the better of two, for the first warms up."""
+def _seconds_of_hessian(problem: Problem) -> float:
+    """Return what a Hessian costs: the better of two, for the first warms up."""
     seconds = np.inf
     for _ in range(2):
         started = time.perf_counter()
-        hessian = problem.hessian(np.zeros(problem.design.n_columns))
+        problem.hessian(np.zeros(problem.n_parameters))
         seconds = min(seconds, time.perf_counter() - started)
-    return hessian, seconds
+    return seconds
 
 
 def _refuse_unusable(problem: Problem, label: Label, theta: FloatArray, *, converged: bool) -> None:
-    if problem.loss.name == "logistic" and not problem.penalty.any():
-        margin = problem.design.predict(theta) * (2.0 * label.y - 1.0)
-        if (margin[problem.weights > 0] > 0).all():
+    if not problem.loss.is_quadratic and not problem.penalty.any():
+        s = problem.design.predict(theta)
+        if problem.loss.n_outputs == 1:
+            right = (s[:, 0] > 0) == (label.y > 0.5)
+        else:
+            right = s.argmax(axis=1) == label.y
+        if right[problem.weights > 0].all():
             raise EstimateNotTrustworthyError(
                 "the training data are separable: without a penalty the model has no finite "
                 "optimum. Add regularisation (a finite C)."
@@ -232,23 +294,76 @@ def _nearly_separable() -> str:
     return text
 
 
-def _shortest(
-    full: Design, design: Design, theta: FloatArray, specification: Specification, gram: FloatArray
-) -> tuple[FloatArray, float]:
-    """Return coefficients in the features' own units; the shortest if columns are dependent."""
-    coefficients = np.zeros(full.n_columns)
-    coefficients[design.kept] = theta / design.scale
-    if design.n_columns < full.n_columns:
-        # Directions without curvature change no prediction: remove them.
-        own_units = gram * full.scale[:, None] * full.scale[None, :]
-        unit = np.sqrt(np.maximum(np.diag(own_units), np.finfo(float).tiny))
-        values, vectors = np.linalg.eigh(own_units / unit[:, None] / unit[None, :])
-        null = vectors[:, values <= 1e-10 * values[-1]] / unit[:, None]
-        basis, _ = np.linalg.qr(null)
-        coefficients -= basis @ (basis.T @ coefficients)
-    if specification.intercept is None:
-        return coefficients, 0.0
-    return coefficients[:-1], float(coefficients[-1] * specification.intercept)
+@dataclass(frozen=True, repr=False)
+class _Space:
+    """The space that the features span, and the directions in it that carry nothing.
+
+    Attributes
+    ----------
+    kept : array of int, or None
+        Columns that span it; None if no column is dependent.
+    empty : array of shape (n_features, d)
+        Orthonormal directions in which the training features do not vary, in their own units.
+    centre : array of shape (n_features,)
+        Where a free intercept takes up the rest: the weighted mean; otherwise 0.
+    """
+
+    kept: NDArray[np.intp] | None
+    empty: FloatArray
+    centre: FloatArray
+
+    @classmethod
+    def of(
+        cls, design: Design, weights: FloatArray, penalty: FloatArray, specification: Specification
+    ) -> _Space:
+        n_features = design.n_columns - (specification.intercept is not None)
+        gram = design.gram(weights) / design.n_rows
+        inner = gram[:n_features, :n_features]
+        centre = np.zeros(n_features)
+        if specification.intercept is not None and not specification.intercept_is_penalised:
+            # Around the weighted mean, as a free intercept sees it.
+            side = gram[:n_features, -1]
+            inner = inner - np.outer(side, side) / gram[-1, -1]
+            mean = side / gram[-1, -1] * specification.intercept / design.scale[-1]
+            centre = mean * design.scale[:n_features] + design.offset[:n_features]
+        inner = inner + np.diag(penalty[:n_features])
+        kept = independent_columns(inner)
+        if kept is None:
+            return cls(kept=None, empty=np.zeros((n_features, 0)), centre=centre)
+        empty = empty_directions(inner, design.scale[:n_features])
+        if n_features < design.n_columns:
+            kept = np.append(kept, n_features)
+        return cls(kept=kept, empty=empty, centre=centre)
+
+    def nearest(self, features: Features) -> Features:
+        """Return test features as the shortest coefficients see them.
+
+        A test record may lie outside what the training records span; coefficients without a part
+        in the empty directions do not see that, and neither may the columns that were kept.
+        """
+        outside = np.asarray(features @ self.empty) - self.centre @ self.empty
+        size = np.abs(outside).max(initial=0.0)
+        if size <= 1e-9 * (1.0 + np.abs(self.centre).max(initial=0.0)):
+            return features
+        dense = features if isinstance(features, np.ndarray) else features.toarray()
+        return dense - outside @ self.empty.T
+
+    def coefficients(
+        self, design: Design, theta: FloatArray, specification: Specification
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return coefficients and intercepts in the features' own units, the shortest there are."""
+        n_features = len(self.centre)
+        values = theta.reshape(-1, design.n_columns) / design.scale
+        intercept = np.zeros(len(values))
+        has_intercept = specification.intercept is not None
+        if specification.intercept is not None:
+            intercept = values[:, -1] * specification.intercept
+        own = slice(0, design.n_columns - has_intercept)
+        intercept = intercept - values[:, own] @ design.offset[own]
+        coefficients = np.zeros((len(values), n_features))
+        coefficients[:, design.kept[own]] = values[:, own]
+        empty_part = (coefficients @ self.empty) @ self.empty.T
+        return coefficients - empty_part, intercept + empty_part @ self.centre
 
 
 def _distance_note(
@@ -256,8 +371,8 @@ def _distance_note(
 ) -> list[str]:
     """Say by how much the given fit misses the optimum of its own objective."""
     model = final_step(estimator)
-    coefficients = np.ravel(model.coef_)
-    given = np.asarray(features @ coefficients).ravel() + float(np.ravel(model.intercept_)[0])
+    coefficients = np.atleast_2d(model.coef_)
+    given = np.asarray(features @ coefficients.T) + np.ravel(model.intercept_)
     loss = float(evaluation.weights @ evaluation.loss.value(given, evaluation.y))
     distance = loss - outcomes.loss
     if abs(distance) <= _WORTH_SAYING:

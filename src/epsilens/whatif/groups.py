@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
-from epsilens._validate import as_mask, require_column
+from epsilens._validate import as_mask, require_column, require_unique
 from epsilens.data.expressions import parse_expression
 from epsilens.data.frames import to_pandas, to_vector
 from epsilens.document import EVERYBODY
@@ -20,8 +20,12 @@ from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
 
 __all__ = ["Group", "read_groups", "refuse_dependent_groups"]
 
-# A group of one answer only is taken for chance unless chance would do it once in a million.
+# A group of one answer only is refused if chance would do it once in a million, and worth a warning
+# if once in twenty times.
 _CHANCE = 1e-6
+_PLAUSIBLE = 0.05
+# A group that is the answer but for a few records is the answer.
+_NEARLY_ALL = 0.98
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -34,21 +38,26 @@ class Group:
     mask : array of bool, shape (n,)
     columns : frozenset of str
         The columns its expression mentions; empty for a mask.
+    test_mask : array of bool, shape (m,), optional
+        Its members among the test rows, for the gaps; known for an expression.
     """
 
     name: str
     mask: NDArray[np.bool_]
     columns: frozenset[str]
+    test_mask: NDArray[np.bool_] | None = None
 
 
-def read_groups(groups: Mapping[str, object] | None, *, table: object, n_rows: int) -> list[Group]:
+def read_groups(
+    groups: Mapping[str, object] | None, *, table: object, test_table: object, n_rows: int
+) -> list[Group]:
     """Read masks and expressions; none given means one group, "all".
 
     Parameters
     ----------
     groups : mapping of name to mask or expression, or None
-    table : frame
-        The training features, for expressions.
+    table, test_table : frame
+        The training and test features, for expressions.
     n_rows : int
     """
     if groups is None:
@@ -60,23 +69,23 @@ def read_groups(groups: Mapping[str, object] | None, *, table: object, n_rows: i
         )
     if not groups:
         raise InputError("`groups` must name at least one group, got none. Use None for everybody.")
+    require_unique((str(name) for name in groups), what="group names")
     result = []
     for name, value in groups.items():
+        test_mask = None
         if isinstance(value, str):
             expression = parse_expression(value)
             frame = to_pandas(table)
             for column in expression.columns:
                 require_column(column, frame.columns, argument=f"group {name}")
             mask, columns = expression.mask(frame), expression.columns
+            test_mask = expression.mask(to_pandas(test_table))
         elif isinstance(value, Group):
-            mask, columns = value.mask, value.columns
+            mask, columns, test_mask = value.mask, value.columns, value.test_mask
         else:
             mask, columns = _as_booleans(value), frozenset()
-        result.append(
-            Group(
-                name=str(name), mask=as_mask(mask, name=str(name), n_rows=n_rows), columns=columns
-            )
-        )
+        checked = as_mask(mask, name=str(name), n_rows=n_rows)
+        result.append(Group(str(name), checked, columns, test_mask))
     return result
 
 
@@ -92,13 +101,14 @@ def refuse_dependent_groups(
     codes: NDArray[np.int64],
     *,
     protected: str,
-    action: Literal["refuse", "warn", "allow"],
+    action: Literal["refuse", "warn"],
 ) -> list[str]:
     """Refuse, or warn of, groups whose membership gives the protected answer away.
 
     If who belongs to S is known and depends on the protected column, membership reveals that column
-    whatever ε is. Refused are an expression over the protected column, and a mask within which, or
-    outside which, everybody gives the same answer although chance would hardly do that.
+    whatever ε is. Refused are an expression over the protected column, a mask that separates the
+    answers but for a few records, and one within which, or outside which, everybody gives the same
+    answer although chance would hardly do that.
 
     Returns
     -------
@@ -107,38 +117,55 @@ def refuse_dependent_groups(
     """
     said = []
     for group in groups:
+        certain = True
         if protected in group.columns:
             why = f"its expression reads the protected column {protected!r}"
-        elif _tells_the_answer(group.mask, codes):
-            why = f"everybody in it, or everybody outside it, has the same {protected!r}"
+        elif (verdict := _what_membership_tells(group.mask, codes)) is not None:
+            why = f"{verdict[0]} the same {protected!r}"
+            certain = verdict[1]
         else:
             continue
         text = (
             f"group {group.name!r} depends on what it protects: {why}. Whoever knows the members "
             "then knows the answer, whatever epsilon is."
         )
-        if action == "refuse":
+        if not certain:
+            text = (
+                f"group {group.name!r}: {why}, if only by chance. Whoever knows that knows it all."
+            )
+        elif action == "refuse":
             raise InputError(
                 f"{text} Choose the group by other columns, or pass dependent_groups='warn' to "
                 "look anyway."
             )
         said.append(text)
-        if action == "warn":
-            warnings.warn(text, PrivacyLeakWarning, stacklevel=4)
+        warnings.warn(text, PrivacyLeakWarning, stacklevel=5)
     return said
 
 
-def _tells_the_answer(mask: NDArray[np.bool_], codes: NDArray[np.int64]) -> bool:
+def _what_membership_tells(
+    mask: NDArray[np.bool_], codes: NDArray[np.int64]
+) -> tuple[str, bool] | None:
+    """Return who gives the same answer, and whether that is more than chance; None if nobody."""
+    inside, outside = _purity(codes[mask]), _purity(codes[~mask])
+    if inside is None or outside is None:
+        return None
+    if inside[0] != outside[0] and min(inside[1], outside[1]) >= _NEARLY_ALL:
+        return "nearly everybody in it, and nearly nobody outside it, has", True
     n = len(codes)
-    for part in (mask, ~mask):
+    for part, (answer, share), who in ((mask, inside, "in"), (~mask, outside, "outside")):
+        if share < 1.0:
+            continue
         size = int(part.sum())
-        if size in {0, n}:
-            continue
-        counts = np.bincount(codes[part], minlength=int(codes.max()) + 1)
-        if np.count_nonzero(counts) != 1:
-            continue
-        answer = int(counts.argmax())
         chance = float(hypergeom.pmf(size, n, int(np.sum(codes == answer)), size))
-        if chance < _CHANCE:
-            return True
-    return False
+        if chance < _PLAUSIBLE:
+            return f"everybody {who} it has", chance < _CHANCE
+    return None
+
+
+def _purity(codes: NDArray[np.int64]) -> tuple[int, float] | None:
+    """Return the commonest answer and its share."""
+    if len(codes) == 0:
+        return None
+    counts = np.bincount(codes)
+    return int(counts.argmax()), float(counts.max() / len(codes))

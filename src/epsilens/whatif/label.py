@@ -29,7 +29,7 @@ class Label:
     ----------
     name : str or None
     y : array of shape (n,)
-        0/1 for a classifier, the target itself for a regression.
+        The class 0..K−1 for a classifier, the target itself for a regression.
     categories : tuple or None
         The domain in the user's own values, in the order of `codes`; None for a continuous target.
     values : array of shape (k,) or None
@@ -37,6 +37,8 @@ class Label:
     codes : array of int, shape (n,), or None
     source : {"given", "dtype", "observed"}
         Where the domain comes from; an observed one tells which values occur.
+    is_class : bool
+        Whether the label is one of several classes, not a number.
     """
 
     name: str | None
@@ -45,6 +47,12 @@ class Label:
     values: FloatArray | None
     codes: NDArray[np.int64] | None
     source: DomainSource
+    is_class: bool = False
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; 0 for a regression."""
+        return len(self.values) if self.is_class and self.values is not None else 0
 
     def domain(self) -> tuple[NDArray[np.int64], FloatArray]:
         """Return the codes and the domain's values, for a label that can be randomised.
@@ -60,6 +68,12 @@ class Label:
                 "constant one. Bin it into classes, or give its domain as `categories`."
             )
         return self.codes, self.values
+
+    def with_values(self, values: tuple[float, float]) -> Label:
+        """Return the label with other numbers for its two classes."""
+        numbers = np.array(values)
+        codes, _ = self.domain()
+        return replace(self, values=numbers, y=numbers[codes])
 
     def with_domain(self, categories: Sequence[object]) -> Label:
         """Return the label with a domain that the caller vouches for.
@@ -79,7 +93,7 @@ class Label:
         if self.categories is not None and self.codes is not None and self.values is not None:
             if set(domain) == set(self.categories):
                 return replace(self, source="given")
-            if self.values.tolist() == [0.0, 1.0] and not _all_numbers(self.categories):
+            if self.is_class:
                 raise _not_the_classes(shown, len(domain), len(self.categories))
         if not _all_numbers(domain):
             raise _not_the_classes(shown, len(domain), len(self.categories or ()))
@@ -184,20 +198,22 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
             "the training labels must have two classes, got 1. A model of one class has nothing to "
             "lose; choose another label."
         )
-    domain = tuple(classes) if classes is not None else (declared or observed)
-    if len(domain) > 2:
+    domain = tuple(classes) if classes is not None else observed
+    if declared is not None and not set(declared) <= set(domain):
         raise InputError(
-            f"the label must have two classes in this version, got {len(domain)}. Turn it into a "
-            "yes/no question (on the command line: --positive VALUE), or drop unused categories."
+            f"the label declares {len(declared)} categories, but the model distinguishes "
+            f"{len(domain)}: randomised response could report one that it does not know. Drop the "
+            "unused categories, or train on records of every class."
         )
     codes = _codes(values, domain, what="training")
     return Label(
         name=name,
         y=codes.astype(np.float64),
         categories=domain,
-        values=np.array([0.0, 1.0]),
+        values=np.arange(len(domain), dtype=np.float64),
         codes=codes,
         source=source,
+        is_class=True,
     )
 
 
@@ -209,6 +225,12 @@ def _sorted_distinct(values: NDArray[np.generic]) -> tuple[object, ...]:
             "the labels must be of one type, got a mixture (for instance text and numbers). "
             "Convert them first."
         ) from None
+
+
+def _as_array(values: Sequence[object]) -> NDArray[np.generic]:
+    array = np.empty(len(values), dtype=object)
+    array[:] = list(values)
+    return array
 
 
 def _numbers(values: NDArray[np.generic], *, what: str) -> FloatArray:
@@ -235,7 +257,7 @@ def _read_target(
     source: DomainSource,
 ) -> Label:
     y = _numbers(values, what="training")
-    distinct = np.unique(y if declared is None else np.array(declared, dtype=np.float64))
+    distinct = np.unique(y if declared is None else _numbers(_as_array(declared), what="declared"))
     if len(distinct) > LARGEST_NUMERIC_DOMAIN or len(distinct) < 2:
         return Label(name=name, y=y, categories=None, values=None, codes=None, source=source)
     return Label(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a question about the label: what is protected, at which ε, for whom."""
+"""Reading a question: which columns are protected, at which ε, for whom."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import as_choice, as_epsilon, require_column
-from epsilens.channels import RandomizedResponse, parse_grid
+from epsilens.channels import ProductChannel, RandomizedResponse, parse_grid
 from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.influence.alternatives import Alternatives, no_alternatives
+from epsilens.whatif.baseline import Baseline
+from epsilens.whatif.blocks import ProtectedFeature, join_blocks, read_block
+from epsilens.whatif.domains import read_domain
 from epsilens.whatif.groups import Group, read_groups, refuse_dependent_groups
 from epsilens.whatif.label import Label
 
@@ -30,119 +34,176 @@ class Asked:
     ----------
     label : Label
         With the domain that applies.
-    name : str
-        What the caller calls the label.
+    names : tuple of str
+        The protected columns, as the caller calls them.
+    label_is_protected : bool
+    alternatives : Alternatives
+        What the protected features could have been.
     groups : list of Group
     epsilons : tuple of float
-        Ascending.
+        Per column, ascending; for a mapping the sum.
+    record_epsilons : tuple of float
+        The sum over the protected columns.
     is_mapping : bool
         Whether ε was given per column, so that no single number stands for it.
-    channels : list of RandomizedResponse
-        One per ε.
+    label_channels : tuple of RandomizedResponse
+        One per ε; empty if the label is not protected.
+    feature_channels : tuple of ProductChannel
+        One per ε; empty if no feature is protected.
     notes : list of str
         Warnings given while reading.
     """
 
     label: Label
-    name: str
+    names: tuple[str, ...]
+    label_is_protected: bool
+    alternatives: Alternatives
     groups: list[Group]
     epsilons: tuple[float, ...]
+    record_epsilons: tuple[float, ...]
     is_mapping: bool
-    channels: list[RandomizedResponse]
+    label_channels: tuple[RandomizedResponse, ...]
+    feature_channels: tuple[ProductChannel, ...]
     notes: list[str]
 
 
 def read_question(
-    label: Label,
+    baseline: Baseline,
     *,
     protect: str | Iterable[str] | None,
     epsilon: Epsilon,
     groups: Mapping[str, object] | None,
     categories: Mapping[str, Sequence[object]] | None,
     dependent_groups: str,
-    table: object,
     columns: list[str],
     is_paper: bool = False,
 ) -> Asked:
     """Check a question; see `WhatIf.estimate` for the parameters."""
     as_choice(dependent_groups, ("refuse", "warn"), name="dependent_groups")
-    name = _protected_label(protect, label.name, columns)
-    epsilons, is_mapping = _as_grid(epsilon, name)
+    label = baseline.label
+    names, label_name = _protected(protect, label.name, columns)
+    budgets, is_mapping = _as_budgets(epsilon, names)
     for column in categories or {}:
-        require_column(column, [name], argument="categories")
-    if categories:
-        label = label.with_domain(categories[name])
-    codes, values = label.domain()
-    notes = []
-    if label.source == "observed":
+        require_column(column, names, argument="categories")
+    notes: list[str] = []
+    features: list[ProtectedFeature] = []
+    codes: dict[str, NDArray[np.int64]] = {}
+    observed = []
+    for name in names:
+        given = (categories or {}).get(name)
+        if name == label_name:
+            label = label.with_domain(given) if given is not None else label
+            codes[name] = label.domain()[0]
+            if label.source == "observed":
+                observed.append(name)
+            continue
+        domain = read_domain(name, baseline.table, given, baseline.transformers)
+        codes[name] = domain.codes
+        if domain.is_observed:
+            observed.append(name)
+        features.append(
+            read_block(
+                name,
+                baseline.table,
+                domain.categories,
+                domain.codes,
+                baseline.transform,
+                baseline.transform(baseline.table),
+            )
+        )
+    for name in observed:
         text = (
-            f"the domain of {name!r} is taken from the observed labels, which tells whoever sees "
+            f"the domain of {name!r} is taken from the observed values, which tells whoever sees "
             "the release which values occur. Declare it with `categories`, or by a categorical dtype."
         )
         warnings.warn(text, PrivacyLeakWarning, stacklevel=4)
         notes.append(text)
-    members = read_groups(groups, table=table, n_rows=len(label.y))
-    notes += refuse_dependent_groups(
-        members,
-        codes,
-        protected=name,
-        action="warn" if is_paper or dependent_groups == "warn" else "refuse",
+    members = read_groups(
+        groups,
+        table=baseline.table,
+        test_table=baseline.test_table,
+        n_rows=baseline.problem.n_rows,
     )
+    for name in names:
+        notes += refuse_dependent_groups(
+            members,
+            codes[name],
+            protected=name,
+            action="warn" if is_paper or dependent_groups == "warn" else "refuse",
+        )
+    design = baseline.problem.design
+    size = len(label.values) if label.values is not None else 0
     return Asked(
         label=label,
-        name=name,
+        names=tuple(names),
+        label_is_protected=label_name is not None,
+        alternatives=join_blocks(design, features) if features else no_alternatives(design),
         groups=members,
-        epsilons=epsilons,
+        epsilons=tuple(
+            sum(budget.values()) if is_mapping else budget[names[0]] for budget in budgets
+        ),
+        record_epsilons=tuple(sum(budget.values()) for budget in budgets),
         is_mapping=is_mapping,
-        channels=[RandomizedResponse(len(values), value) for value in epsilons],
+        label_channels=tuple(RandomizedResponse(size, budget[label_name]) for budget in budgets)
+        if label_name is not None
+        else (),
+        feature_channels=tuple(
+            ProductChannel([RandomizedResponse(len(f.rows), budget[f.name]) for f in features])
+            for budget in budgets
+        )
+        if features
+        else (),
         notes=notes,
     )
 
 
-def _protected_label(
+def _protected(
     protect: str | Iterable[str] | None, label: str | None, columns: list[str]
-) -> str:
-    """Return the label's name if the label, and nothing else, is to be protected."""
+) -> tuple[list[str], str | None]:
+    """Return the protected columns, and the name among them that means the label."""
     known = label or "label"
     if protect is None:
-        return known
+        return [known], known
     names = [protect] if isinstance(protect, str) else list(protect)
     if len(names) == 0 or not all(isinstance(name, str) for name in names):
         raise InputError("`protect` must name at least one column, got none. Name the label.")
-    features = [name for name in names if name in columns and name != label]
-    if features:
-        raise InputError(
-            f"`protect` names the feature {features[0]!r}; this version randomises the label only. "
-            f"Use protect=[{known!r}]."
-        )
-    if len(set(names)) > 1:
-        raise InputError(
-            f"`protect` must name the label only in this version, got {len(names)} names. Use "
-            f"protect=[{known!r}]."
-        )
-    (name,) = set(names)
-    if name in {known, "label", "y"}:
-        return name if label is None else known
-    if label is None and not difflib.get_close_matches(name, columns):
-        # An unnamed label: what the caller calls it is its name.
-        return name
-    return require_column(name, [known, *columns], argument="protect")
+    result: list[str] = []
+    label_name = None
+    for name in dict.fromkeys(names):
+        if name in columns and name != label:
+            result.append(name)
+            continue
+        if name in {known, "label", "y"}:
+            label_name = name if label is None else known
+        elif label is None and label_name is None and not difflib.get_close_matches(name, columns):
+            # An unnamed label: what the caller calls it is its name.
+            label_name = name
+        else:
+            require_column(name, [known, *columns], argument="protect")
+        if label_name is not None and label_name not in result:
+            result.append(label_name)
+    return result, label_name
 
 
-def _as_grid(epsilon: object, name: str) -> tuple[tuple[float, ...], bool]:
-    """Return ε ascending without repetition, and whether it came as a mapping (one cell)."""
+def _as_budgets(epsilon: object, names: list[str]) -> tuple[list[dict[str, float]], bool]:
+    """Return a budget per column for every cell, ascending, and whether ε came as a mapping."""
     if isinstance(epsilon, Mapping):
         for column in epsilon:
-            require_column(str(column), [name], argument="epsilon")
-        if len(epsilon) != 1:
-            raise InputError(f"`epsilon` must give a budget for {name!r}, got an empty mapping.")
-        return (as_epsilon(next(iter(epsilon.values()))),), True
+            require_column(str(column), names, argument="epsilon")
+        lacking = [name for name in names if name not in epsilon]
+        if lacking:
+            raise InputError(
+                f"`epsilon` must give a budget for every protected column, but has none for "
+                f"{lacking[0]!r}."
+            )
+        return [{name: as_epsilon(epsilon[name]) for name in names}], True
     if isinstance(epsilon, str):
-        return parse_grid(epsilon), False
-    if not isinstance(epsilon, Iterable) or np.ndim(epsilon) == 0:  # type: ignore[arg-type]
-        value = epsilon.item() if isinstance(epsilon, np.ndarray | np.generic) else epsilon
-        return (as_epsilon(value),), False
-    values = sorted({as_epsilon(value) for value in np.ravel(np.asarray(epsilon)).tolist()})
+        values: Sequence[float] = parse_grid(epsilon)
+    elif not isinstance(epsilon, Iterable) or np.ndim(epsilon) == 0:  # type: ignore[arg-type]
+        single = epsilon.item() if isinstance(epsilon, np.ndarray | np.generic) else epsilon
+        values = (as_epsilon(single),)
+    else:
+        values = sorted({as_epsilon(value) for value in np.ravel(np.asarray(epsilon)).tolist()})
     if not values:
         raise InputError("`epsilon` must have at least one value, got none.")
-    return tuple(values), False
+    return [dict.fromkeys(names, value) for value in values], False

@@ -23,6 +23,8 @@ __all__ = ["CELL_COLUMNS", "Choice", "LossChangeEstimate", "cells_frame"]
 
 CELL_COLUMNS = tuple(WhatIfCell.model_fields)
 INTERVAL_CONFIDENCE = 0.9
+# With fewer runs not even the largest of them is an upper end at 95 %.
+_FEWEST_RUNS = 19
 
 
 def cells_frame(document: WhatIfDocument) -> pd.DataFrame:
@@ -173,7 +175,8 @@ class LossChangeEstimate:
             if not upper[at] <= limit:
                 break
             chosen = at
-        return _choice(chosen, grid, upper, trusted, limit, level, wanted)
+        few = self.retrained is not None and min(map(len, self.loss_draws)) < _FEWEST_RUNS
+        return _choice(chosen, grid, upper, trusted, limit, level, wanted, few=few)
 
     @staticmethod
     def _upper_end(
@@ -182,6 +185,11 @@ class LossChangeEstimate:
         if confidence == INTERVAL_CONFIDENCE and high is not None:
             return high
         if len(runs):
+            if (1.0 - confidence) / 2 * (len(runs) + 1) < 1.0:
+                raise InputError(
+                    f"`confidence` of {confidence:g} needs more runs than the {len(runs)} behind "
+                    "each interval. Ask with a larger n_draws (or repeats), or for less confidence."
+                )
             return float(np.quantile(runs, 0.5 + confidence / 2, method="weibull"))
         if high is not None and change is not None and high == change:
             return high
@@ -214,6 +222,8 @@ def _choice(
     limit: float,
     confidence: float,
     groups: list[str],
+    *,
+    few: bool,
 ) -> Choice:
     whom = "everyone" if groups == [EVERYBODY] else " and ".join(f"“{name}”" for name in groups)
     if chosen is None:
@@ -224,15 +234,17 @@ def _choice(
             sentence=(
                 f"No ε of the grid keeps the increase of the test loss within {limit:g} for {whom}; "
                 f"the nearest miss is ε = {nearest:.3g}, where one run may show "
-                f"{upper[nearest]:+.3g} (upper end of the {confidence:.0%} prediction interval)."
+                f"{upper[nearest]:+.3g} (upper end of the {100 * confidence:.4g} % prediction interval)."
             ),
         )
     sure = all(trusted[at] for at in grid if at >= chosen)
     sentence = (
         f"ε = {chosen:.3g} is the most private choice for {whom}: there, and at every larger ε of the "
         f"grid, a run raises the test loss by no more than {limit:g} (upper end of the "
-        f"{confidence:.0%} prediction interval: {upper[chosen]:+.3g})."
+        f"{confidence:.4g} prediction interval: {upper[chosen]:+.3g})."
     )
+    if few:
+        sentence += f" Fewer than {_FEWEST_RUNS} retrainings a cell are too few to be sure."
     if not sure:
         sentence += " Not every estimate on the way is trustworthy: retrain before relying on it."
-    return Choice(epsilon=chosen, holds=sure, sentence=sentence)
+    return Choice(epsilon=chosen, holds=sure and not few, sentence=sentence)

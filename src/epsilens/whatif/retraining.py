@@ -11,21 +11,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.channels import Channel, simulate
+from epsilens.channels import simulate
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence import summarise_group
-from epsilens.models import minimise
+from epsilens.influence.realised import RealisedObjective
+from epsilens.influence.reports import Reports
+from epsilens.models import factorise, minimise
 from epsilens.models.execution import workers
 from epsilens.whatif.baseline import Baseline
+from epsilens.whatif.class_weights import class_totals, class_weights
 from epsilens.whatif.groups import Group
+from epsilens.whatif.question import Asked
 
 __all__ = ["Run", "retrain_cells"]
 
@@ -45,6 +50,9 @@ def _run_seed(seed: int, group: str, epsilon: float, repeat: int) -> np.random.S
 class Checkpoint:
     """Finished runs in a file, one JSON line each, after a line that says which study they are of.
 
+    A run is kept under a digest of its group's members and their answers, salted for this file: the
+    same name for other people finds nothing, and the file tells nothing about who they are.
+
     Parameters
     ----------
     path : path or None
@@ -55,22 +63,29 @@ class Checkpoint:
 
     def __init__(self, path: str | Path | None, identity: dict[str, object]) -> None:
         self.path = None if path is None else Path(path)
+        self.identity = identity
+        self.salt = os.urandom(16).hex()
         self.runs: dict[tuple[str, float, int], Run] = {}
         if self.path is None:
             return
-        first = json.dumps({"epsilens_checkpoint": 1, **identity}, sort_keys=True)
-        if not self.path.exists() or self.path.stat().st_size == 0:
-            try:
-                self.path.write_text(first + "\n", encoding="utf-8")
-            except OSError as error:
-                raise InputError(
-                    f"the checkpoint {self.path.name!r} cannot be written ({error.strerror}). "
-                    "Choose another place."
-                ) from None
+        if self.path.exists() and (self.path.is_dir() or self.path.stat().st_size > 0):
+            self._read()
             return
-        self._read(first)
+        head = json.dumps({"epsilens_checkpoint": 1, "salt": self.salt, **identity})
+        try:
+            self.path.write_text(head + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(
+                f"the checkpoint {self.path.name!r} cannot be written ({error.strerror}). Choose "
+                "another place."
+            ) from None
 
-    def _read(self, first: str) -> None:
+    def key(self, group: Group, labels: NDArray[np.int64]) -> str:
+        """Return the digest under which a group's runs are kept."""
+        members = np.packbits(group.mask).tobytes() + labels[group.mask].tobytes()
+        return hashlib.sha256(self.salt.encode() + members).hexdigest()
+
+    def _read(self) -> None:
         assert self.path is not None  # noqa: S101
         try:
             text = self.path.read_text(encoding="utf-8")
@@ -79,24 +94,31 @@ class Checkpoint:
                 f"the checkpoint {self.path.name!r} cannot be read. Choose another file."
             ) from None
         lines = text.split("\n")
-        if lines[0] != first:
+        head = _json_object(lines[0])
+        if head is None or head.get("epsilens_checkpoint") != 1 or "salt" not in head:
+            raise InputError(
+                f"the file {self.path.name!r} is not a checkpoint and is left alone. Choose another."
+            )
+        if {name: head.get(name) for name in self.identity} != self.identity:
             raise InputError(
                 f"the checkpoint {self.path.name!r} belongs to another study (other data, label, "
                 "seed or model). Choose another file, or delete it."
             )
+        self.salt = str(head["salt"])
         # A kill may have cut the last line short: it is done again.
         complete = lines[1:-1]
         for line in complete:
+            entry = _json_object(line)
             try:
-                entry = json.loads(line)
+                assert entry is not None  # noqa: S101
                 key = (str(entry["group"]), float(entry["epsilon"]), int(entry["repeat"]))
                 self.runs[key] = (entry["loss"], entry["accuracy"], entry["auc"])
-            except (ValueError, KeyError, TypeError):
+            except (AssertionError, ValueError, KeyError, TypeError):
                 raise InputError(
                     f"the checkpoint {self.path.name!r} is damaged. Delete it and start again."
                 ) from None
         if lines[-1]:
-            kept = "\n".join([first, *complete]) + "\n"
+            kept = "\n".join([lines[0], *complete]) + "\n"
             self.path.write_text(kept, encoding="utf-8")
 
     def add(self, finished: list[tuple[tuple[str, float, int], Run]]) -> None:
@@ -119,12 +141,19 @@ class Checkpoint:
             os.fsync(file.fileno())
 
 
+def _json_object(line: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def retrain_cells(
     baseline: Baseline,
-    groups: list[Group],
-    epsilons: Sequence[float],
-    channels: Sequence[Channel],
+    asked: Asked,
     *,
+    corrected: bool,
     repeats: int,
     seed: int,
     checkpoint: str | Path | None = None,
@@ -132,57 +161,80 @@ def retrain_cells(
 ) -> dict[tuple[str, float, int], Run]:
     """Return test loss, accuracy and AUC of every run, by group, ε and repeat.
 
-    The runs of a cell are trained side by side and share a Hessian; each is converged to a gradient
-    of 1e-8 on its own labels.
+    The runs of a cell share a Hessian to start with; each is converged to a gradient of 1e-8 on its
+    own draw.
     """
     problem = baseline.problem
-    _, values = baseline.label.domain()
-    identity = {
+    identity: dict[str, object] = {
         "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
         "n_train": problem.n_rows,
-        "n_parameters": problem.design.n_columns,
+        "n_parameters": problem.n_parameters,
         "seed": seed,
-        "domain": len(values),
-        "groups": {group.name: int(group.mask.sum()) for group in groups},
+        "protect": list(asked.names),
+        "corrected": corrected,
+        "domain": [list(asked.alternatives.sizes), len(asked.label.values or ())]
+        if asked.label.values is None
+        else [list(asked.alternatives.sizes), asked.label.values.tolist()],
     }
     kept = Checkpoint(checkpoint, identity)
+    joint = asked.alternatives.codes
+    truth = joint if asked.label.codes is None else joint * 1000 + asked.label.codes
+    keys = {group.name: kept.key(group, truth) for group in asked.groups}
     block = max(1, _BLOCK_NUMBERS // problem.n_rows)
-    total = len(groups) * len(epsilons) * repeats
     wanted = [
-        (group, epsilon, channel, repeat)
-        for group in groups
-        for epsilon, channel in zip(epsilons, channels, strict=True)
+        (group, e, repeat)
+        for group in asked.groups
+        for e in range(len(asked.epsilons))
         for repeat in range(repeats)
     ]
-    todo = [run for run in wanted if (run[0].name, run[1], run[3]) not in kept.runs]
-    done = total - len(todo)
+    todo = [
+        (group, e, r)
+        for group, e, r in wanted
+        if (keys[group.name], asked.epsilons[e], r) not in kept.runs
+    ]
+    done = len(wanted) - len(todo)
+    plain = not asked.alternatives.sizes and not corrected and baseline.class_weight is None
+    train = _train_labels if plain else partial(_train_general, corrected=corrected)
     tasks = []
-    for (group, epsilon), runs in groupby(todo, key=lambda run: (run[0], run[1])):
-        batch = list(runs)
-        for first in range(0, len(batch), block):
-            part = batch[first : first + block]
-            repeats_of = [repeat for *_, repeat in part]
-            tasks.append(partial(_train, baseline, group, epsilon, part[0][2], repeats_of, seed))
+    for (group, e), runs in groupby(todo, key=lambda run: (run[0], run[1])):
+        numbers = [repeat for *_, repeat in runs]
+        for first in range(0, len(numbers), block):
+            part = numbers[first : first + block]
+            tasks.append(partial(train, baseline, asked, group, e, part, seed))
     with workers() as team:
         for finished in team.run(tasks):
-            kept.add(finished)
+            kept.add([((keys[name], e, r), run) for (name, e, r), run in finished])
             done += len(finished)
             if progress is not None:
-                progress(done, total, "retrain")
-    return kept.runs
+                progress(done, len(wanted), "retrain")
+    return {
+        (group.name, asked.epsilons[e], r): kept.runs[(keys[group.name], asked.epsilons[e], r)]
+        for group, e, r in wanted
+    }
 
 
-def _train(
-    baseline: Baseline,
-    group: Group,
-    epsilon: float,
-    channel: Channel,
-    repeats: list[int],
-    seed: int,
-) -> list[tuple[tuple[str, float, int], Run]]:
+Finished = list[tuple[tuple[str, float, int], Run]]
+
+
+def _outcome(baseline: Baseline, theta: FloatArray) -> Run:
+    outcomes = baseline.evaluation.outcomes(theta)
+    return outcomes.loss, outcomes.accuracy, outcomes.auc
+
+
+def _refuse_one_class(labels: NDArray[np.int64]) -> None:
+    if len(np.unique(labels)) < 2:
+        raise EstimateNotTrustworthyError(
+            "a randomised run has records of one class only, and no model: the data are too few for "
+            "this epsilon."
+        )
+
+
+def _train_labels(
+    baseline: Baseline, asked: Asked, group: Group, e: int, repeats: list[int], seed: int
+) -> Finished:
     """Train some runs of a cell side by side, each to convergence on its own labels."""
-    problem = baseline.problem
-    codes, values = baseline.label.domain()
+    problem, epsilon, channel = baseline.problem, asked.epsilons[e], asked.label_channels[e]
+    codes, values = asked.label.domain()
     statistics = problem.loss.statistic(values)
     rows = np.flatnonzero(group.mask)
     noise = summarise_group(problem, codes, statistics, group.mask, with_grams=False)
@@ -192,18 +244,86 @@ def _train(
     for j, repeat in enumerate(repeats):
         generator = np.random.default_rng(_run_seed(seed, group.name, epsilon, repeat))
         labels[rows, j] = simulate(channel, codes[rows], generator)
+        if baseline.is_classifier:
+            _refuse_one_class(labels[:, j])
     solution = minimise(
         problem,
-        problem.linear_term(statistics[labels]),
+        problem.linear_term(np.moveaxis(statistics[labels], 2, 1)),
         np.repeat(start, len(repeats), axis=1),
         clusters=np.zeros(len(repeats), dtype=np.intp),
     )
-    if not solution.converged.all():
-        raise EstimateNotTrustworthyError(
-            f"{int(np.sum(~solution.converged))} retrainings did not converge. Add regularisation."
-        )
-    outcomes = [baseline.evaluation.outcomes(solution.theta[:, j]) for j in range(len(repeats))]
+    _refuse_unconverged(solution.converged)
     return [
-        ((group.name, epsilon, repeat), (o.loss, o.accuracy, o.auc))
-        for repeat, o in zip(repeats, outcomes, strict=True)
+        ((group.name, epsilon, repeat), _outcome(baseline, solution.theta[:, j]))
+        for j, repeat in enumerate(repeats)
     ]
+
+
+def _refuse_unconverged(converged: NDArray[np.bool_]) -> None:
+    if not converged.all():
+        raise EstimateNotTrustworthyError(
+            f"{int(np.sum(~converged))} retrainings did not converge. Add regularisation."
+        )
+
+
+def _train_general(
+    baseline: Baseline,
+    asked: Asked,
+    group: Group,
+    e: int,
+    repeats: list[int],
+    seed: int,
+    *,
+    corrected: bool,
+) -> Finished:
+    """Train some runs of a cell, one after the other, on drawn features and labels."""
+    problem, label, epsilon = baseline.problem, asked.label, asked.epsilons[e]
+    rows = np.flatnonzero(group.mask)
+    nothing = np.zeros((problem.n_parameters, 1))
+    start, curvature = baseline.theta, baseline.curvature
+    finished: Finished = []
+    for repeat in repeats:
+        generator = np.random.default_rng(_run_seed(seed, group.name, epsilon, repeat))
+        values = asked.alternatives.codes.copy()
+        if asked.feature_channels:
+            sizes = asked.alternatives.sizes
+            digits = np.array(np.unravel_index(values[rows], sizes))
+            drawn = [
+                simulate(channel, digit, generator)
+                for channel, digit in zip(asked.feature_channels[e].channels, digits, strict=True)
+            ]
+            values[rows] = np.ravel_multi_index(tuple(drawn), sizes)
+        y, codes = label.y, label.codes
+        reports = None
+        if asked.label_channels:
+            truth, domain = label.domain()
+            codes = truth.copy()
+            codes[rows] = simulate(asked.label_channels[e], truth[rows], generator)
+            if baseline.is_classifier:
+                _refuse_one_class(codes)
+            y = domain[codes]
+            if corrected:
+                matrix = asked.label_channels[e].matrix
+                reports = Reports(problem.loss, domain, np.ones(len(domain)), matrix)
+        weights = baseline.sample_weights
+        if baseline.class_weight is not None and codes is not None and label.values is not None:
+            totals = class_totals(codes, weights, len(label.values))
+            omega = class_weights(baseline.class_weight, label, totals)
+            weights = weights * omega[codes]
+        objective = RealisedObjective(
+            problem=problem,
+            alternatives=asked.alternatives,
+            values=values,
+            y=y,
+            weights=weights,
+            corrected=group.mask if corrected else np.zeros(problem.n_rows, dtype=bool),
+            reports=reports,
+        )
+        solution = minimise(objective, nothing, start[:, None], curvatures=(curvature,))
+        _refuse_unconverged(solution.converged)
+        theta = solution.theta[:, 0]
+        if not finished:
+            # The other runs of the cell lie close to the first.
+            start, curvature = theta, factorise(objective.hessian(theta))
+        finished.append(((group.name, epsilon, repeat), _outcome(baseline, theta)))
+    return finished

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Self
@@ -16,19 +16,25 @@ from sklearn.utils.validation import check_is_fitted
 
 from epsilens._validate import as_choice, as_count, as_positive
 from epsilens.data.frames import series_name, to_pandas
-from epsilens.errors import InputError
-from epsilens.influence import PointTable, label_point_table
+from epsilens.errors import InputError, InputTypeError
+from epsilens.influence import PointTable, general_point_table, label_point_table
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
 from epsilens.whatif.baseline import Baseline, fit_baseline
-from epsilens.whatif.ladder import Question, Rung, climb, plan
+from epsilens.whatif.cells import Progress, Question, Rung
+from epsilens.whatif.general_ladder import objective_of
+from epsilens.whatif.ladder import climb, is_label_only, plan
 from epsilens.whatif.question import Asked, Epsilon, read_question
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import retrain_cells
 
 __all__ = ["WhatIf"]
 
-Progress = Callable[[int, int, str], None]
 DependentGroups = Literal["refuse", "warn"]
+_CONDITIONS_OF_CORRECTION = (
+    "forward correction leads back to the model of the true labels (P1 Thm 1) only if the model is well "
+    "specified and who is in the group does not depend on the label, given the features; P1's proof "
+    "does not say so."
+)
 METHODS = ("auto", "influence", "newton", "exact", "retrain", "paper")
 
 
@@ -47,9 +53,9 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    coef_ : array of shape (n_features,)
+    coef_ : array of shape (n_features,), or (n_classes, n_features) for more than two classes
         Of the converged model, in the units of the features it sees.
-    intercept_ : float
+    intercept_ : float or array of shape (n_classes,)
     baseline_ : object
         The converged model with its curvature and its outcomes on the test set.
 
@@ -107,7 +113,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         -------
         WhatIf
         """
-        features, test_features = _for_scikit_learn(X), _for_scikit_learn(X_test)
+        features = _for_scikit_learn(X)
+        test_features = _in_order_of(features, _for_scikit_learn(X_test))
         self.baseline_: Baseline = fit_baseline(
             self.estimator,
             features,
@@ -117,8 +124,9 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             sample_weight=sample_weight,
             sample_weight_test=sample_weight_test,
         )
-        self.coef_ = self.baseline_.coefficients
-        self.intercept_ = self.baseline_.intercept
+        one = len(self.baseline_.intercept) == 1
+        self.coef_ = self.baseline_.coefficients[0] if one else self.baseline_.coefficients
+        self.intercept_ = float(self.baseline_.intercept[0]) if one else self.baseline_.intercept
         self.label_name_ = series_name(y)
         self._table = features
         self._template = X
@@ -145,7 +153,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         protect : str or list of str, optional
-            What is randomised: the label, by its name ("label" if it has none). None: the label.
+            What is randomised: features, and the label by its name ("label" if it has none).
+            None: the label.
         epsilon : float in (0, inf], list, grid text such as "0.1:10:30", or {column: epsilon}
             Privacy budgets; infinity changes nothing.
         groups : mapping of name to mask or expression, optional
@@ -153,8 +162,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         method : {"auto", "influence", "newton", "exact", "retrain", "paper"}
             The rung of the ladder. "auto" takes the highest that fits `seconds`, never "retrain".
             "influence" is first order and additive over groups; "paper" is P1 Eq. 14.
-        correction : None
-            Noise correction; none in this version.
+        correction : {None, "forward"}
+            "forward" trains the group's labels on a loss that knows the channel (P1 III-B.1).
         categories : mapping of column to values, optional
             The public domain of the protected column. Without it, a categorical dtype is taken, and
             else the observed values, with a `PrivacyLeakWarning`.
@@ -178,10 +187,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         started = time.perf_counter()
         check_is_fitted(self, "baseline_")
         rung = as_choice(method, METHODS, name="method")
-        if correction not in {None, "none"}:
-            raise InputError(
-                f"`correction` must be None in this version, got {correction!r}. Leave it out."
-            )
+        corrected = _as_correction(correction)
         as_positive(seconds, name="seconds")
         n_draws = as_count(n_draws, name="n_draws", least=20)
         if rung == "retrain":
@@ -191,6 +197,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
                 groups=groups,
                 categories=categories,
                 repeats=repeats,
+                correction=correction,
                 random_state=random_state,
                 dependent_groups=dependent_groups,
                 progress=progress,
@@ -199,13 +206,9 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         asked, baseline = self._ask(
             protect, epsilon, groups, categories, dependent_groups, is_paper=rung == "paper"
         )
-        question = Question(
-            groups=asked.groups,
-            channels=[channel.matrix for channel in asked.channels],
-            lie_probabilities=np.array([channel.lie_probability for channel in asked.channels]),
-            n_draws=n_draws,
-            seed=seed,
-        )
+        question = _as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
+        if corrected:
+            asked.notes.append(_CONDITIONS_OF_CORRECTION)
         used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
         answers = climb(baseline, question, used, progress=progress)
         return write_estimate(
@@ -225,6 +228,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         epsilon: Epsilon,
         groups: Mapping[str, object] | None = None,
         categories: Mapping[str, Sequence[object]] | None = None,
+        correction: str | None = None,
         repeats: int = 20,
         random_state: int = 0,
         checkpoint: str | Path | None = None,
@@ -257,9 +261,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         asked, baseline = self._ask(protect, epsilon, groups, categories, dependent_groups)
         runs = retrain_cells(
             baseline,
-            asked.groups,
-            asked.epsilons,
-            asked.channels,
+            asked,
+            corrected=_as_correction(correction),
             repeats=repeats,
             seed=seed,
             checkpoint=checkpoint,
@@ -274,18 +277,34 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             seconds=time.perf_counter() - started,
         )
 
-    def point_table(self) -> PointTable:
-        """Return the first-order effect of every single record's label on the test loss.
+    def point_table(
+        self,
+        *,
+        protect: str | Iterable[str] | None = None,
+        categories: Mapping[str, Sequence[object]] | None = None,
+    ) -> PointTable:
+        """Return the first-order effect of every single record on the test loss.
 
-        Any group at any ε is then a sum: `table.change(mask, lie_probability)`.
+        Any group at any ε is then a sum: `table.change(mask, lie_probability)`; with several
+        protected columns the probabilities of the changed sets, in the order of the table.
+
+        Parameters
+        ----------
+        protect, categories
+            As in `estimate`.
         """
         check_is_fitted(self, "baseline_")
-        baseline = self.baseline_
+        asked, baseline = self._ask(protect, 1.0, None, categories, "warn")
+        eta = baseline.evaluation.gradient(baseline.theta)
+        question = _as_question(asked, corrected=False, n_draws=0, seed=0)
+        if not is_label_only(baseline, question):
+            objective = objective_of(baseline, question, 0, 0)
+            return general_point_table(objective, baseline.curvature, eta, baseline.theta)
         codes, values = baseline.label.domain()
         return label_point_table(
             baseline.problem,
             baseline.curvature,
-            baseline.evaluation.gradient(baseline.theta),
+            eta,
             baseline.problem.design.predict(baseline.theta),
             codes,
             values,
@@ -302,13 +321,12 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         is_paper: bool = False,
     ) -> tuple[Asked, Baseline]:
         asked = read_question(
-            self.baseline_.label,
+            self.baseline_,
             protect=protect,
             epsilon=epsilon,
             groups=groups,
             categories=categories,
             dependent_groups=dependent_groups,
-            table=self._table,
             columns=_column_names(self._table),
             is_paper=is_paper,
         )
@@ -323,6 +341,33 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         )
 
 
+def _as_correction(correction: str | None) -> bool:
+    if correction is None:
+        return False
+    return as_choice(correction, ("none", "forward"), name="correction") == "forward"
+
+
+def _as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> Question:
+    n_epsilon = len(asked.epsilons)
+    if corrected and not asked.label_is_protected:
+        raise InputError(
+            "`correction` is for a randomised label, and the label is not protected. Leave it out, "
+            "or protect the label."
+        )
+    one = [np.ones((1, 1))] * n_epsilon
+    return Question(
+        groups=asked.groups,
+        label_channels=[c.matrix for c in asked.label_channels] or one,
+        joints=[c.matrix for c in asked.feature_channels] or one,
+        lie_probabilities=np.array([c.lie_probability for c in asked.label_channels]),
+        label_is_protected=asked.label_is_protected,
+        alternatives=asked.alternatives,
+        is_corrected=corrected,
+        n_draws=n_draws,
+        seed=seed,
+    )
+
+
 def _for_scikit_learn(X: object) -> object:
     """Return arrow tables as pandas; check that column names are unique."""
     import scipy.sparse
@@ -331,6 +376,10 @@ def _for_scikit_learn(X: object) -> object:
         return X
     if isinstance(X, list):
         X = np.asarray(X)
+    if hasattr(X, "collect") and not hasattr(X, "iloc"):
+        raise InputTypeError(
+            "`X` must be a table in memory, got a lazy one. Call `.collect()` first."
+        )
     if type(X).__module__.split(".")[0] in {"pandas", "polars", "numpy"}:
         if not isinstance(X, np.ndarray):
             to_pandas(X) if type(X).__module__.startswith("pandas") else None
@@ -338,6 +387,20 @@ def _for_scikit_learn(X: object) -> object:
             raise InputError(f"`X` must be a table (2 dimensions), got {X.ndim}.")
         return X
     return to_pandas(X)
+
+
+def _in_order_of(table: object, test: object) -> object:
+    """Return the test table with its columns in the order of the training table."""
+    names, given = _column_names(table), _column_names(test)
+    if not names or not given or names == given:
+        return test
+    lacking = [name for name in names if name not in given]
+    if lacking:
+        raise InputError(
+            f"the test data must have the columns of the training data, but {len(lacking)} are "
+            f"missing: {', '.join(lacking[:8])}."
+        )
+    return test[names]  # type: ignore[index]
 
 
 def _column_names(table: object) -> list[str]:

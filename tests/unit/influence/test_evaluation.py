@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-from epsilens.influence.evaluation import Evaluation, area_under_curve
-from epsilens.models import Design, LogisticLoss, SquaredLoss
+from epsilens.influence.evaluation import Evaluation, _areas_under_curve, area_under_curve
+from epsilens.models import Design, LogisticLoss, SoftmaxLoss, SquaredLoss
 
 
 @pytest.fixture(scope="module", params=["plain", "weighted"])
@@ -14,7 +14,7 @@ def evaluation(request):
     X = rng.normal(size=(500, 3))
     y = (rng.random(500) < 1 / (1 + np.exp(-X[:, 0]))).astype(float)
     w = np.ones(500) if request.param == "plain" else rng.uniform(0.1, 4, 500)
-    design = Design(X, np.ones(3), np.arange(3))
+    design = Design.plain(X)
     return Evaluation(design, y, w / w.sum(), LogisticLoss(), True)
 
 
@@ -30,6 +30,27 @@ def test_outcomes_equal_those_of_scikit_learn(evaluation):
     np.testing.assert_allclose(evaluation.losses(theta[:, None]), outcomes.loss)
 
 
+def test_several_classes_equal_scikit_learn(evaluation):
+    rng = np.random.default_rng(14)
+    y = rng.integers(0, 3, 500).astype(float)
+    several = Evaluation(evaluation.design, y, evaluation.weights, SoftmaxLoss(3), True)
+    theta = rng.normal(size=9)
+    s = evaluation.design.matrix @ theta.reshape(3, 3).T
+    p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)
+    outcomes, w = several.outcomes(theta), evaluation.weights
+    assert outcomes.loss == pytest.approx(log_loss(y, p, sample_weight=w))
+    accuracy = accuracy_score(y, p.argmax(axis=1), sample_weight=w)
+    assert outcomes.accuracy == pytest.approx(accuracy)
+    areas = [roc_auc_score(y == k, p[:, k], sample_weight=w) for k in range(3)]
+    assert outcomes.auc == pytest.approx(np.mean(areas))
+    moves = rng.normal(scale=0.1, size=(9, 12))
+    drawn = several.drawn(theta, moves.astype(np.float32), n_auc_draws=5)
+    alone = [several.outcomes(theta + moves[:, d]) for d in range(12)]
+    np.testing.assert_allclose(drawn.loss, [o.loss for o in alone], atol=2e-8)
+    np.testing.assert_allclose(drawn.accuracy, [o.accuracy for o in alone], atol=5e-3)
+    np.testing.assert_allclose(drawn.auc, [o.auc for o in alone[:5]], atol=1e-4)
+
+
 def test_ties_count_half():
     scores = np.array([1.0, 1.0, 2.0, 0.0])
     positive = np.array([True, False, True, False])
@@ -37,6 +58,19 @@ def test_ties_count_half():
         roc_auc_score(positive, scores)
     )
     assert area_under_curve(scores, np.zeros(4, dtype=bool), np.ones(4)) is None
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_columns_of_tied_scores_equal_scikit_learn(weighted):
+    rng = np.random.default_rng(15)
+    scores = rng.integers(-2, 3, size=(200, 6)).astype(np.float32) / 2
+    scores[:, 0] = 0.0
+    scores[:50, 1] = -0.0
+    positive = rng.random(200) < 0.4
+    weights = rng.uniform(0.5, 2, 200) if weighted else np.full(200, 1 / 200)
+    areas = _areas_under_curve(scores, positive, weights)
+    expected = [roc_auc_score(positive, column, sample_weight=weights) for column in scores.T]
+    np.testing.assert_allclose(areas, expected, atol=1e-12)
 
 
 def test_draws_in_single_precision_equal_one_by_one_in_double(evaluation):

@@ -5,15 +5,18 @@ import pytest
 
 from epsilens.channels import RandomizedResponse
 from epsilens.influence import draw_linear_noise, summarise_group
-from epsilens.models import Design, LogisticLoss, Problem, SquaredLoss
+from epsilens.models import Design, LogisticLoss, Problem, SoftmaxLoss, SquaredLoss
 
 
-@pytest.fixture(scope="module", params=["binary", "four values"])
+@pytest.fixture(scope="module", params=["binary", "four values", "three classes"])
 def case(request):
     rng = np.random.default_rng(10)
     n = 80
-    values = np.array([0.0, 1.0]) if request.param == "binary" else np.array([0.0, 1.0, 2.0, 5.0])
-    loss = LogisticLoss() if request.param == "binary" else SquaredLoss()
+    values, loss = {
+        "binary": (np.array([0.0, 1.0]), LogisticLoss()),
+        "four values": (np.array([0.0, 1.0, 2.0, 5.0]), SquaredLoss()),
+        "three classes": (np.arange(3.0), SoftmaxLoss(3)),
+    }[request.param]
     design = Design.from_features(rng.normal(size=(n, 3)))
     problem = Problem(design, rng.uniform(0.5, 2.0, n), loss, np.full(4, 0.01))
     codes = rng.integers(0, len(values), n)
@@ -27,12 +30,15 @@ def test_moments_equal_the_sums_over_records(case):
     noise = summarise_group(problem, codes, statistics, mask)
     P = RandomizedResponse(len(values), 0.7).matrix
     X, w, n = problem.design.matrix, problem.weights, problem.n_rows
-    shift, covariance = np.zeros(4), np.zeros((4, 4))
+    size = 4 * problem.loss.n_outputs
+    shift, covariance = np.zeros(size), np.zeros((size, size))
     for i in np.flatnonzero(mask):
-        expected = P[codes[i]] @ statistics
-        variance = P[codes[i]] @ statistics**2 - expected**2
-        shift += w[i] * (expected - statistics[codes[i]]) * X[i] / n
-        covariance += w[i] ** 2 * variance * np.outer(X[i], X[i]) / n**2
+        row = P[codes[i]]
+        expected = row @ statistics
+        centred = statistics - expected
+        variance = (row[:, None] * centred).T @ centred
+        shift += w[i] * np.kron(expected - statistics[codes[i]], X[i]) / n
+        covariance += w[i] ** 2 * np.kron(variance, np.outer(X[i], X[i])) / n**2
     np.testing.assert_allclose(noise.shift(P), shift, atol=1e-14)
     np.testing.assert_allclose(noise.covariance(P), covariance, atol=1e-16)
     assert noise.expected_changes(P) == pytest.approx(mask.sum() * (1 - P[0, 0]))
@@ -46,7 +52,7 @@ def test_drawn_noise_has_the_mean_and_covariance_of_the_channel(case):
     runs = draw_linear_noise(
         problem, noise, channels, n_draws=n_draws, seed=np.random.SeedSequence(0)
     )
-    assert runs.shape == (2, 4, n_draws)
+    assert runs.shape == (2, 4 * problem.loss.n_outputs, n_draws)
     for P, drawn in zip(channels, runs, strict=True):
         C = noise.covariance(P)
         # Five standard errors of a mean and of a variance over 20,000 draws.
@@ -63,7 +69,7 @@ def test_a_direction_is_the_projection_of_the_whole(case):
     channels = [RandomizedResponse(len(values), 1.0).matrix]
     seed = np.random.SeedSequence(3)
     whole = draw_linear_noise(problem, noise, channels, n_draws=50, seed=seed)
-    v = np.array([1.0, -2.0, 0.5, 3.0])
+    v = np.resize([1.0, -2.0, 0.5, 3.0, 0.7], 4 * problem.loss.n_outputs)
     seed = np.random.SeedSequence(3)
     along = draw_linear_noise(problem, noise, channels, n_draws=50, seed=seed, direction=v)
     np.testing.assert_allclose(along[0, 0], v @ whole[0], atol=1e-6)

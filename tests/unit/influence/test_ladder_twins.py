@@ -33,19 +33,18 @@ class Case:
         self.X_test = np.column_stack([rng.normal(size=(m, p)), np.ones(m)])
         self.y_test = (rng.random(m) < 1 / (1 + np.exp(-self.X_test @ theta))).astype(float)
         self.ridge = np.array([0.02] * p + [0.0])
-        identity = {"scale": np.ones(p + 1), "kept": np.arange(p + 1)}
-        self.problem = Problem(Design(self.X, **identity), self.w, LogisticLoss(), self.ridge)
+        self.problem = Problem(Design.plain(self.X), self.w, LogisticLoss(), self.ridge)
         self.evaluation = Evaluation(
-            Design(self.X_test, **identity), self.y_test, np.full(m, 1 / m), LogisticLoss(), True
+            Design.plain(self.X_test), self.y_test, np.full(m, 1 / m), LogisticLoss(), True
         )
-        self.linear = self.problem.linear_term(self.y)
+        self.linear = self.problem.linear_term(self.y[:, None])
         start = np.zeros((p + 1, 1))
         self.theta = minimise(self.problem, self.linear[:, None], start, tolerance=1e-12).theta[
             :, 0
         ]
         self.curvature = factorise(self.problem.hessian(self.theta))
         self.codes = self.y.astype(np.int64)
-        self.noise = summarise_group(self.problem, self.codes, np.array([0.0, 1.0]), self.mask)
+        self.noise = summarise_group(self.problem, self.codes, np.array([[0.0], [1.0]]), self.mask)
 
     def duplicated(self, epsilon):
         """Every record of the group twice, as it is and flipped, weighted by the channel."""
@@ -103,7 +102,7 @@ def test_the_point_table_equals_the_formula_record_by_record(case):
     eta = case.evaluation.gradient(case.theta)
     s = case.X @ case.theta
     table = label_point_table(
-        case.problem, case.curvature, eta, s, case.codes, np.array([0.0, 1.0])
+        case.problem, case.curvature, eta, s[:, None], case.codes, np.array([0.0, 1.0])
     )
     H = case.curvature.hessian
     n = len(case.y)
@@ -118,7 +117,12 @@ def test_the_point_table_equals_the_formula_record_by_record(case):
 def test_first_order_is_the_derivative_of_the_exact_change(case):
     eta = case.evaluation.gradient(case.theta)
     table = label_point_table(
-        case.problem, case.curvature, eta, case.X @ case.theta, case.codes, np.array([0.0, 1.0])
+        case.problem,
+        case.curvature,
+        eta,
+        (case.X @ case.theta)[:, None],
+        case.codes,
+        np.array([0.0, 1.0]),
     )
     epsilon = 12.0  # q = 6e-6: the second order is q² and below 1e-10
     q = 1 / (1 + np.exp(epsilon))
@@ -183,4 +187,4 @@ def test_wild_loss_counts_what_undetermined_records_may_lose(case):
     expected = np.log1p(np.exp(2)) - np.log(2)  # the first may move from 0 to −2
     expected += np.log1p(np.exp(-18)) - np.log1p(np.exp(-20))  # the second is safe
     expected += np.log1p(np.exp(4)) - np.log1p(np.exp(1))  # the third may move from −1 to −4
-    assert wild_loss(evaluation, s, spread) == pytest.approx(expected / m)
+    assert wild_loss(evaluation, s[:, None], spread[:, None, None]) == pytest.approx(expected / m)

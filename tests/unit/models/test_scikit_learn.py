@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -15,6 +16,10 @@ from sklearn.linear_model import (
     LogisticRegression,
     LogisticRegressionCV,
     Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+    SGDClassifier,
 )
 from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.pipeline import make_pipeline
@@ -22,7 +27,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
 from epsilens import WhatIf
 from epsilens.errors import ApproximationWarning, InputError
-from epsilens.models.scikit_learn import read_specification
+from epsilens.models.specification import read_specification
 
 TIGHT = {"tol": 1e-12, "max_iter": 10_000}
 
@@ -40,9 +45,20 @@ def weights(n):
         LogisticRegression(C=np.inf, solver="lbfgs", **TIGHT),
         LogisticRegression(fit_intercept=False, solver="newton-cholesky", **TIGHT),
         LogisticRegression(C=0.1, solver="liblinear", **TIGHT),
+        LogisticRegression(class_weight={"yes": 3.0}, solver="newton-cholesky", **TIGHT),
+        LogisticRegression(class_weight="balanced", solver="newton-cholesky", **TIGHT),
         LogisticRegression(C=0.1, solver="liblinear", intercept_scaling=3.0, **TIGHT),
     ],
-    ids=["plain", "strong", "none", "no-intercept", "liblinear", "liblinear-scaled"],
+    ids=[
+        "plain",
+        "strong",
+        "none",
+        "no-intercept",
+        "liblinear",
+        "class-weight",
+        "balanced",
+        "liblinear-scaled",
+    ],
 )
 def test_our_optimum_is_that_of_a_converged_classifier(survey, pipeline, model, weighted):
     weight = weights(len(survey.X)) if weighted else None
@@ -59,6 +75,89 @@ def test_our_optimum_is_that_of_a_converged_classifier(survey, pipeline, model, 
     assert ours.baseline_.outcomes.loss == pytest.approx(expected, abs=1e-8)
     accuracy = theirs.score(survey.X_test, survey.y_test)
     assert ours.baseline_.outcomes.accuracy == pytest.approx(accuracy, abs=1e-12)
+
+
+def test_sgd_is_logistic_regression_with_a_mean_penalty(survey, pipeline):
+    n = len(survey.X)
+    weight = weights(n)
+    by_sgd = WhatIf(pipeline(SGDClassifier(loss="log_loss", alpha=0.01))).fit(
+        survey.X, survey.y, survey.X_test, survey.y_test, weight
+    )
+    equal = WhatIf(pipeline(LogisticRegression(C=1 / (0.01 * n)))).fit(
+        survey.X, survey.y, survey.X_test, survey.y_test, weight
+    )
+    assert by_sgd.baseline_.outcomes.loss == pytest.approx(equal.baseline_.outcomes.loss, abs=1e-12)
+    fitted = pipeline(
+        SGDClassifier(loss="log_loss", alpha=0.01, max_iter=5000, tol=None, average=True)
+    ).fit(survey.X, survey.y)
+    # Averaged stochastic gradients come this close, and no closer, to their own optimum.
+    study = WhatIf(pipeline(SGDClassifier(loss="log_loss", alpha=0.01))).fit(
+        survey.X, survey.y, survey.X_test, survey.y_test
+    )
+    p = fitted.predict_proba(survey.X_test)[:, 1]
+    assert study.baseline_.outcomes.loss == pytest.approx(log_loss(survey.y_test, p), abs=1e-3)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"yes": 2.0}])
+def test_ridge_classifier_is_squared_loss_on_plus_and_minus_one(survey, pipeline, class_weight):
+    model = RidgeClassifier(alpha=2.0, class_weight=class_weight, solver="cholesky")
+    study = WhatIf(pipeline(model)).fit(survey.X, survey.y, survey.X_test, survey.y_test)
+    theirs = pipeline(clone(model)).fit(survey.X, survey.y)
+    s = theirs.decision_function(survey.X_test)
+    signs = np.where(survey.y_test == "yes", 1.0, -1.0)
+    assert study.baseline_.outcomes.loss == pytest.approx(np.mean((s - signs) ** 2), abs=1e-8)
+    accuracy = theirs.score(survey.X_test, survey.y_test)
+    assert study.baseline_.outcomes.accuracy == pytest.approx(accuracy, abs=1e-12)
+    assert study.baseline_.outcomes.auc is not None
+    assert study.estimate(epsilon=1.0).document.cells[0].trusted
+    with pytest.raises(InputError, match="one against the rest"):
+        WhatIf(RidgeClassifier()).fit(
+            survey.X[["age"]], survey.X["region"], survey.X_test[["age"]], survey.X_test["region"]
+        )
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize(
+    "search",
+    [
+        LogisticRegressionCV(
+            Cs=[0.01, 0.3],
+            cv=3,
+            scoring="neg_log_loss",
+            solver="newton-cholesky",
+            l1_ratios=(0.0,),
+            use_legacy_attributes=False,
+            **TIGHT,
+        ),
+        RidgeCV(alphas=[0.5, 50.0]),
+        RidgeClassifierCV(alphas=[0.5, 50.0]),
+    ],
+    ids=lambda search: type(search).__name__,
+)
+def test_a_search_keeps_the_penalty_it_chose(survey, pipeline, search, fitted):
+    y, y_test = survey.y, survey.y_test
+    if isinstance(search, RidgeCV):
+        y, y_test = (y == "yes").astype(float), (y_test == "yes").astype(float)
+    model = pipeline(clone(search))
+    theirs = pipeline(clone(search)).fit(survey.X, y)
+    if fitted:
+        model.fit(survey.X, y)
+    study = WhatIf(model).fit(survey.X, y, survey.X_test, y_test)
+    np.testing.assert_allclose(study.coef_, np.ravel(theirs[-1].coef_), atol=1e-5)
+    assert any("cross-validation" in note for note in study.baseline_.notes)
+
+
+@pytest.mark.parametrize("C", [1.0, np.inf])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_our_optimum_is_that_of_several_classes(survey, C, class_weight):
+    columns = ["age", "income", "children"]
+    scaler = StandardScaler().fit(survey.X[columns])
+    X, X_test = scaler.transform(survey.X[columns]), scaler.transform(survey.X_test[columns])
+    y, y_test = survey.X["region"], survey.X_test["region"]
+    model = LogisticRegression(C=C, class_weight=class_weight, **TIGHT)
+    study = WhatIf(model).fit(X, y, X_test, y_test)
+    p = clone(model).fit(X, y).predict_proba(X_test)
+    assert study.baseline_.outcomes.loss == pytest.approx(log_loss(y_test, p), abs=1e-7)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
@@ -84,19 +183,93 @@ def test_our_optimum_is_that_of_a_regression(survey, pipeline, model, weighted):
     assert ours.baseline_.outcomes.auc is None
 
 
-def test_full_dummies_without_a_penalty_have_the_shortest_coefficients(survey, pipeline):
-    y = (survey.y == "yes").astype(float)
-    model = pipeline(LinearRegression(fit_intercept=False))
-    ours = WhatIf(model).fit(survey.X, y, survey.X_test, y[: len(survey.X_test)])
-    assert ours.baseline_.problem.design.n_columns == 6
-    with_intercept = pipeline(LinearRegression())
-    study = WhatIf(with_intercept).fit(survey.X, y, survey.X_test, y[: len(survey.X_test)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_full_dummies_without_a_penalty_are_as_in_scikit_learn(survey, pipeline, fit_intercept):
+    y, y_test = (survey.y == "yes").astype(float), (survey.y_test == "yes").astype(float)
+    model = pipeline(LinearRegression(fit_intercept=fit_intercept))
+    study = WhatIf(model).fit(survey.X, y, survey.X_test, y_test)
     assert study.baseline_.problem.design.n_columns == 6
-    assert len(study.coef_) == 6
-    features = with_intercept[:-1].fit(survey.X).transform(survey.X)
-    wide = np.column_stack([features, np.ones(len(y))])
-    shortest = np.linalg.lstsq(wide, y.to_numpy(), rcond=None)[0]
-    np.testing.assert_allclose(np.r_[study.coef_, study.intercept_], shortest, atol=1e-8)
+    theirs = pipeline(LinearRegression(fit_intercept=fit_intercept)).fit(survey.X, y)
+    np.testing.assert_allclose(study.coef_, theirs[-1].coef_, atol=1e-8)
+    np.testing.assert_allclose(study.intercept_, theirs[-1].intercept_, atol=1e-8)
+
+
+def test_dependent_columns_predict_by_the_shortest_coefficients():
+    """Equal in training, not in the test: only the shortest coefficients say what to predict."""
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=200)
+    X, X_test = np.column_stack([x, x, rng.normal(size=200)]), rng.normal(size=(100, 3))
+    y, y_test = np.round(x + rng.normal(size=200)), np.round(rng.normal(size=100))
+    study = WhatIf(LinearRegression()).fit(X, y, X_test, y_test)
+    theirs = LinearRegression().fit(X, y)
+    np.testing.assert_allclose(study.coef_, theirs.coef_, atol=1e-10)
+    expected = mean_squared_error(y_test, theirs.predict(X_test))
+    assert study.baseline_.outcomes.loss == pytest.approx(expected, abs=1e-9)
+    wide = rng.normal(size=(60, 80))
+    study = WhatIf(LinearRegression()).fit(wide, y[:60], wide[::-1] + 1, y[:60])
+    theirs = LinearRegression().fit(wide, y[:60])
+    expected = mean_squared_error(y[:60], theirs.predict(wide[::-1] + 1))
+    assert study.baseline_.outcomes.loss == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [1e-7, 1e-4, 1.0, 1e6],
+)
+@pytest.mark.parametrize("offset", [0.0, 1.7e9])
+def test_units_and_offsets_of_features_do_not_matter(unit, offset):
+    if offset / unit > 1e12:
+        return  # the feature itself has no digits left
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(1000, 3))
+    y = (rng.random(1000) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+    X[:, 2] = X[:, 2] * unit + offset
+    for model in (
+        LogisticRegression(solver="newton-cholesky", **TIGHT),
+        Ridge(solver="svd"),
+        LinearRegression(),
+    ):
+        study = WhatIf(model).fit(X[:700], y[:700], X[700:], y[700:])
+        assert study.baseline_.problem.design.n_columns == 4
+        # scikit-learn itself loses digits to a large offset: give it the centred feature.
+        centred = X - X[:700].mean(axis=0)
+        if isinstance(model, LinearRegression):
+            centred /= X[:700].std(axis=0)  # it cuts small singular values off
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            theirs = clone(model).fit(centred[:700], y[:700])
+        if isinstance(model, LogisticRegression):
+            expected = log_loss(y[700:], theirs.predict_proba(centred[700:])[:, 1])
+        else:
+            expected = mean_squared_error(y[700:], theirs.predict(centred[700:]))
+        assert study.baseline_.outcomes.loss == pytest.approx(expected, abs=1e-7)
+        assert study.estimate(epsilon=1.0, categories={"label": [0, 1]}).document.cells[0].trusted
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1, 1000), (200, 0), (1e4, 0), (1, 1e6), (1e-4, 0)])
+def test_units_and_offsets_of_labels_do_not_matter(survey, factor, shift):
+    columns = ["age", "income"]
+    X, X_test = survey.X[columns], survey.X_test[columns]
+    scores, scores_test = survey.X["children"], survey.X_test["children"]
+    changes = []
+    for a, b in ((1, 0), (factor, shift)):
+        y, y_test = (a * scores + b).astype("category"), a * scores_test + b
+        study = WhatIf(LinearRegression()).fit(X, y, X_test, y_test)
+        changes.append(study.estimate(epsilon=1.0).document.cells[0].loss_change / a**2)
+    assert changes[1] == pytest.approx(changes[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1e-10, 1e8])
+def test_the_unit_of_the_weights_does_not_matter_without_penalty(survey, pipeline, factor):
+    weight = weights(len(survey.X))
+    losses = []
+    for given in (weight, factor * weight):
+        study = WhatIf(pipeline(LogisticRegression(C=np.inf))).fit(
+            survey.X, survey.y, survey.X_test, survey.y_test, given
+        )
+        cell = study.estimate(epsilon=1.0).document.cells[0]
+        losses.append((study.baseline_.outcomes.loss, cell.loss_change))
+    assert losses[1] == pytest.approx(losses[0], abs=1e-9)
 
 
 def test_a_fit_that_stopped_early_is_polished_and_said(survey, pipeline):
@@ -136,9 +309,10 @@ def test_a_polars_frame_goes_through_the_pipeline(survey, pipeline):
     [
         (RandomForestClassifier(), "got RandomForestClassifier"),
         (Lasso(), "got Lasso"),
-        (LogisticRegressionCV(), "got LogisticRegressionCV"),
+        (RidgeClassifier(positive=True), "positive=False"),
+        (SGDClassifier(), "log_loss"),
+        (SGDClassifier(loss="log_loss", penalty="l1"), "l2 penalty or none"),
         (LogisticRegression(l1_ratio=0.5, solver="saga"), "l2 penalty or none"),
-        (LogisticRegression(class_weight="balanced"), "class_weight"),
         (Ridge(positive=True), "positive=False"),
         (Ridge(alpha=-1.0), "at least 0"),
         (LogisticRegression(C=0.0), "greater than 0"),

@@ -5,7 +5,15 @@ import pytest
 from scipy.optimize import minimize
 
 from epsilens.errors import EstimateNotTrustworthyError
-from epsilens.models import Design, LogisticLoss, Problem, SquaredLoss, factorise, minimise
+from epsilens.models import (
+    Design,
+    LogisticLoss,
+    Problem,
+    SoftmaxLoss,
+    SquaredLoss,
+    factorise,
+    minimise,
+)
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +32,7 @@ def labels():
 
 def test_gradient_and_hessian_agree_with_finite_differences(problem, labels):
     theta = np.random.default_rng(6).normal(size=5)
-    linear = problem.linear_term(labels[:, 0])
+    linear = problem.linear_term(labels[:, [0]])
     h = 1e-6  # central differences: rounding 1e-16/h and error h² both near 1e-10
     gradient = problem.gradient(theta[:, None], linear[:, None])[:, 0]
     numeric = [
@@ -44,7 +52,7 @@ def test_gradient_and_hessian_agree_with_finite_differences(problem, labels):
 
 
 def test_many_problems_side_by_side_equal_each_alone(problem, labels):
-    linear = problem.linear_term(labels)
+    linear = problem.linear_term(labels[:, None, :])
     start = np.zeros((5, 12))
     together = minimise(problem, linear, start, clusters=np.zeros(12, dtype=np.intp))
     assert together.converged.all()
@@ -55,7 +63,7 @@ def test_many_problems_side_by_side_equal_each_alone(problem, labels):
 
 
 def test_the_minimum_is_the_one_a_general_optimiser_finds(problem, labels):
-    linear = problem.linear_term(labels[:, 0])
+    linear = problem.linear_term(labels[:, [0]])
     slow = minimize(
         problem.objective,
         np.zeros(5),
@@ -68,7 +76,7 @@ def test_the_minimum_is_the_one_a_general_optimiser_finds(problem, labels):
 
 
 def test_a_start_far_away_is_brought_back(problem, labels):
-    linear = problem.linear_term(labels[:, [0]])
+    linear = problem.linear_term(labels[:, [0]])[:, None]
     near = minimise(problem, linear, np.zeros((5, 1)))
     far = minimise(problem, linear, np.full((5, 1), 30.0))
     assert far.converged.all()
@@ -77,7 +85,7 @@ def test_a_start_far_away_is_brought_back(problem, labels):
 
 def test_one_step_is_exact_for_squared_loss(problem, labels):
     squared = Problem(problem.design, problem.weights, SquaredLoss(), problem.penalty)
-    linear = squared.linear_term(2 * labels)
+    linear = squared.linear_term(2 * labels[:, None, :])
     solution = minimise(squared, linear, np.zeros((5, 12)), clusters=np.zeros(12, dtype=np.intp))
     assert solution.converged.all()
     assert solution.n_gradients <= 36
@@ -101,3 +109,28 @@ def test_solving_with_a_factor():
     # LAPACK estimates the 1-norm condition from below, by a small factor at most.
     true = np.linalg.cond(H, 1)
     assert true / 10 <= curvature.condition <= true * 1.001
+
+
+def test_softmax_gradient_and_hessian_agree_with_finite_differences():
+    rng = np.random.default_rng(8)
+    design = Design.from_features(rng.normal(size=(60, 2)))
+    problem = Problem(design, rng.uniform(0.5, 2, 60), SoftmaxLoss(3), np.array([0.1, 0.1, 0.0]))
+    theta = rng.normal(size=9)
+    linear = problem.linear_term(problem.loss.statistic(rng.integers(0, 3, 60).astype(float)))
+    h = 1e-6
+    steps = h * np.eye(9)
+    numeric = [
+        (problem.objective(theta + e, linear) - problem.objective(theta - e, linear)) / (2 * h)
+        for e in steps
+    ]
+
+    def gradient(at):
+        return problem.gradient(at[:, None], linear[:, None])[:, 0]
+
+    np.testing.assert_allclose(gradient(theta), numeric, atol=1e-8)
+    bent = np.array([gradient(theta + e) - gradient(theta - e) for e in steps]) / (2 * h)
+    np.testing.assert_allclose(problem.hessian(theta), bent, atol=1e-8)
+    solution = minimise(problem, linear[:, None], np.zeros((9, 1)))
+    assert solution.converged.all()
+    # The mean over the classes is held at zero, where an l2 penalty has its optimum anyway.
+    np.testing.assert_allclose(solution.theta.reshape(3, 3).mean(axis=0), 0.0, atol=1e-8)

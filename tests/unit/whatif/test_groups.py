@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from epsilens import WhatIf
 from epsilens.errors import InputError, PrivacyLeakWarning
@@ -43,11 +46,16 @@ def test_bad_groups_get_one_clear_line(study, mask, words):
         ask(study, {"mine": mask})
 
 
-@pytest.mark.parametrize("part", ["all of one answer", "half of one answer", "all but some"])
+@pytest.mark.parametrize(
+    "part", ["all of one answer", "half of one answer", "all but some", "nearly the answer"]
+)
 def test_a_group_that_gives_the_answer_away_is_refused(study, survey, part):
     yes = (survey.y == "yes").to_numpy()
     some = np.random.default_rng(1).random(600) < 0.5
+    nearly = yes.copy()
+    nearly[[0, 1]] ^= True
     mask = {
+        "nearly the answer": nearly,
         "all of one answer": yes,
         "half of one answer": yes & some,
         "all but some": ~(yes & some),
@@ -63,8 +71,21 @@ def test_a_group_that_gives_the_answer_away_is_refused(study, survey, part):
 
 def test_a_small_group_of_one_answer_is_taken_for_chance(study, survey):
     mask = np.zeros(600, dtype=bool)
-    mask[np.flatnonzero(survey.y == "yes")[:4]] = True
-    ask(study, {"four people": mask})
+    mask[np.flatnonzero(survey.y == "yes")[:5]] = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ask(study, {"two people": mask & (np.cumsum(mask) <= 2)})
+    with pytest.warns(PrivacyLeakWarning, match="if only by chance"):
+        ask(study, {"five people": mask})
+
+
+@pytest.mark.parametrize("n_yes", [2, 5])
+def test_a_group_that_is_the_answer_is_refused_however_small(n_yes):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.arange(40) < n_yes
+    study = WhatIf(LogisticRegression()).fit(X, y, X, y)
+    with pytest.raises(InputError, match="depends on what it protects"):
+        ask(study, {"mine": y}, categories={"label": [False, True]})
 
 
 def test_an_expression_over_the_label_is_refused_even_if_mixed(survey, pipeline):
@@ -78,3 +99,9 @@ def test_an_expression_over_the_label_is_refused_even_if_mixed(survey, pipeline)
 def test_names_need_not_be_text(study):
     result = ask(study, {3: pd.Series(np.arange(600) % 2 == 0)})
     assert result.document.cells[0].group == "3"
+
+
+def test_names_that_look_alike_are_refused(study):
+    mask = np.arange(600) % 2 == 0
+    with pytest.raises(InputError, match="unique"):
+        ask(study, {1: mask, "1": ~mask})

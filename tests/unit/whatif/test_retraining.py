@@ -107,6 +107,32 @@ def test_a_checkpoint_of_another_study_is_refused_and_kept(study, tmp_path):
     assert path.read_text() == before
 
 
+def test_other_people_under_the_same_name_are_not_taken_from_a_checkpoint(study, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    rng = np.random.default_rng(4)
+    order = rng.permutation(600)
+    one, other = np.zeros(600, dtype=bool), np.zeros(600, dtype=bool)
+    one[order[:300]], other[order[300:]] = True, True
+    study.retrain(epsilon=GRID, groups={"g": one}, repeats=2, checkpoint=path)
+    question = {"epsilon": GRID, "groups": {"g": other}, "repeats": 2}
+    resumed = study.retrain(**question, checkpoint=path).draws()
+    fresh = study.retrain(**question).draws()
+    np.testing.assert_allclose(resumed["loss_change"], fresh["loss_change"], atol=1e-12)
+    # A further group may join, and nobody's membership can be read from the file.
+    study.retrain(epsilon=GRID, groups={"g": one, "h": other}, repeats=2, checkpoint=path)
+    assert '"g"' not in path.read_text()
+
+
+def test_a_file_that_is_no_checkpoint_is_left_alone(study, tmp_path):
+    path = tmp_path / "survey.csv"
+    path.write_text("age,smokes\n31,yes\n")
+    with pytest.raises(InputError, match="not a checkpoint"):
+        study.retrain(epsilon=GRID, repeats=2, checkpoint=path)
+    assert path.read_text() == "age,smokes\n31,yes\n"
+    with pytest.raises(InputError, match="cannot be read"):
+        study.retrain(epsilon=GRID, repeats=2, checkpoint=tmp_path)
+
+
 def test_damaged_and_unwritable_checkpoints_are_named(study, tmp_path):
     path = tmp_path / "runs.jsonl"
     study.retrain(epsilon=GRID, repeats=2, checkpoint=path)

@@ -87,7 +87,7 @@ def test_infinite_epsilon_changes_nothing(study, method):
     last = frame.iloc[-1]
     assert last["epsilon"] == math.inf
     for column in ("loss_change", "loss_change_low", "loss_change_high", "accuracy_change"):
-        assert last[column] == pytest.approx(0.0, abs=1e-7)
+        assert last[column] == pytest.approx(0.0, abs=1e-7 if method == "retrain" else 0.0)
 
 
 def test_a_mapping_is_one_cell_without_a_single_epsilon(study):
@@ -144,7 +144,7 @@ def test_arrays_without_names_work(survey):
     y, y_test = (survey.y == "yes").to_numpy(), (survey.y_test == "yes").to_numpy()
     study = WhatIf(LogisticRegression()).fit(X, y, X_test, y_test)
     for protect in (None, "label", ["y"], ["whatever the user calls it"]):
-        with pytest.warns(PrivacyLeakWarning, match="observed labels"):
+        with pytest.warns(PrivacyLeakWarning, match="observed values"):
             study.estimate(protect=protect, epsilon=1.0, method="influence")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -186,6 +186,148 @@ def test_provenance_says_how_and_holds_no_value(study, survey):
     )
     other = shuffled.estimate(epsilon=1.0).to_dict()["provenance"]
     assert other["schema_fingerprint"] == provenance["schema_fingerprint"]
+
+
+def test_features_and_label_together_spend_the_sum(study):
+    result = study.estimate(protect=["region", "smokes"], epsilon=[1.0, 3.0], method="exact")
+    frame = result.to_frame()
+    assert frame["epsilon"].tolist() == [1.0, 3.0]
+    assert frame["record_epsilon"].tolist() == [2.0, 6.0]
+    assert frame["trusted"].all()
+    mapped = study.estimate(
+        protect=["region", "smokes"], epsilon={"region": 1.0, "smokes": 1.0}, method="exact"
+    ).document.cells[0]
+    assert mapped.epsilon is None
+    assert mapped.record_epsilon == 2.0
+    assert mapped.loss_change == pytest.approx(frame["loss_change"][0], abs=1e-8)
+    nearly_label_only = study.estimate(
+        protect=["region", "smokes"], epsilon={"region": 39.0, "smokes": 1.0}, method="exact"
+    ).document.cells[0]
+    label_only = study.estimate(epsilon=1.0, method="exact").document.cells[0]
+    assert nearly_label_only.loss_change == pytest.approx(label_only.loss_change, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["influence", "newton", "exact", "paper", "retrain"])
+def test_every_rung_takes_features(study, method):
+    frame = study.estimate(
+        protect=["region"], epsilon=[0.5, 5.0, math.inf], method=method, repeats=2
+    ).to_frame()
+    assert frame["loss_change"].notna().all()
+    assert frame["loss_change"].iloc[-1] == pytest.approx(0.0, abs=1e-7)
+
+
+def test_first_order_of_features_is_additive_over_groups(study, halves):
+    question = {"protect": ["region", "smokes"], "epsilon": GRID, "method": "influence"}
+    whole = study.estimate(**question).to_frame()
+    parts = study.estimate(**question, groups=halves).to_frame()
+    summed = parts.groupby("epsilon")["loss_change"].sum().to_numpy()
+    np.testing.assert_allclose(whole["loss_change"], summed, atol=1e-14)
+
+
+def test_the_table_of_several_columns_gives_any_group_at_any_epsilon(study, halves):
+    from epsilens.channels import ProductChannel, RandomizedResponse
+
+    table = study.point_table(protect=["region", "smokes"])
+    assert table.contributions.shape == (600, 3)
+    frame = study.estimate(
+        protect=["region", "smokes"], epsilon=GRID, groups=halves, method="influence"
+    ).to_frame()
+    sets = [frozenset({0}), frozenset({1}), frozenset({0, 1})]
+    for row in frame.itertuples():
+        product = ProductChannel(
+            [RandomizedResponse(3, row.epsilon), RandomizedResponse(2, row.epsilon)]
+        )
+        weights = np.array([product.weights()[changed] for changed in sets])
+        change = table.change(halves[row.group], weights)
+        # The baseline is converged to 1e-9, and γ contains what is left of its gradient.
+        assert change == pytest.approx(row.loss_change, abs=1e-8)
+
+
+def test_paper_multiplies_all_alternatives_alike(study):
+    """P1 Eq. 13: the unweighted sum times the probability that anything changes."""
+    table = study.point_table(protect=["region"])
+    everybody = np.ones(600, dtype=bool)
+    frame = study.estimate(protect=["region"], epsilon=GRID, method="paper").to_frame()
+    for row in frame.itertuples():
+        kept = math.exp(row.epsilon) / (math.exp(row.epsilon) + 2)
+        assert row.loss_change == pytest.approx(table.change(everybody, 1 - kept), abs=1e-14)
+
+
+def test_paper_corrects_as_printed(study, survey, pipeline):
+    """P1 Eq. 22, written out: only other labels, and the uncorrected loss once for each."""
+    frame = study.estimate(epsilon=GRID, method="paper", correction="forward").to_frame()
+    baseline = study.baseline_
+    X = baseline.problem.design.matrix
+    X = X if isinstance(X, np.ndarray) else X.toarray()
+    s = X @ baseline.theta
+    v = baseline.curvature.solve(baseline.evaluation.gradient(baseline.theta))
+    y = (survey.y == "yes").to_numpy()
+    h = 1 / (1 + np.exp(-s))
+    for row in frame.itertuples():
+        q = 1 / (1 + math.exp(row.epsilon))
+        mixed = q + (1 - 2 * q) * h  # the probability of reporting yes
+        slope_yes = -(1 - 2 * q) * h * (1 - h) / mixed
+        slope_no = (1 - 2 * q) * h * (1 - h) / (1 - mixed)
+        difference = np.where(y, slope_no, slope_yes) - (h - y)
+        expected = -q * np.sum(difference * (X @ v)) / 600
+        assert row.loss_change == pytest.approx(expected, abs=1e-12)
+
+
+def test_correction_states_its_conditions(study):
+    result = study.estimate(epsilon=2.0, correction="forward", method="exact")
+    assert any("well specified" in text for text in result.document.warnings)
+
+
+def test_domains_of_features(survey, pipeline):
+    numbers = ["age", "income", "children"]
+    study = WhatIf(LogisticRegression()).fit(
+        survey.X[numbers], survey.y, survey.X_test[numbers], survey.y_test
+    )
+    with pytest.warns(PrivacyLeakWarning, match="observed values"):
+        narrow = study.estimate(protect="children", epsilon=1.0)
+    wide = study.estimate(protect="children", epsilon=1.0, categories={"children": range(10)})
+    assert narrow.document.cells[0].loss_change != wide.document.cells[0].loss_change
+    with pytest.raises(InputError, match="must contain every value"):
+        study.estimate(protect="children", epsilon=1.0, categories={"children": [0, 1]})
+    with pytest.raises(InputError, match="at least two"):
+        study.estimate(protect="children", epsilon=1.0, categories={"children": [0, 0]})
+
+
+def test_a_block_that_depends_on_other_columns_is_refused(survey):
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures
+
+    columns = ["age", "children"]
+    model = make_pipeline(PolynomialFeatures(2), LogisticRegression(max_iter=1))
+    study = WhatIf(model).fit(survey.X[columns], survey.y, survey.X_test[columns], survey.y_test)
+    domain = {"children": range(5)}
+    with pytest.raises(InputError, match="depend on other columns"):
+        study.estimate(protect="children", epsilon=1.0, categories=domain)
+
+
+def test_a_column_the_model_does_not_see_costs_nothing(survey, pipeline):
+    X = survey.X.assign(unused=np.where(np.arange(600) % 2, "a", "b"))
+    X_test = survey.X_test.assign(unused="a")
+    study = WhatIf(pipeline()).fit(X, survey.y, X_test, survey.y_test)
+    cell = study.estimate(
+        protect="unused", epsilon=0.1, categories={"unused": ["a", "b"]}
+    ).document.cells[0]
+    assert cell.loss_change == pytest.approx(0.0, abs=1e-9)
+
+
+def test_gaps_are_those_of_an_expressions_test_rows(study, survey):
+    groups = {"young": "age < 40", "mask": (survey.X["age"] < 40).to_numpy()}
+    result = study.estimate(epsilon=[0.3, 3.0], groups=groups, method="exact")
+    frame = result.to_frame().set_index(["group", "epsilon"])
+    assert frame.loc["mask", "loss_gap_change"].isna().all()
+    for epsilon in (0.3, 3.0):
+        assert frame.loc[("young", epsilon), "loss_change"] == pytest.approx(
+            frame.loc[("mask", epsilon), "loss_change"], abs=1e-4
+        )
+    assert frame.loc["young", "loss_gap_change"].notna().all()
+    assert frame.loc["young", "accuracy_gap_change"].notna().all()
+    intervals = result.intervals()
+    assert {"loss_gap", "accuracy_gap"} <= set(intervals["outcome"])
 
 
 def test_the_study_follows_the_estimator_contract(study):
@@ -276,12 +418,13 @@ def test_a_constant_column_is_harmless(survey):
         ({"epsilon": []}, "at least one value"),
         ({"epsilon": {}}, "budget"),
         ({"epsilon": {"age": 1.0}}, "age"),
-        ({"epsilon": 1.0, "protect": ["age"]}, "feature 'age'"),
+        ({"epsilon": 1.0, "protect": ["age"]}, "600 distinct numbers"),
         ({"epsilon": 1.0, "protect": ["smoke"]}, "Did you mean 'smokes'"),
         ({"epsilon": 1.0, "protect": []}, "at least one column"),
-        ({"epsilon": 1.0, "protect": ["smokes", "age"]}, "label only"),
+        ({"epsilon": {"smokes": 1.0}, "protect": ["smokes", "region"]}, "none for 'region'"),
+        ({"epsilon": 1.0, "protect": ["region"], "correction": "forward"}, "not protected"),
         ({"epsilon": 1.0, "method": "magic"}, "must be one of"),
-        ({"epsilon": 1.0, "correction": "forward"}, "in this version"),
+        ({"epsilon": 1.0, "correction": "backward"}, "must be one of"),
         ({"epsilon": 1.0, "n_draws": 3}, "at least 20"),
         ({"epsilon": 1.0, "seconds": 0}, "greater than 0"),
         ({"epsilon": 1.0, "random_state": -1}, "at least 0"),
@@ -308,7 +451,6 @@ def test_bad_questions_get_one_clear_line(study, question, words):
         ({"y_test": pd.Series(["yes"] * 10)}, "one label per test row"),
         ({"y_test": pd.Series(["SECRET"] * 300)}, "but 300 are not"),
         ({"y": pd.Series(["yes", None] * 300)}, "300 are"),
-        ({"y": pd.Series(["a", "b", "c"] * 200)}, "two classes in this version, got 3"),
         ({"y": pd.Series([])}, "at least one row"),
         ({"sample_weight": [-1.0] * 600}, "at least 0"),
         ({"sample_weight": [0.0] * 600}, "0 everywhere"),
@@ -335,6 +477,65 @@ def test_duplicate_columns_are_refused(survey):
     twice = survey.X[["age", "age"]]
     with pytest.raises(InputError, match="unique"):
         WhatIf(LogisticRegression()).fit(twice, survey.y, twice[:300], survey.y_test)
+
+
+def test_test_columns_are_taken_by_name(survey):
+    columns = ["age", "income", "children"]
+    model = LogisticRegression()
+    study = WhatIf(model).fit(survey.X[columns], survey.y, survey.X_test[columns], survey.y_test)
+    other = WhatIf(model).fit(
+        survey.X[columns], survey.y, survey.X_test[columns[::-1]], survey.y_test
+    )
+    assert other.baseline_.outcomes == study.baseline_.outcomes
+    renamed = survey.X_test[columns].rename(columns={"age": "years"})
+    with pytest.raises(InputError, match="1 are missing: age"):
+        WhatIf(model).fit(survey.X[columns], survey.y, renamed, survey.y_test)
+
+
+def test_a_declared_domain_must_be_what_the_model_distinguishes(survey, pipeline):
+    wide = survey.y.cat.add_categories("SECRET")
+    fitted = pipeline().fit(survey.X, survey.y)
+    for model in (pipeline(), fitted):
+        with pytest.raises(InputError, match="declares 3 categories") as caught:
+            WhatIf(model).fit(survey.X, wide, survey.X_test, survey.y_test)
+        assert "SECRET" not in str(caught.value)
+    numbers = pd.Series(pd.Categorical(["0", "1", "SECRET"] * 200))
+    with pytest.raises(InputError, match="numbers, got text") as caught:
+        WhatIf(Ridge()).fit(survey.X[["age"]], numbers, survey.X_test[["age"]], survey.y_test)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_classes_are_ordered_as_scikit_learn_orders_them(survey):
+    reverse = survey.y.cat.reorder_categories(["yes", "no"])
+    study = WhatIf(LogisticRegression()).fit(
+        survey.X[["age"]], reverse, survey.X_test[["age"]], survey.y_test
+    )
+    theirs = LogisticRegression(tol=1e-10).fit(survey.X[["age"]], reverse)
+    np.testing.assert_allclose(study.coef_, theirs.coef_[0], rtol=1e-4)
+
+
+def test_a_lazy_frame_is_asked_to_be_collected(survey):
+    lazy = pl.from_pandas(survey.X[["age"]]).lazy()
+    with pytest.raises(InputError, match="collect"):
+        WhatIf(LogisticRegression()).fit(lazy, survey.y, lazy, survey.y_test)
+
+
+def test_several_classes_work_everywhere_that_two_do(survey, pipeline):
+    regions = survey.X["region"].astype("category")
+    X, X_test = (
+        survey.X[["age", "income", "children"]],
+        survey.X_test[["age", "income", "children"]],
+    )
+    study = WhatIf(LogisticRegression()).fit(X, regions, X_test, survey.X_test["region"])
+    assert study.coef_.shape == (3, 3)
+    for method in ("influence", "newton", "exact", "paper", "retrain"):
+        frame = study.estimate(epsilon=[0.5, 3.0], method=method, repeats=2).to_frame()
+        assert frame["loss_change"].notna().all()
+        assert frame["auc_change"].notna().all()
+    with pytest.raises(InputError, match="one against the rest"):
+        WhatIf(LogisticRegression(solver="liblinear")).fit(
+            X, regions, X_test, survey.X_test["region"]
+        )
 
 
 def test_randomised_response_on_a_continuous_label_is_refused(survey):

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The noise of one run where features, class weights or corrected losses are involved.
+
+The formulas are those of `realisation`; gradients of alternatives now have a size and a direction of
+their own, so covariance and bias are sums over alternatives.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.influence.evaluation import Evaluation
+from epsilens.influence.perturbed import Chunk, PerturbedObjective
+from epsilens.influence.realisation import NoiseTerms, contrast_variance, wild_loss
+from epsilens.models import Curvature
+
+__all__ = ["draw_gradient_noise", "general_noise_terms"]
+
+FloatArray = NDArray[np.float64]
+SingleArray = NDArray[np.float32]
+
+_DRAW_NUMBERS = 1 << 21
+
+
+def _slope_table(objective: PerturbedObjective, chunk: Chunk) -> FloatArray:
+    """Return the slope of every alternative, (c, V, k, K)."""
+    c, V = chunk.weights.shape
+    slopes = objective.trained.slopes(chunk.flat, chunk.flat_y)
+    return slopes.reshape(c, V, *slopes.shape[1:])
+
+
+def general_noise_terms(
+    objective: PerturbedObjective,
+    evaluation: Evaluation,
+    theta: FloatArray,
+    curvature: Curvature,
+    covariance: FloatArray | None = None,
+) -> NoiseTerms:
+    """Return mean, bias and size of the noise of one draw around θ_ε.
+
+    b = H⁻¹{(1/n²) Σ_S (E[∇²ℓ H⁻¹∇ℓ] − E[∇²ℓ] H⁻¹ E[∇ℓ]) − ½ ∇³F[Σ]}, each expectation over the
+    alternatives of a record.
+
+    Parameters
+    ----------
+    objective : PerturbedObjective
+    evaluation : Evaluation
+    theta : array of shape (K·p,)
+        θ_ε.
+    curvature : Curvature
+        H_ε.
+    covariance : array, optional
+        C_ε if it is known already.
+    """
+    problem, n = objective.problem, objective.problem.n_rows
+    C = gradient_covariance(objective, theta) if covariance is None else covariance
+    sigma = curvature.sandwich(C)
+    inverse = curvature.solve(np.eye(len(theta)))
+    first = np.zeros_like(theta)
+    third = np.zeros_like(theta)
+    for chunk in objective.chunks(theta):
+        sample = objective.weights[chunk.rows]
+        chances = chunk.weights / np.where(sample > 0, sample, 1.0)[:, None]
+        slopes = _slope_table(objective, chunk) * sample[:, None, None, None]
+        curvatures = objective.trained.curvatures(chunk.flat, chunk.flat_y)
+        c, V = chunk.weights.shape
+        curvatures = curvatures.reshape(c, V, *curvatures.shape[1:]) * sample.reshape(
+            -1, 1, 1, 1, 1
+        )
+        lever = _forms(objective, chunk, inverse)  # (c, V, V, K, K): x_vᵀ H⁻¹ x_w
+        own = np.einsum("ivvkl->ivkl", lever)
+        moved = np.einsum(
+            "iv,ic,ivckl,ivlm,ivcm->ivk", chances, chunk.reports, curvatures, own, slopes
+        )
+        mean_slope = np.einsum("iv,ic,ivck->ivk", chances, chunk.reports, slopes)
+        mean_bend = np.einsum("iv,ic,ivckl->ivkl", chances, chunk.reports, curvatures)
+        moved -= np.einsum("ivkl,ivwlm,iwm->ivk", mean_bend, lever, mean_slope)
+        first += objective.pull(chunk, moved) / n**2
+        spread = np.einsum("ivvkl->ivkl", _forms(objective, chunk, sigma))
+        bent = objective.trained.thirds(
+            chunk.flat,
+            chunk.flat_y,
+            spread.reshape(-1, *spread.shape[2:]),
+            np.repeat(chunk.reports, V, axis=0),
+        ).reshape(c, V, -1)
+        third += objective.pull(chunk, chunk.weights[:, :, None] * bent) / n
+    for rows, s in objective.rest(theta):
+        design = problem.design.take(rows)
+        bent = problem.loss.third(s, design.quadratic(sigma))
+        third += design.pull(objective.rest_weights[rows, None] * bent) / n
+    bias = curvature.solve(first - 0.5 * third)
+    spread = evaluation.design.quadratic(sigma)
+    s = evaluation.design.predict(theta)
+    bend = evaluation.loss.curvature(s)
+    mean_change = 0.5 * float(np.einsum("i,ikl,ikl->", evaluation.weights, bend, spread))
+    mean_change += float(evaluation.gradient(theta) @ bias)
+    return NoiseTerms(
+        mean_change=mean_change,
+        bias=bias,
+        logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
+        wild_loss=wild_loss(evaluation, s, spread),
+    )
+
+
+def _forms(objective: PerturbedObjective, chunk: Chunk, middle: FloatArray) -> FloatArray:
+    """Return x_vᵀ M x_w for all pairs of alternatives of every record, (c, V, V, K, K)."""
+    base = objective.alternatives.base.take(chunk.rows)
+    blocks = objective.alternatives.blocks
+    K = objective.problem.loss.n_outputs
+    p = base.n_columns
+    M = middle.reshape(K, p, K, p)
+    whole = base.quadratic(middle)
+    # Rows of blocks times M, as parameters of a predictor: (x, b) pairs.
+    side = np.einsum("kplq,vq->klvp", M, blocks)
+    params = np.moveaxis(side, 3, 2).reshape(K, K * p * len(blocks))
+    pairs = np.stack(
+        [base.predict(params[k].reshape(K * p, len(blocks))) for k in range(K)], axis=1
+    )  # (c, K, K, V): x_kᵀ M_kl b
+    inner = np.einsum("up,kplq,vq->uvkl", blocks, M, blocks)
+    right = np.moveaxis(pairs, 3, 1)  # (c, V, K, K)
+    left = np.swapaxes(right, 2, 3)
+    forms: FloatArray = (
+        whole[:, None, None] + right[:, None, :] + left[:, :, None] + inner[None, :, :]
+    )
+    return forms
+
+
+def gradient_covariance(objective: PerturbedObjective, theta: FloatArray) -> FloatArray:
+    """Return C_ε = (1/n²) Σ_S Cov over alternatives of the gradient, (K·p, K·p)."""
+    n = objective.problem.n_rows
+    total = np.zeros((len(theta), len(theta)))
+    for chunk in objective.chunks(theta):
+        sample = objective.weights[chunk.rows]
+        slopes = _slope_table(objective, chunk)
+        second = np.einsum("ic,ivck,ivcl->ivkl", chunk.reports, slopes, slopes)
+        total += objective.gram(chunk, (chunk.weights * sample[:, None])[:, :, None, None] * second)
+        mean = np.einsum("iv,ic,ivck->ivk", chunk.weights, chunk.reports, slopes)
+        rows = np.einsum(
+            "ik,ip->ikp", mean.sum(axis=1), objective.alternatives.base.block(chunk.rows)
+        )
+        rows += np.einsum("ivk,vp->ikp", mean, objective.alternatives.blocks)
+        flat = rows.reshape(len(rows), -1)
+        total -= flat.T @ flat
+    return total / n**2
+
+
+def draw_gradient_noise(
+    objective: PerturbedObjective,
+    theta: FloatArray,
+    *,
+    n_draws: int,
+    seed: np.random.SeedSequence,
+    direction: FloatArray | None = None,
+) -> SingleArray:
+    """Draw how the gradient of one run at θ_ε deviates from its expectation.
+
+    Parameters
+    ----------
+    objective : PerturbedObjective
+    theta : array of shape (K·p,)
+    n_draws : int
+    seed : SeedSequence
+        The same seed gives every ε the same uniform numbers.
+    direction : array of shape (K·p,), optional
+        Only the deviation along this vector is wanted.
+
+    Returns
+    -------
+    array of shape (K·p, n_draws), or (1, n_draws) with a direction
+    """
+    problem, n = objective.problem, objective.problem.n_rows
+    K, p = problem.loss.n_outputs, problem.design.n_columns
+    V = len(objective.joint)
+    total = np.zeros((K, p, n_draws))
+    expected = np.zeros(K * p)
+    member = 0
+    step = max(64, _DRAW_NUMBERS // n_draws)
+    feature_ends = np.cumsum(objective.joint, axis=1)
+    label_ends = np.cumsum(objective.channel, axis=1)
+    for whole in objective.chunks(theta):
+        slopes = _slope_table(objective, whole)
+        expected += objective.pull(whole, whole.averaged(_flat(slopes)))
+        for start in range(0, len(whole.rows), step):
+            part = slice(start, start + step)
+            rows = whole.rows[part]
+            generator = np.random.default_rng(
+                np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, member))
+            )
+            member += 1
+            size = (len(rows), n_draws)
+            labels = _pick(generator, label_ends[objective.labels[rows]], size)
+            values = np.zeros(size, dtype=np.intp)
+            if V > 1:
+                values = _pick(generator, feature_ends[objective.alternatives.codes[rows]], size)
+            table = slopes[part] * objective.weights[rows, None, None, None]
+            table = table.reshape(len(rows), -1, K).astype(np.float32)
+            base = objective.alternatives.base.block(rows).astype(np.float32)
+            choice = values * slopes.shape[2] + labels
+            for k in range(K):
+                drawn = np.take_along_axis(table[:, :, k], choice, axis=1)
+                total[k] += base.T @ drawn
+                if V > 1:
+                    for v in range(V):
+                        count = np.where(values == v, drawn, np.float32(0)).sum(axis=0)
+                        total[k] += objective.alternatives.blocks[v][:, None] * count[None, :]
+    deviation = (total.reshape(K * p, n_draws) - expected[:, None]) / n
+    if direction is not None:
+        deviation = (direction @ deviation)[None, :]
+    return deviation.astype(np.float32)
+
+
+def _flat(slopes: FloatArray) -> FloatArray:
+    return slopes.reshape(-1, *slopes.shape[2:])
+
+
+def _pick(
+    generator: np.random.Generator, ends: FloatArray, size: tuple[int, int]
+) -> NDArray[np.intp]:
+    """Return for every record and draw which of its cumulative chances a uniform number meets."""
+    uniform = generator.random(size, dtype=np.float64)
+    picked = np.zeros(size, dtype=np.intp)
+    for j in range(ends.shape[1] - 1):
+        picked += uniform >= ends[:, j, None]
+    return picked

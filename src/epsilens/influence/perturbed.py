@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The expected perturbed objective with randomised features, class weights and corrected losses.
+
+F_{S,ε}(θ) = F(θ) + (1/n) Σ_{i∈S} [Σ_alt w(alt | i) ℓ(alt; θ) − ℓ(z_i; θ)]: records of the group count with
+every alternative, the others as they are. Where only labels are randomised under a canonical loss the
+shorter form of `label_noise` applies; this is the general one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.influence.alternatives import Alternatives
+from epsilens.influence.reports import Trained
+from epsilens.models import Problem
+
+__all__ = ["Chunk", "PerturbedObjective"]
+
+FloatArray = NDArray[np.float64]
+
+_CHUNK_NUMBERS = 1 << 18
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class Chunk:
+    """Some records of the group with all their alternatives, at given parameters.
+
+    Attributes
+    ----------
+    rows : array of int, shape (c,)
+    predictor : array of shape (c, V, K)
+    weights : array of shape (c, V)
+        Sample weight times the probability of each joint value of the protected columns.
+    reports : array of shape (c, k)
+        Probabilities of the reported labels.
+    y : array of shape (c,)
+        The true labels.
+    """
+
+    rows: NDArray[np.intp]
+    predictor: FloatArray
+    weights: FloatArray
+    reports: FloatArray
+    y: FloatArray
+
+    @property
+    def flat_y(self) -> FloatArray:
+        """The true labels, repeated for every alternative, (c·V,)."""
+        return np.repeat(self.y, self.weights.shape[1])
+
+    @property
+    def flat(self) -> FloatArray:
+        """The predictors as (c·V, K)."""
+        flat: FloatArray = self.predictor.reshape(-1, self.predictor.shape[2])
+        return flat
+
+    def averaged(self, per_report: FloatArray) -> FloatArray:
+        """Return the mean over reports, times the weights: (c·V, k, ...) to (c, V, ...)."""
+        c, V = self.weights.shape
+        shaped = per_report.reshape(c, V, *per_report.shape[1:])
+        mean = np.einsum("ik,ivk...->iv...", self.reports, shaped)
+        averaged: FloatArray = mean * self.weights.reshape(c, V, *(1,) * (mean.ndim - 2))
+        return averaged
+
+
+@dataclass(frozen=True, repr=False)
+class PerturbedObjective:
+    """The objective of one cell.
+
+    Parameters
+    ----------
+    problem : Problem
+        Design, weights, loss and penalty of the unperturbed model.
+    alternatives : Alternatives
+    y : array of shape (n,)
+        The true labels as the loss sees them.
+    labels : array of int, shape (n,)
+        Their codes; all 0 if the label is not protected.
+    mask : array of bool, shape (n,)
+        The group S.
+    joint : array of shape (V, V)
+        The channel over joint values of the protected columns.
+    channel : array of shape (k, k)
+        The channel over labels; 1×1 if the label is not protected.
+    trained : Trained
+        The losses of the group's possible reports.
+    weights : array of shape (n,)
+        Sample weights of the group's records, before any class weight.
+    rest_weights : array of shape (n,)
+        Weights of everybody else, the class weight of their own label included.
+    """
+
+    problem: Problem
+    alternatives: Alternatives
+    y: FloatArray
+    labels: NDArray[np.int64]
+    mask: NDArray[np.bool_]
+    joint: FloatArray
+    channel: FloatArray
+    trained: Trained
+    weights: FloatArray
+    rest_weights: FloatArray
+    _members: NDArray[np.intp] = field(init=False)
+    _others: NDArray[np.intp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_members", np.flatnonzero(self.mask))
+        object.__setattr__(self, "_others", np.flatnonzero(~self.mask))
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether one Newton step is exact."""
+        return self.problem.loss.is_quadratic
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the objective has one minimum."""
+        return self.trained.is_convex
+
+    def reach(self, steps: FloatArray) -> FloatArray:
+        """Return the furthest that a step moves a predictor."""
+        reach: FloatArray = np.abs(self.problem.design.predict(steps)).max(axis=(0, 1))
+        return reach
+
+    def chunks(self, theta: FloatArray) -> Iterator[Chunk]:
+        """Yield the group's records, some at a time, with their alternatives."""
+        V, k = len(self.joint), len(self.channel)
+        K = self.problem.loss.n_outputs
+        step = max(64, _CHUNK_NUMBERS // (V * k * K * K))
+        added = (theta.reshape(K, -1) @ self.alternatives.blocks.T).T
+        base = self.alternatives.base
+        for start in range(0, len(self._members), step):
+            rows = self._members[start : start + step]
+            own = base.take(rows).predict(theta)
+            truth = self.alternatives.codes[rows]
+            yield Chunk(
+                rows=rows,
+                predictor=own[:, None, :] + added[None, :, :],
+                weights=self.weights[rows, None] * self.joint[truth],
+                reports=self.channel[self.labels[rows]],
+                y=self.y[rows],
+            )
+
+    def rest(self, theta: FloatArray) -> Iterator[tuple[NDArray[np.intp], FloatArray]]:
+        """Yield everybody else, some at a time, with their predictors."""
+        step = 1 << 14
+        for start in range(0, len(self._others), step):
+            rows = self._others[start : start + step]
+            yield rows, self.problem.design.take(rows).predict(theta)
+
+    def value(self, theta: FloatArray) -> float:
+        """Return F_{S,ε}(θ), for tests and line searches."""
+        total = 0.0
+        for chunk in self.chunks(theta):
+            total += float(chunk.averaged(self.trained.losses(chunk.flat, chunk.flat_y)).sum())
+        for rows, s in self.rest(theta):
+            own = self.problem.loss.value(s, self.y[rows])
+            total += float(self.rest_weights[rows] @ own)
+        return total / self.problem.n_rows + 0.5 * float(theta @ self.problem.penalise(theta))
+
+    def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
+        """Return ∇F_{S,ε} at one column of parameters, less a linear term (as the solver asks)."""
+        at = theta[:, 0]
+        total = np.zeros_like(at)
+        for chunk in self.chunks(at):
+            total += self.pull(chunk, chunk.averaged(self.trained.slopes(chunk.flat, chunk.flat_y)))
+        for rows, s in self.rest(at):
+            own = self.problem.loss.slope(s, self.y[rows])
+            total += self.problem.design.take(rows).pull(self.rest_weights[rows, None] * own)
+        result: FloatArray = total / self.problem.n_rows + self.problem.penalise(at)
+        return result[:, None] - linear
+
+    def pull(self, chunk: Chunk, values: FloatArray) -> FloatArray:
+        """Return Σ over records and alternatives of value ⊗ features, values (c, V, K)."""
+        base = self.alternatives.base.take(chunk.rows).pull(values.sum(axis=1))
+        blocks = values.sum(axis=0).T @ self.alternatives.blocks
+        pulled: FloatArray = base + blocks.ravel()
+        return pulled
+
+    def gram(self, chunk: Chunk, values: FloatArray) -> FloatArray:
+        """Return Σ of value ⊗ features featuresᵀ, values (c, V, K, K) symmetric: (K·p, K·p)."""
+        base = self.alternatives.base.take(chunk.rows)
+        blocks = self.alternatives.blocks
+        V, K = values.shape[1], values.shape[2]
+        p = base.n_columns
+        total = base.gram(values.sum(axis=1)).reshape(K, p, K, p)
+        if V > 1:
+            pulled = base.pull(values.reshape(len(values), V * K * K)[:, :, None])
+            crossed = pulled.reshape(V, K, K, p)
+            cross = np.einsum("vklp,vq->kplq", crossed, blocks)
+            total = total + cross + np.transpose(cross, (2, 3, 0, 1))
+            total = total + np.einsum("vkl,vp,vq->kplq", values.sum(axis=0), blocks, blocks)
+        return total.reshape(K * p, K * p)
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return ∇²F_{S,ε}(θ)."""
+        q = len(theta)
+        total = np.zeros((q, q))
+        for chunk in self.chunks(theta):
+            total += self.gram(
+                chunk, chunk.averaged(self.trained.curvatures(chunk.flat, chunk.flat_y))
+            )
+        for rows, s in self.rest(theta):
+            weighted = self.rest_weights[rows, None, None] * self.problem.loss.curvature(s)
+            total += self.problem.design.take(rows).gram(weighted)
+        return total / self.problem.n_rows + self.problem.penalty_hessian()

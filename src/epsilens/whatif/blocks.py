@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each category of a protected column adds to a record's features.
+
+The encoder of a pipeline is asked, not read: a record is copied once per category, the protected column is
+set, and the pipeline transforms the copies. The output columns that move are the column's block. That
+holds for any encoder, one-hot, ordinal, scaled or passed through, as long as the block depends on that
+column alone, which is checked on a second record and on all training rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from epsilens.errors import InputError
+from epsilens.influence.alternatives import Alternatives
+from epsilens.models import Design
+
+__all__ = ["ProtectedFeature", "join_blocks", "read_block"]
+
+FloatArray = NDArray[np.float64]
+Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
+Transform = Callable[[object], Features]
+
+MOST_COMBINATIONS = 512
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class ProtectedFeature:
+    """A feature column that is randomised.
+
+    Attributes
+    ----------
+    name : str
+    codes : array of int, shape (n,)
+        Every training record's category.
+    columns : array of int, shape (b,)
+        The encoded columns it fills.
+    rows : array of shape (d, b)
+        What each category puts there.
+    """
+
+    name: str
+    codes: NDArray[np.int64]
+    columns: NDArray[np.intp]
+    rows: FloatArray
+
+
+def read_block(
+    name: str,
+    table: object,
+    categories: Sequence[object],
+    codes: NDArray[np.int64],
+    transform: Transform,
+    features: Features,
+) -> ProtectedFeature:
+    """Find the block of a column.
+
+    Parameters
+    ----------
+    name : str
+    table : frame or array
+        The training records.
+    categories : sequence
+        The column's domain.
+    codes : array of int, shape (n,)
+        Positions in it.
+    transform : callable
+        From records to features.
+    features : array or CSR matrix
+        The transformed training records.
+
+    Raises
+    ------
+    InputError
+        If other columns have a say in the block.
+    """
+    n = len(codes)
+    blocks = []
+    for row in dict.fromkeys((0, n // 2, n - 1)):
+        changed = transform(_copies(table, row, name, categories))
+        blocks.append(np.asarray(changed if isinstance(changed, np.ndarray) else changed.toarray()))
+    moves = np.any([np.any(block != block[0], axis=0) for block in blocks], axis=0)
+    columns = np.flatnonzero(moves)
+    if len(columns) == 0:
+        # The model does not look at it: randomising it changes nothing.
+        return ProtectedFeature(name, codes, columns, np.zeros((len(categories), 0)))
+    rows = blocks[0][:, columns]
+    part = features[:, columns]
+    dense = part if isinstance(part, np.ndarray) else part.toarray()
+    scale = 1e-9 * (1.0 + np.abs(rows).max())
+    alone = all(np.abs(block[:, columns] - rows).max() <= scale for block in blocks)
+    if not alone or np.abs(dense - rows[codes]).max() > scale:
+        raise InputError(
+            f"the features that column {name!r} fills depend on other columns too (an interaction, "
+            "or a transformer that mixes columns), so its alternatives cannot be looked up. Encode "
+            "it on its own."
+        )
+    return ProtectedFeature(name, codes, columns, rows)
+
+
+def _copies(table: object, row: int, name: str, categories: Sequence[object]) -> object:
+    """Return one record, once per category of a column."""
+    import pandas as pd
+
+    k = len(categories)
+    if isinstance(table, pd.DataFrame):
+        copies = table.iloc[np.full(k, row)].reset_index(drop=True)
+        copies[name] = pd.Series(list(categories)).astype(table[name].dtype)
+        return copies
+    if isinstance(table, np.ndarray):
+        changed = table[np.full(k, row)].copy()
+        changed[:, int(name.removeprefix("x"))] = categories
+        return changed
+    import polars as pl
+
+    frame = pl.concat([table[row : row + 1]] * k)  # type: ignore[index]
+    return frame.with_columns(pl.Series(name, list(categories), dtype=frame.schema[name]))
+
+
+def join_blocks(design: Design, features: Sequence[ProtectedFeature]) -> Alternatives:
+    """Return the alternatives that several protected columns give together.
+
+    Raises
+    ------
+    InputError
+        If two columns fill the same features, or the combinations are too many.
+    """
+    sizes = tuple(len(feature.rows) for feature in features)
+    n_joint = int(np.prod(sizes))
+    if n_joint > MOST_COMBINATIONS:
+        raise InputError(
+            f"the protected columns have {n_joint} combinations of values, and at most "
+            f"{MOST_COMBINATIONS} can be followed. Protect fewer columns, or put them into bins."
+        )
+    position = np.full(int(max(design.kept.max(), 0)) + 1, -1)
+    position[design.kept] = np.arange(design.n_columns)
+    digits = np.array(np.unravel_index(np.arange(n_joint), sizes))
+    blocks = np.zeros((n_joint, design.n_columns))
+    filled = np.zeros(design.n_columns, dtype=bool)
+    for feature, digit in zip(features, digits, strict=True):
+        within = feature.columns < len(position)
+        place = position[feature.columns[within]]
+        here = place >= 0
+        place = place[here]
+        if filled[place].any():
+            raise InputError(
+                f"column {feature.name!r} fills the same features as another protected column, so "
+                "their alternatives cannot be told apart. Encode each on its own."
+            )
+        filled[place] = True
+        values = feature.rows[:, within][:, here]
+        blocks[:, place] = ((values - design.offset[place]) / design.scale[place])[digit]
+    codes = np.ravel_multi_index(tuple(feature.codes for feature in features), sizes)
+    return Alternatives(
+        base=design.without(np.flatnonzero(filled)),
+        blocks=blocks,
+        codes=np.asarray(codes, dtype=np.int64),
+        sizes=sizes,
+    )

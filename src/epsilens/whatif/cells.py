@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rung of the ladder is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.influence import Outcomes
+from epsilens.influence.alternatives import Alternatives
+from epsilens.influence.evaluation import DrawnOutcomes
+from epsilens.whatif.baseline import Baseline
+from epsilens.whatif.groups import Group
+
+__all__ = ["CellAnswer", "Progress", "Question", "Rung", "changes_from", "ends", "group_seeds"]
+
+FloatArray = NDArray[np.float64]
+Ends = tuple[float, float]
+Rung = Literal["influence", "newton", "exact", "paper"]
+Progress = Callable[[int, int, str], None]
+
+N_AUC_DRAWS = 100
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class Question:
+    """What is asked: these groups, these channels.
+
+    Attributes
+    ----------
+    groups : list of Group
+    label_channels : list of arrays of shape (k, k)
+        One per ε, ε ascending; 1×1 if the label is not protected.
+    joints : list of arrays of shape (V, V)
+        The channel over joint values of the protected features, one per ε.
+    lie_probabilities : array of shape (n_epsilon,)
+        The chance of each single other label, w_T for the label alone.
+    label_is_protected : bool
+    alternatives : Alternatives
+    is_corrected : bool
+        Whether the loss of the group's labels is corrected for the noise.
+    n_draws : int
+        Simulated runs behind each interval.
+    seed : int
+    """
+
+    groups: list[Group]
+    label_channels: list[FloatArray]
+    joints: list[FloatArray]
+    lie_probabilities: FloatArray
+    label_is_protected: bool
+    alternatives: Alternatives
+    is_corrected: bool
+    n_draws: int
+    seed: int
+
+    @property
+    def n_epsilon(self) -> int:
+        """How many budgets are asked about."""
+        return len(self.joints)
+
+    def is_identity(self, epsilon: int) -> bool:
+        """Whether nothing is randomised at this budget."""
+        return all(
+            np.array_equal(channel, np.eye(len(channel)))
+            for channel in (self.label_channels[epsilon], self.joints[epsilon])
+        )
+
+
+@dataclass(frozen=True)
+class CellAnswer:
+    """One cell: changes against the baseline, and the runs behind the interval.
+
+    Attributes
+    ----------
+    changes : mapping of outcome to change
+        Of accuracy, auc, loss_gap and accuracy_gap; None where it has no meaning.
+    intervals : mapping of outcome to (low, high)
+        The same outcomes, where draws were made.
+    """
+
+    group: int
+    epsilon: int
+    loss_change: float
+    loss_low: float
+    loss_high: float
+    changes: dict[str, float | None]
+    intervals: dict[str, Ends]
+    trusted: bool
+    loss_runs: FloatArray
+
+
+OUTCOMES = ("accuracy", "auc", "loss_gap", "accuracy_gap")
+
+
+def changes_from(before: Outcomes, after: Outcomes) -> dict[str, float | None]:
+    """Return the change of every outcome beside the loss."""
+    result: dict[str, float | None] = {}
+    for name in OUTCOMES:
+        old, new = getattr(before, name), getattr(after, name)
+        result[name] = None if old is None or new is None else new - old
+    return result
+
+
+def intervals_from(before: Outcomes, drawn: DrawnOutcomes) -> dict[str, Ends]:
+    """Return the interval of every outcome beside the loss."""
+    result = {}
+    for name in OUTCOMES:
+        old, runs = getattr(before, name), getattr(drawn, name)
+        if old is not None and runs is not None:
+            result[name] = ends(runs - old)
+    return result
+
+
+def ends(runs: FloatArray) -> Ends:
+    """Return the 5 % and the 95 % end of drawn runs."""
+    # "weibull": a new run falls between these two with probability 0.9 exactly.
+    low, high = np.quantile(runs, [0.05, 0.95], method="weibull")
+    return float(low), float(high)
+
+
+def group_seeds(question: Question) -> list[np.random.SeedSequence]:
+    """Return a seed for every group, the same for all ε."""
+    return np.random.SeedSequence(question.seed).spawn(len(question.groups))
+
+
+def unchanged(
+    baseline: Baseline, before: Outcomes, *, group: int, epsilon: int, n_draws: int
+) -> CellAnswer:
+    """Return the cell in which nothing is randomised: exactly no change."""
+    changes = changes_from(before, before)
+    return CellAnswer(
+        group=group,
+        epsilon=epsilon,
+        loss_change=0.0,
+        loss_low=0.0,
+        loss_high=0.0,
+        changes=changes,
+        intervals={name: (0.0, 0.0) for name, value in changes.items() if value is not None},
+        trusted=True,
+        loss_runs=np.zeros(n_draws),
+    )

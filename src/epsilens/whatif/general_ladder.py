@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ladder for randomised features, class weights and corrected losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from epsilens.errors import EstimateNotTrustworthyError
+from epsilens.influence import general_point_table, is_trustworthy
+from epsilens.influence.general_noise import draw_gradient_noise, general_noise_terms
+from epsilens.influence.perturbed import PerturbedObjective
+from epsilens.influence.reports import OwnLabel, Reports, Trained
+from epsilens.models import Curvature, factorise, minimise
+from epsilens.models.execution import workers
+from epsilens.whatif.baseline import Baseline
+from epsilens.whatif.cells import (
+    N_AUC_DRAWS,
+    CellAnswer,
+    Progress,
+    Question,
+    Rung,
+    changes_from,
+    ends,
+    group_seeds,
+    intervals_from,
+    unchanged,
+)
+from epsilens.whatif.class_weights import class_totals, class_weights, own_class_weights
+
+__all__ = ["climb_general", "objective_of"]
+
+FloatArray = NDArray[np.float64]
+
+
+def objective_of(
+    baseline: Baseline, question: Question, group: int, epsilon: int
+) -> PerturbedObjective:
+    """Return the expected perturbed objective of a cell."""
+    mask, label = question.groups[group].mask, baseline.label
+    sample = baseline.sample_weights
+    loss = baseline.problem.loss
+    if not question.label_is_protected:
+        own = sample * own_class_weights(baseline.class_weight, label, sample)
+        trained: Trained = OwnLabel(loss)
+        codes = np.zeros(len(sample), dtype=np.int64)
+        weights, rest = own, own
+    else:
+        codes, values = label.domain()
+        channel = question.label_channels[epsilon]
+        totals = class_totals(codes[~mask], sample[~mask], len(values))
+        inside = class_totals(codes[mask], sample[mask], len(values))
+        omega = class_weights(baseline.class_weight, label, totals + inside @ channel)
+        correction = channel if question.is_corrected else None
+        trained = Reports(loss, values, omega, correction)
+        weights, rest = sample, sample * omega[codes]
+    return PerturbedObjective(
+        problem=baseline.problem,
+        alternatives=question.alternatives,
+        y=label.y,
+        labels=codes,
+        mask=mask,
+        joint=question.joints[epsilon],
+        channel=question.label_channels[epsilon],
+        trained=trained,
+        weights=weights,
+        rest_weights=rest,
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class _Point:
+    """Where a cell's parameters are, and how sure that is."""
+
+    objective: PerturbedObjective
+    theta: FloatArray
+    curvature: Curvature
+    converged: bool
+    omitted: float
+
+
+def climb_general(
+    baseline: Baseline, question: Question, rung: Rung, progress: Progress | None
+) -> list[CellAnswer]:
+    """Answer every cell on one rung."""
+    answers = []
+    total = len(question.groups) * question.n_epsilon
+    with workers() as team:
+        tasks = (
+            partial(_answer, baseline, question, g, e, rung, point)
+            for g in range(len(question.groups))
+            for e, point in _path(baseline, question, g, rung)
+        )
+        for answer in team.run(tasks):
+            answers.append(answer)
+            if progress is not None:
+                progress(len(answers), total, rung)
+    return answers
+
+
+def _path(
+    baseline: Baseline, question: Question, group: int, rung: Rung
+) -> Iterator[tuple[int, _Point | None]]:
+    """Yield the parameters of a group's cells, from the largest ε to the smallest."""
+    theta, curvature = baseline.theta, baseline.curvature
+    nothing = np.zeros((len(theta), 1))
+    for e in reversed(range(question.n_epsilon)):
+        if question.is_identity(e):
+            yield e, None
+            continue
+        objective = objective_of(baseline, question, group, e)
+        if rung in {"influence", "paper"}:
+            yield e, _Point(objective, baseline.theta, baseline.curvature, True, 0.0)
+        elif rung == "newton":
+            yield e, _newton_point(baseline, objective)
+        else:
+            try:
+                solution = minimise(
+                    objective, nothing, theta[:, None], curvatures=(curvature,), max_iterations=80
+                )
+                at = solution.theta[:, 0]
+                found = factorise(objective.hessian(at))
+            except EstimateNotTrustworthyError:
+                # A corrected loss need not be convex: say so instead of a number.
+                yield e, _Point(objective, theta, curvature, False, 0.0)
+                continue
+            theta, curvature = at, found
+            yield e, _Point(objective, at, found, bool(solution.converged[0]), 0.0)
+
+
+def _newton_point(baseline: Baseline, objective: PerturbedObjective) -> _Point:
+    """One step with the cell's own Hessian, as long as the objective wants it, up to 1.5."""
+    nothing = np.zeros((len(baseline.theta), 1))
+    slope = objective.gradient(baseline.theta[:, None], nothing)[:, 0]
+    try:
+        direction = -factorise(objective.hessian(baseline.theta)).solve(slope)
+    except EstimateNotTrustworthyError:
+        return _Point(objective, baseline.theta, baseline.curvature, False, 0.0)
+    best = minimize_scalar(
+        lambda a: objective.value(baseline.theta + a * direction),
+        bounds=(0.0, 1.5),
+        method="bounded",
+        options={"xatol": 1e-5},
+    )
+    theta = baseline.theta + float(best.x) * direction
+    try:
+        curvature = factorise(objective.hessian(theta))
+    except EstimateNotTrustworthyError:
+        return _Point(objective, theta, baseline.curvature, False, 0.0)
+    left = objective.gradient(theta[:, None], nothing)[:, 0]
+    further = theta - curvature.solve(left)
+    losses = baseline.evaluation.losses(np.column_stack([theta, further]))
+    return _Point(objective, theta, curvature, True, float(losses[1] - losses[0]))
+
+
+def _answer(
+    baseline: Baseline,
+    question: Question,
+    group: int,
+    epsilon: int,
+    rung: Rung,
+    point: _Point | None,
+) -> CellAnswer:
+    evaluation = baseline.evaluation
+    contrast = evaluation.contrast(question.groups[group].test_mask)
+    before = evaluation.outcomes(baseline.theta, contrast)
+    seed = group_seeds(question)[group]
+    if point is None:
+        return unchanged(baseline, before, group=group, epsilon=epsilon, n_draws=question.n_draws)
+    if rung in {"influence", "paper"}:
+        return _first_order(baseline, question, group, epsilon, point, is_paper=rung == "paper")
+    terms = general_noise_terms(point.objective, evaluation, point.theta, point.curvature)
+    here = evaluation.outcomes(point.theta, contrast)
+    change = here.loss - before.loss + terms.mean_change
+    noise = draw_gradient_noise(point.objective, point.theta, n_draws=question.n_draws, seed=seed)
+    deviations = terms.bias[:, None] - point.curvature.solve(noise.astype(np.float64))
+    drawn = evaluation.drawn(
+        point.theta,
+        deviations.astype(np.float32),
+        n_auc_draws=N_AUC_DRAWS,
+        contrast=contrast,
+    )
+    runs = drawn.loss - before.loss
+    low, high = ends(runs)
+    return CellAnswer(
+        group=group,
+        epsilon=epsilon,
+        loss_change=change,
+        loss_low=low,
+        loss_high=high,
+        changes=changes_from(before, here),
+        intervals=intervals_from(before, drawn),
+        trusted=is_trustworthy(
+            converged=point.converged,
+            logit_noise=terms.logit_noise,
+            condition=max(point.curvature.condition, baseline.curvature.condition),
+            wild_loss=terms.wild_loss,
+            omitted=point.omitted,
+            half_width=0.5 * (high - low),
+            change=change,
+        ),
+        loss_runs=runs,
+    )
+
+
+def _first_order(
+    baseline: Baseline,
+    question: Question,
+    group: int,
+    epsilon: int,
+    point: _Point,
+    *,
+    is_paper: bool,
+) -> CellAnswer:
+    """Answer by the bare formula −ηᵀH⁻¹γ/n, additive over groups, with the noise along v."""
+    evaluation, theta = baseline.evaluation, baseline.theta
+    contrast = evaluation.contrast(question.groups[group].test_mask)
+    before = evaluation.outcomes(theta, contrast)
+    objective = point.objective
+    gamma = objective.gradient(theta[:, None], np.zeros((len(theta), 1)))[:, 0]
+    v = baseline.curvature.solve(evaluation.gradient(theta))
+    change = -float(v @ gamma)
+    if is_paper:
+        change = _as_printed(baseline, question, group, epsilon)
+    seed = group_seeds(question)[group]
+    noise = draw_gradient_noise(objective, theta, n_draws=question.n_draws, seed=seed, direction=v)
+    runs = change - noise[0].astype(np.float64)
+    low, high = ends(runs)
+    moved = theta - baseline.curvature.solve(gamma)
+    after = evaluation.outcomes(moved, contrast)
+    terms = general_noise_terms(objective, evaluation, theta, baseline.curvature)
+    second = after.loss - before.loss - change + terms.mean_change
+    return CellAnswer(
+        group=group,
+        epsilon=epsilon,
+        loss_change=change,
+        loss_low=low,
+        loss_high=high,
+        changes=changes_from(before, after),
+        intervals={},
+        trusted=is_trustworthy(
+            converged=True,
+            logit_noise=terms.logit_noise,
+            condition=baseline.curvature.condition,
+            wild_loss=terms.wild_loss,
+            omitted=second,
+            half_width=0.5 * (high - low),
+            change=change,
+        ),
+        loss_runs=runs,
+    )
+
+
+def _as_printed(baseline: Baseline, question: Question, group: int, epsilon: int) -> float:
+    """Return P1's printed formula: Eq. 22 with correction, otherwise Eq. 13.
+
+    Eq. 13 multiplies the unweighted sum over all alternatives by the probability that anything
+    changes, which is no expectation; for one binary column it is right all the same. Eq. 22 leaves out
+    the kept label, whose corrected loss changes too, and subtracts the uncorrected loss once for
+    every other label.
+    """
+    objective = objective_of(baseline, question, group, epsilon)
+    theta = baseline.theta
+    eta = baseline.evaluation.gradient(theta)
+    channel, joint = question.label_channels[epsilon], question.joints[epsilon]
+    if not question.is_corrected:
+        kept = float(joint[0, 0]) * float(channel[0, 0])
+        table = general_point_table(objective, baseline.curvature, eta, theta)
+        return table.change(objective.mask, 1.0 - kept)
+    v = baseline.curvature.solve(eta)
+    total = 0.0
+    for chunk in objective.chunks(theta):
+        s, label = chunk.flat, objective.labels[chunk.rows]
+        others = np.ones((len(label), len(channel)), dtype=bool)
+        others[np.arange(len(label)), label] = False
+        corrected = objective.trained.slopes(s, chunk.y)
+        plain = baseline.problem.loss.slope(s, chunk.y)
+        difference = ((corrected - plain[:, None, :]) * others[:, :, None]).sum(axis=1)
+        along = objective.alternatives.base.take(chunk.rows).predict(v)
+        weights = objective.weights[chunk.rows]
+        total += float(weights @ (difference * along).sum(axis=1))
+    lie = float(question.lie_probabilities[epsilon])
+    return -lie * total / baseline.problem.n_rows
