@@ -72,8 +72,8 @@ def test_a_limit_that_is_not_met_is_exit_code_3(file, capsys):
 def test_an_observed_domain_is_warned_of_once(file, capsys):
     assert run(file, *BASE) == 0
     shown = capsys.readouterr()
-    assert shown.err.count("observed labels") == 1
-    assert "observed labels" not in shown.out
+    assert shown.err.count("observed values") == 1
+    assert "observed values" not in shown.out
 
 
 @pytest.mark.parametrize("suffix", ["json", "csv", "parquet", "html", "png", "svg"])
@@ -123,8 +123,8 @@ def test_notes_name_options_not_python(file, tmp_path, capsys):
     for python in ("method='", "dependent_groups", "`categories`", "dtype"):
         assert python not in said
     # What is said on standard error is not said again.
-    assert "observed labels" in shown.err
-    assert "observed labels" not in shown.out
+    assert "observed values" in shown.err
+    assert "observed values" not in shown.out
 
 
 def test_a_test_file_weights_and_positive(table, file, tmp_path, capsys):
@@ -155,6 +155,48 @@ def test_a_score_by_ridge(file, capsys):
     assert cell.accuracy_change is None
 
 
+def test_features_label_and_gaps_together(file, capsys):
+    code = run(
+        *(file, "--label", "smokes", "--protect", "region,smokes", "--epsilon", "1,4", "--json"),
+        *("--categories", "smokes=no|yes", "--group", "young=age < 40", "--method", "exact"),
+    )
+    shown = capsys.readouterr()
+    assert code == 0, shown.err
+    document = load_document(shown.out)
+    assert [cell.record_epsilon for cell in document.cells] == [2.0, 8.0]
+    assert all(cell.loss_gap_change is not None for cell in document.cells)
+    assert {item.outcome for item in document.intervals} >= {"accuracy", "auc", "loss_gap"}
+    mapped = run(
+        *(
+            file,
+            "--label",
+            "smokes",
+            "--protect",
+            "region,smokes",
+            "--json",
+            "--correction",
+            "forward",
+        ),
+        *("--epsilon", "region=1,smokes=2", "--categories", "smokes=no|yes"),
+    )
+    shown = capsys.readouterr()
+    assert mapped == 0, shown.err
+    (cell,) = load_document(shown.out).cells
+    assert (cell.epsilon, cell.record_epsilon) == (None, 3.0)
+
+
+def test_a_number_is_protected_in_bins_and_several_classes_work(file, capsys):
+    code = run(
+        *(file, "--label", "region", "--protect", "region,age", "--bins", "age=0:100:5", "--json"),
+        *("--epsilon", "2", "--categories", "region=east|north|south"),
+        *("--categories", "age=10|30|50|70|90"),
+    )
+    shown = capsys.readouterr()
+    assert (code, shown.err) == (0, "")
+    (cell,) = load_document(shown.out).cells
+    assert cell.record_epsilon == 4.0
+
+
 def test_infinity_is_written_as_text(file, capsys):
     assert run(file, *DECLARED[:-4], "--epsilon", "1,inf", *DECLARED[-2:], "--json") == 0
     cells = json.loads(capsys.readouterr().out)["cells"]
@@ -179,7 +221,7 @@ def spoil(table, **changes):
 
 BAD = {
     "unknown label": (lambda t: t, ("--label", "smoke"), "Did you mean 'smokes'"),
-    "a feature to protect": (lambda t: t, ("--protect", "age"), "label only"),
+    "a number to protect": (lambda t: t, ("--protect", "age"), "--bins age=LOW:HIGH:10"),
     "epsilon zero": (lambda t: t, ("--epsilon", "0"), "greater than 0"),
     "epsilon negative": (lambda t: t, ("--epsilon=-1",), "greater than 0"),
     "epsilon nan": (lambda t: t, ("--epsilon", "nan"), "epsilon"),
@@ -189,14 +231,18 @@ BAD = {
     "broken group": (lambda t: t, ("--group", "age <"), "age <"),
     "group of the answer": (lambda t: t, ("--group", 'mine=smokes == "yes"'), "depends on"),
     "one class": (lambda t: spoil(t, smokes=SECRET), (), "one value"),
-    "three classes": (
+    "other classes": (
         lambda t: spoil(t, smokes=np.resize([SECRET, "a", "b"], len(t))),
         (),
-        "--positive",
+        "3 classes",
+    ),
+    "correction without label": (
+        lambda t: t.rename(columns={"smokes": "drinks", "region": "smokes"}),
+        ("--label", "drinks", "--categories", "smokes=north|south|east", "--correction", "forward"),
+        "label is not protected|must name column",
     ),
     "all missing": (lambda t: spoil(t, age=np.nan, smokes=None), (), "missing"),
     "no rows": (lambda t: t[:0], (), "row"),
-    "correction": (lambda t: t, ("--correction", "forward"), "this version"),
     "checkpoint without retrain": (lambda t: t, ("--checkpoint", "x"), "--method retrain"),
     "wrong ending": (lambda t: t, ("--out", "x.docx"), "must end in"),
     "no folder": (lambda t: t, ("--out", "no/such/folder/x.json"), "folder that exists"),

@@ -78,7 +78,8 @@ def whatif(
         typer.Option(
             "--protect",
             metavar="COL",
-            help="What is randomised: in this version the label, which is also the default.",
+            help="What is randomised: the label, features, or both (repeat, or separate by commas). "
+            "Default: the label.",
         ),
     ] = None,
     test: Test = None,
@@ -103,7 +104,10 @@ def whatif(
         typer.Option("--method", help="auto takes the best that fits --seconds, never retrain."),
     ] = MethodChoice.auto,
     correction: Annotated[
-        CorrectionChoice, typer.Option("--correction", help="Noise correction in training.")
+        CorrectionChoice,
+        typer.Option(
+            "--correction", help="forward: train randomised labels on a loss that knows the noise."
+        ),
     ] = CorrectionChoice.none,
     repeats: Annotated[
         int,
@@ -229,7 +233,13 @@ def whatif(
             checkpoint=checkpoint,
             seconds=seconds,
             seed=seed,
-            categories=_label_categories(categories, label, prepared, positive=positive),
+            categories=_declared(
+                categories,
+                comma_list(protect) or (label,),
+                label,
+                prepared,
+                positive=positive,
+            ),
             dependent="warn" if dependent_groups else "refuse",
             progress=progress,
         )
@@ -308,22 +318,31 @@ def _fit(
     return prepared, study
 
 
-def _label_categories(
-    typed: Sequence[str] | None, label: str, prepared: Prepared, *, positive: str | None
+def _declared(
+    typed: Sequence[str] | None,
+    protect: Sequence[str],
+    label: str,
+    prepared: Prepared,
+    *,
+    positive: str | None,
 ) -> dict[str, list[object]] | None:
-    """Return the label's domain if the user declared it."""
-    given = categories_of(typed, protected=(label,)).get(label)
-    if given is None:
+    """Return the domains that the user declared."""
+    result: dict[str, list[object]] = {}
+    if positive is not None and label in protect:
         # --positive makes the label a question of two answers, whatever the data hold.
-        return {label: list(prepared.label_categories)} if positive is not None else None
-    if prepared.y_train.dtype.kind in "iufb":
+        result[label] = list(prepared.label_categories)
+    for name, given in categories_of(typed, protected=tuple(protect)).items():
+        column = prepared.y_train if name == label else prepared.X_train.get(name)
+        if column is None or column.dtype.kind not in "iufb":
+            result[name] = list(given)
+            continue
         try:
-            return {label: [float(text) for text in given]}
+            result[name] = [float(text) for text in given]
         except ValueError:
             raise InputError(
-                f"`--categories` of {label!r} must be numbers, like the label itself."
+                f"`--categories` of {name!r} must be numbers, like the column itself."
             ) from None
-    return {label: list(given)}
+    return result or None
 
 
 def _ask(
@@ -345,7 +364,12 @@ def _ask(
     from epsilens.whatif.groups import Group
 
     groups = {
-        name: Group(name=name, mask=mask, columns=prepared.group_columns[name])
+        name: Group(
+            name=name,
+            mask=mask,
+            columns=prepared.group_columns[name],
+            test_mask=prepared.test_groups[name],
+        )
         for name, mask in prepared.groups.items()
     }
     question: dict[str, object] = {
@@ -357,14 +381,13 @@ def _ask(
         "dependent_groups": dependent,
         "progress": progress,
         "repeats": repeats,
+        "correction": correction,
     }
     if method is MethodChoice.retrain:
-        if correction != "none":
-            raise InputError("`--correction` must be none in this version. Leave it out.")
         return study.retrain(**question, checkpoint=checkpoint)  # type: ignore[arg-type]
     if checkpoint is not None:
         raise InputError("`--checkpoint` belongs to `--method retrain`. Add that, or leave it out.")
-    return study.estimate(**question, method=method.value, correction=correction, seconds=seconds)  # type: ignore[arg-type]
+    return study.estimate(**question, method=method.value, seconds=seconds)  # type: ignore[arg-type]
 
 
 def _with_notes(document: WhatIfDocument, notes: Sequence[str]) -> WhatIfDocument:

@@ -17,6 +17,10 @@ __all__ = ["Labels", "read_labels", "read_numbers"]
 OTHER = "other"
 
 
+MOST_CLASSES = 20
+"""A label of more values is taken for a number or a text, not for a class."""
+
+
 @dataclass(frozen=True)
 class Labels:
     """The label of every row, and what its values are.
@@ -81,7 +85,7 @@ class Labels:
 
 
 def read_labels(column: pd.Series, *, name: str, positive: str | None = None) -> Labels:
-    """Read a label that has two answers.
+    """Read a label that has two answers, or a few.
 
     Parameters
     ----------
@@ -101,7 +105,7 @@ def read_labels(column: pd.Series, *, name: str, positive: str | None = None) ->
     Raises
     ------
     InputError
-        If there is one value only, or more than two and no `positive`.
+        If there is one value only, or too many and no `positive`.
 
     Examples
     --------
@@ -117,13 +121,14 @@ def read_labels(column: pd.Series, *, name: str, positive: str | None = None) ->
             "With one value there is nothing to learn: choose another column."
         )
     if positive is None:
-        if len(categories) > 2:
+        if len(categories) > MOST_CLASSES:
             raise InputError(
-                f"the label {name!r} must have two different values, got {len(categories)}. "
-                "Use `--positive VALUE` for one value against the others, or `--model ridge` for "
-                "a number."
+                f"the label {name!r} must have at most {MOST_CLASSES} different values, got "
+                f"{len(categories)}. Use `--positive VALUE` for one value against the others, or "
+                "`--model ridge` for a number."
             )
-        return Labels(_plain_series(column), categories, categories[1])
+        yes = categories[1] if len(categories) == 2 else None
+        return Labels(_plain_series(column), categories, yes)
     matching = [value for value in categories if _is_written(value, positive)]
     if not matching:
         raise InputError(

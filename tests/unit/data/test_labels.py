@@ -54,8 +54,10 @@ def test_one_against_the_others(values: list[object], positive: str, expected: l
 def test_labels_that_do_not_fit() -> None:
     with pytest.raises(InputError, match="got 1"):
         read_labels(pd.Series(["HIV", "HIV"]), name="y")
-    with pytest.raises(InputError, match=r"got 3.*--positive VALUE.*--model ridge"):
-        read_labels(pd.Series(["a", "b", "c"]), name="y")
+    with pytest.raises(InputError, match=r"got 26.*--positive VALUE.*--model ridge"):
+        read_labels(pd.Series(list("abcdefghijklmnopqrstuvwxyz")), name="y")
+    several = read_labels(pd.Series(["b", "a", "c"]), name="y")
+    assert (several.categories, several.positive) == (("a", "b", "c"), None)
     with pytest.raises(InputError, match="stands in no row"):
         read_labels(pd.Series(["a", "b"]), name="y", positive="c")
     with pytest.raises(InputError, match="holds words"):

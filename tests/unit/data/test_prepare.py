@@ -206,7 +206,7 @@ def one_class(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def many_classes(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(smokes=np.resize(["a", "b", SECRET], N))
+    return frame.assign(smokes=np.resize([f"{SECRET}{i}" for i in range(25)], N))
 
 
 def with_cell(column: str, value: object) -> Any:
