@@ -20,6 +20,7 @@ from epsilens.errors import InputError, InputTypeError
 from epsilens.influence import PointTable, general_point_table, label_point_table
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
 from epsilens.whatif.baseline import Baseline, fit_baseline
+from epsilens.whatif.calibration import Calibration, fit_calibration
 from epsilens.whatif.cells import Progress, Question, Rung
 from epsilens.whatif.general_ladder import objective_of
 from epsilens.whatif.ladder import climb, is_label_only, plan
@@ -276,6 +277,46 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             seed=seed,
             seconds=time.perf_counter() - started,
         )
+
+    def calibrate(
+        self,
+        *,
+        protect: str | Iterable[str] | None = None,
+        epsilon: Epsilon,
+        groups: Mapping[str, object] | None = None,
+        categories: Mapping[str, Sequence[object]] | None = None,
+        correction: str | None = None,
+        method: str = "influence",
+        repeats: int = 10,
+        random_state: int = 0,
+        progress: Progress | None = None,
+    ) -> Calibration:
+        """Retrain at a few ε and fit the line from estimate to truth (P1 V-E).
+
+        Parameters
+        ----------
+        protect, epsilon, groups, categories, correction, repeats, random_state, progress
+            As in `retrain`; a few values of ε are enough.
+        method : str
+            The rung to be calibrated.
+
+        Returns
+        -------
+        Calibration
+            `.apply(result)` corrects the estimates of other cells, with their error.
+        """
+        question: dict[str, object] = {
+            "protect": protect,
+            "epsilon": epsilon,
+            "groups": groups,
+            "categories": categories,
+            "correction": correction,
+            "random_state": random_state,
+            "progress": progress,
+        }
+        estimate = self.estimate(**question, method=method)  # type: ignore[arg-type]
+        truth = self.retrain(**question, repeats=repeats)  # type: ignore[arg-type]
+        return fit_calibration(estimate, truth)
 
     def point_table(
         self,

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A line from cheap estimates to the truth, fitted on a few retrainings (P1 V-E).
+
+Where `exact` is out of reach, as for a whole network, first-order estimates may be off and yet rank the ε
+well. Retraining at a few ε then gives the line that leads from estimate to truth, with its error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import t as student
+
+from epsilens.data.frames import like
+from epsilens.errors import InputError
+from epsilens.whatif.result import LossChangeEstimate, cells_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Calibration", "fit_calibration"]
+
+FEWEST_CELLS = 3
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The line truth ≈ intercept + slope × estimate.
+
+    Attributes
+    ----------
+    slope, intercept : float
+    residual_sd : float
+        Of single cells around the line, retraining noise included.
+    correlation : float
+        Of estimates and truths at the calibrated cells.
+    n_cells : int
+        How many cells the line is fitted on.
+    mean_estimate, spread : float
+        Of the calibrated estimates: how far a new one lies from them widens its interval.
+    """
+
+    slope: float
+    intercept: float
+    residual_sd: float
+    correlation: float
+    n_cells: int
+    mean_estimate: float
+    spread: float
+
+    def apply(self, estimate: LossChangeEstimate) -> object:
+        """Return the calibrated changes of other cells, with 90 % intervals.
+
+        Parameters
+        ----------
+        estimate : LossChangeEstimate
+            Of the same rung that was calibrated.
+
+        Returns
+        -------
+        frame
+            group, epsilon, loss_change, loss_change_low, loss_change_high; typed as estimated.
+        """
+        frame: pd.DataFrame = cells_frame(estimate.document)
+        given = frame["loss_change"].to_numpy(dtype=np.float64)
+        centre = self.intercept + self.slope * given
+        far = (given - self.mean_estimate) ** 2 / self.spread
+        width = student.ppf(0.95, self.n_cells - 2) * self.residual_sd
+        half = width * np.sqrt(1.0 + 1.0 / self.n_cells + far)
+        result = frame[["group", "epsilon"]].assign(
+            loss_change=centre, loss_change_low=centre - half, loss_change_high=centre + half
+        )
+        return like(result, estimate.template)
+
+
+def fit_calibration(estimate: LossChangeEstimate, truth: LossChangeEstimate) -> Calibration:
+    """Fit the line on cells that were both estimated and retrained.
+
+    Parameters
+    ----------
+    estimate, truth : LossChangeEstimate
+        With the same groups and ε.
+    """
+    keys = ["group", "record_epsilon"]
+    both = cells_frame(estimate.document).merge(
+        cells_frame(truth.document), on=keys, suffixes=("", "_truth")
+    )
+    if len(both) < FEWEST_CELLS:
+        raise InputError(
+            f"a line needs at least {FEWEST_CELLS} cells that were retrained, got {len(both)}. Ask "
+            "for more values of epsilon, or more groups."
+        )
+    x = both["loss_change"].to_numpy(dtype=np.float64)
+    y = both["loss_change_truth"].to_numpy(dtype=np.float64)
+    spread = float(np.sum((x - x.mean()) ** 2))
+    if not spread > 0:
+        raise InputError("all estimates are equal: there is no line through one point.")
+    slope = float(np.sum((x - x.mean()) * (y - y.mean())) / spread)
+    intercept = float(y.mean() - slope * x.mean())
+    residuals = y - intercept - slope * x
+    return Calibration(
+        slope=slope,
+        intercept=intercept,
+        residual_sd=float(np.sqrt(np.sum(residuals**2) / (len(x) - 2))),
+        correlation=float(np.corrcoef(x, y)[0, 1]),
+        n_cells=len(x),
+        mean_estimate=float(x.mean()),
+        spread=spread,
+    )
