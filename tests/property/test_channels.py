@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,13 +15,17 @@ from numpy.typing import NDArray
 from epsilens.channels import (
     Budget,
     Channel,
+    LocalHashing,
     ProductChannel,
     RandomizedResponse,
+    UnaryEncoding,
     parse_grid,
     simulate,
 )
 from epsilens.channels.draw import WORD_RANGE, exponential_below, masses_epsilon, row_masses
+from epsilens.channels.local_hashing import HashingKind
 from epsilens.channels.relaxation import joint_masses, relaxation
+from epsilens.channels.unary_encoding import UnaryKind, bit_masses
 
 sizes = st.integers(2, 12)
 epsilons = st.floats(1e-6, 40.0)
@@ -151,3 +156,55 @@ def test_grids_ascend_between_their_ends(
     assert grid[0] == min(start, stop)
     assert grid[-1] == max(start, stop)
     assert list(grid) == sorted(set(grid))
+
+
+hashings = st.sampled_from(["olh", "blh"])
+unary_kinds = st.sampled_from(["oue", "rappor", "the"])
+
+
+@given(k=sizes, epsilon=epsilons, kind=hashings)
+def test_hashing_is_a_weaker_response(k: int, epsilon: float, kind: HashingKind) -> None:
+    channel = LocalHashing(k, epsilon, kind=kind)
+    assert 0 < channel.effective_epsilon < epsilon
+    equal = RandomizedResponse(k, channel.effective_epsilon)
+    np.testing.assert_allclose(channel.matrix, equal.matrix, rtol=1e-12)
+    np.testing.assert_allclose(channel.matrix.sum(axis=1), 1.0, rtol=1e-14)
+
+
+@given(k=sizes, epsilon=st.floats(0.01, 40.0), kind=hashings, seed=st.integers(0, 2**32))
+def test_hashed_frequencies_of_expected_counts_are_exact(
+    k: int, epsilon: float, kind: HashingKind, seed: int
+) -> None:
+    truth = np.random.default_rng(seed).dirichlet(np.ones(k))
+    channel = LocalHashing(k, epsilon, kind=kind)
+    pi, _ = channel.estimate_frequencies(1e6 * channel.matrix.T @ truth)
+    # Rounding of the shares is magnified by 1/a.
+    np.testing.assert_allclose(pi, truth, atol=1e-14 / channel.a)
+
+
+@given(epsilon=st.floats(5e-324, 40.0), kind=unary_kinds)
+def test_bits_keep_epsilon_exactly(epsilon: float, kind: UnaryKind) -> None:
+    yes, no = bit_masses(kind, epsilon)
+    assert 0 < no <= yes < WORD_RANGE
+    ratio = Fraction(yes * (WORD_RANGE - no), no * (WORD_RANGE - yes))
+    assert ratio <= max(exponential_below(epsilon), 1)
+
+
+@given(levels=st.lists(st.floats(1e-6, 40.0), min_size=2, max_size=2), kind=unary_kinds)
+def test_bits_show_more_at_a_larger_epsilon(levels: list[float], kind: UnaryKind) -> None:
+    strict, lax = (UnaryEncoding(2, epsilon, kind=kind) for epsilon in sorted(levels))
+    # At 1e-6 a unit of 2^-64 moves the level by 1e-13 of itself, and the logarithm by less.
+    assert strict.effective_epsilon <= lax.effective_epsilon * (1 + 1e-12)
+    assert strict.p - strict.q <= (lax.p - lax.q) * (1 + 1e-9)
+
+
+@given(k=sizes, epsilon=st.floats(0.01, 40.0), kind=unary_kinds, seed=st.integers(0, 2**32))
+def test_frequencies_of_expected_bits_are_exact(
+    k: int, epsilon: float, kind: UnaryKind, seed: int
+) -> None:
+    truth = np.random.default_rng(seed).dirichlet(np.ones(k))
+    encoding = UnaryEncoding(k, epsilon, kind=kind)
+    pi, covariance = encoding.estimate_frequencies(10**6 * encoding.expected().T @ truth, 10**6)
+    # Rounding of the shares is magnified by 1/(p - q).
+    np.testing.assert_allclose(pi, truth, atol=1e-14 / (encoding.p - encoding.q))
+    assert (np.diag(covariance) >= 0).all()
