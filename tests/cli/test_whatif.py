@@ -197,6 +197,17 @@ def test_a_number_is_protected_in_bins_and_several_classes_work(file, capsys):
     assert cell.record_epsilon == 4.0
 
 
+def test_other_mechanisms(file, capsys):
+    assert run(file, *DECLARED, "--mechanism", "olh", "--json") == 0
+    document = load_document(capsys.readouterr().out)
+    assert document.provenance.settings["mechanism"] == "olh"
+    # The default model drops the first level of a category, so it has no full set of bits.
+    assert (
+        run(file, *DECLARED[:2], "--protect", "region", "--epsilon", "1", "--mechanism", "oue") == 2
+    )
+    assert "OneHotEncoder" in capsys.readouterr().err
+
+
 def test_infinity_is_written_as_text(file, capsys):
     assert run(file, *DECLARED[:-4], "--epsilon", "1,inf", *DECLARED[-2:], "--json") == 0
     cells = json.loads(capsys.readouterr().out)["cells"]

@@ -63,6 +63,17 @@ class MethodChoice(StrEnum):
     paper = "paper"
 
 
+class MechanismChoice(StrEnum):
+    """Local mechanisms."""
+
+    rr = "rr"
+    olh = "olh"
+    blh = "blh"
+    oue = "oue"
+    rappor = "rappor"
+    the = "the"
+
+
 class CorrectionChoice(StrEnum):
     """Noise corrections."""
 
@@ -109,6 +120,14 @@ def whatif(
             "--correction", help="forward: train randomised labels on a loss that knows the noise."
         ),
     ] = CorrectionChoice.none,
+    mechanism: Annotated[
+        MechanismChoice,
+        typer.Option(
+            "--mechanism",
+            help="rr: randomised response; olh, blh: local hashing; oue, rappor, the: bits of one "
+            "one-hot feature.",
+        ),
+    ] = MechanismChoice.rr,
     repeats: Annotated[
         int,
         typer.Option(
@@ -229,6 +248,7 @@ def whatif(
             epsilon=budget,
             method=method,
             correction=correction.value,
+            mechanism=mechanism.value,
             repeats=repeats,
             checkpoint=checkpoint,
             seconds=seconds,
@@ -353,6 +373,7 @@ def _ask(
     epsilon: str | dict[str, float],
     method: MethodChoice,
     correction: str,
+    mechanism: str,
     repeats: int,
     checkpoint: str | None,
     seconds: float,
@@ -382,6 +403,7 @@ def _ask(
         "progress": progress,
         "repeats": repeats,
         "correction": correction,
+        "mechanism": mechanism,
     }
     if method is MethodChoice.retrain:
         return study.retrain(**question, checkpoint=checkpoint)  # type: ignore[arg-type]

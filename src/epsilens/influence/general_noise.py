@@ -171,7 +171,7 @@ def draw_gradient_noise(
     """
     problem, n = objective.problem, objective.problem.n_rows
     K, p = problem.loss.n_outputs, problem.design.n_columns
-    V = len(objective.joint)
+    V = objective.joint.shape[1]
     total = np.zeros((K, p, n_draws))
     expected = np.zeros(K * p)
     member = 0

@@ -82,8 +82,9 @@ class PerturbedObjective:
         Their codes; all 0 if the label is not protected.
     mask : array of bool, shape (n,)
         The group S.
-    joint : array of shape (V, V)
-        The channel over joint values of the protected columns.
+    joint : array of shape (U, V)
+        The probability of every alternative for every true joint value of the protected columns;
+        U = V unless the mechanism reports something else than a value.
     channel : array of shape (k, k)
         The channel over labels; 1×1 if the label is not protected.
     trained : Trained
@@ -128,7 +129,7 @@ class PerturbedObjective:
 
     def chunks(self, theta: FloatArray) -> Iterator[Chunk]:
         """Yield the group's records, some at a time, with their alternatives."""
-        V, k = len(self.joint), len(self.channel)
+        V, k = self.joint.shape[1], len(self.channel)
         K = self.problem.loss.n_outputs
         step = max(64, _CHUNK_NUMBERS // (V * k * K * K))
         added = (theta.reshape(K, -1) @ self.alternatives.blocks.T).T

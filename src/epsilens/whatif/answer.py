@@ -56,6 +56,7 @@ class Study:
             method=method,
             settings={
                 "protect": list(asked.names),
+                "mechanism": asked.mechanism,
                 "epsilon": list(asked.epsilons),
                 "groups": [group.name for group in asked.groups],
                 "estimator": self.estimator,

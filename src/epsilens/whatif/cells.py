@@ -66,7 +66,7 @@ class Question:
     def is_identity(self, epsilon: int) -> bool:
         """Whether nothing is randomised at this budget."""
         return all(
-            np.array_equal(channel, np.eye(len(channel)))
+            channel.shape[0] == channel.shape[1] and np.array_equal(channel, np.eye(len(channel)))
             for channel in (self.label_channels[epsilon], self.joints[epsilon])
         )
 

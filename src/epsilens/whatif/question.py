@@ -11,15 +11,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._validate import as_choice, as_epsilon, require_column
+from epsilens._validate import (
+    LARGEST_FINITE_EPSILON,
+    as_choice,
+    as_epsilon,
+    require_column,
+)
 from epsilens.channels import ProductChannel, RandomizedResponse, parse_grid
 from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.influence.alternatives import Alternatives, no_alternatives
+from epsilens.models import Design
 from epsilens.whatif.baseline import Baseline
 from epsilens.whatif.blocks import ProtectedFeature, join_blocks, read_block
 from epsilens.whatif.domains import read_domain
 from epsilens.whatif.groups import Group, read_groups, refuse_dependent_groups
 from epsilens.whatif.label import Label
+from epsilens.whatif.mechanisms import (
+    MOST_ENUMERATED,
+    Mechanism,
+    UnaryBlock,
+    as_mechanism,
+    channel_of,
+)
 
 __all__ = ["Asked", "Epsilon", "read_question"]
 
@@ -49,7 +62,10 @@ class Asked:
     label_channels : tuple of RandomizedResponse
         One per ε; empty if the label is not protected.
     feature_channels : tuple of ProductChannel
-        One per ε; empty if no feature is protected.
+        One per ε; empty if no feature is protected, or it is reported bit by bit.
+    mechanism : str
+    unary : UnaryBlock or None
+        The feature that is reported bit by bit.
     notes : list of str
         Warnings given while reading.
     """
@@ -64,7 +80,17 @@ class Asked:
     is_mapping: bool
     label_channels: tuple[RandomizedResponse, ...]
     feature_channels: tuple[ProductChannel, ...]
+    mechanism: Mechanism
+    unary: UnaryBlock | None
     notes: list[str]
+
+    def joints(self) -> list[NDArray[np.float64]]:
+        """Return the probabilities of the feature alternatives, one matrix per ε."""
+        if self.unary is not None:
+            return [self.unary.joint(epsilon) for epsilon in self.epsilons]
+        if self.feature_channels:
+            return [channel.matrix for channel in self.feature_channels]
+        return [np.ones((1, 1))] * len(self.epsilons)
 
 
 def read_question(
@@ -76,10 +102,12 @@ def read_question(
     categories: Mapping[str, Sequence[object]] | None,
     dependent_groups: str,
     columns: list[str],
+    mechanism: str = "rr",
     is_paper: bool = False,
 ) -> Asked:
     """Check a question; see `WhatIf.estimate` for the parameters."""
     as_choice(dependent_groups, ("refuse", "warn"), name="dependent_groups")
+    how = as_mechanism(mechanism)
     label = baseline.label
     names, label_name = _protected(protect, label.name, columns)
     budgets, is_mapping = _as_budgets(epsilon, names)
@@ -132,29 +160,73 @@ def read_question(
             action="warn" if is_paper or dependent_groups == "warn" else "refuse",
         )
     design = baseline.problem.design
+    unary = None
+    if how in {"oue", "rappor", "the"}:
+        unary = _unary(how, features, label_name, budgets, is_paper=is_paper)
+        if unary.is_sampled:
+            notes.append(
+                f"the bits of {features[0].name!r} have too many patterns: the expectation is over "
+                f"{len(unary.patterns)} sampled ones, and carries their Monte-Carlo error."
+            )
     size = len(label.values) if label.values is not None else 0
     return Asked(
         label=label,
         names=tuple(names),
         label_is_protected=label_name is not None,
-        alternatives=join_blocks(design, features) if features else no_alternatives(design),
+        alternatives=_alternatives(design, features, unary),
         groups=members,
         epsilons=tuple(
             sum(budget.values()) if is_mapping else budget[names[0]] for budget in budgets
         ),
         record_epsilons=tuple(sum(budget.values()) for budget in budgets),
         is_mapping=is_mapping,
-        label_channels=tuple(RandomizedResponse(size, budget[label_name]) for budget in budgets)
+        label_channels=tuple(channel_of(how, size, budget[label_name]) for budget in budgets)
         if label_name is not None
         else (),
         feature_channels=tuple(
-            ProductChannel([RandomizedResponse(len(f.rows), budget[f.name]) for f in features])
+            ProductChannel([channel_of(how, len(f.rows), budget[f.name]) for f in features])
             for budget in budgets
         )
-        if features
+        if features and unary is None
         else (),
+        mechanism=how,
+        unary=unary,
         notes=notes,
     )
+
+
+def _alternatives(
+    design: Design, features: list[ProtectedFeature], unary: UnaryBlock | None
+) -> Alternatives:
+    if unary is not None:
+        return unary.alternatives(design)
+    return join_blocks(design, features) if features else no_alternatives(design)
+
+
+def _unary(
+    how: Mechanism,
+    features: list[ProtectedFeature],
+    label_name: str | None,
+    budgets: list[dict[str, float]],
+    *,
+    is_paper: bool,
+) -> UnaryBlock:
+    if label_name is not None or len(features) != 1 or is_paper:
+        raise InputError(
+            f"mechanism={how!r} is for one protected one-hot feature, without the label, and has no "
+            "printed formula. Protect one feature, or use 'rr'."
+        )
+    (feature,) = features
+    if max(budget[feature.name] for budget in budgets) > LARGEST_FINITE_EPSILON:
+        raise InputError(
+            f"mechanism={how!r} needs epsilon of at most {LARGEST_FINITE_EPSILON:g}. Use 'rr' for inf."
+        )
+    if len(feature.rows) > MOST_ENUMERATED and len(budgets) > 1:
+        raise InputError(
+            f"mechanism={how!r} on a column of {len(feature.rows)} categories samples its patterns "
+            "for one epsilon at a time. Ask for one."
+        )
+    return UnaryBlock.of(how, feature, epsilon=budgets[0][feature.name], seed=0)
 
 
 def _protected(

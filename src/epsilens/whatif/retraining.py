@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.channels import simulate
+from epsilens.channels import UnaryEncoding, simulate
+from epsilens.channels.draw import generator_words
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence import summarise_group
+from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.realised import RealisedObjective
 from epsilens.influence.reports import Reports
 from epsilens.models import factorise, minimise
@@ -171,6 +173,7 @@ def retrain_cells(
         "n_parameters": problem.n_parameters,
         "seed": seed,
         "protect": list(asked.names),
+        "mechanism": asked.mechanism,
         "corrected": corrected,
         "domain": [list(asked.alternatives.sizes), len(asked.label.values or ())]
         if asked.label.values is None
@@ -266,6 +269,24 @@ def _refuse_unconverged(converged: NDArray[np.bool_]) -> None:
         )
 
 
+def _drawn_bits(
+    asked: Asked,
+    baseline: Baseline,
+    rows: NDArray[np.intp],
+    epsilon: float,
+    generator: np.random.Generator,
+) -> tuple[NDArray[np.int64], Alternatives]:
+    """Return every record's pattern of bits, the group's drawn, and the patterns that occur."""
+    unary = asked.unary
+    assert unary is not None  # noqa: S101
+    codes = unary.feature.codes
+    bits = np.eye(len(unary.feature.rows), dtype=bool)[codes]
+    encoding = UnaryEncoding(bits.shape[1], epsilon, kind=unary.kind)  # type: ignore[arg-type]
+    bits[rows] = encoding.draw(codes[rows], generator_words(generator))
+    patterns, values = np.unique(bits, axis=0, return_inverse=True)
+    return np.ravel(values).astype(np.int64), unary.alternatives(baseline.problem.design, patterns)
+
+
 def _train_general(
     baseline: Baseline,
     asked: Asked,
@@ -284,8 +305,10 @@ def _train_general(
     finished: Finished = []
     for repeat in repeats:
         generator = np.random.default_rng(_run_seed(seed, group.name, epsilon, repeat))
-        values = asked.alternatives.codes.copy()
-        if asked.feature_channels:
+        values, alternatives = asked.alternatives.codes.copy(), asked.alternatives
+        if asked.unary is not None:
+            values, alternatives = _drawn_bits(asked, baseline, rows, epsilon, generator)
+        elif asked.feature_channels:
             sizes = asked.alternatives.sizes
             digits = np.array(np.unravel_index(values[rows], sizes))
             drawn = [
@@ -312,7 +335,7 @@ def _train_general(
             weights = weights * omega[codes]
         objective = RealisedObjective(
             problem=problem,
-            alternatives=asked.alternatives,
+            alternatives=alternatives,
             values=values,
             y=y,
             weights=weights,

@@ -142,6 +142,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         method: str = "auto",
         correction: str | None = None,
         categories: Mapping[str, Sequence[object]] | None = None,
+        mechanism: str = "rr",
         seconds: float = 10.0,
         n_draws: int = 400,
         repeats: int = 20,
@@ -168,6 +169,9 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         categories : mapping of column to values, optional
             The public domain of the protected column. Without it, a categorical dtype is taken, and
             else the observed values, with a `PrivacyLeakWarning`.
+        mechanism : {"rr", "olh", "blh", "oue", "rappor", "the"}
+            Randomised response; local hashing, which is randomised response at a smaller effective
+            ε; or a unary encoding of one one-hot feature.
         seconds : float
             The time "auto" may take.
         n_draws : int
@@ -199,13 +203,20 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
                 categories=categories,
                 repeats=repeats,
                 correction=correction,
+                mechanism=mechanism,
                 random_state=random_state,
                 dependent_groups=dependent_groups,
                 progress=progress,
             )
         seed = as_count(random_state, name="random_state", least=0)
         asked, baseline = self._ask(
-            protect, epsilon, groups, categories, dependent_groups, is_paper=rung == "paper"
+            protect,
+            epsilon,
+            groups,
+            categories,
+            dependent_groups,
+            mechanism=mechanism,
+            is_paper=rung == "paper",
         )
         question = _as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
         if corrected:
@@ -230,6 +241,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         groups: Mapping[str, object] | None = None,
         categories: Mapping[str, Sequence[object]] | None = None,
         correction: str | None = None,
+        mechanism: str = "rr",
         repeats: int = 20,
         random_state: int = 0,
         checkpoint: str | Path | None = None,
@@ -259,7 +271,9 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "baseline_")
         repeats = as_count(repeats, name="repeats", least=1)
         seed = as_count(random_state, name="random_state", least=0)
-        asked, baseline = self._ask(protect, epsilon, groups, categories, dependent_groups)
+        asked, baseline = self._ask(
+            protect, epsilon, groups, categories, dependent_groups, mechanism=mechanism
+        )
         runs = retrain_cells(
             baseline,
             asked,
@@ -359,6 +373,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         categories: Mapping[str, Sequence[object]] | None,
         dependent_groups: str,
         *,
+        mechanism: str = "rr",
         is_paper: bool = False,
     ) -> tuple[Asked, Baseline]:
         asked = read_question(
@@ -369,6 +384,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             categories=categories,
             dependent_groups=dependent_groups,
             columns=_column_names(self._table),
+            mechanism=mechanism,
             is_paper=is_paper,
         )
         return asked, replace(self.baseline_, label=asked.label)
@@ -399,7 +415,7 @@ def _as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> Q
     return Question(
         groups=asked.groups,
         label_channels=[c.matrix for c in asked.label_channels] or one,
-        joints=[c.matrix for c in asked.feature_channels] or one,
+        joints=asked.joints(),
         lie_probabilities=np.array([c.lie_probability for c in asked.label_channels]),
         label_is_protected=asked.label_is_protected,
         alternatives=asked.alternatives,
