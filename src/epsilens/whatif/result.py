@@ -241,7 +241,7 @@ def _choice(
     sentence = (
         f"ε = {chosen:.3g} is the most private choice for {whom}: there, and at every larger ε of the "
         f"grid, a run raises the test loss by no more than {limit:g} (upper end of the "
-        f"{confidence:.4g} prediction interval: {upper[chosen]:+.3g})."
+        f"{100 * confidence:.4g} % prediction interval: {upper[chosen]:+.3g})."
     )
     if few:
         sentence += f" Fewer than {_FEWEST_RUNS} retrainings a cell are too few to be sure."
