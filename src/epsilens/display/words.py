@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, cost_type, loss_unit
 
 __all__ = [
+    "GAP_MEANINGS",
     "OUTCOME_MEANINGS",
     "PERCENT_OUTCOMES",
     "Outcome",
@@ -28,6 +29,10 @@ OUTCOME_MEANINGS = {
     "auc": "area under the ROC curve",
     "loss_gap": "gap in test loss between group and rest",
     "accuracy_gap": "gap in accuracy between group and rest",
+}
+GAP_MEANINGS = {
+    "loss_gap": "Loss gap: the group's test loss less everybody else's; where it rises, the group falls behind.",
+    "accuracy_gap": "Accuracy gap: the group's accuracy less everybody else's; where it falls, the group falls behind.",
 }
 
 
@@ -93,7 +98,11 @@ def change_title(document: WhatIfDocument, outcome: Outcome) -> str:
 
 
 def subtitle_lines(
-    document: WhatIfDocument, rows: list[dict[str, Any]], aside: list[WhatIfCell]
+    document: WhatIfDocument,
+    rows: list[dict[str, Any]],
+    aside: list[WhatIfCell],
+    *,
+    outcome: Outcome = "loss",
 ) -> list[str]:
     """Say what kind of numbers a chart shows, which of them failed and which are not drawn.
 
@@ -120,7 +129,12 @@ def subtitle_lines(
     if any(
         row["low"] is not None and not row["low"] <= row["change"] <= row["high"] for row in rows
     ):
-        lines.append("The line is the expected model; the noise of a single run costs more.")
+        runs = "the noise of a single run costs more"
+        if outcome in GAP_MEANINGS:
+            runs = "single runs need not lie around it"
+        lines.append(f"The line is the expected model; {runs}.")
+    if outcome in GAP_MEANINGS:
+        lines.append(GAP_MEANINGS[outcome])
     failed = sum(not row["trusted"] for row in rows)
     if failed:
         lines.append(

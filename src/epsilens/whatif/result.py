@@ -205,6 +205,12 @@ class LossChangeEstimate:
             f"{cells_frame(self.document)}"
         )
 
+    def _repr_html_(self) -> str:
+        """Show itself in a notebook: a line that sums up, and a few rows of the grid."""
+        from epsilens.display.notebook import whatif_html
+
+        return whatif_html(self.document)
+
 
 def _as_limit(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
