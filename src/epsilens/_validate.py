@@ -193,3 +193,12 @@ def as_generator(value: object, *, name: str = "random_state") -> np.random.Gene
             "Leave it out to draw from the operating system."
         )
     return np.random.default_rng(as_count(value, name=name, least=0))
+
+
+def as_finite(value: object, *, name: str) -> float:
+    """Return a finite number of either sign."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputTypeError(f"`{name}` must be a number, got {type(value).__name__}.")
+    if not math.isfinite(float(value)):
+        raise InputError(f"`{name}` must be a finite number, got {float(value)!r}.")
+    return float(value)

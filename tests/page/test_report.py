@@ -317,3 +317,27 @@ def test_time_from_input_to_paint(opened: Opened, record_property: object) -> No
     p95 = sorted(times)[math.ceil(0.95 * len(times)) - 1]
     record_property("input_to_paint_p95_ms", round(p95, 1))
     print(f"input to paint, 95th percentile of {len(times)}: {p95:.1f} ms")
+
+
+def test_the_gap_of_a_group_follows_the_slider_and_the_group(
+    browser: object, build: ModuleType, tmp_path: Path
+) -> None:
+    document = build.with_gap_intervals(
+        build.make_whatif(groups=["all", "women"], epsilons=[0.5, 1.0, 2.0])
+    )
+    path = write_report(document, tmp_path / "report.html")
+    page = Opened(browser, path, viewport={"width": 1000, "height": 900})
+    assert page.page.is_hidden("[data-gap=loss_gap]")
+    page.page.select_option("#group", "women")
+    assert page.text("loss_gap") == "−0.0128 to +0.0172"
+    assert page.text("expected_loss_gap") == "+0.0072"
+    page.page.focus("#slider")
+    page.page.keyboard.press("End")
+    assert page.text("accuracy_gap") == "−2.1 to +0.9"
+    page.page.check("input[value=accuracy_gap]")
+    page.page.wait_for_selector("html[data-ready=accuracy_gap]")
+    assert "less everybody else's" in page.text("caption")
+    page.page.select_option("#group", "all")
+    assert page.page.is_hidden("[data-gap=loss_gap]")
+    assert page.complaints == []
+    page.context.close()

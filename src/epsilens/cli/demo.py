@@ -145,8 +145,8 @@ def _print(
     from rich.console import Console
     from rich.text import Text
 
+    from epsilens.display.rounding import format_change, format_epsilon
     from epsilens.reporting import whatif_sentence, whatif_table
-    from epsilens.reporting.rounding import format_change, format_epsilon
 
     console = Console()
     if not quiet:

@@ -469,11 +469,13 @@ def _print(
     from rich.text import Text
 
     from epsilens.cli.session import is_held
-    from epsilens.reporting import whatif_sentence, whatif_table
+    from epsilens.reporting import gap_table, whatif_sentence, whatif_table
 
     console = Console()
     if not quiet:
         console.print(whatif_table(document))
+        if (gaps := gap_table(document)) is not None:
+            console.print(gaps)
         for note in dict.fromkeys(document.warnings):
             if not is_held(note):
                 console.print(Text(f"Note: {note.rstrip('.')}."))

@@ -3,8 +3,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from epsilens.display.charts import available_outcomes, cost_chart, save_chart
 from epsilens.display.page_chart import page_chart
 from epsilens.display.words import Outcome
 
-__all__ = ["Outcome", "available_outcomes", "cost_chart", "page_chart", "save_chart"]
+if TYPE_CHECKING:
+    from epsilens.display.matplotlib_display import CostDisplay
+
+__all__ = [
+    "CostDisplay",
+    "Outcome",
+    "available_outcomes",
+    "cost_chart",
+    "page_chart",
+    "save_chart",
+]
+
+
+def __getattr__(name: str) -> object:
+    # Matplotlib is an extra, so its display waits until it is asked for.
+    if name == "CostDisplay":
+        from epsilens.display.matplotlib_display import CostDisplay
+
+        return CostDisplay
+    raise AttributeError(f"module 'epsilens.display' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

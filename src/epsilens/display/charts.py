@@ -7,23 +7,30 @@ dash and shape as well as in shade, so that a black-and-white print can be read.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
-from epsilens._validate import as_choice
+from epsilens.display.plotted import (
+    ACCENT,
+    DASHES,
+    SHADES,
+    TITLE,
+    available_outcomes,
+    budget_limits,
+    budget_ticks,
+    change_limits,
+    plotted_rows,
+    tolerance_for,
+)
 from epsilens.display.words import (
-    OUTCOME_MEANINGS,
-    PERCENT_OUTCOMES,
     Outcome,
-    axis_budget,
     budget_title,
     change_title,
     spoken_description,
     subtitle_lines,
 )
-from epsilens.document import WhatIfCell, WhatIfDocument, group_names
+from epsilens.document import WhatIfDocument, group_names
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,38 +38,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ACCENT", "Outcome", "available_outcomes", "cost_chart", "save_chart"]
 
-ACCENT = "#1d5fa8"
-_SHADES = (ACCENT, "#6b7280", "#8f959f", "#4b5563", "#7c8694", "#9aa0a9")
-_DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [1, 3])
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 AXIS_ENDS = ("more_privacy", "more_accuracy")
 """Names of the two layers that label the ends of the axis."""
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-
-
-def available_outcomes(document: WhatIfDocument) -> list[Outcome]:
-    """List the outcomes of a what-if that have numbers to draw on a logarithmic axis.
-
-    Examples
-    --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> cells = [WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
-    ...                     loss_change=0.02, accuracy_change=-0.01)]
-    >>> available_outcomes(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                                   cells=cells))
-    ['loss', 'accuracy']
-    """
-    names: tuple[Outcome, ...] = get_args(Outcome)
-    return [
-        name
-        for name in names
-        if any(
-            _finite(getattr(cell, f"{name}_change")) and 0 < axis_budget(document, cell) < math.inf
-            for cell in document.cells
-        )
-    ]
 
 
 def cost_chart(
@@ -84,7 +64,8 @@ def cost_chart(
     document : WhatIfDocument
         The what-if to draw.
     outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
-        What is drawn upwards. Accuracies are drawn in percentage points.
+        What is drawn upwards. Accuracies are drawn in percentage points. A gap is the number of the
+        group less that of everybody else; only groups that have one are drawn.
     max_loss_increase : float, optional
         The largest increase of the loss that can be borne, drawn as a dashed line.
     width : int or "container"
@@ -121,27 +102,19 @@ def cost_chart(
     """
     import altair as alt
 
-    as_choice(outcome, get_args(Outcome), name="outcome")
-    if max_loss_increase is not None and outcome != "loss":
-        raise InputError(
-            f"`max_loss_increase` belongs to the chart of the loss, got outcome {outcome!r}. "
-            "Leave one of them out."
-        )
-    rows, aside = _rows(document, outcome)
-    if not rows:
-        raise InputError(
-            f"expected numbers for {OUTCOME_MEANINGS[outcome]} at an epsilon between 0 and infinity, got none. "
-            "Add such an epsilon to the grid or draw another outcome."
-        )
+    rows, aside = plotted_rows(document, outcome)
+    tolerance = tolerance_for(outcome, max_loss_increase)
     groups = [name for name in group_names(document) if any(row["group"] == name for row in rows)]
     budgets = [row["epsilon"] for row in rows]
     data = alt.InlineData(values=rows)
     x = alt.X(
         "epsilon:Q",
-        scale=alt.Scale(type="log", domain=_padded(min(budgets), max(budgets)), nice=False),
+        scale=alt.Scale(
+            type="log", domain=list(budget_limits(min(budgets), max(budgets))), nice=False
+        ),
         axis=alt.Axis(
             title=budget_title(document),
-            values=_ticks(min(budgets), max(budgets)),
+            values=budget_ticks(min(budgets), max(budgets)),
             format="~g",
             grid=False,
             tickSize=4,
@@ -157,7 +130,8 @@ def cost_chart(
         ticks=False,
         labelPadding=6,
     )
-    y_scale = alt.Scale(domain=_y_domain(rows, max_loss_increase), nice=False, zero=False)
+    drawn = [row[name] for row in rows for name in ("change", "low", "high")]
+    y_scale = alt.Scale(domain=list(change_limits(drawn, tolerance)), nice=False, zero=False)
     y = alt.Y("change:Q", axis=y_axis, scale=y_scale)
     marks = _group_marks(alt, groups, group_names(document))
     tooltip = [
@@ -197,8 +171,8 @@ def cost_chart(
                 .mark_point(size=60, strokeWidth=1.6, opacity=1, xOffset=aside_by)
                 .encode(x=x, y=y, tooltip=tooltip, fillOpacity=trusted_fill, **marks["point"]),
             ]
-    if max_loss_increase is not None:
-        layers.extend(_tolerance_layers(alt, max_loss_increase))
+    if tolerance is not None:
+        layers.extend(_tolerance_layers(alt, tolerance))
     layers.extend(_axis_ends(alt))
     legend = len(groups) > 1
     chart: alt.LayerChart = (
@@ -208,7 +182,7 @@ def cost_chart(
             height=height,
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
             title=alt.TitleParams(
-                text="What a privacy budget costs",
+                text=TITLE,
                 subtitle=subtitle_lines(document, rows, aside, outcome=outcome),
             ),
             description=spoken_description(document, rows, groups, outcome),
@@ -296,78 +270,6 @@ def save_chart(chart: alt.TopLevelMixin, path: str | Path, *, scale: float = 2.0
     return target
 
 
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
-
-
-def _rows(
-    document: WhatIfDocument, outcome: Outcome
-) -> tuple[list[dict[str, Any]], list[WhatIfCell]]:
-    """Give the rows that fit a logarithmic axis, and the cells that do not."""
-    factor = 100.0 if outcome in PERCENT_OUTCOMES else 1.0
-    intervals = {
-        (item.group, item.epsilon): (item.low, item.high)
-        for item in document.intervals
-        if item.outcome == outcome
-    }
-    numbers = {name: number for number, name in enumerate(group_names(document))}
-    rows: list[dict[str, Any]] = []
-    aside: list[WhatIfCell] = []
-    for cell in document.cells:
-        change = getattr(cell, f"{outcome}_change")
-        if not _finite(change):
-            continue
-        budget = axis_budget(document, cell)
-        if budget == 0 or math.isinf(budget):
-            aside.append(cell)
-            continue
-        if outcome == "loss":
-            low, high = cell.loss_change_low, cell.loss_change_high
-        else:
-            low, high = intervals.get((cell.group, cell.epsilon), (None, None))
-        rows.append(
-            {
-                "group": cell.group,
-                "dash": str(numbers[cell.group]),
-                "epsilon": budget,
-                "change": factor * change,
-                "low": factor * low if low is not None and _finite(low) else None,
-                "high": factor * high if high is not None and _finite(high) else None,
-                "trusted": cell.trusted,
-                "reliance": "passed" if cell.trusted else "failed: do not rely on it",
-            }
-        )
-    return rows, aside
-
-
-def _padded(low: float, high: float) -> list[float]:
-    if low == high:
-        return [low / 3, high * 3]
-    margin = (high / low) ** 0.025
-    return [low / margin, high * margin]
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Choose round ticks: 1, 2 and 5 of each decade, or only the decades when there are many."""
-    low, high = _padded(low, high)
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if len(decades) <= 5 else (1,)
-    return [
-        tick for power in decades for step in steps if low <= (tick := step * 10.0**power) <= high
-    ]
-
-
-def _y_domain(rows: list[dict[str, Any]], max_loss_increase: float | None) -> list[float]:
-    values = [0.0 if max_loss_increase is None else max_loss_increase, 0.0]
-    for row in rows:
-        values += [row[name] for name in ("change", "low", "high") if row[name] is not None]
-    low, high = min(values), max(values)
-    if low == high:
-        return [low - 1, high + 1]
-    margin = 0.04 * (high - low)
-    return [low - margin, high + margin]
-
-
 def _group_marks(alt: Any, groups: list[str], everyone: list[str]) -> dict[str, dict[str, Any]]:
     """Encode the group by shade, dash and shape at once: any one of them is enough to tell.
 
@@ -379,11 +281,11 @@ def _group_marks(alt: Any, groups: list[str], everyone: list[str]) -> dict[str, 
     def scale(values: Sequence[Any]) -> Any:
         return alt.Scale(domain=groups, range=[values[place % len(values)] for place in places])
 
-    stroke = alt.Stroke("group:N", scale=scale(_SHADES), legend=legend)
-    fill = alt.Fill("group:N", scale=scale(_SHADES), legend=legend)
+    stroke = alt.Stroke("group:N", scale=scale(SHADES), legend=legend)
+    fill = alt.Fill("group:N", scale=scale(SHADES), legend=legend)
     # A field and names of its own: Vega-Lite merges legends of equal names even when one is
     # switched off, and dashed symbols look torn.
-    dashes = [_DASHES[place % len(_DASHES)] for place in places]
+    dashes = [list(DASHES[place % len(DASHES)]) for place in places]
     numbers = [str(place) for place in places]
     dash = alt.StrokeDash("dash:N", scale=alt.Scale(domain=numbers, range=dashes), legend=None)
     shape = alt.Shape("group:N", scale=scale(_SHAPES), legend=legend)

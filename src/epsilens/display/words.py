@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, cost_type, loss_unit
 
 __all__ = [
+    "GAP_MEANINGS",
     "OUTCOME_MEANINGS",
     "PERCENT_OUTCOMES",
     "Outcome",
@@ -32,6 +33,10 @@ OUTCOME_MEANINGS = {
     "auc": "area under the ROC curve",
     "loss_gap": "gap in test loss between group and rest",
     "accuracy_gap": "gap in accuracy between group and rest",
+}
+GAP_MEANINGS = {
+    "loss_gap": "Loss gap: the group's test loss less everybody else's; where it rises, the group falls behind.",
+    "accuracy_gap": "Accuracy gap: the group's accuracy less everybody else's; where it falls, the group falls behind.",
 }
 
 
@@ -133,6 +138,8 @@ def subtitle_lines(
         lines.append(f"The {line} is the expected model; the noise of a single run costs more.")
     elif above or below:
         lines.append(f"Where {line} and {mark} part, few runs come near the {line}.")
+    if outcome in GAP_MEANINGS:
+        lines.append(GAP_MEANINGS[outcome])
     failed = sum(not row["trusted"] for row in rows)
     if failed:
         lines.append(

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from epsilens.reporting.report import write_report
 from epsilens.reporting.sentences import cell_sentence, whatif_sentence
-from epsilens.reporting.terminal import inspect_table, release_summary, whatif_table
+from epsilens.reporting.terminal import gap_table, inspect_table, release_summary, whatif_table
 
 __all__ = [
     "cell_sentence",
+    "gap_table",
     "inspect_table",
     "release_summary",
     "whatif_sentence",

@@ -12,7 +12,27 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from epsilens.display.words import axis_budget
+from epsilens.display.cell_text import (
+    Gap,
+    accuracy_text,
+    expected_accuracy_text,
+    expected_gap_text,
+    gap_text,
+    has_gap,
+    interval_text,
+)
+from epsilens.display.rounding import (
+    change_decimals,
+    format_auc,
+    format_auc_change,
+    format_change,
+    format_count,
+    format_epsilon,
+    format_loss,
+    format_percent,
+    format_seconds,
+)
+from epsilens.display.words import GAP_MEANINGS, axis_budget
 from epsilens.document import (
     NUMBER_TYPE_MEANINGS,
     NUMBER_TYPES,
@@ -24,23 +44,8 @@ from epsilens.document import (
     to_dict,
 )
 from epsilens.errors import InputError, InputTypeError
-from epsilens.reporting.rounding import (
-    change_decimals,
-    format_auc,
-    format_auc_change,
-    format_change,
-    format_count,
-    format_epsilon,
-    format_loss,
-    format_percent,
-    format_points,
-    format_seconds,
-)
 from epsilens.reporting.sentences import (
-    accuracy_text,
     cell_sentence,
-    expected_accuracy_text,
-    interval_text,
     protected_text,
     typical_cell,
     whom_text,
@@ -219,6 +224,7 @@ def _render(
         cost_type=cost_type(document),
         runs="of the runs" if cost_type(document) == "measured" else "real runs",
         unit=loss_unit(document),
+        gaps=_gaps(document, document.cells),
         by_record=any(cell.epsilon is None for cell in document.cells),
         warnings=document.warnings,
         meanings=[(name, NUMBER_TYPE_MEANINGS[name]) for name in NUMBER_TYPES],
@@ -267,10 +273,12 @@ def _protected(document: WhatIfDocument, question: Mapping[str, object]) -> str:
 def _group(document: WhatIfDocument, name: str, question: Mapping[str, object]) -> dict[str, Any]:
     words = question.get("groups")
     shown = words.get(name) if isinstance(words, Mapping) else None
+    cells = [cell for cell in document.cells if cell.group == name]
     return {
         "name": name,
         "shown": str(shown) if shown else whom_text(name),
-        "cells": [_cell(document, cell) for cell in document.cells if cell.group == name],
+        "cells": [_cell(document, cell) for cell in cells],
+        "gaps": _gaps(document, cells),
     }
 
 
@@ -290,12 +298,23 @@ def _cell(document: WhatIfDocument, cell: WhatIfCell) -> dict[str, Any]:
         "accuracy": accuracy_text(document, cell),
         "expected_accuracy": expected_accuracy_text(document, cell),
         "auc": None if cell.auc_change is None else format_auc_change(cell.auc_change),
-        "accuracy_gap": None
-        if cell.accuracy_gap_change is None
-        else format_points(cell.accuracy_gap_change),
+        "loss_gap": gap_text(document, cell, "loss_gap"),
+        "expected_loss_gap": expected_gap_text(document, cell, "loss_gap"),
+        "accuracy_gap": gap_text(document, cell, "accuracy_gap"),
+        "expected_accuracy_gap": expected_gap_text(document, cell, "accuracy_gap"),
         "method": cell.method,
         "trusted": cell.trusted,
     }
+
+
+def _gaps(document: WhatIfDocument, cells: Sequence[WhatIfCell]) -> list[dict[str, str]]:
+    """Describe the gaps that these cells have: the key in a cell, words, unit and meaning."""
+    units: dict[Gap, str] = {"loss_gap": loss_unit(document), "accuracy_gap": "points"}
+    return [
+        {"key": gap, "words": gap.replace("_", " "), "unit": unit, "meaning": GAP_MEANINGS[gap]}
+        for gap, unit in units.items()
+        if has_gap(cells, gap)
+    ]
 
 
 def _baseline(document: WhatIfDocument) -> list[tuple[str, str]]:

@@ -6,32 +6,27 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from epsilens.document import (
-    EVERYBODY,
-    OutcomeInterval,
-    WhatIfCell,
-    WhatIfDocument,
-    cost_type,
-    group_names,
-    loss_unit,
-)
-from epsilens.reporting.rounding import (
+from epsilens.display.cell_text import accuracy_text, interval_text, outcome_interval
+from epsilens.display.rounding import (
     change_decimals,
-    format_change,
     format_epsilon,
     format_loss,
     format_percent,
     format_points,
     rounds_to_zero,
 )
+from epsilens.document import (
+    EVERYBODY,
+    WhatIfCell,
+    WhatIfDocument,
+    cost_type,
+    group_names,
+    loss_unit,
+)
 
 __all__ = [
     "EpsilonChoice",
-    "accuracy_interval",
-    "accuracy_text",
     "cell_sentence",
-    "expected_accuracy_text",
-    "interval_text",
     "protected_text",
     "typical_cell",
     "whatif_sentence",
@@ -86,78 +81,6 @@ def protected_text(document: WhatIfDocument) -> str:
     if len(quoted) == 1:
         return f"the answer {quoted[0]}"
     return f"the answers {', '.join(quoted[:-1])} and {quoted[-1]}"
-
-
-def interval_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
-    """Give the range of the loss change that nine of ten runs show, or None without one.
-
-    Examples
-    --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
-    ...                   loss_change=0.02, loss_change_low=-0.001, loss_change_high=0.04)
-    >>> interval_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                              cells=[cell]), cell)
-    '−0.0010 to +0.0400'
-    """
-    if cell.loss_change_low is None or cell.loss_change_high is None:
-        return None
-    decimals = change_decimals(document)
-    low = format_change(cell.loss_change_low, decimals=decimals)
-    high = format_change(cell.loss_change_high, decimals=decimals)
-    return f"{low} to {high}"
-
-
-def accuracy_interval(document: WhatIfDocument, cell: WhatIfCell) -> OutcomeInterval | None:
-    """Return the range of the accuracy change that nine of ten runs show, or None without one."""
-    for item in document.intervals:
-        if (item.group, item.epsilon, item.outcome) == (cell.group, cell.epsilon, "accuracy"):
-            return item
-    return None
-
-
-def accuracy_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
-    """Give the accuracy change in points: what nine of ten runs show, else that of the model.
-
-    A single run's noise costs accuracy that the expected model does not lose, so the range comes
-    first wherever it is known.
-
-    Examples
-    --------
-    >>> from epsilens.document import (Baseline, OutcomeInterval, Provenance, WhatIfCell,
-    ...                                WhatIfDocument)
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
-    ...                   loss_change=0.02, accuracy_change=0.004)
-    >>> interval = OutcomeInterval(group="all", epsilon=1.0, outcome="accuracy", low=-0.03,
-    ...                            high=0.001)
-    >>> accuracy_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                              cells=[cell], intervals=[interval]), cell)
-    '−3.0 to +0.1'
-    """
-    interval = accuracy_interval(document, cell)
-    if interval is not None:
-        return f"{format_points(interval.low)} to {format_points(interval.high)}"
-    return None if cell.accuracy_change is None else format_points(cell.accuracy_change)
-
-
-def expected_accuracy_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
-    """Give the accuracy change of the expected model where `accuracy_text` gives a range.
-
-    Examples
-    --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
-    ...                   loss_change=0.02, accuracy_change=0.004)
-    >>> print(expected_accuracy_text(WhatIfDocument(provenance=Provenance(method="exact"),
-    ...                                             baseline=start, cells=[cell]), cell))
-    None
-    """
-    if accuracy_interval(document, cell) is None or cell.accuracy_change is None:
-        return None
-    return format_points(cell.accuracy_change)
 
 
 def typical_cell(
@@ -301,7 +224,7 @@ def _accuracy_clause(document: WhatIfDocument, cell: WhatIfCell, *, measured: bo
     change, before = cell.accuracy_change, document.baseline.accuracy
     if change is None or before is None:
         return None
-    interval = accuracy_interval(document, cell)
+    interval = outcome_interval(document, cell, "accuracy")
     if interval is not None and not all(
         end is None or rounds_to_zero(100 * end, decimals=1)
         for end in (change, interval.low, interval.high)

@@ -7,35 +7,42 @@ Names from the data are shown as plain text: a column called `[red]` stays `[red
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from epsilens._validate import as_count
-from epsilens.document import (
-    InspectDocument,
-    ReleaseDocument,
-    WhatIfCell,
-    WhatIfDocument,
-    cost_type,
-    group_names,
-    loss_unit,
+from epsilens.display.cell_text import (
+    Gap,
+    accuracy_text,
+    cells_to_show,
+    gap_text,
+    has_gap,
+    interval_text,
+    outcome_interval,
 )
-from epsilens.reporting.rounding import (
+from epsilens.display.rounding import (
+    NOTHING,
     change_decimals,
     format_change,
     format_count,
     format_epsilon,
 )
-from epsilens.reporting.sentences import accuracy_text, interval_text, whatif_sentence
+from epsilens.display.words import GAP_MEANINGS
+from epsilens.document import (
+    InspectDocument,
+    ReleaseDocument,
+    WhatIfDocument,
+    cost_type,
+    group_names,
+    loss_unit,
+)
+from epsilens.reporting.sentences import whatif_sentence
 
 if TYPE_CHECKING:
     from rich.box import Box
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["inspect_table", "release_summary", "whatif_sentence", "whatif_table"]
-
-_T = TypeVar("_T")
+__all__ = ["gap_table", "inspect_table", "release_summary", "whatif_sentence", "whatif_table"]
 
 
 def whatif_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table:
@@ -69,10 +76,7 @@ def whatif_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table:
 
     as_count(max_rows, name="max_rows")
     decimals, names = change_decimals(document), group_names(document)
-    shown: list[WhatIfCell] = []
-    for name in names:
-        mine = [cell for cell in document.cells if cell.group == name]
-        shown += _thinned(mine, max(2, max_rows // len(names)))
+    shown = cells_to_show(document, max_rows=max_rows)
     with_accuracy = any(cell.accuracy_change is not None for cell in shown)
     with_interval = any(cell.loss_change_low is not None for cell in shown)
     table = Table(
@@ -105,9 +109,9 @@ def whatif_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table:
         row.append(format_epsilon(cell.record_epsilon if by_record else cell.epsilon))
         row.append(format_change(cell.loss_change, decimals=decimals))
         if with_interval:
-            row.append(interval_text(document, cell) or "–")
+            row.append(interval_text(document, cell) or NOTHING)
         if with_accuracy:
-            row.append(accuracy_text(document, cell) or "–")
+            row.append(accuracy_text(document, cell) or NOTHING)
         row.append("yes" if cell.trusted else "no")
         table.add_row(*(Text(text) for text in row), style="" if cell.trusted else "dim")
     notes = []
@@ -119,6 +123,78 @@ def whatif_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table:
         notes.append("“no”: the checks of the estimate failed; do not rely on the row.")
     if notes:
         table.caption = Text("\n".join(notes))
+    return table
+
+
+def gap_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table | None:
+    """Show how far budgets would move each group from everybody else.
+
+    A gap is the test loss, or the accuracy, of the group less that of everybody else. It is a table
+    of its own because an ordinary terminal has no room for these ranges beside the others.
+
+    Parameters
+    ----------
+    document : WhatIfDocument
+        The what-if.
+    max_rows : int
+        About how many rows to show, as in `whatif_table`.
+
+    Returns
+    -------
+    rich.table.Table or None
+        A table for `rich.console.Console.print`; None when no group has a gap.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="women", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, loss_gap_change=0.004)
+    >>> gap_table(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                          cells=[cell])).row_count
+    1
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    as_count(max_rows, name="max_rows")
+    units: dict[Gap, str] = {"loss_gap": loss_unit(document), "accuracy_gap": "points"}
+    gaps = [gap for gap in units if has_gap(document.cells, gap)]
+    known = [cell for cell in document.cells if any(has_gap([cell], gap) for gap in gaps)]
+    if not known:
+        return None
+    shown = cells_to_show(document.model_copy(update={"cells": known}), max_rows=max_rows)
+    by_record = any(cell.epsilon is None for cell in shown)
+    table = Table(
+        title=f"How far a group moves from everybody else ({cost_type(document)})",
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        header_style="",
+        box=_box(),
+    )
+    table.add_column("group", overflow="fold")
+    table.add_column("ε of a record" if by_record else "ε", justify="right", no_wrap=True)
+    for gap in gaps:
+        title = f"change of {gap.replace('_', ' ')} ({units[gap]})"
+        table.add_column(title, justify="right")
+    table.add_column("trusted")
+    last: str | None = None
+    for cell in shown:
+        if last not in (None, cell.group):
+            table.add_section()
+        row = ["" if cell.group == last else cell.group]
+        last = cell.group
+        row.append(format_epsilon(cell.record_epsilon if by_record else cell.epsilon))
+        row += [gap_text(document, cell, gap) or NOTHING for gap in gaps]
+        row.append("yes" if cell.trusted else "no")
+        table.add_row(*(Text(text) for text in row), style="" if cell.trusted else "dim")
+    banded = any(outcome_interval(document, cell, gap) for cell in shown for gap in gaps)
+    notes = ["A range holds 9 in 10 runs."] if banded else []
+    notes += [GAP_MEANINGS[gap] for gap in gaps]
+    if len(shown) < len(known):
+        notes.append(f"{len(shown)} of {len(known)} rows shown; --json or --out has them all.")
+    table.caption = Text("\n".join(notes))
     return table
 
 
@@ -224,13 +300,6 @@ def release_summary(document: ReleaseDocument) -> Text:
     if math.isinf(document.record_epsilon):
         text.append("\nε = ∞ changes nothing: this release protects nobody.", style="bold yellow")
     return text
-
-
-def _thinned(items: Sequence[_T], most: int) -> list[_T]:
-    if len(items) <= most:
-        return list(items)
-    step = (len(items) - 1) / (most - 1)
-    return [items[round(number * step)] for number in range(most)]
 
 
 def _box() -> Box:

@@ -93,7 +93,7 @@ class LossChangeEstimate:
         return like(self.retrained, self.template)
 
     def intervals(self) -> object:
-        """Return the 5–95 % prediction intervals of accuracy and AUC, one row each."""
+        """Return the 5–95 % prediction intervals of accuracy, AUC and gaps, one row each."""
         import pandas as pd
 
         rows = [interval.model_dump() for interval in self.document.intervals]
@@ -116,14 +116,14 @@ class LossChangeEstimate:
     def plot(
         self,
         *,
-        outcome: Literal["loss", "accuracy", "auc"] = "loss",
+        outcome: Literal["loss", "accuracy", "auc", "loss_gap", "accuracy_gap"] = "loss",
         max_loss_increase: float | None = None,
     ) -> alt.LayerChart:
         """Draw the cost of ε with its interval.
 
         Parameters
         ----------
-        outcome : {"loss", "accuracy", "auc"}
+        outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
         max_loss_increase : float, optional
             Shown as a dashed line.
         """
@@ -204,6 +204,12 @@ class LossChangeEstimate:
             f"{len(cells) // max(len(names), 1)} epsilon, method {methods})\n"
             f"{cells_frame(self.document)}"
         )
+
+    def _repr_html_(self) -> str:
+        """Show itself in a notebook: a line that sums up, and a few rows of the grid."""
+        from epsilens.display.notebook import whatif_html
+
+        return whatif_html(self.document)
 
 
 def _as_limit(value: object) -> float:

@@ -197,3 +197,53 @@ def test_the_page_chart_asks_for_nothing_from_outside(build: ModuleType) -> None
     spec.pop("$schema")
     assert "http" not in json.dumps(spec)
     assert all("url" not in source for source in spec["data"])
+
+
+@pytest.mark.parametrize(("outcome", "factor"), [("loss_gap", 1.0), ("accuracy_gap", 100.0)])
+def test_gaps_are_drawn_with_their_intervals(
+    build: ModuleType, outcome: str, factor: float
+) -> None:
+    plain = build.make_whatif(groups=["all", "women"], epsilons=[0.5, 1.0])
+    spec = spec_of(build.with_gap_intervals(plain), outcome=outcome)
+    rows = rows_of(spec, layers(spec, "line")[0])
+    assert {row["group"] for row in rows} == {"women"}
+    change = getattr(plain.cells[2], f"{outcome}_change")
+    assert rows[0]["low"] == pytest.approx(factor * (change - 0.02))
+    assert rows[0]["high"] == pytest.approx(factor * (change + 0.01))
+    assert "fall in the band" in spec["title"]["subtitle"][0]
+    assert any("less everybody else's" in line for line in spec["title"]["subtitle"])
+    assert "band" not in spec_of(plain, outcome=outcome)["title"]["subtitle"][0]
+
+
+def test_a_gap_outside_its_interval_is_not_called_a_cost(build: ModuleType) -> None:
+    document = build.with_gap_intervals(build.make_whatif(groups=["women"], epsilons=[0.5, 1.0]))
+    away = [
+        item.model_copy(update={"low": item.high, "high": item.high + 1.0})
+        for item in document.intervals
+    ]
+    away = document.model_copy(update={"intervals": away})
+    gap = spec_of(away, outcome="loss_gap")["title"]["subtitle"]
+    assert "Where line and band part, few runs come near the line." in gap
+    accuracy = spec_of(away, outcome="accuracy")["title"]["subtitle"]
+    assert "The line is the expected model; the noise of a single run costs more." in accuracy
+
+
+def test_an_interval_with_one_end_is_no_band(build: ModuleType) -> None:
+    document = build.make_whatif(epsilons=[0.5, 1.0])
+    cells = [cell.model_copy(update={"loss_change_high": math.inf}) for cell in document.cells]
+    spec = spec_of(document.model_copy(update={"cells": cells}))
+    row = rows_of(spec, layers(spec, "line")[0])[0]
+    assert row["low"] is None
+    assert "band" not in spec["title"]["subtitle"][0]
+
+
+def test_budgets_close_together_are_labelled_at_their_ends(build: ModuleType) -> None:
+    spec = spec_of(build.make_whatif(epsilons=[1.1, 1.5, 1.9]))
+    assert layers(spec, "line")[0]["encoding"]["x"]["axis"]["values"] == [1.1, 1.9]
+
+
+def test_the_accepted_loss_must_be_a_number(build: ModuleType) -> None:
+    with pytest.raises(InputError, match="`max_loss_increase` must be a finite number"):
+        cost_chart(build.make_whatif(), max_loss_increase=math.nan)
+    with pytest.raises(InputError, match="`max_loss_increase` must be a number, got str"):
+        cost_chart(build.make_whatif(), max_loss_increase="little")

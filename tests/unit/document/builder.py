@@ -139,3 +139,23 @@ def make_inspect(**changes: object) -> InspectDocument:
         "suggestion": "epsilens whatif survey.csv --label affair --protect affair",
     }
     return InspectDocument.model_validate(content | changes)
+
+
+def with_gap_intervals(document: WhatIfDocument) -> WhatIfDocument:
+    """Give the gaps of a document their intervals, as groups by expression have them."""
+    intervals = [
+        OutcomeInterval(
+            group=cell.group,
+            epsilon=cell.epsilon,
+            outcome=outcome,
+            low=change - 0.02,
+            high=change + 0.01,
+        )
+        for cell in document.cells
+        for outcome, change in (
+            ("loss_gap", cell.loss_gap_change),
+            ("accuracy_gap", cell.accuracy_gap_change),
+        )
+        if change is not None
+    ]
+    return document.model_copy(update={"intervals": [*document.intervals, *intervals]})

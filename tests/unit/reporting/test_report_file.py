@@ -235,3 +235,34 @@ def test_bad_arguments(build: ModuleType, tmp_path: Path) -> None:
     ]
     with pytest.raises(InputError, match="every estimate is missing"):
         write_report(document.model_copy(update={"cells": empty}), tmp_path / "r.html")
+
+
+def test_gaps_are_shown_with_their_intervals(build: ModuleType, tmp_path: Path) -> None:
+    document = build.with_gap_intervals(build.make_whatif(groups=["all", "women"], epsilons=[1.0]))
+    text = write_report(document, tmp_path / "r.html").read_text(encoding="utf-8")
+    page = Page(text)
+    cell = page.json_of("page-data")["groups"]["women"][0]
+    assert (cell["loss_gap"], cell["expected_loss_gap"]) == ("−0.0128 to +0.0172", "+0.0072")
+    assert (cell["accuracy_gap"], cell["expected_accuracy_gap"]) == ("−2.7 to +0.3", "−0.7")
+    assert page.json_of("page-data")["groups"]["all"][0]["loss_gap"] is None
+    # The page opens with everybody, who have no gap.
+    assert '<div data-gap="loss_gap" hidden>' in text
+    everyone, women = text.split('data-group="')[1:3]
+    assert "gap" not in everyone.split("</table>")[0]
+    assert '<th scope="col">loss gap (nats)</th><th scope="col">accuracy gap (points)</th>' in women
+    assert "<td>−0.0128 to +0.0172</td><td>−2.7 to +0.3</td>" in women
+    assert "group&#39;s test loss less everybody else&#39;s" in text
+
+
+def test_a_gap_without_an_interval_claims_none(build: ModuleType, tmp_path: Path) -> None:
+    document = build.make_whatif(groups=["women"], epsilons=[1.0], interval=False)
+    text = write_report(document, tmp_path / "r.html").read_text(encoding="utf-8")
+    figures = text.split('data-gap="loss_gap"')[1]
+    assert '<b id="loss_gap">+0.0072</b>' in figures
+    assert '<dd class="quiet" hidden>' in figures.split("</div>")[0]
+
+
+def test_without_gaps_none_are_mentioned(build: ModuleType, tmp_path: Path) -> None:
+    text = write_report(build.make_whatif(), tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "data-gap=" not in text.split("<script")[0]
+    assert "gap" not in text.split("<script")[0].split("</head>")[1]

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from epsilens.errors import InputError
-from epsilens.reporting import inspect_table, release_summary, whatif_table
+from epsilens.reporting import gap_table, inspect_table, release_summary, whatif_table
 
 
 def shown(renderable: object, width: int = 110) -> str:
@@ -90,3 +90,31 @@ def test_a_simulated_release_claims_no_proof(build: ModuleType) -> None:
 def test_an_infinite_budget_protects_nobody(build: ModuleType) -> None:
     document = build.make_release(record_epsilon=math.inf)
     assert "this release protects nobody" in shown(release_summary(document))
+
+
+def test_gaps_have_a_table_that_fits_an_ordinary_terminal(build: ModuleType) -> None:
+    document = build.make_whatif(groups=["all", "women"], epsilons=[0.5, 1.0])
+    text = shown(gap_table(build.with_gap_intervals(document)), width=80)
+    lines = [line for line in text.splitlines() if " to " in line and "yes" in line]
+    assert [line.split()[0] for line in lines] == ["women", "1"]
+    assert " ".join(lines[1].split()) == "1 −0.0128 to +0.0172 −2.7 to +0.3 yes"
+    assert "…" not in text
+    assert "A range holds 9 in 10 runs." in text
+    assert "where it rises, the group falls behind" in " ".join(text.split())
+
+
+def test_gaps_without_intervals_are_numbers(build: ModuleType) -> None:
+    text = shown(gap_table(build.make_whatif(groups=["women"], epsilons=[1.0])))
+    assert "+0.0072" in text
+    assert "9 in 10" not in text
+
+
+def test_the_gaps_of_a_regression_are_of_loss_only(build: ModuleType) -> None:
+    text = shown(gap_table(build.make_whatif(groups=["women"], regression=True), max_rows=4))
+    assert "accuracy" not in text
+    assert "loss gap (squared error)" in text
+    assert "4 of 30 rows shown" in text
+
+
+def test_without_gaps_there_is_no_table(build: ModuleType) -> None:
+    assert gap_table(build.make_whatif()) is None

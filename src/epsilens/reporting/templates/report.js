@@ -31,6 +31,13 @@
     byId("interval").textContent = cell.interval ?? "not computed";
     if (byId("accuracy")) byId("accuracy").textContent = cell.accuracy ?? "–";
     if (byId("expected_accuracy")) byId("expected_accuracy").textContent = cell.expected_accuracy ?? "–";
+    for (const part of document.querySelectorAll("[data-gap]")) {
+      const [shown, expected] = [cell[part.dataset.gap], cell[`expected_${part.dataset.gap}`]];
+      part.hidden = shown === null;
+      byId(part.dataset.gap).textContent = shown ?? "–";
+      byId(`expected_${part.dataset.gap}`).textContent = expected ?? "–";
+      byId(`expected_${part.dataset.gap}`).parentElement.hidden = expected === null;
+    }
     byId("recommended").hidden = page.recommended !== cell.budget;
     if (view) view.signal("chosen_epsilon", cell.budget).run();
     mark();

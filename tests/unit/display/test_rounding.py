@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from epsilens.reporting import rounding
+from epsilens.display import rounding
 
 
 @pytest.mark.parametrize(

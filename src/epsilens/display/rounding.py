@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How numbers are rounded: once, here, for the terminal and the report alike."""
+"""How numbers are rounded: once, here, for notebook, terminal and report alike."""
 
 from __future__ import annotations
 

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a table shows of a cell: its numbers and ranges as text, the same in every view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, TypeVar
+
+from epsilens.display.rounding import change_decimals, format_change, format_points
+from epsilens.document import OutcomeInterval, WhatIfCell, WhatIfDocument, group_names
+
+__all__ = [
+    "Gap",
+    "accuracy_text",
+    "cells_to_show",
+    "expected_accuracy_text",
+    "expected_gap_text",
+    "gap_text",
+    "has_gap",
+    "interval_text",
+    "outcome_interval",
+]
+
+Gap: TypeAlias = Literal["loss_gap", "accuracy_gap"]
+
+_T = TypeVar("_T")
+
+
+def cells_to_show(document: WhatIfDocument, *, max_rows: int) -> list[WhatIfCell]:
+    """Pick a few cells of each group, evenly spaced and always with both ends of the grid.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=float(epsilon), record_epsilon=float(epsilon),
+    ...                     method="exact", loss_change=0.02) for epsilon in range(1, 31)]
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=cells)
+    >>> [cell.epsilon for cell in cells_to_show(document, max_rows=3)]
+    [1.0, 15.0, 30.0]
+    """
+    names = group_names(document)
+    shown: list[WhatIfCell] = []
+    for name in names:
+        mine = [cell for cell in document.cells if cell.group == name]
+        shown += _thinned(mine, max(2, max_rows // len(names)))
+    return shown
+
+
+def outcome_interval(
+    document: WhatIfDocument,
+    cell: WhatIfCell,
+    outcome: Literal["accuracy", "auc", "loss_gap", "accuracy_gap"],
+) -> OutcomeInterval | None:
+    """Find the range that nine of ten runs show, or None without one.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, OutcomeInterval, Provenance, WhatIfCell,
+    ...                                WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> interval = OutcomeInterval(group="all", epsilon=1.0, outcome="auc", low=-0.03, high=0.001)
+    >>> outcome_interval(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                                 cells=[cell], intervals=[interval]), cell, "auc").low
+    -0.03
+    """
+    for item in document.intervals:
+        if (item.group, item.epsilon, item.outcome) == (cell.group, cell.epsilon, outcome):
+            return None if item.low is None or item.high is None else item
+    return None
+
+
+def interval_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
+    """Give the range of the loss change that nine of ten runs show, or None without one.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, loss_change_low=-0.001, loss_change_high=0.04)
+    >>> interval_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                              cells=[cell]), cell)
+    '−0.0010 to +0.0400'
+    """
+    if cell.loss_change_low is None or cell.loss_change_high is None:
+        return None
+    decimals = change_decimals(document)
+    low = format_change(cell.loss_change_low, decimals=decimals)
+    high = format_change(cell.loss_change_high, decimals=decimals)
+    return f"{low} to {high}"
+
+
+def accuracy_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
+    """Give the accuracy change in points: what nine of ten runs show, else that of the model.
+
+    A single run's noise costs accuracy that the expected model does not lose, so the range comes
+    first wherever it is known.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, OutcomeInterval, Provenance, WhatIfCell,
+    ...                                WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, accuracy_change=0.004)
+    >>> interval = OutcomeInterval(group="all", epsilon=1.0, outcome="accuracy", low=-0.03,
+    ...                            high=0.001)
+    >>> accuracy_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                              cells=[cell], intervals=[interval]), cell)
+    '−3.0 to +0.1'
+    """
+    interval = outcome_interval(document, cell, "accuracy")
+    if interval is not None:
+        return f"{format_points(interval.low)} to {format_points(interval.high)}"
+    return None if cell.accuracy_change is None else format_points(cell.accuracy_change)
+
+
+def expected_accuracy_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
+    """Give the accuracy change of the expected model where `accuracy_text` gives a range.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, accuracy_change=0.004)
+    >>> print(expected_accuracy_text(WhatIfDocument(provenance=Provenance(method="exact"),
+    ...                                             baseline=start, cells=[cell]), cell))
+    None
+    """
+    if outcome_interval(document, cell, "accuracy") is None or cell.accuracy_change is None:
+        return None
+    return format_points(cell.accuracy_change)
+
+
+def has_gap(cells: Sequence[WhatIfCell], outcome: Gap) -> bool:
+    """Say whether any of the cells knows how far its group moves from everybody else.
+
+    Examples
+    --------
+    >>> from epsilens.document import WhatIfCell
+    >>> cell = WhatIfCell(group="women", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, loss_gap_change=0.004)
+    >>> has_gap([cell], "loss_gap"), has_gap([cell], "accuracy_gap")
+    (True, False)
+    """
+    return any(_gap_change(cell, outcome) is not None for cell in cells)
+
+
+def gap_text(document: WhatIfDocument, cell: WhatIfCell, outcome: Gap) -> str | None:
+    """Give the change of a gap between a group and everybody else, or None without one.
+
+    As with the accuracy, the range that nine of ten runs show comes first wherever it is known.
+
+    Parameters
+    ----------
+    document : WhatIfDocument
+        The what-if.
+    cell : WhatIfCell
+        One of its cells.
+    outcome : {"loss_gap", "accuracy_gap"}
+        The gap in test loss, or the gap in accuracy in percentage points.
+
+    Returns
+    -------
+    str or None
+        A range, a number, or None where the gap has no meaning.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, OutcomeInterval, Provenance, WhatIfCell,
+    ...                                WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="women", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, loss_gap_change=0.004, accuracy_gap_change=-0.01)
+    >>> interval = OutcomeInterval(group="women", epsilon=1.0, outcome="accuracy_gap", low=-0.03,
+    ...                            high=0.001)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell], intervals=[interval])
+    >>> gap_text(document, cell, "accuracy_gap"), gap_text(document, cell, "loss_gap")
+    ('−3.0 to +0.1', '+0.0040')
+    """
+    change, interval = _gap_change(cell, outcome), outcome_interval(document, cell, outcome)
+    if change is None:
+        return None
+    if interval is None:
+        return _gap_number(document, change, outcome)
+    low = _gap_number(document, interval.low, outcome)
+    return f"{low} to {_gap_number(document, interval.high, outcome)}"
+
+
+def expected_gap_text(document: WhatIfDocument, cell: WhatIfCell, outcome: Gap) -> str | None:
+    """Give the change of a gap in the expected model where `gap_text` gives a range.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="women", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, loss_gap_change=0.004)
+    >>> print(expected_gap_text(WhatIfDocument(provenance=Provenance(method="exact"),
+    ...                                        baseline=start, cells=[cell]), cell, "loss_gap"))
+    None
+    """
+    change = _gap_change(cell, outcome)
+    if change is None or outcome_interval(document, cell, outcome) is None:
+        return None
+    return _gap_number(document, change, outcome)
+
+
+def _gap_change(cell: WhatIfCell, outcome: Gap) -> float | None:
+    return cell.loss_gap_change if outcome == "loss_gap" else cell.accuracy_gap_change
+
+
+def _gap_number(document: WhatIfDocument, value: float | None, outcome: Gap) -> str:
+    if outcome == "accuracy_gap":
+        return format_points(value)
+    return format_change(value, decimals=change_decimals(document))
+
+
+def _thinned(items: Sequence[_T], most: int) -> list[_T]:
+    if len(items) <= most:
+        return list(items)
+    step = (len(items) - 1) / (most - 1)
+    return [items[round(number * step)] for number in range(most)]
