@@ -224,7 +224,12 @@ def test_a_gap_outside_its_interval_is_not_called_a_cost(build: ModuleType) -> N
     away = document.model_copy(update={"intervals": away})
     gap = spec_of(away, outcome="loss_gap")["title"]["subtitle"]
     assert "Where line and band part, few runs come near the line." in gap
-    accuracy = spec_of(away, outcome="accuracy")["title"]["subtitle"]
+    below = [
+        item.model_copy(update={"low": item.low - 1.0, "high": item.low})
+        for item in document.intervals
+    ]
+    below = document.model_copy(update={"intervals": below})
+    accuracy = spec_of(below, outcome="accuracy")["title"]["subtitle"]
     assert "The line is the expected model; the noise of a single run costs more." in accuracy
 
 
