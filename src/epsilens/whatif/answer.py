@@ -20,12 +20,14 @@ from epsilens.whatif.baseline import Baseline
 from epsilens.whatif.cells import CellAnswer
 from epsilens.whatif.question import Asked
 from epsilens.whatif.result import LossChangeEstimate
-from epsilens.whatif.retraining import Run
+from epsilens.whatif.retraining import RUN_OUTCOMES, Run, run_outcomes
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Study", "write_estimate", "write_retraining"]
+
+_DRAWS_COLUMNS = ("group", "epsilon", "repeat", "loss_change", "accuracy_change", "auc_change")
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -166,8 +168,7 @@ def write_retraining(
     seconds: float,
 ) -> LossChangeEstimate:
     """Return the mean and the 5–95 % quantiles over retrained runs."""
-    before = study.baseline.outcomes
-    table = _runs_table(asked, runs, repeats, (before.loss, before.accuracy, before.auc))
+    table = _runs_table(study.baseline, asked, runs, repeats)
     cells, intervals, draws = [], [], []
     by_cell = dict(list(table.groupby(["group", "epsilon"], sort=False)))
     for group in asked.groups:
@@ -185,12 +186,14 @@ def write_retraining(
                     loss_change=float(loss.mean()),
                     loss_change_low=float(low),
                     loss_change_high=float(high),
-                    accuracy_change=_mean_or_none(part["accuracy_change"]),
-                    auc_change=_mean_or_none(part["auc_change"]),
                     trusted=True,
+                    **{
+                        f"{outcome}_change": _mean_or_none(part[f"{outcome}_change"])
+                        for outcome in RUN_OUTCOMES[1:]
+                    },
                 )
             )
-            for outcome in ("accuracy", "auc"):
+            for outcome in RUN_OUTCOMES[1:]:
                 values = part[f"{outcome}_change"].to_numpy(dtype=np.float64)
                 if not np.isnan(values).any():
                     ends = np.quantile(values, [0.05, 0.95])
@@ -203,7 +206,7 @@ def write_retraining(
         document=study.document(asked, cells, intervals, provenance, retrained=True),
         loss_draws=tuple(draws),
         template=study.template,
-        retrained=table,
+        retrained=table[list(_DRAWS_COLUMNS)],
     )
 
 
@@ -213,15 +216,13 @@ def _mean_or_none(column: pd.Series[float]) -> float | None:
 
 
 def _runs_table(
-    asked: Asked,
-    runs: dict[tuple[str, float, int], Run],
-    repeats: int,
-    before: tuple[float, float | None, float | None],
+    baseline: Baseline, asked: Asked, runs: dict[tuple[str, float, int], Run], repeats: int
 ) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
     for group in asked.groups:
+        before = run_outcomes(baseline, group, baseline.theta)
         for at in asked.epsilons:
             for repeat in range(repeats):
                 after = runs[(group.name, at, repeat)]
@@ -230,5 +231,5 @@ def _runs_table(
                     for a, b in zip(after, before, strict=True)
                 ]
                 rows.append((group.name, at, repeat, *changes))
-    columns = ["group", "epsilon", "repeat", "loss_change", "accuracy_change", "auc_change"]
+    columns = ["group", "epsilon", "repeat", *(f"{name}_change" for name in RUN_OUTCOMES)]
     return pd.DataFrame(rows, columns=columns)

@@ -34,11 +34,14 @@ from epsilens.whatif.class_weights import class_totals, class_weights
 from epsilens.whatif.groups import Group
 from epsilens.whatif.question import Asked
 
-__all__ = ["Run", "retrain_cells"]
+__all__ = ["RUN_OUTCOMES", "Run", "retrain_cells", "run_outcomes"]
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int, str], None]
-Run = tuple[float, float | None, float | None]
+Run = tuple[float | None, ...]
+"""Loss, accuracy, AUC, loss gap and accuracy gap of one run, in the order of `RUN_OUTCOMES`."""
+
+RUN_OUTCOMES = ("loss", "accuracy", "auc", "loss_gap", "accuracy_gap")
 
 _BLOCK_NUMBERS = 1 << 22
 
@@ -114,7 +117,7 @@ class Checkpoint:
             try:
                 assert entry is not None  # noqa: S101
                 key = (str(entry["group"]), float(entry["epsilon"]), int(entry["repeat"]))
-                self.runs[key] = (entry["loss"], entry["accuracy"], entry["auc"])
+                self.runs[key] = tuple(entry[name] for name in RUN_OUTCOMES)
             except (AssertionError, ValueError, KeyError, TypeError):
                 raise InputError(
                     f"the checkpoint {self.path.name!r} is damaged. Delete it and start again."
@@ -129,14 +132,12 @@ class Checkpoint:
         if self.path is None:
             return
         with self.path.open("a", encoding="utf-8") as file:
-            for (group, epsilon, repeat), (loss, accuracy, auc) in finished:
+            for (group, epsilon, repeat), run in finished:
                 entry = {
                     "group": group,
                     "epsilon": epsilon,
                     "repeat": repeat,
-                    "loss": loss,
-                    "accuracy": accuracy,
-                    "auc": auc,
+                    **dict(zip(RUN_OUTCOMES, run, strict=True)),
                 }
                 file.write(json.dumps(entry) + "\n")
             file.flush()
@@ -161,7 +162,7 @@ def retrain_cells(
     checkpoint: str | Path | None = None,
     progress: Progress | None = None,
 ) -> dict[tuple[str, float, int], Run]:
-    """Return test loss, accuracy and AUC of every run, by group, ε and repeat.
+    """Return what the test set says of every run, by group, ε and repeat.
 
     The runs of a cell share a Hessian to start with; each is converged to a gradient of 1e-8 on its
     own draw.
@@ -171,6 +172,7 @@ def retrain_cells(
         "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
         "n_train": problem.n_rows,
         "n_parameters": problem.n_parameters,
+        "outcomes": list(RUN_OUTCOMES),
         "seed": seed,
         "protect": list(asked.names),
         "mechanism": asked.mechanism,
@@ -219,9 +221,11 @@ def retrain_cells(
 Finished = list[tuple[tuple[str, float, int], Run]]
 
 
-def _outcome(baseline: Baseline, theta: FloatArray) -> Run:
-    outcomes = baseline.evaluation.outcomes(theta)
-    return outcomes.loss, outcomes.accuracy, outcomes.auc
+def run_outcomes(baseline: Baseline, group: Group, theta: FloatArray) -> Run:
+    """Return what the test set says of a run, the gaps of its group included."""
+    contrast = baseline.evaluation.contrast(group.test_mask)
+    outcomes = baseline.evaluation.outcomes(theta, contrast)
+    return tuple(getattr(outcomes, name) for name in RUN_OUTCOMES)
 
 
 def _refuse_one_class(labels: NDArray[np.int64]) -> None:
@@ -257,7 +261,7 @@ def _train_labels(
     )
     _refuse_unconverged(solution.converged)
     return [
-        ((group.name, epsilon, repeat), _outcome(baseline, solution.theta[:, j]))
+        ((group.name, epsilon, repeat), run_outcomes(baseline, group, solution.theta[:, j]))
         for j, repeat in enumerate(repeats)
     ]
 
@@ -348,5 +352,5 @@ def _train_general(
         if not finished:
             # The other runs of the cell lie close to the first.
             start, curvature = theta, factorise(objective.hessian(theta))
-        finished.append(((group.name, epsilon, repeat), _outcome(baseline, theta)))
+        finished.append(((group.name, epsilon, repeat), run_outcomes(baseline, group, theta)))
     return finished
