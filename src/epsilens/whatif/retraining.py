@@ -246,7 +246,8 @@ def _train_labels(
     rows = np.flatnonzero(group.mask)
     noise = summarise_group(problem, codes, statistics, group.mask, with_grams=False)
     centre = baseline.linear + noise.shift(channel.matrix)
-    start = minimise(problem, centre[:, None], baseline.theta[:, None]).theta
+    known = (baseline.curvature,)
+    start = minimise(problem, centre[:, None], baseline.theta[:, None], curvatures=known).theta
     labels = np.repeat(codes[:, None], len(repeats), axis=1)
     for j, repeat in enumerate(repeats):
         generator = np.random.default_rng(_run_seed(seed, group.name, epsilon, repeat))

@@ -1,0 +1,56 @@
+"""The short road for labels and the general one must lead to the same place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from epsilens import WhatIf
+from epsilens.whatif.general_ladder import climb_general
+from epsilens.whatif.label_ladder import climb_labels
+from epsilens.whatif.study import _as_question
+
+TOLERANCE = {"influence": 1e-9, "newton": 1e-7, "exact": 1e-9}
+
+
+@pytest.fixture(scope="module", params=["two classes", "three classes", "a score"])
+def case(request, survey, pipeline):
+    columns = ["age", "income", "children"]
+    weights = np.random.default_rng(5).uniform(0.5, 2.0, 600)
+    if request.param == "two classes":
+        study = WhatIf(pipeline()).fit(survey.X, survey.y, survey.X_test, survey.y_test, weights)
+    elif request.param == "three classes":
+        study = WhatIf(LogisticRegression()).fit(
+            survey.X[columns],
+            survey.X["region"].astype("category"),
+            survey.X_test[columns],
+            survey.X_test["region"],
+            weights,
+        )
+    else:
+        study = WhatIf(Ridge()).fit(
+            survey.X[columns[:2]],
+            survey.X["children"].astype("category"),
+            survey.X_test[columns[:2]],
+            survey.X_test["children"],
+            weights,
+        )
+    half = np.random.default_rng(6).random(600) < 0.5
+    asked, baseline = study._ask(None, [0.3, 1.0, 4.0], {"half": half}, None, "warn")
+    return baseline, _as_question(asked, corrected=False, n_draws=400, seed=0)
+
+
+@pytest.mark.parametrize("rung", TOLERANCE)
+def test_both_roads_agree(case, rung):
+    baseline, question = case
+    short = sorted(climb_labels(baseline, question, rung, None), key=lambda cell: cell.epsilon)
+    general = sorted(climb_general(baseline, question, rung, None), key=lambda cell: cell.epsilon)
+    for one, other in zip(short, general, strict=True):
+        assert one.loss_change == pytest.approx(other.loss_change, abs=TOLERANCE[rung])
+        for name, value in one.changes.items():
+            assert other.changes[name] == pytest.approx(value, abs=1e-6)
+        # Different draws of the same law: their ends differ by a part of their width.
+        width = one.loss_high - one.loss_low
+        assert abs(one.loss_low - other.loss_low) <= 0.3 * width
+        assert abs(one.loss_high - other.loss_high) <= 0.3 * width
