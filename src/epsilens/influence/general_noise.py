@@ -7,6 +7,8 @@ their own, so covariance and bias are sums over alternatives.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +17,7 @@ from epsilens.influence.perturbed import Chunk, PerturbedObjective
 from epsilens.influence.realisation import NoiseTerms, contrast_variance, wild_loss
 from epsilens.models import Curvature
 
-__all__ = ["draw_gradient_noise", "general_noise_terms"]
+__all__ = ["Balance", "class_gradients", "draw_gradient_noise", "general_noise_terms"]
 
 FloatArray = NDArray[np.float64]
 SingleArray = NDArray[np.float32]
@@ -59,7 +61,7 @@ def general_noise_terms(
     inverse = curvature.solve(np.eye(len(theta)))
     first = np.zeros_like(theta)
     third = np.zeros_like(theta)
-    for chunk in objective.chunks(theta):
+    for chunk in objective.chunks(theta, pairs=True):
         sample = objective.weights[chunk.rows]
         chances = chunk.weights / np.where(sample > 0, sample, 1.0)[:, None]
         slopes = _slope_table(objective, chunk) * sample[:, None, None, None]
@@ -145,6 +147,41 @@ def gradient_covariance(objective: PerturbedObjective, theta: FloatArray) -> Flo
     return total / n**2
 
 
+@dataclass(frozen=True, repr=False)
+class Balance:
+    """How balanced class weights answer to a draw: ω_c falls as the count of class c rises.
+
+    Attributes
+    ----------
+    pulls : array of shape (k, K·p)
+        −G_c / N_c: what one more record of class c takes from the gradient of that class.
+    count_weights : array of shape (n,)
+        What a record counts.
+    """
+
+    pulls: FloatArray
+    count_weights: FloatArray
+
+
+def class_gradients(objective: PerturbedObjective, theta: FloatArray) -> FloatArray:
+    """Return the expected sum of gradients of the records reported as each class, (k, K·p)."""
+    problem = objective.problem
+    k = len(objective.channel)
+    result = np.zeros((k, len(theta)))
+    for chunk in objective.chunks(theta):
+        slopes = _slope_table(objective, chunk)
+        for c in range(k):
+            chance = chunk.weights * chunk.reports[:, c, None]
+            result[c] += objective.pull(chunk, chance[:, :, None] * slopes[:, :, c])
+    for rows, s in objective.rest(theta):
+        slope = problem.loss.slope(s, objective.y[rows])
+        weighted = objective.rest_weights[rows, None] * slope
+        for c in range(k):
+            mine = objective.labels[rows] == c
+            result[c] += problem.design.take(rows[mine]).pull(weighted[mine])
+    return result
+
+
 def draw_gradient_noise(
     objective: PerturbedObjective,
     theta: FloatArray,
@@ -152,6 +189,7 @@ def draw_gradient_noise(
     n_draws: int,
     seed: np.random.SeedSequence,
     direction: FloatArray | None = None,
+    balance: Balance | None = None,
 ) -> SingleArray:
     """Draw how the gradient of one run at θ_ε deviates from its expectation.
 
@@ -164,6 +202,8 @@ def draw_gradient_noise(
         The same seed gives every ε the same uniform numbers.
     direction : array of shape (K·p,), optional
         Only the deviation along this vector is wanted.
+    balance : Balance, optional
+        How balanced class weights answer to the drawn counts.
 
     Returns
     -------
@@ -174,6 +214,7 @@ def draw_gradient_noise(
     V = objective.joint.shape[1]
     total = np.zeros((K, p, n_draws))
     expected = np.zeros(K * p)
+    counts = np.zeros((len(objective.channel), n_draws))
     member = 0
     step = max(64, _DRAW_NUMBERS // n_draws)
     feature_ends = np.cumsum(objective.joint, axis=1)
@@ -197,6 +238,11 @@ def draw_gradient_noise(
             table = table.reshape(len(rows), -1, K).astype(np.float32)
             base = objective.alternatives.base.block(rows).astype(np.float32)
             choice = values * slopes.shape[2] + labels
+            if balance is not None:
+                weights = balance.count_weights[rows]
+                for c in range(len(counts)):
+                    counts[c] += weights @ (labels == c)
+                    counts[c] -= weights @ objective.channel[objective.labels[rows], c]
             for k in range(K):
                 drawn = np.take_along_axis(table[:, :, k], choice, axis=1)
                 total[k] += base.T @ drawn
@@ -205,6 +251,8 @@ def draw_gradient_noise(
                         count = np.where(values == v, drawn, np.float32(0)).sum(axis=0)
                         total[k] += objective.alternatives.blocks[v][:, None] * count[None, :]
     deviation = (total.reshape(K * p, n_draws) - expected[:, None]) / n
+    if balance is not None:
+        deviation += balance.pulls.T @ counts / n
     if direction is not None:
         deviation = (direction @ deviation)[None, :]
     return deviation.astype(np.float32)

@@ -144,6 +144,7 @@ def minimise(
     origin = theta.copy()
     must_solve = np.ones(n_problems, dtype=bool)
     n_slow = np.zeros(n_problems, dtype=np.intp)
+    origin_size = np.full(n_problems, np.inf)
 
     for _ in range(max_iterations):
         for cluster in np.unique(cluster_of[active & must_solve]):
@@ -170,6 +171,7 @@ def minimise(
         if not active.any():
             break
         origin[:, active & must_solve] = theta[:, active & must_solve]
+        origin_size[must_solve] = size[must_solve]
         length[must_solve] = 1.0
         bold = np.flatnonzero(active & must_solve & (decrement > _BOLD_DECREMENT) & may_saturate)
         if len(bold):
@@ -187,14 +189,14 @@ def minimise(
         )
         overshoots &= length[columns] > 1e-6
         cut = decrement[columns] / (decrement[columns] + np.maximum(slope, 0.0))
-        before = np.abs(gradient[:, columns]).max(axis=0)
         theta[:, columns] = trial
         gradient[:, columns] = trial_gradient
         length[columns] = np.where(overshoots, length[columns] * cut, 1.0)
         must_solve = np.zeros(n_problems, dtype=bool)
         must_solve[columns] = ~overshoots
         after = np.abs(trial_gradient).max(axis=0)
-        slow = ~overshoots & (after > _SLOW_CONTRACTION * before)
+        # Against the start of the step, which an overshoot on the way has no part in.
+        slow = ~overshoots & (after > _SLOW_CONTRACTION * origin_size[columns])
         n_slow[columns[slow]] += 1
         # A column that the shared Hessian fails twice gets one of its own.
         alone = columns[slow & (n_slow[columns] == _PATIENCE)]

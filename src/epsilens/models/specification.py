@@ -51,6 +51,9 @@ class Specification:
         The penalty in the mean convention: SGD's alpha.
     class_values : pair of float, optional
         The numbers that stand for two classes, where they are not 0 and 1.
+    counts_weights : bool
+        Whether "balanced" counts records by their sample weight, as LogisticRegression does;
+        RidgeClassifier and SGDClassifier count heads.
     several : str
         What the estimator does with more than two classes: "together", or the reason why not.
     """
@@ -63,6 +66,7 @@ class Specification:
     class_weight: ClassWeight = None
     ridge_per_row: float = 0.0
     class_values: tuple[float, float] | None = None
+    counts_weights: bool = False
     several: str = "together"
 
     def loss_for(self, n_classes: int) -> Loss:
@@ -232,5 +236,6 @@ def _read_logistic(model: BaseEstimator) -> Specification:
         intercept_is_penalised=by_liblinear,
         is_classifier=True,
         class_weight=parameters.get("class_weight"),
+        counts_weights=True,
         several="together" if together else "liblinear" if by_liblinear else kind,
     )

@@ -59,7 +59,7 @@ class Study:
             settings={
                 "protect": list(asked.names),
                 "mechanism": asked.mechanism,
-                "epsilon": list(asked.epsilons),
+                "epsilon": dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
                 "groups": [group.name for group in asked.groups],
                 "estimator": self.estimator,
                 "loss": self.baseline.problem.loss.name,
@@ -115,6 +115,7 @@ def write_estimate(
     method: str,
     seed: int,
     n_draws: int,
+    corrected: bool,
     seconds: float,
 ) -> LossChangeEstimate:
     """Return the result of a rung of the ladder."""
@@ -138,7 +139,10 @@ def write_estimate(
         intervals += [
             _interval(group, shown, name, pair) for name, pair in answer.intervals.items()
         ]
-    provenance = study.provenance(asked, method, seed, seconds, n_draws=n_draws)
+    correction = "forward" if corrected else "none"
+    provenance = study.provenance(
+        asked, method, seed, seconds, n_draws=n_draws, correction=correction
+    )
     return LossChangeEstimate(
         document=study.document(asked, cells, intervals, provenance, retrained=False),
         loss_draws=tuple(answer.loss_runs for answer in answers),
@@ -165,6 +169,7 @@ def write_retraining(
     *,
     repeats: int,
     seed: int,
+    corrected: bool,
     seconds: float,
 ) -> LossChangeEstimate:
     """Return the mean and the 5–95 % quantiles over retrained runs."""
@@ -201,7 +206,10 @@ def write_retraining(
                         _interval(group.name, shown, outcome, (float(ends[0]), float(ends[1])))
                     )
             draws.append(loss)
-    provenance = study.provenance(asked, "retrain", seed, seconds, repeats=repeats)
+    correction = "forward" if corrected else "none"
+    provenance = study.provenance(
+        asked, "retrain", seed, seconds, repeats=repeats, correction=correction
+    )
     return LossChangeEstimate(
         document=study.document(asked, cells, intervals, provenance, retrained=True),
         loss_draws=tuple(draws),

@@ -70,6 +70,10 @@ class Baseline:
         Of mean 1, before any class weight.
     class_weight : None, "balanced" or mapping of class to weight
         The estimator's.
+    count_weights : array of shape (n,)
+        What a record counts when classes are balanced.
+    empty : array of shape (n_features, d)
+        Directions in which the training features do not vary and nothing is penalised.
     table, test_table : frame or array
         The records before any transformer.
     transformers : Pipeline or None
@@ -97,6 +101,8 @@ class Baseline:
     label: Label
     sample_weights: FloatArray
     class_weight: ClassWeight
+    count_weights: FloatArray
+    empty: FloatArray
     table: object
     test_table: object
     transformers: Pipeline | None
@@ -193,7 +199,8 @@ def fit_baseline(
     # Weights of mean 1, the penalty with them: the objective is the same and its size is known.
     ridge = (specification.ridge + n_rows * specification.ridge_per_row) / weights.sum()
     sample_weights = weights * (n_rows / weights.sum())
-    weights = sample_weights * own_class_weights(specification.class_weight, label, sample_weights)
+    count_weights = sample_weights if specification.counts_weights else np.ones(n_rows)
+    weights = sample_weights * own_class_weights(specification.class_weight, label, count_weights)
     full = Design.from_features(
         features,
         intercept=specification.intercept,
@@ -242,6 +249,8 @@ def fit_baseline(
         label=label,
         sample_weights=sample_weights,
         class_weight=specification.class_weight,
+        count_weights=count_weights,
+        empty=space.empty,
         table=X,
         test_table=X_test,
         transformers=transformers,

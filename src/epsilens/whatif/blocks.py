@@ -91,17 +91,65 @@ def read_block(
         # The model does not look at it: randomising it changes nothing.
         return ProtectedFeature(name, codes, columns, np.zeros((len(categories), 0)))
     rows = blocks[0][:, columns]
-    part = features[:, columns]
-    dense = part if isinstance(part, np.ndarray) else part.toarray()
     scale = 1e-9 * (1.0 + np.abs(rows).max())
     alone = all(np.abs(block[:, columns] - rows).max() <= scale for block in blocks)
-    if not alone or np.abs(dense - rows[codes]).max() > scale:
+    if not alone or not _only_block_moves(
+        table, name, categories, codes, transform, features, columns, rows
+    ):
         raise InputError(
             f"the features that column {name!r} fills depend on other columns too (an interaction, "
             "or a transformer that mixes columns), so its alternatives cannot be looked up. Encode "
             "it on its own."
         )
     return ProtectedFeature(name, codes, columns, rows)
+
+
+def _only_block_moves(
+    table: object,
+    name: str,
+    categories: Sequence[object],
+    codes: NDArray[np.int64],
+    transform: Transform,
+    features: Features,
+    columns: NDArray[np.intp],
+    rows: FloatArray,
+) -> bool:
+    """Return whether every record, given another category, changes in the block and nowhere else."""
+    d = len(categories)
+    scale = 1e-9 * (1.0 + np.abs(rows).max())
+    for shift in {0, 1, d - 1}:
+        moved = (codes + shift) % d
+        after = transform(_with_column(table, name, [categories[code] for code in moved]))
+        part = after[:, columns]
+        dense = part if isinstance(part, np.ndarray) else part.toarray()
+        if np.abs(dense - rows[moved]).max() > scale:
+            return False
+        difference = after - features
+        if isinstance(difference, np.ndarray):
+            others = np.delete(np.abs(difference), columns, axis=1)
+            far = float(others.max(initial=0.0))
+        else:
+            keep = np.setdiff1d(np.arange(difference.shape[1]), columns)
+            far = float(np.abs(difference[:, keep]).max()) if len(keep) else 0.0
+        if far > scale:
+            return False
+    return True
+
+
+def _with_column(table: object, name: str, values: Sequence[object]) -> object:
+    """Return the records with other values in one column."""
+    import pandas as pd
+
+    if isinstance(table, pd.DataFrame):
+        column = pd.Series(list(values), index=table.index).astype(table[name].dtype)
+        return table.assign(**{name: column})
+    if isinstance(table, np.ndarray):
+        changed = table.copy()
+        changed[:, int(name.removeprefix("x"))] = values
+        return changed
+    import polars as pl
+
+    return table.with_columns(pl.Series(name, list(values), dtype=table.schema[name]))  # type: ignore[attr-defined]
 
 
 def _copies(table: object, row: int, name: str, categories: Sequence[object]) -> object:

@@ -11,9 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from epsilens.errors import EstimateNotTrustworthyError
+from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence import general_point_table, is_trustworthy
-from epsilens.influence.general_noise import draw_gradient_noise, general_noise_terms
+from epsilens.influence.general_noise import (
+    Balance,
+    class_gradients,
+    draw_gradient_noise,
+    general_noise_terms,
+)
 from epsilens.influence.perturbed import PerturbedObjective
 from epsilens.influence.reports import OwnLabel, Reports, Trained
 from epsilens.models import Curvature, factorise, minimise
@@ -46,15 +51,16 @@ def objective_of(
     sample = baseline.sample_weights
     loss = baseline.problem.loss
     if not question.label_is_protected:
-        own = sample * own_class_weights(baseline.class_weight, label, sample)
+        own = sample * own_class_weights(baseline.class_weight, label, baseline.count_weights)
         trained: Trained = OwnLabel(loss)
         codes = np.zeros(len(sample), dtype=np.int64)
         weights, rest = own, own
     else:
         codes, values = label.domain()
         channel = question.label_channels[epsilon]
-        totals = class_totals(codes[~mask], sample[~mask], len(values))
-        inside = class_totals(codes[mask], sample[mask], len(values))
+        counted = baseline.count_weights
+        totals = class_totals(codes[~mask], counted[~mask], len(values))
+        inside = class_totals(codes[mask], counted[mask], len(values))
         omega = class_weights(baseline.class_weight, label, totals + inside @ channel)
         correction = channel if question.is_corrected else None
         trained = Reports(loss, values, omega, correction)
@@ -208,6 +214,21 @@ def _answer(
     )
 
 
+def _balance(
+    baseline: Baseline, question: Question, objective: PerturbedObjective, theta: FloatArray
+) -> Balance | None:
+    """Return how balanced class weights answer to the drawn counts; None without them."""
+    if baseline.class_weight != "balanced" or not question.label_is_protected:
+        return None
+    codes, values = baseline.label.domain()
+    mask, counted = objective.mask, baseline.count_weights
+    totals = class_totals(codes[~mask], counted[~mask], len(values))
+    totals = totals + class_totals(codes[mask], counted[mask], len(values)) @ objective.channel
+    return Balance(
+        pulls=-class_gradients(objective, theta) / totals[:, None], count_weights=counted
+    )
+
+
 def _first_order(
     baseline: Baseline,
     question: Question,
@@ -272,6 +293,11 @@ def _as_printed(baseline: Baseline, question: Question, group: int, epsilon: int
         kept = float(joint[0, 0]) * float(channel[0, 0])
         table = general_point_table(objective, baseline.curvature, eta, theta)
         return table.change(objective.mask, 1.0 - kept)
+    if question.alternatives.sizes:
+        raise InputError(
+            "method='paper' with correction is Eq. 22, which is for labels alone. Protect the label "
+            "only, or leave out the correction."
+        )
     v = baseline.curvature.solve(eta)
     total = 0.0
     for chunk in objective.chunks(theta):

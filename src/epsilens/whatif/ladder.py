@@ -17,6 +17,8 @@ from epsilens.whatif.label_ladder import climb_labels
 __all__ = ["climb", "is_label_only", "plan"]
 
 _SECONDS_PER_TEST_LOSS = 4e-9
+_SECONDS_PER_PAIR = 2e-7
+_SECONDS_PER_DRAW = 2e-9
 
 
 def is_label_only(baseline: Baseline, question: Question) -> bool:
@@ -34,7 +36,6 @@ def plan(baseline: Baseline, question: Question, *, seconds: float) -> Rung:
     m = baseline.evaluation.design.n_rows
     per_multiplication = baseline.hessian_seconds / (n * max(p, 1) ** 2)
     n_cells = len(question.groups) * len(question.joints)
-    n_alternatives = len(question.joints[0]) * len(question.label_channels[0])
     passes = 3.0 * (n + m) * p**2 * per_multiplication
     members = float(np.mean([group.mask.sum() for group in question.groups]))
     drawing = question.n_draws * (
@@ -42,7 +43,11 @@ def plan(baseline: Baseline, question: Question, *, seconds: float) -> Rung:
     )
     gradients = 4.0 * n * (4 * p * per_multiplication + 2e-8)
     if not is_label_only(baseline, question):
-        gradients *= 1 + n_alternatives
+        V, k = question.joints[0].shape[1], len(question.label_channels[0])
+        K = baseline.problem.loss.n_outputs
+        gradients *= 1 + V * k
+        passes += members * (V * K) ** 2 * _SECONDS_PER_PAIR
+        drawing += question.n_draws * members * V * _SECONDS_PER_DRAW
     if n_cells * (passes + drawing + gradients) <= seconds:
         return "exact"
     if n_cells * (passes + drawing) <= seconds:

@@ -29,7 +29,7 @@ FloatArray = NDArray[np.float64]
 Mechanism = Literal["rr", "olh", "blh", "oue", "rappor", "the"]
 
 MOST_ENUMERATED = 9
-PATTERNS_PER_CATEGORY = 64
+MOST_PATTERNS = 512
 
 
 def as_mechanism(value: object) -> Mechanism:
@@ -101,7 +101,7 @@ class UnaryBlock:
             patterns = (codes >> np.arange(d)) & 1 == 1
             return cls(kind, feature, patterns, is_sampled=False)
         encoding = UnaryEncoding(d, epsilon, kind=kind)  # type: ignore[arg-type]
-        truth = np.repeat(np.arange(d), PATTERNS_PER_CATEGORY)
+        truth = np.repeat(np.arange(d), max(8, MOST_PATTERNS // d))
         bits = np.random.default_rng(seed).random((len(truth), d))
         ones = np.where(truth[:, None] == np.arange(d), encoding.p, encoding.q)
         return cls(kind, feature, bits < ones, is_sampled=True)
@@ -110,9 +110,8 @@ class UnaryBlock:
         """Return the probability of every pattern for every category, (d, V)."""
         d = self.patterns.shape[1]
         if self.is_sampled:
-            return np.kron(
-                np.eye(d), np.full((1, PATTERNS_PER_CATEGORY), 1 / PATTERNS_PER_CATEGORY)
-            )
+            each = len(self.patterns) // d
+            return np.kron(np.eye(d), np.full((1, each), 1 / each)).astype(np.float64)
         encoding = UnaryEncoding(d, epsilon, kind=self.kind)  # type: ignore[arg-type]
         ones = np.where(np.eye(d, dtype=bool), encoding.p, encoding.q)  # (truth, bit)
         chances = np.where(self.patterns[None], ones[:, None, :], 1.0 - ones[:, None, :])

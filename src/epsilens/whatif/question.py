@@ -18,7 +18,7 @@ from epsilens._validate import (
     require_column,
 )
 from epsilens.channels import ProductChannel, RandomizedResponse, parse_grid
-from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 from epsilens.influence.alternatives import Alternatives, no_alternatives
 from epsilens.models import Design
 from epsilens.whatif.baseline import Baseline
@@ -66,6 +66,8 @@ class Asked:
     mechanism : str
     unary : UnaryBlock or None
         The feature that is reported bit by bit.
+    budgets : tuple of mapping
+        ε of every protected column, one mapping per cell.
     notes : list of str
         Warnings given while reading.
     """
@@ -82,6 +84,7 @@ class Asked:
     feature_channels: tuple[ProductChannel, ...]
     mechanism: Mechanism
     unary: UnaryBlock | None
+    budgets: tuple[dict[str, float], ...]
     notes: list[str]
 
     def joints(self) -> list[NDArray[np.float64]]:
@@ -129,16 +132,16 @@ def read_question(
         codes[name] = domain.codes
         if domain.is_observed:
             observed.append(name)
-        features.append(
-            read_block(
-                name,
-                baseline.table,
-                domain.categories,
-                domain.codes,
-                baseline.transform,
-                baseline.transform(baseline.table),
-            )
+        feature = read_block(
+            name,
+            baseline.table,
+            domain.categories,
+            domain.codes,
+            baseline.transform,
+            baseline.transform(baseline.table),
         )
+        _refuse_outside(feature, baseline.empty)
+        features.append(feature)
     for name in observed:
         text = (
             f"the domain of {name!r} is taken from the observed values, which tells whoever sees "
@@ -168,6 +171,11 @@ def read_question(
                 f"the bits of {features[0].name!r} have too many patterns: the expectation is over "
                 f"{len(unary.patterns)} sampled ones, and carries their Monte-Carlo error."
             )
+    if how in {"olh", "blh"}:
+        notes.append(
+            f"{how.upper()} is randomised response at a smaller effective epsilon, so never better "
+            "for this; the budget spent is the one asked for."
+        )
     size = len(label.values) if label.values is not None else 0
     return Asked(
         label=label,
@@ -191,8 +199,22 @@ def read_question(
         else (),
         mechanism=how,
         unary=unary,
+        budgets=tuple(budgets),
         notes=notes,
     )
+
+
+def _refuse_outside(feature: ProtectedFeature, empty: NDArray[np.float64]) -> None:
+    """Refuse alternatives that leave what the training features span without a penalty."""
+    if empty.shape[1] == 0 or len(feature.columns) == 0:
+        return
+    moves = (feature.rows - feature.rows[0]) @ empty[feature.columns]
+    if np.abs(moves).max() > 1e-7 * (1.0 + np.abs(feature.rows).max()):
+        raise InputError(
+            f"the alternatives of {feature.name!r} lie outside what the training records span (a "
+            "copy of the column, a nested one, or a category that does not occur), and without a "
+            "penalty nothing says how the model would go there. Add regularisation."
+        )
 
 
 def _alternatives(
@@ -248,8 +270,13 @@ def _protected(
         if name in {known, "label", "y"}:
             label_name = name if label is None else known
         elif label is None and label_name is None and not difflib.get_close_matches(name, columns):
-            # An unnamed label: what the caller calls it is its name.
+            # An unnamed label: what the caller calls it is taken for its name, and said.
             label_name = name
+            warnings.warn(
+                f"the label has no name: {name!r}, which is no column of X, is taken to mean it.",
+                ApproximationWarning,
+                stacklevel=6,
+            )
         else:
             require_column(name, [known, *columns], argument="protect")
         if label_name is not None and label_name not in result:

@@ -52,6 +52,14 @@ def _run_seed(seed: int, group: str, epsilon: float, repeat: int) -> np.random.S
     return np.random.SeedSequence([seed, *words])
 
 
+def _seed_name(asked: Asked, group: Group) -> str:
+    """Return the group's name, with the budget of every column where they differ."""
+    if not asked.is_mapping:
+        return group.name
+    budgets = ",".join(f"{name}={value!r}" for name, value in asked.budgets[0].items())
+    return f"{group.name}\x00{budgets}"
+
+
 class Checkpoint:
     """Finished runs in a file, one JSON line each, after a line that says which study they are of.
 
@@ -175,6 +183,7 @@ def retrain_cells(
         "outcomes": list(RUN_OUTCOMES),
         "seed": seed,
         "protect": list(asked.names),
+        "budgets": dict(asked.budgets[0]) if asked.is_mapping else None,
         "mechanism": asked.mechanism,
         "corrected": corrected,
         "domain": [list(asked.alternatives.sizes), len(asked.label.values or ())]
@@ -250,7 +259,9 @@ def _train_labels(
     start = minimise(problem, centre[:, None], baseline.theta[:, None], curvatures=known).theta
     labels = np.repeat(codes[:, None], len(repeats), axis=1)
     for j, repeat in enumerate(repeats):
-        generator = np.random.default_rng(_run_seed(seed, group.name, epsilon, repeat))
+        generator = np.random.default_rng(
+            _run_seed(seed, _seed_name(asked, group), epsilon, repeat)
+        )
         labels[rows, j] = simulate(channel, codes[rows], generator)
         if baseline.is_classifier:
             _refuse_one_class(labels[:, j])
@@ -309,7 +320,9 @@ def _train_general(
     start, curvature = baseline.theta, baseline.curvature
     finished: Finished = []
     for repeat in repeats:
-        generator = np.random.default_rng(_run_seed(seed, group.name, epsilon, repeat))
+        generator = np.random.default_rng(
+            _run_seed(seed, _seed_name(asked, group), epsilon, repeat)
+        )
         values, alternatives = asked.alternatives.codes.copy(), asked.alternatives
         if asked.unary is not None:
             values, alternatives = _drawn_bits(asked, baseline, rows, epsilon, generator)
@@ -335,7 +348,7 @@ def _train_general(
                 reports = Reports(problem.loss, domain, np.ones(len(domain)), matrix)
         weights = baseline.sample_weights
         if baseline.class_weight is not None and codes is not None and label.values is not None:
-            totals = class_totals(codes, weights, len(label.values))
+            totals = class_totals(codes, baseline.count_weights, len(label.values))
             omega = class_weights(baseline.class_weight, label, totals)
             weights = weights * omega[codes]
         objective = RealisedObjective(

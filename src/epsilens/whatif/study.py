@@ -192,7 +192,6 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         started = time.perf_counter()
         check_is_fitted(self, "baseline_")
         rung = as_choice(method, METHODS, name="method")
-        corrected = _as_correction(correction)
         as_positive(seconds, name="seconds")
         n_draws = as_count(n_draws, name="n_draws", least=20)
         if rung == "retrain":
@@ -218,9 +217,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             mechanism=mechanism,
             is_paper=rung == "paper",
         )
+        corrected = _as_correction(correction, asked, baseline)
         question = _as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
-        if corrected:
-            asked.notes.append(_CONDITIONS_OF_CORRECTION)
         used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
         answers = climb(baseline, question, used, progress=progress)
         return write_estimate(
@@ -230,6 +228,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             method=used,
             seed=seed,
             n_draws=n_draws,
+            corrected=corrected,
             seconds=time.perf_counter() - started,
         )
 
@@ -274,10 +273,11 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         asked, baseline = self._ask(
             protect, epsilon, groups, categories, dependent_groups, mechanism=mechanism
         )
+        corrected = _as_correction(correction, asked, baseline)
         runs = retrain_cells(
             baseline,
             asked,
-            corrected=_as_correction(correction),
+            corrected=corrected,
             repeats=repeats,
             seed=seed,
             checkpoint=checkpoint,
@@ -289,6 +289,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             runs,
             repeats=repeats,
             seed=seed,
+            corrected=corrected,
             seconds=time.perf_counter() - started,
         )
 
@@ -398,19 +399,29 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         )
 
 
-def _as_correction(correction: str | None) -> bool:
-    if correction is None:
+def _as_correction(correction: str | None, asked: Asked, baseline: Baseline) -> bool:
+    """Return whether the loss is corrected, and note under which conditions that helps."""
+    if (
+        correction is None
+        or as_choice(correction, ("none", "forward"), name="correction") == "none"
+    ):
         return False
-    return as_choice(correction, ("none", "forward"), name="correction") == "forward"
-
-
-def _as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> Question:
-    n_epsilon = len(asked.epsilons)
-    if corrected and not asked.label_is_protected:
+    if not asked.label_is_protected:
         raise InputError(
             "`correction` is for a randomised label, and the label is not protected. Leave it out, "
             "or protect the label."
         )
+    if baseline.problem.loss.is_quadratic:
+        raise InputError(
+            "`correction` mixes predicted probabilities, and a squared loss has none. Leave it out, "
+            "or use LogisticRegression."
+        )
+    asked.notes.append(_CONDITIONS_OF_CORRECTION)
+    return True
+
+
+def _as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> Question:
+    n_epsilon = len(asked.epsilons)
     one = [np.ones((1, 1))] * n_epsilon
     return Question(
         groups=asked.groups,
@@ -462,6 +473,8 @@ def _in_order_of(table: object, test: object) -> object:
 
 def _column_names(table: object) -> list[str]:
     columns = getattr(table, "columns", None)
+    if columns is None and isinstance(table, np.ndarray):
+        return [f"x{index}" for index in range(table.shape[1])]
     return [] if columns is None else [str(name) for name in columns]
 
 

@@ -101,8 +101,9 @@ def test_sgd_is_logistic_regression_with_a_mean_penalty(survey, pipeline):
 @pytest.mark.parametrize("class_weight", [None, "balanced", {"yes": 2.0}])
 def test_ridge_classifier_is_squared_loss_on_plus_and_minus_one(survey, pipeline, class_weight):
     model = RidgeClassifier(alpha=2.0, class_weight=class_weight, solver="cholesky")
-    study = WhatIf(pipeline(model)).fit(survey.X, survey.y, survey.X_test, survey.y_test)
-    theirs = pipeline(clone(model)).fit(survey.X, survey.y)
+    weight = weights(len(survey.X))
+    study = WhatIf(pipeline(model)).fit(survey.X, survey.y, survey.X_test, survey.y_test, weight)
+    theirs = pipeline(clone(model)).fit(survey.X, survey.y, ridgeclassifier__sample_weight=weight)
     s = theirs.decision_function(survey.X_test)
     signs = np.where(survey.y_test == "yes", 1.0, -1.0)
     assert study.baseline_.outcomes.loss == pytest.approx(np.mean((s - signs) ** 2), abs=1e-8)

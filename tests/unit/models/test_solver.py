@@ -134,3 +134,14 @@ def test_softmax_gradient_and_hessian_agree_with_finite_differences():
     assert solution.converged.all()
     # The mean over the classes is held at zero, where an l2 penalty has its optimum anyway.
     np.testing.assert_allclose(solution.theta.reshape(3, 3).mean(axis=0), 0.0, atol=1e-8)
+
+
+def test_a_bad_hessian_to_start_with_is_found_out(problem, labels):
+    """A curvature too small by far overshoots at every step: it must be refreshed, not cut for ever."""
+    linear = problem.linear_term(labels[:, [0]])[:, None]
+    good = minimise(problem, linear, np.zeros((5, 1)))
+    for factor in (1e-4, 0.05, 0.4, 30.0):
+        bad = factorise(factor * problem.hessian(np.zeros(5)))
+        found = minimise(problem, linear, np.zeros((5, 1)), curvatures=(bad,), max_iterations=60)
+        assert found.converged.all()
+        np.testing.assert_allclose(found.theta, good.theta, atol=1e-7)

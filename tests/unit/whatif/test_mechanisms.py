@@ -57,8 +57,8 @@ def test_many_categories_are_sampled():
     from epsilens.channels import UnaryEncoding
 
     expected = UnaryEncoding(12, 1.0, kind="oue").expected()
-    # 64 patterns a category: five standard errors of a share.
-    assert np.abs(joint @ block.patterns - expected).max() <= 5 * 0.5 / np.sqrt(64)
+    # 42 patterns a category: five standard errors of a share.
+    assert np.abs(joint @ block.patterns - expected).max() <= 5 * 0.5 / np.sqrt(42)
 
 
 @pytest.mark.slow

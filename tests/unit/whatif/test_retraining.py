@@ -123,6 +123,15 @@ def test_other_people_under_the_same_name_are_not_taken_from_a_checkpoint(study,
     assert '"g"' not in path.read_text()
 
 
+def test_other_budgets_of_the_same_sum_are_another_study(study, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    question = {"protect": ["region", "smokes"], "repeats": 2}
+    one, other = {"region": 0.2, "smokes": 3.0}, {"region": 3.0, "smokes": 0.2}
+    study.retrain(**question, epsilon=one, checkpoint=path)
+    with pytest.raises(InputError, match="another study"):
+        study.retrain(**question, epsilon=other, checkpoint=path)
+
+
 def test_a_file_that_is_no_checkpoint_is_left_alone(study, tmp_path):
     path = tmp_path / "survey.csv"
     path.write_text("age,smokes\n31,yes\n")

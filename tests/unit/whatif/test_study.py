@@ -143,9 +143,21 @@ def test_arrays_without_names_work(survey):
     )
     y, y_test = (survey.y == "yes").to_numpy(), (survey.y_test == "yes").to_numpy()
     study = WhatIf(LogisticRegression()).fit(X, y, X_test, y_test)
-    for protect in (None, "label", ["y"], ["whatever the user calls it"]):
+    for protect in (None, "label", ["y"]):
         with pytest.warns(PrivacyLeakWarning, match="observed values"):
             study.estimate(protect=protect, epsilon=1.0, method="influence")
+    domain = {"smoking": [False, True]}
+    with pytest.warns(ApproximationWarning, match="the label has no name: 'smoking'"):
+        study.estimate(protect="smoking", epsilon=1.0, categories=domain, method="influence")
+    by_name = WhatIf(LogisticRegression()).fit(
+        survey.X[["age", "children"]], survey.y, survey.X_test[["age", "children"]], survey.y_test
+    )
+    question = {"epsilon": 1.0, "method": "exact"}
+    feature = study.estimate(protect="x1", categories={"x1": range(5)}, **question)
+    same = by_name.estimate(protect="children", categories={"children": range(5)}, **question)
+    assert feature.document.cells[0].loss_change == pytest.approx(
+        same.document.cells[0].loss_change, abs=1e-9
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         study.estimate(epsilon=1.0, categories={"label": [False, True]}, method="influence")
@@ -303,6 +315,71 @@ def test_a_block_that_depends_on_other_columns_is_refused(survey):
     domain = {"children": range(5)}
     with pytest.raises(InputError, match="depend on other columns"):
         study.estimate(protect="children", epsilon=1.0, categories=domain)
+
+
+def test_an_interaction_in_rare_records_is_found(survey):
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures
+
+    n = len(survey.X)
+    rare = np.zeros(n)
+    rare[[5, 17, 40]] = 1.0  # none of the first, the middle and the last record
+    X = pd.DataFrame({"sex": np.arange(n) % 2, "rare": rare})
+    model = make_pipeline(PolynomialFeatures(interaction_only=True), LogisticRegression())
+    study = WhatIf(model).fit(X, survey.y, X[:300], survey.y_test)
+    with pytest.raises(InputError, match="depend on other columns"):
+        study.estimate(protect="sex", epsilon=1.0, categories={"sex": [0, 1]})
+
+
+def test_alternatives_outside_what_is_spanned_need_a_penalty(survey):
+    sex = np.random.default_rng(3).integers(0, 2, 900)
+    X = pd.DataFrame({"sex": sex[:600], "copy": sex[:600], "age": survey.X["age"]})
+    X_test = pd.DataFrame({"sex": sex[600:], "copy": sex[600:], "age": survey.X_test["age"]})
+    question = {"protect": "sex", "epsilon": 1.0, "categories": {"sex": [0, 1]}}
+    study = WhatIf(LogisticRegression(C=np.inf)).fit(X, survey.y, X_test, survey.y_test)
+    with pytest.raises(InputError, match="outside what the training records span"):
+        study.estimate(**question)
+    penalised = WhatIf(LogisticRegression()).fit(X, survey.y, X_test, survey.y_test)
+    assert penalised.estimate(**question).document.cells[0].trusted
+
+
+def test_full_dummies_without_a_penalty_can_be_protected(survey, pipeline):
+    model = pipeline(LogisticRegression(C=np.inf))
+    study = WhatIf(model).fit(survey.X, survey.y, survey.X_test, survey.y_test)
+    first = study.estimate(protect="region", epsilon=1.0, method="exact").document.cells[0]
+    nearly = pipeline(LogisticRegression(C=1e7))
+    study = WhatIf(nearly).fit(survey.X, survey.y, survey.X_test, survey.y_test)
+    second = study.estimate(protect="region", epsilon=1.0, method="exact").document.cells[0]
+    assert first.loss_change == pytest.approx(second.loss_change, abs=1e-5)
+
+
+def test_correction_needs_probabilities(survey, pipeline):
+    from sklearn.linear_model import RidgeClassifier
+
+    study = WhatIf(pipeline(RidgeClassifier())).fit(
+        survey.X, survey.y, survey.X_test, survey.y_test
+    )
+    for ask in (study.estimate, study.retrain):
+        with pytest.raises(InputError, match="squared loss has none"):
+            ask(epsilon=1.0, correction="forward")
+
+
+def test_the_document_says_what_was_done(study):
+    result = study.estimate(
+        protect=["region", "smokes"],
+        epsilon={"region": 1.0, "smokes": 2.0},
+        correction="forward",
+        method="exact",
+    )
+    settings = result.to_dict()["provenance"]["settings"]
+    assert settings["correction"] == "forward"
+    assert settings["epsilon"] == {"region": 1.0, "smokes": 2.0}
+    with pytest.raises(InputError, match="labels alone"):
+        study.estimate(
+            protect=["region", "smokes"], epsilon=1.0, correction="forward", method="paper"
+        )
+    with pytest.raises(InputError, match="not protected"):
+        study.retrain(protect=["region"], epsilon=1.0, correction="forward")
 
 
 def test_a_column_the_model_does_not_see_costs_nothing(survey, pipeline):
