@@ -201,11 +201,28 @@ def test_other_mechanisms(file, capsys):
     assert run(file, *DECLARED, "--mechanism", "olh", "--json") == 0
     document = load_document(capsys.readouterr().out)
     assert document.provenance.settings["mechanism"] == "olh"
-    # The default model drops the first level of a category, so it has no full set of bits.
-    assert (
-        run(file, *DECLARED[:2], "--protect", "region", "--epsilon", "1", "--mechanism", "oue") == 2
-    )
-    assert "OneHotEncoder" in capsys.readouterr().err
+    question = ("--protect", "region", "--epsilon", "1", "--categories", "region=east|north|south")
+    assert run(file, *DECLARED[:2], *question, "--mechanism", "oue", "--json") == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert load_document(shown.out).cells[0].loss_change is not None
+
+
+def test_declared_domains_of_features_are_those_of_a_release(file, capsys):
+    base = (file, "--label", "smokes", "--epsilon", "1", "--json", "--protect")
+    assert run(*base, "region", "--categories", "region=east|north|south|west") == 0
+    wide = capsys.readouterr()
+    assert wide.err == ""
+    assert run(*base, "region") == 0
+    narrow = capsys.readouterr()
+    assert "observed values" in narrow.err
+    changes = [load_document(shown.out).cells[0].loss_change for shown in (wide, narrow)]
+    assert changes[0] != changes[1]
+    assert run(*base, "age", "--bins", "age=0:200:10") == 0
+    binned = capsys.readouterr()
+    assert binned.err == ""
+    assert run(*base, "age", "--bins", "age=10") == 0
+    assert "observed values" in capsys.readouterr().err
 
 
 def test_infinity_is_written_as_text(file, capsys):

@@ -36,12 +36,12 @@ from epsilens.cli.options import (
     mapping_of_bins,
     require_text,
 )
-from epsilens.errors import InputError
+from epsilens.errors import InputError, PrivacyLeakWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from epsilens.data import Prepared, TableFile
+    from epsilens.data import Bins, Prepared, TableFile
     from epsilens.document import WhatIfDocument
     from epsilens.whatif import Choice, LossChangeEstimate, WhatIf
 
@@ -238,6 +238,9 @@ def whatif(
         test_share=test_share,
         model=model,
         regularisation=regularisation,
+        protect=comma_list(protect) or (label,),
+        categories=categories,
+        mechanism=mechanism,
         seed=seed,
     )
     with show_progress(quiet=quiet, json=json) as progress:
@@ -259,6 +262,7 @@ def whatif(
                 label,
                 prepared,
                 positive=positive,
+                bins=mapping_of_bins(bins),
             ),
             dependent="warn" if dependent_groups else "refuse",
             progress=progress,
@@ -309,9 +313,14 @@ def _fit(
     encoding: str | None,
     model: ModelChoice,
     regularisation: float | None,
+    protect: Sequence[str],
+    categories: Sequence[str] | None,
+    mechanism: MechanismChoice,
     **settings: object,
 ) -> tuple[Prepared, WhatIf]:
     """Read, prepare and train."""
+    from dataclasses import replace
+
     from epsilens.data import prepare, read_table
     from epsilens.models.default import default_estimator
     from epsilens.whatif import WhatIf
@@ -326,7 +335,20 @@ def _fit(
         task="classification" if model is ModelChoice.logistic else "regression",
         **settings,  # type: ignore[arg-type]
     )
-    estimator = default_estimator(prepared.schema, model=model.value, regularisation=regularisation)
+    declared = categories_of(categories, protected=tuple(protect))
+    columns = tuple(
+        replace(column, categories=tuple(declared[column.name]))
+        if column.encoding == "one-hot" and column.name in declared
+        else column
+        for column in prepared.schema.columns
+    )
+    by_bits = mechanism.value in {"oue", "rappor", "the"}
+    estimator = default_estimator(
+        replace(prepared.schema, columns=columns),
+        model=model.value,
+        regularisation=regularisation,
+        keep_all=protect if by_bits else (),
+    )
     study = WhatIf(estimator).fit(
         prepared.X_train,
         prepared.y_train,
@@ -345,9 +367,15 @@ def _declared(
     prepared: Prepared,
     *,
     positive: str | None,
+    bins: Mapping[str, Bins],
 ) -> dict[str, list[object]] | None:
-    """Return the domains that the user declared."""
+    """Return the domains that the user declared; warn of a feature whose domain is not."""
+    import warnings
+
     result: dict[str, list[object]] = {}
+    for name in protect:
+        if name in bins and bins[name].low is not None:
+            result[name] = list(bins[name].midpoints)
     if positive is not None and label in protect:
         # --positive makes the label a question of two answers, whatever the data hold.
         result[label] = list(prepared.label_categories)
@@ -362,6 +390,14 @@ def _declared(
             raise InputError(
                 f"`--categories` of {name!r} must be numbers, like the column itself."
             ) from None
+    for name in protect:
+        if name != label and name in prepared.X_train and name not in result:
+            warnings.warn(
+                f"the domain of {name!r} is taken from the observed values, which tells whoever sees "
+                "the release which values occur. Declare it with `categories`, or by bins with bounds.",
+                PrivacyLeakWarning,
+                stacklevel=2,
+            )
     return result or None
 
 

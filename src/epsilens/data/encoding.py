@@ -21,7 +21,7 @@ MOST_DENSE_CATEGORIES = 500
 """With more one-hot columns than this the encoded table is sparse."""
 
 
-def build_encoder(schema: Schema) -> ColumnTransformer:
+def build_encoder(schema: Schema, *, keep_all: Sequence[str] = ()) -> ColumnTransformer:
     """Build the encoder of the default model.
 
     Each category but the first gets a column of zeros and ones; numbers are centred and scaled
@@ -31,6 +31,8 @@ def build_encoder(schema: Schema) -> ColumnTransformer:
     ----------
     schema : Schema
         The columns, without the label.
+    keep_all : sequence of str
+        Columns whose first category gets a column too.
 
     Returns
     -------
@@ -53,9 +55,10 @@ def build_encoder(schema: Schema) -> ColumnTransformer:
     from sklearn.compose import ColumnTransformer
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    words = list(schema.encoded_as("one-hot"))
+    words = [name for name in schema.encoded_as("one-hot") if name not in keep_all]
+    whole = [name for name in schema.encoded_as("one-hot") if name in keep_all]
     numbers = list(schema.encoded_as("number"))
-    if not words and not numbers:
+    if not words and not whole and not numbers:
         raise InputError(
             "at least one column must be left to learn from, got 0. "
             "Check which columns were dropped, constant or identifiers."
@@ -74,6 +77,12 @@ def build_encoder(schema: Schema) -> ColumnTransformer:
                 words,
             )
         )
+    if whole:
+        domains = [schema[name].categories or () for name in whole]
+        encoder = OneHotEncoder(
+            categories=[_category_array(domain) for domain in domains], sparse_output=False
+        )
+        parts.append(("whole categories", encoder, whole))
     if numbers:
         parts.append(("numbers", StandardScaler(), numbers))
     return ColumnTransformer(parts, remainder="drop", verbose_feature_names_out=False)

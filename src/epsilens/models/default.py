@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from epsilens._validate import as_positive
@@ -19,6 +20,7 @@ def default_estimator(
     *,
     model: Literal["logistic", "ridge"] = "logistic",
     regularisation: float | None = None,
+    keep_all: Sequence[str] = (),
 ) -> Pipeline:
     """Build the default pipeline: one-hot categories, standardised numbers, a linear model.
 
@@ -29,6 +31,8 @@ def default_estimator(
     model : {"logistic", "ridge"}
     regularisation : float, optional
         C of LogisticRegression or alpha of Ridge; 1 unless given.
+    keep_all : sequence of str
+        Columns whose first category gets a column too, as reports of bits need it.
 
     Returns
     -------
@@ -50,4 +54,4 @@ def default_estimator(
     if regularisation is not None:
         strength = as_positive(regularisation, name="regularisation")
     final = LogisticRegression(C=strength) if model == "logistic" else Ridge(alpha=strength)
-    return Pipeline([("encode", build_encoder(schema)), ("model", final)])
+    return Pipeline([("encode", build_encoder(schema, keep_all=keep_all)), ("model", final)])
