@@ -180,10 +180,19 @@ def _answer(
         return unchanged(baseline, before, group=group, epsilon=epsilon, n_draws=question.n_draws)
     if rung in {"influence", "paper"}:
         return _first_order(baseline, question, group, epsilon, point, is_paper=rung == "paper")
-    terms = general_noise_terms(point.objective, evaluation, point.theta, point.curvature)
+    balance = _balance(baseline, question, point.objective, point.theta)
+    noise = draw_gradient_noise(
+        point.objective, point.theta, n_draws=question.n_draws, seed=seed, balance=balance
+    )
+    terms = general_noise_terms(
+        point.objective,
+        evaluation,
+        point.theta,
+        point.curvature,
+        covariance=None if balance is None else np.atleast_2d(np.cov(noise.astype(np.float64))),
+    )
     here = evaluation.outcomes(point.theta, contrast)
     change = here.loss - before.loss + terms.mean_change
-    noise = draw_gradient_noise(point.objective, point.theta, n_draws=question.n_draws, seed=seed)
     deviations = terms.bias[:, None] - point.curvature.solve(noise.astype(np.float64))
     drawn = evaluation.drawn(
         point.theta,
@@ -249,7 +258,10 @@ def _first_order(
     if is_paper:
         change = _as_printed(baseline, question, group, epsilon)
     seed = group_seeds(question)[group]
-    noise = draw_gradient_noise(objective, theta, n_draws=question.n_draws, seed=seed, direction=v)
+    balance = _balance(baseline, question, objective, theta)
+    noise = draw_gradient_noise(
+        objective, theta, n_draws=question.n_draws, seed=seed, direction=v, balance=balance
+    )
     runs = change - noise[0].astype(np.float64)
     low, high = ends(runs)
     moved = theta - baseline.curvature.solve(gamma)
