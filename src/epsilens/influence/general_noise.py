@@ -61,7 +61,7 @@ def general_noise_terms(
     inverse = curvature.solve(np.eye(len(theta)))
     first = np.zeros_like(theta)
     third = np.zeros_like(theta)
-    for chunk in objective.chunks(theta, pairs=True):
+    for chunk in objective.chunks(theta):
         sample = objective.weights[chunk.rows]
         chances = chunk.weights / np.where(sample > 0, sample, 1.0)[:, None]
         slopes = _slope_table(objective, chunk) * sample[:, None, None, None]
@@ -70,16 +70,17 @@ def general_noise_terms(
         curvatures = curvatures.reshape(c, V, *curvatures.shape[1:]) * sample.reshape(
             -1, 1, 1, 1, 1
         )
-        lever = _forms(objective, chunk, inverse)  # (c, V, V, K, K): x_vᵀ H⁻¹ x_w
-        own = np.einsum("ivvkl->ivkl", lever)
+        own = _forms(objective, chunk, inverse)  # (c, V, K, K): x_vᵀ H⁻¹ x_v
         moved = np.einsum(
             "iv,ic,ivckl,ivlm,ivcm->ivk", chances, chunk.reports, curvatures, own, slopes
         )
         mean_slope = np.einsum("iv,ic,ivck->ivk", chances, chunk.reports, slopes)
         mean_bend = np.einsum("iv,ic,ivckl->ivkl", chances, chunk.reports, curvatures)
-        moved -= np.einsum("ivkl,ivwlm,iwm->ivk", mean_bend, lever, mean_slope)
+        moved -= np.einsum(
+            "ivkl,ivl->ivk", mean_bend, _along_mean(objective, chunk, inverse, mean_slope)
+        )
         first += objective.pull(chunk, moved) / n**2
-        spread = np.einsum("ivvkl->ivkl", _forms(objective, chunk, sigma))
+        spread = _forms(objective, chunk, sigma)
         bent = objective.trained.thirds(
             chunk.flat,
             chunk.flat_y,
@@ -106,26 +107,38 @@ def general_noise_terms(
 
 
 def _forms(objective: PerturbedObjective, chunk: Chunk, middle: FloatArray) -> FloatArray:
-    """Return x_vᵀ M x_w for all pairs of alternatives of every record, (c, V, V, K, K)."""
+    """Return x_vᵀ M x_v for every alternative of every record and symmetric M, (c, V, K, K)."""
     base = objective.alternatives.base.take(chunk.rows)
     blocks = objective.alternatives.blocks
     K = objective.problem.loss.n_outputs
-    p = base.n_columns
+    p, V = base.n_columns, len(blocks)
     M = middle.reshape(K, p, K, p)
-    whole = base.quadratic(middle)
-    # Rows of blocks times M, as parameters of a predictor: (x, b) pairs.
-    side = np.einsum("kplq,vq->klvp", M, blocks)
-    params = np.moveaxis(side, 3, 2).reshape(K, K * p * len(blocks))
-    pairs = np.stack(
-        [base.predict(params[k].reshape(K * p, len(blocks))) for k in range(K)], axis=1
-    )  # (c, K, K, V): x_kᵀ M_kl b
-    inner = np.einsum("up,kplq,vq->uvkl", blocks, M, blocks)
-    right = np.moveaxis(pairs, 3, 1)  # (c, V, K, K)
-    left = np.swapaxes(right, 2, 3)
+    # x_kᵀ M_kl b_v: the blocks times M are parameters of a predictor.
+    side = np.einsum("kplq,vq->klpv", M, blocks)
+    cross = np.stack(
+        [base.predict(side[k].reshape(K * p, V)) for k in range(K)], axis=1
+    )  # (c, K, K, V)
+    cross = np.moveaxis(cross, 3, 1)
+    inner = np.einsum("vp,kplq,vq->vkl", blocks, M, blocks)
     forms: FloatArray = (
-        whole[:, None, None] + right[:, None, :] + left[:, :, None] + inner[None, :, :]
+        base.quadratic(middle)[:, None] + cross + np.swapaxes(cross, 2, 3) + inner[None]
     )
     return forms
+
+
+def _along_mean(
+    objective: PerturbedObjective, chunk: Chunk, inverse: FloatArray, slopes: FloatArray
+) -> FloatArray:
+    """Return x_vᵀ H⁻¹ E[gradient] for every alternative, given the mean slopes, (c, V, K)."""
+    base = objective.alternatives.base.block(chunk.rows)
+    blocks = objective.alternatives.blocks
+    mean = np.einsum("ik,ip->ikp", slopes.sum(axis=1), base)
+    mean += np.einsum("ivk,vp->ikp", slopes, blocks)
+    solved = (mean.reshape(len(mean), -1) @ inverse).reshape(mean.shape)
+    along: FloatArray = np.einsum("ip,ikp->ik", base, solved)[:, None, :] + np.einsum(
+        "vp,ikp->ivk", blocks, solved
+    )
+    return along
 
 
 def gradient_covariance(objective: PerturbedObjective, theta: FloatArray) -> FloatArray:

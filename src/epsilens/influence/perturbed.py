@@ -127,14 +127,11 @@ class PerturbedObjective:
         reach: FloatArray = np.abs(self.problem.design.predict(steps)).max(axis=(0, 1))
         return reach
 
-    def chunks(self, theta: FloatArray, *, pairs: bool = False) -> Iterator[Chunk]:
-        """Yield the group's records, some at a time, with their alternatives.
-
-        `pairs` makes the chunks small enough for a number per pair of alternatives.
-        """
+    def chunks(self, theta: FloatArray) -> Iterator[Chunk]:
+        """Yield the group's records, some at a time, with their alternatives."""
         V, k = self.joint.shape[1], len(self.channel)
         K = self.problem.loss.n_outputs
-        step = max(1, _CHUNK_NUMBERS // (V * K * K * (max(V, k) if pairs else k)))
+        step = max(1, _CHUNK_NUMBERS // (V * k * K * K))
         added = (theta.reshape(K, -1) @ self.alternatives.blocks.T).T
         base = self.alternatives.base
         for start in range(0, len(self._members), step):

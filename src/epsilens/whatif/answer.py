@@ -84,6 +84,12 @@ class Study:
         before = self.baseline.outcomes
         untrusted = sum(not cell.trusted for cell in cells)
         notes = [*self.baseline.notes, *asked.notes]
+        lost = sum(cell.loss_change is None for cell in cells)
+        if lost:
+            notes.append(
+                f"{lost} of {len(cells)} cells have no answer: the objective has no minimum with a "
+                "positive definite Hessian near the model (a corrected loss need not be convex)."
+            )
         if untrusted:
             notes.append(
                 f"{untrusted} of {len(cells)} estimates are not trustworthy: one run's noise is too "

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens.data.frames import to_pandas
 from epsilens.errors import InputError
 from epsilens.influence.alternatives import Alternatives
 from epsilens.models import Design
@@ -81,6 +82,7 @@ def read_block(
         If other columns have a say in the block.
     """
     n = len(codes)
+    _refuse_other_type(table, name, categories)
     blocks = []
     for row in dict.fromkeys((0, n // 2, n - 1)):
         changed = transform(_copies(table, row, name, categories))
@@ -102,6 +104,22 @@ def read_block(
             "it on its own."
         )
     return ProtectedFeature(name, codes, columns, rows)
+
+
+def _refuse_other_type(table: object, name: str, categories: Sequence[object]) -> None:
+    """Refuse categories that the column's own type cannot hold, such as 1.9 in whole numbers."""
+    import pandas as pd
+
+    try:
+        copies = to_pandas(_copies(table, 0, name, categories))[name]
+        kept = all(a == b for a, b in zip(copies.tolist(), categories, strict=True))
+    except (TypeError, ValueError, OverflowError):
+        kept = False
+    if not kept or copies.isna().any() != pd.isna(pd.Series(list(categories))).any():
+        raise InputError(
+            f"`categories` of {name!r} must be values of the column's own type. Convert the column, "
+            "or leave out the others."
+        )
 
 
 def _only_block_moves(
@@ -141,12 +159,16 @@ def _with_column(table: object, name: str, values: Sequence[object]) -> object:
     import pandas as pd
 
     if isinstance(table, pd.DataFrame):
-        column = pd.Series(list(values), index=table.index).astype(table[name].dtype)
-        return table.assign(**{name: column})
-    if isinstance(table, np.ndarray):
-        changed = table.copy()
-        changed[:, int(name.removeprefix("x"))] = values
+        # Names need not be text: the column is found by how it is written.
+        place = [str(label) for label in table.columns].index(name)
+        own = table.iloc[:, place]
+        changed = table.copy(deep=False)
+        changed[table.columns[place]] = pd.Series(list(values), index=table.index).astype(own.dtype)
         return changed
+    if isinstance(table, np.ndarray):
+        array = table.copy()
+        array[:, int(name.removeprefix("x"))] = values
+        return array
     import polars as pl
 
     return table.with_columns(pl.Series(name, list(values), dtype=table.schema[name]))  # type: ignore[attr-defined]
@@ -159,8 +181,7 @@ def _copies(table: object, row: int, name: str, categories: Sequence[object]) ->
     k = len(categories)
     if isinstance(table, pd.DataFrame):
         copies = table.iloc[np.full(k, row)].reset_index(drop=True)
-        copies[name] = pd.Series(list(categories)).astype(table[name].dtype)
-        return copies
+        return _with_column(copies, name, categories)
     if isinstance(table, np.ndarray):
         changed = table[np.full(k, row)].copy()
         changed[:, int(name.removeprefix("x"))] = categories

@@ -40,6 +40,10 @@ class Calibration:
         How many cells the line is fitted on.
     mean_estimate, spread : float
         Of the calibrated estimates: how far a new one lies from them widens its interval.
+    method : str
+        The rung that was calibrated.
+    protect : tuple of str
+        The columns it was asked about.
     """
 
     slope: float
@@ -49,6 +53,8 @@ class Calibration:
     n_cells: int
     mean_estimate: float
     spread: float
+    method: str
+    protect: tuple[str, ...]
 
     def apply(self, estimate: LossChangeEstimate) -> object:
         """Return the calibrated changes of other cells, with 90 % intervals.
@@ -63,6 +69,12 @@ class Calibration:
         frame
             group, epsilon, loss_change, loss_change_low, loss_change_high; typed as estimated.
         """
+        method, protect = _question_of(estimate)
+        if (method, protect) != (self.method, self.protect):
+            raise InputError(
+                f"the line is for method={self.method!r} and protect={list(self.protect)!r}; the "
+                f"estimate is of method={method!r} and protect={list(protect)!r}. Calibrate that."
+            )
         frame: pd.DataFrame = cells_frame(estimate.document)
         given = frame["loss_change"].to_numpy(dtype=np.float64)
         centre = self.intercept + self.slope * given
@@ -108,4 +120,13 @@ def fit_calibration(estimate: LossChangeEstimate, truth: LossChangeEstimate) -> 
         n_cells=len(x),
         mean_estimate=float(x.mean()),
         spread=spread,
+        method=_question_of(estimate)[0],
+        protect=_question_of(estimate)[1],
     )
+
+
+def _question_of(estimate: LossChangeEstimate) -> tuple[str, tuple[str, ...]]:
+    provenance = estimate.document.provenance
+    protect = provenance.settings.get("protect", [])
+    names = protect if isinstance(protect, list) else [protect]
+    return provenance.method, tuple(str(name) for name in names)

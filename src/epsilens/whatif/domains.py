@@ -69,7 +69,7 @@ def read_domain(
             )
     elif (known := _encoder_categories(name, transformers)) is not None:
         categories = known
-    elif isinstance(column.dtype, pd.CategoricalDtype):
+    elif isinstance(column.dtype, pd.CategoricalDtype) and not _only_collects(name, table):
         categories = tuple(column.dtype.categories.tolist())
     else:
         categories = tuple(
@@ -93,6 +93,16 @@ def read_domain(
             "the missing categories."
         )
     return Domain(categories, codes.astype(np.int64), is_observed)
+
+
+def _only_collects(name: str, table: object) -> bool:
+    """Return whether the dtype merely lists what it has seen, as polars' Categorical does."""
+    import narwhals as nw
+
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame) or not frame.implementation.is_polars():
+        return False
+    return not isinstance(frame.schema[name], nw.Enum)
 
 
 def _encoder_categories(name: str, transformers: object | None) -> tuple[object, ...] | None:

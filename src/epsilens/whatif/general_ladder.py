@@ -178,6 +178,8 @@ def _answer(
     seed = group_seeds(question)[group]
     if point is None:
         return unchanged(baseline, before, group=group, epsilon=epsilon, n_draws=question.n_draws)
+    if not point.converged:
+        return _no_answer(group, epsilon)
     if rung in {"influence", "paper"}:
         return _first_order(baseline, question, group, epsilon, point, is_paper=rung == "paper")
     balance = _balance(baseline, question, point.objective, point.theta)
@@ -220,6 +222,22 @@ def _answer(
             change=change,
         ),
         loss_runs=runs,
+    )
+
+
+def _no_answer(group: int, epsilon: int) -> CellAnswer:
+    """Return a cell without a number: no minimum with a positive definite Hessian was found."""
+    nothing = float("nan")
+    return CellAnswer(
+        group=group,
+        epsilon=epsilon,
+        loss_change=nothing,
+        loss_low=nothing,
+        loss_high=nothing,
+        changes={},
+        intervals={},
+        trusted=False,
+        loss_runs=np.zeros(0),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
+from scipy.stats import chi2_contingency, hypergeom
 
 from epsilens._validate import as_mask, require_column, require_unique
 from epsilens.data.expressions import parse_expression
@@ -18,7 +18,7 @@ from epsilens.data.frames import to_pandas, to_vector
 from epsilens.document import EVERYBODY
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
 
-__all__ = ["Group", "read_groups", "refuse_dependent_groups"]
+__all__ = ["Group", "is_associated", "read_groups", "refuse_dependent_groups"]
 
 # A group of one answer only is refused if chance would do it once in a million, and worth a warning
 # if once in twenty times.
@@ -169,3 +169,23 @@ def _purity(codes: NDArray[np.int64]) -> tuple[int, float] | None:
         return None
     counts = np.bincount(codes)
     return int(counts.argmax()), float(counts.max() / len(codes))
+
+
+def is_associated(mask: NDArray[np.bool_], codes: NDArray[np.int64]) -> bool:
+    """Return whether membership and answer go together more than chance (1e-4) explains.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> answers = np.arange(400) % 2
+    >>> is_associated(np.arange(400) < 200, answers), is_associated(answers == 1, answers)
+    (False, True)
+    """
+    if mask.all():
+        return False
+    k = int(codes.max()) + 1
+    table = np.stack([np.bincount(codes[part], minlength=k) for part in (mask, ~mask)])
+    table = table[:, table.sum(axis=0) > 0]
+    if table.shape[1] < 2:
+        return False
+    return bool(chi2_contingency(table).pvalue < 1e-4)

@@ -17,7 +17,7 @@ from epsilens.whatif.label_ladder import climb_labels
 __all__ = ["climb", "is_label_only", "plan"]
 
 _SECONDS_PER_TEST_LOSS = 4e-9
-_SECONDS_PER_PAIR = 2e-7
+_SECONDS_PER_ALTERNATIVE = 5e-9
 _SECONDS_PER_DRAW = 2e-9
 
 
@@ -46,7 +46,7 @@ def plan(baseline: Baseline, question: Question, *, seconds: float) -> Rung:
         V, k = question.joints[0].shape[1], len(question.label_channels[0])
         K = baseline.problem.loss.n_outputs
         gradients *= 1 + V * k
-        passes += members * (V * K) ** 2 * _SECONDS_PER_PAIR
+        passes += members * V * k * K * K * (p + 20) * _SECONDS_PER_ALTERNATIVE
         drawing += question.n_draws * members * V * _SECONDS_PER_DRAW
     if n_cells * (passes + drawing + gradients) <= seconds:
         return "exact"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +17,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from epsilens._validate import as_choice, as_count, as_positive
 from epsilens.data.frames import series_name, to_pandas
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import ApproximationWarning, InputError, InputTypeError
 from epsilens.influence import PointTable, general_point_table, label_point_table
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
 from epsilens.whatif.baseline import Baseline, fit_baseline
 from epsilens.whatif.calibration import Calibration, fit_calibration
 from epsilens.whatif.cells import Progress, Question, Rung
 from epsilens.whatif.general_ladder import objective_of
+from epsilens.whatif.groups import is_associated
 from epsilens.whatif.ladder import climb, is_label_only, plan
+from epsilens.whatif.pattern_sampling import with_sampling_error
 from epsilens.whatif.question import Asked, Epsilon, read_question
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import retrain_cells
@@ -221,6 +224,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         question = _as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
         used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
         answers = climb(baseline, question, used, progress=progress)
+        if asked.unary is not None and asked.unary.is_sampled:
+            answers = with_sampling_error(baseline, asked, question, used, answers)
         return write_estimate(
             self._study(),
             asked,
@@ -417,6 +422,15 @@ def _as_correction(correction: str | None, asked: Asked, baseline: Baseline) -> 
             "or use LogisticRegression."
         )
     asked.notes.append(_CONDITIONS_OF_CORRECTION)
+    codes, _ = asked.label.domain()
+    for group in asked.groups:
+        if is_associated(group.mask, codes):
+            text = (
+                f"who is in group {group.name!r} goes with the label: unless the features explain "
+                "that, forward correction leads away from the model of the true labels."
+            )
+            warnings.warn(text, ApproximationWarning, stacklevel=4)
+            asked.notes.append(text)
     return True
 
 

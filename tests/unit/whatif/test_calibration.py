@@ -39,6 +39,14 @@ def test_a_calibrated_first_order_covers_the_truth(study):
     assert np.abs(fitted["loss_change"] - truth).max() < 0.25 * np.abs(plain - truth).max()
 
 
+def test_a_line_is_for_its_own_rung_and_columns(study):
+    line = study.calibrate(epsilon=[0.5, 1.0, 2.0], repeats=2)
+    with pytest.raises(InputError, match="method='newton'"):
+        line.apply(study.estimate(epsilon=1.0, method="newton"))
+    with pytest.raises(InputError, match="region"):
+        line.apply(study.estimate(protect="region", epsilon=1.0, method="influence"))
+
+
 def test_too_few_cells_make_no_line(study):
     with pytest.raises(InputError, match="at least 3 cells"):
         study.calibrate(epsilon=[1.0, 2.0], repeats=2)

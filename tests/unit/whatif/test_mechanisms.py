@@ -62,6 +62,33 @@ def test_many_categories_are_sampled():
 
 
 @pytest.mark.slow
+def test_sampled_patterns_state_their_error_and_cover_the_truth():
+    import pandas as pd
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    rng = np.random.default_rng(9)
+    job = rng.integers(0, 10, 2500)
+    effect = np.linspace(-1.5, 1.5, 10)[job]
+    X = pd.DataFrame({"job": [f"job {code}" for code in job], "age": rng.normal(size=2500)})
+    y = pd.Series(rng.random(2500) < 1 / (1 + np.exp(-effect)), name="y").astype("category")
+    encode = make_column_transformer((OneHotEncoder(), ["job"]), remainder="passthrough")
+    study = WhatIf(make_pipeline(encode, LogisticRegression())).fit(
+        X[:1500], y[:1500], X[1500:], y[1500:]
+    )
+    question = {"protect": ["job"], "epsilon": 2.0, "mechanism": "oue"}
+    result = study.estimate(**question, method="exact")
+    assert any("Monte-Carlo error of" in text for text in result.document.warnings)
+    cell = result.document.cells[0]
+    runs = study.retrain(**question, repeats=60).draws()["loss_change"]
+    inside = ((runs >= cell.loss_change_low) & (runs <= cell.loss_change_high)).mean()
+    assert inside >= 0.8
+    with pytest.raises(InputError, match="one epsilon at a time"):
+        study.estimate(**{**question, "epsilon": [1.0, 2.0]})
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["oue", "rappor", "the"])
 def test_bits_against_retraining(survey_of, pipeline, kind):
     survey = survey_of(1500, 800, seed=31)

@@ -305,6 +305,51 @@ def test_domains_of_features(survey, pipeline):
         study.estimate(protect="children", epsilon=1.0, categories={"children": [0, 0]})
 
 
+def test_categories_must_be_of_the_columns_type(survey):
+    columns = ["age", "children"]
+    study = WhatIf(LogisticRegression()).fit(
+        survey.X[columns], survey.y, survey.X_test[columns], survey.y_test
+    )
+    for strange in ([0, 1, 2, 3, 4, 4.5], [0, 1, 2, 3, 4, "five"]):
+        with pytest.raises(InputError, match="column's own type"):
+            study.estimate(protect="children", epsilon=1.0, categories={"children": strange})
+
+
+def test_columns_named_by_numbers_can_be_protected(survey):
+    X, X_test = survey.X[["age", "children"]], survey.X_test[["age", "children"]]
+    X, X_test = X.set_axis([0, 1], axis=1), X_test.set_axis([0, 1], axis=1)
+    study = WhatIf(LogisticRegression()).fit(X, survey.y, X_test, survey.y_test)
+    cell = study.estimate(protect="1", epsilon=1.0, categories={"1": range(5)}).document.cells[0]
+    assert cell.loss_change is not None
+
+
+def test_a_polars_categorical_declares_nothing(survey):
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OrdinalEncoder
+
+    model = make_pipeline(
+        make_column_transformer((OrdinalEncoder(), ["region"]), remainder="passthrough"),
+        LogisticRegression(C=1e-6),
+    )
+    for kind, warns in ((pl.Categorical, True), (pl.Enum(["east", "north", "south"]), False)):
+        X = pl.from_pandas(survey.X).with_columns(pl.col("region").cast(kind))
+        X_test = pl.from_pandas(survey.X_test).with_columns(pl.col("region").cast(kind))
+        study = WhatIf(model).fit(X, survey.y, X_test, survey.y_test)
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            study.estimate(protect="region", epsilon=1.0, method="influence")
+        assert any("observed values" in str(w.message) for w in given) == warns
+
+
+def test_a_group_that_goes_with_the_label_is_no_ground_for_correction(study, survey):
+    yes = (survey.y == "yes").to_numpy()
+    mostly = np.random.default_rng(8).random(600) < np.where(yes, 0.8, 0.2)
+    with pytest.warns(ApproximationWarning, match="goes with the label"):
+        result = study.estimate(epsilon=2.0, groups={"g": mostly}, correction="forward")
+    assert any("goes with the label" in text for text in result.document.warnings)
+
+
 def test_a_block_that_depends_on_other_columns_is_refused(survey):
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import PolynomialFeatures
