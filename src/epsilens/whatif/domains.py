@@ -106,7 +106,8 @@ def _only_collects(name: str, table: object) -> bool:
 
 
 def _encoder_categories(name: str, transformers: object | None) -> tuple[object, ...] | None:
-    """Return the categories that a fitted one-hot encoder has for a column."""
+    """Return the categories that a fitted encoder has for a column."""
+    from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
 
     steps = [step for _, step in transformers.steps] if isinstance(transformers, Pipeline) else []
@@ -114,7 +115,13 @@ def _encoder_categories(name: str, transformers: object | None) -> tuple[object,
         try:
             found = category_columns(step)
         except (InputError, TypeError, AttributeError):
-            continue
+            found = {}
         if name in found:
             return tuple(found[name])
+        if isinstance(step, ColumnTransformer):
+            for _, encoder, columns in step.transformers_:
+                known = getattr(encoder, "categories_", None)
+                names = [] if isinstance(columns, slice | str) else [str(c) for c in columns]
+                if known is not None and name in names:
+                    return tuple(known[names.index(name)].tolist())
     return None

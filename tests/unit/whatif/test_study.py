@@ -315,6 +315,22 @@ def test_categories_must_be_of_the_columns_type(survey):
             study.estimate(protect="children", epsilon=1.0, categories={"children": strange})
 
 
+def test_an_ordinal_encoders_own_categories_are_the_domain(survey):
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OrdinalEncoder
+
+    changes = []
+    for domain in (["east", "north", "south"], ["east", "north", "south", "west"]):
+        encode = make_column_transformer((OrdinalEncoder(categories=[domain]), ["region"]))
+        study = WhatIf(make_pipeline(encode, LogisticRegression())).fit(
+            survey.X, survey.y, survey.X_test, survey.y_test
+        )
+        cell = study.estimate(protect="region", epsilon=0.5, method="exact").document.cells[0]
+        changes.append(cell.loss_change)
+    assert changes[0] != pytest.approx(changes[1], rel=1e-3)
+
+
 def test_columns_named_by_numbers_can_be_protected(survey):
     X, X_test = survey.X[["age", "children"]], survey.X_test[["age", "children"]]
     X, X_test = X.set_axis([0, 1], axis=1), X_test.set_axis([0, 1], axis=1)
@@ -323,22 +339,16 @@ def test_columns_named_by_numbers_can_be_protected(survey):
     assert cell.loss_change is not None
 
 
-def test_a_polars_categorical_declares_nothing(survey):
-    from sklearn.compose import make_column_transformer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OrdinalEncoder
-
-    model = make_pipeline(
-        make_column_transformer((OrdinalEncoder(), ["region"]), remainder="passthrough"),
-        LogisticRegression(C=1e-6),
-    )
+def test_a_polars_categorical_declares_nothing(survey, pipeline):
     for kind, warns in ((pl.Categorical, True), (pl.Enum(["east", "north", "south"]), False)):
-        X = pl.from_pandas(survey.X).with_columns(pl.col("region").cast(kind))
-        X_test = pl.from_pandas(survey.X_test).with_columns(pl.col("region").cast(kind))
-        study = WhatIf(model).fit(X, survey.y, X_test, survey.y_test)
+        # A column that no encoder knows: only its dtype can say what it may hold.
+        copy = pl.col("region").cast(kind).alias("copy")
+        X = pl.from_pandas(survey.X).with_columns(copy)
+        X_test = pl.from_pandas(survey.X_test).with_columns(copy)
+        study = WhatIf(pipeline()).fit(X, survey.y, X_test, survey.y_test)
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
-            study.estimate(protect="region", epsilon=1.0, method="influence")
+            study.estimate(protect="copy", epsilon=1.0, method="influence")
         assert any("observed values" in str(w.message) for w in given) == warns
 
 
