@@ -92,7 +92,7 @@ def markdown(title: str, rows: list[dict], *, paper: dict[str, float] | None = N
         title,
         "",
         "| group | first order | Newton | exact | two halves apart | exact / halves "
-        "| 90 % interval covers | trusted cells |" + (" P1 Table III |" if paper else ""),
+        "| 90 % interval covers | trusted cells |" + (" P1's error |" if paper else ""),
         "|---|---|---|---|---|---|---|---|" + ("---|" if paper else ""),
     ]
     for row in rows:
@@ -102,8 +102,7 @@ def markdown(title: str, rows: list[dict], *, paper: dict[str, float] | None = N
         cover += "" if se is None else f" ± {se:.1%}"
         cells = [
             row["group"],
-            f"{error.get('influence', float('nan')):.6f}",
-            f"{error.get('newton', float('nan')):.6f}",
+            *(f"{error[rung]:.6f}" if rung in error else "–" for rung in ("influence", "newton")),
             f"{error['exact']:.6f}",
             f"{row['halves']:.6f}",
             f"{row['exact_over_halves']:.2f}",
