@@ -36,6 +36,7 @@ from epsilens.cli.options import (
     mapping_of_bins,
     require_text,
 )
+from epsilens.cli.whatif_output import print_answer, write_answer
 from epsilens.errors import InputError, PrivacyLeakWarning
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from epsilens.data import Bins, Prepared, TableFile
     from epsilens.document import WhatIfDocument
-    from epsilens.whatif import Choice, LossChangeEstimate, WhatIf
+    from epsilens.whatif import LossChangeEstimate, WhatIf
 
 __all__ = ["whatif"]
 
@@ -277,11 +278,11 @@ def whatif(
         names: dict[str, object] = {}
         if not anonymous:
             names = {"label": label, "data": printable(Path(data).name)}
-        _write(out, document, choice, max_loss_increase, names=names)
+        write_answer(out, document, choice, max_loss_increase, names=names)
     if json:
         print_json(to_json(document))
     else:
-        _print(document, choice, quiet=quiet, out=out)
+        print_answer(document, choice, quiet=quiet, out=out)
     if choice is not None and not choice.holds:
         raise typer.Exit(EXIT_LIMIT_NOT_MET)
 
@@ -454,67 +455,3 @@ def _with_notes(document: WhatIfDocument, notes: Sequence[str]) -> WhatIfDocumen
 
     said = [in_command_words(note) for note in (*notes, *document.warnings)]
     return document.model_copy(update={"warnings": said})
-
-
-def _write(
-    out: str,
-    document: WhatIfDocument,
-    choice: Choice | None,
-    max_loss_increase: float | None,
-    *,
-    names: dict[str, object],
-) -> None:
-    from pathlib import Path
-
-    from epsilens.cli.session import typed_command
-    from epsilens.data import write_table, write_text
-    from epsilens.display import cost_chart, save_chart
-    from epsilens.document import to_json
-    from epsilens.reporting import write_report
-    from epsilens.whatif.result import cells_frame
-
-    suffix = Path(out).suffix.lower()
-    if suffix == ".json":
-        write_text(to_json(document) + "\n", out)
-    elif suffix == ".html":
-        recommendation = None
-        if choice is not None:
-            recommendation = {
-                "epsilon": choice.epsilon,
-                "holds": choice.holds,
-                "sentence": choice.sentence,
-                "max_loss_increase": max_loss_increase,
-            }
-        write_report(
-            document,
-            out,
-            question=names,
-            recommendation=recommendation,
-            command=typed_command() if names else None,
-        )
-    elif suffix in {".png", ".svg"}:
-        save_chart(cost_chart(document, max_loss_increase=max_loss_increase), out)
-    else:
-        write_table(cells_frame(document), out)
-
-
-def _print(
-    document: WhatIfDocument, choice: Choice | None, *, quiet: bool, out: str | None
-) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    from epsilens.cli.session import is_held
-    from epsilens.reporting import gap_table, whatif_sentence, whatif_table
-
-    console = Console()
-    if not quiet:
-        console.print(whatif_table(document))
-        if (gaps := gap_table(document)) is not None:
-            console.print(gaps)
-        for note in dict.fromkeys(document.warnings):
-            if not is_held(note):
-                console.print(Text(f"Note: {note.rstrip('.')}."))
-    console.print(Text(whatif_sentence(document, choice)))
-    if out is not None and not quiet:
-        console.print(Text(f"Written: {out}"))

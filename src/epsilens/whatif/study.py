@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +15,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from epsilens._validate import as_choice, as_count, as_positive
-from epsilens.data.frames import series_name, to_pandas
-from epsilens.errors import ApproximationWarning, InputError, InputTypeError
+from epsilens.data.frames import series_name
+from epsilens.errors import ApproximationWarning, InputError
 from epsilens.influence import PointTable, general_point_table, label_point_table
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
 from epsilens.whatif.baseline import Baseline, fit_baseline
@@ -30,6 +29,12 @@ from epsilens.whatif.pattern_sampling import with_sampling_error
 from epsilens.whatif.question import Asked, Epsilon, read_question
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import retrain_cells
+from epsilens.whatif.tables import (
+    column_names,
+    for_scikit_learn,
+    in_order_of,
+    schema_fingerprint,
+)
 
 __all__ = ["WhatIf"]
 
@@ -117,8 +122,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         -------
         WhatIf
         """
-        features = _for_scikit_learn(X)
-        test_features = _in_order_of(features, _for_scikit_learn(X_test))
+        features = for_scikit_learn(X)
+        test_features = in_order_of(features, for_scikit_learn(X_test))
         self.baseline_: Baseline = fit_baseline(
             self.estimator,
             features,
@@ -389,7 +394,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             groups=groups,
             categories=categories,
             dependent_groups=dependent_groups,
-            columns=_column_names(self._table),
+            columns=column_names(self._table),
             mechanism=mechanism,
             is_paper=is_paper,
         )
@@ -399,7 +404,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         return Study(
             baseline=self.baseline_,
             estimator=type(self.estimator).__name__,
-            fingerprint=_fingerprint(self._table, self.label_name_, self.baseline_),
+            fingerprint=schema_fingerprint(self._table, self.label_name_, self.baseline_),
             template=self._template,
         )
 
@@ -448,59 +453,3 @@ def _as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> Q
         n_draws=n_draws,
         seed=seed,
     )
-
-
-def _for_scikit_learn(X: object) -> object:
-    """Return arrow tables as pandas; check that column names are unique."""
-    import scipy.sparse
-
-    if scipy.sparse.issparse(X):
-        return X
-    if isinstance(X, list):
-        X = np.asarray(X)
-    if hasattr(X, "collect") and not hasattr(X, "iloc"):
-        raise InputTypeError(
-            "`X` must be a table in memory, got a lazy one. Call `.collect()` first."
-        )
-    if type(X).__module__.split(".")[0] in {"pandas", "polars", "numpy"}:
-        if not isinstance(X, np.ndarray):
-            to_pandas(X) if type(X).__module__.startswith("pandas") else None
-        elif X.ndim != 2:
-            raise InputError(f"`X` must be a table (2 dimensions), got {X.ndim}.")
-        return X
-    return to_pandas(X)
-
-
-def _in_order_of(table: object, test: object) -> object:
-    """Return the test table with its columns in the order of the training table."""
-    names, given = _column_names(table), _column_names(test)
-    if not names or not given or names == given:
-        return test
-    lacking = [name for name in names if name not in given]
-    if lacking:
-        raise InputError(
-            f"the test data must have the columns of the training data, but {len(lacking)} are "
-            f"missing: {', '.join(lacking[:8])}."
-        )
-    return test[names]  # type: ignore[index]
-
-
-def _column_names(table: object) -> list[str]:
-    columns = getattr(table, "columns", None)
-    if columns is None and isinstance(table, np.ndarray):
-        return [f"x{index}" for index in range(table.shape[1])]
-    return [] if columns is None else [str(name) for name in columns]
-
-
-def _fingerprint(table: object, label: str | None, baseline: Baseline) -> str:
-    """Return a hash of names, kinds and counts; never of values."""
-    # Up to the bracket: polars writes the categories of an Enum behind it.
-    kinds = [str(kind).partition("(")[0] for kind in getattr(table, "dtypes", [])]
-    parts = [
-        *_column_names(table),
-        *kinds,
-        str(label),
-        str(baseline.problem.n_rows),
-        str(baseline.evaluation.design.n_rows),
-    ]
-    return hashlib.sha256("\x00".join(parts).encode()).hexdigest()

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `epsilens whatif` writes and prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from epsilens.document import WhatIfDocument
+    from epsilens.whatif import Choice
+
+__all__ = ["print_answer", "write_answer"]
+
+
+def write_answer(
+    out: str,
+    document: WhatIfDocument,
+    choice: Choice | None,
+    max_loss_increase: float | None,
+    *,
+    names: dict[str, object],
+) -> None:
+    """Write the answer as the ending of the file says."""
+    from pathlib import Path
+
+    from epsilens.cli.session import typed_command
+    from epsilens.data import write_table, write_text
+    from epsilens.display import cost_chart, save_chart
+    from epsilens.document import to_json
+    from epsilens.reporting import write_report
+    from epsilens.whatif.result import cells_frame
+
+    suffix = Path(out).suffix.lower()
+    if suffix == ".json":
+        write_text(to_json(document) + "\n", out)
+    elif suffix == ".html":
+        recommendation = None
+        if choice is not None:
+            recommendation = {
+                "epsilon": choice.epsilon,
+                "holds": choice.holds,
+                "sentence": choice.sentence,
+                "max_loss_increase": max_loss_increase,
+            }
+        write_report(
+            document,
+            out,
+            question=names,
+            recommendation=recommendation,
+            command=typed_command() if names else None,
+        )
+    elif suffix in {".png", ".svg"}:
+        save_chart(cost_chart(document, max_loss_increase=max_loss_increase), out)
+    else:
+        write_table(cells_frame(document), out)
+
+
+def print_answer(
+    document: WhatIfDocument, choice: Choice | None, *, quiet: bool, out: str | None
+) -> None:
+    """Print the answer as tables and in words."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from epsilens.cli.session import is_held
+    from epsilens.reporting import gap_table, whatif_sentence, whatif_table
+
+    console = Console()
+    if not quiet:
+        console.print(whatif_table(document))
+        if (gaps := gap_table(document)) is not None:
+            console.print(gaps)
+        for note in dict.fromkeys(document.warnings):
+            if not is_held(note):
+                console.print(Text(f"Note: {note.rstrip('.')}."))
+    console.print(Text(whatif_sentence(document, choice)))
+    if out is not None and not quiet:
+        console.print(Text(f"Written: {out}"))

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a study: as scikit-learn takes them, in one order of columns, by name."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from epsilens.data.frames import to_pandas
+from epsilens.errors import InputError, InputTypeError
+from epsilens.whatif.baseline import Baseline
+
+__all__ = ["column_names", "for_scikit_learn", "in_order_of", "schema_fingerprint"]
+
+
+def for_scikit_learn(X: object) -> object:
+    """Return arrow tables as pandas; check that column names are unique."""
+    import scipy.sparse
+
+    if scipy.sparse.issparse(X):
+        return X
+    if isinstance(X, list):
+        X = np.asarray(X)
+    if hasattr(X, "collect") and not hasattr(X, "iloc"):
+        raise InputTypeError(
+            "`X` must be a table in memory, got a lazy one. Call `.collect()` first."
+        )
+    if type(X).__module__.split(".")[0] in {"pandas", "polars", "numpy"}:
+        if not isinstance(X, np.ndarray):
+            to_pandas(X) if type(X).__module__.startswith("pandas") else None
+        elif X.ndim != 2:
+            raise InputError(f"`X` must be a table (2 dimensions), got {X.ndim}.")
+        return X
+    return to_pandas(X)
+
+
+def in_order_of(table: object, test: object) -> object:
+    """Return the test table with its columns in the order of the training table."""
+    names, given = column_names(table), column_names(test)
+    if not names or not given or names == given:
+        return test
+    lacking = [name for name in names if name not in given]
+    if lacking:
+        raise InputError(
+            f"the test data must have the columns of the training data, but {len(lacking)} are "
+            f"missing: {', '.join(lacking[:8])}."
+        )
+    return test[names]  # type: ignore[index]
+
+
+def column_names(table: object) -> list[str]:
+    """Return the columns' names as text; those of an array are x0, x1, and so on."""
+    columns = getattr(table, "columns", None)
+    if columns is None and isinstance(table, np.ndarray):
+        return [f"x{index}" for index in range(table.shape[1])]
+    return [] if columns is None else [str(name) for name in columns]
+
+
+def schema_fingerprint(table: object, label: str | None, baseline: Baseline) -> str:
+    """Return a hash of names, kinds and counts; never of values."""
+    # Up to the bracket: polars writes the categories of an Enum behind it.
+    kinds = [str(kind).partition("(")[0] for kind in getattr(table, "dtypes", [])]
+    parts = [
+        *column_names(table),
+        *kinds,
+        str(label),
+        str(baseline.problem.n_rows),
+        str(baseline.evaluation.design.n_rows),
+    ]
+    return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
