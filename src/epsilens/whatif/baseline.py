@@ -55,6 +55,8 @@ Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
 
 _WORTH_SAYING = 1e-6
 _LONG_HESSIAN = 0.5
+_LARGE_LEVERAGE = 0.5
+_MANY_PARAMETERS = 1000
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -239,6 +241,12 @@ def fit_baseline(
     curvature = factorise(problem.hessian(theta))
     if curvature.condition > LARGEST_CONDITION:
         notes.append(_nearly_separable())
+    leverage = _largest_leverage(problem, theta, curvature)
+    if leverage > _LARGE_LEVERAGE:
+        notes.append(
+            f"the largest leverage of a training record is {leverage:.2f}: such a record decides its "
+            "own prediction, and estimates for a group that contains it are less certain."
+        )
     if is_search(estimator):
         notes.append("the penalty that cross-validation chose on the true labels is kept.")
     if already:
@@ -296,6 +304,17 @@ def _refuse_unusable(problem: Problem, label: Label, theta: FloatArray, *, conve
             "the training objective could not be minimised to a gradient of 1e-8. Scale the "
             "features, or add regularisation."
         )
+
+
+def _largest_leverage(problem: Problem, theta: FloatArray, curvature: Curvature) -> float:
+    """Return the largest share that a record has in its own prediction, tr(∇²ℓ_i H⁻¹)/n."""
+    if problem.n_parameters > _MANY_PARAMETERS:
+        return 0.0  # a pass of n (K·p)² for a remark is too much
+    inverse = curvature.solve(np.eye(problem.n_parameters))
+    forms = problem.design.quadratic(inverse)
+    bend = problem.loss.curvature(problem.design.predict(theta))
+    shares = np.einsum("ikl,ikl->i", bend, forms) * problem.weights / problem.n_rows
+    return float(shares.max())
 
 
 def _nearly_separable() -> str:
