@@ -15,6 +15,9 @@ __all__ = ["DrawnOutcomes", "Evaluation", "Outcomes", "area_under_curve"]
 
 FloatArray = NDArray[np.float64]
 
+_N_BINS = 2048
+_TAIL = 1e-3
+
 
 @dataclass(frozen=True)
 class Outcomes:
@@ -54,6 +57,13 @@ def area_under_curve(
     >>> area_under_curve(np.array([1.0, 2.0, 3.0]), np.array([False, True, True]), np.ones(3))
     1.0
     """
+    if np.ptp(weights) == 0:
+        above, beneath = np.sort(scores[positive]), np.sort(scores[~positive])
+        if len(above) == 0 or len(beneath) == 0:
+            return None
+        below = np.searchsorted(beneath, above, side="left").sum()
+        ties = np.searchsorted(beneath, above, side="right").sum() - below
+        return float((below + 0.5 * ties) / (len(above) * len(beneath)))
     order = np.argsort(scores, kind="stable")
     ranked = scores[order]
     up = np.where(positive, weights, 0.0)[order]
@@ -72,31 +82,30 @@ def _areas_under_curve(
 ) -> FloatArray | None:
     """Return the area for every column of scores; the many-column twin of `area_under_curve`.
 
-    For single precision without weights a sort of integers is enough: the label takes the last bit of the score, whose
-    order as an integer is that of the number; scores that differ in the last place only are a tie.
+    For single precision without weights the scores are counted in bins, and two records in one bin are
+    a tie; with thousands of bins over the middle 99.8 % of the scores that moves the area by about 1e-6.
     """
     n_positive = int(positive.sum())
     n_negative = len(positive) - n_positive
     if n_positive == 0 or n_negative == 0:
         return None
-    if np.ptp(weights) > 0 or scores.dtype != np.float32:
+    if np.ptp(weights) > 0 or scores.dtype != np.float32 or scores.shape[1] == 1:
         areas = [area_under_curve(column, positive, weights) for column in scores.T]
         return None if None in areas else np.array(areas, dtype=np.float64)
-    bits = np.ascontiguousarray(scores.T + np.float32(0)).view(np.int32)
-    bits ^= (bits >> 31) & np.int32(0x7FFFFFFF)
-    bits &= np.int32(-2)
-    area = _area_of_sorted(bits | positive.astype(np.int32), n_positive)
-    # Behind a tie stand the positives, so it counted 1; the other way round it counts 0.
-    area += 1.0 - _area_of_sorted(bits | (~positive).astype(np.int32), n_negative)
-    return area / 2
-
-
-def _area_of_sorted(bits: NDArray[np.int32], n_marked: int) -> FloatArray:
-    """Return the area for every row of scores whose last bit marks one kind of record."""
-    bits.sort(axis=1)
-    n = bits.shape[1]
-    ranks = (bits & 1) @ np.arange(1, n + 1, dtype=np.float64)
-    area: FloatArray = (ranks - n_marked * (n_marked + 1) / 2) / (n_marked * (n - n_marked))
+    low, high = np.quantile(scores[:, 0], [_TAIL, 1.0 - _TAIL])
+    if not high > low:
+        low, high = scores.min(), max(scores.max(), scores.min() + np.float32(1e-30))
+    scale = np.float32(_N_BINS / (high - low))
+    upper = np.where(positive, _N_BINS, 0)
+    area = np.empty(scores.shape[1])
+    for number, column in enumerate(np.ascontiguousarray(scores.T)):
+        bins = (column - np.float32(low)) * scale
+        place = np.clip(bins, 0, _N_BINS - 1, out=bins).astype(np.intp)
+        place += upper
+        counts = np.bincount(place, minlength=2 * _N_BINS).astype(np.float64)
+        down, up = counts[:_N_BINS], counts[_N_BINS:]
+        area[number] = up @ (np.cumsum(down) - 0.5 * down)
+    area /= n_positive * n_negative
     return area
 
 
@@ -161,7 +170,10 @@ class Evaluation:
 
     def outcomes(self, theta: FloatArray, contrast: FloatArray | None = None) -> Outcomes:
         """Return loss, accuracy and AUC at θ, and the gaps of a group given by its contrast."""
-        s = self.design.predict(theta)
+        return self.outcomes_of(self.design.predict(theta), contrast)
+
+    def outcomes_of(self, s: FloatArray, contrast: FloatArray | None = None) -> Outcomes:
+        """Return the same from the test records' predictors, (m, K)."""
         losses = self.loss.value(s, self.y)
         loss = float(self.weights @ losses)
         loss_gap = None if contrast is None else float(contrast @ losses)
@@ -189,6 +201,16 @@ class Evaluation:
         """Return η = ∇L_te(θ), shape (K·p,)."""
         s = self.design.predict(theta)
         return self.design.pull(self.weights[:, None] * self.loss.slope(s, self.y))
+
+    def gradients(self, s: FloatArray) -> FloatArray:
+        """Return η for predictors (m, K, B) of many parameter vectors, (K·p, B)."""
+        return self.design.pull(self.weights[:, None, None] * self.loss.slope(s, self.y))
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return H_te = ∇²L_te(θ), shape (K·p, K·p)."""
+        curvature = self.loss.curvature(self.design.predict(theta))
+        curvature *= self.weights[:, None, None]
+        return self.design.gram(curvature)
 
     def drawn(
         self,

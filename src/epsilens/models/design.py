@@ -19,7 +19,7 @@ __all__ = ["Design", "empty_directions", "independent_columns"]
 
 FloatArray = NDArray[np.float64]
 
-_CHUNK_BYTES = 1 << 21
+_CHUNK_BYTES = 1 << 20
 # Past this many columns the products of sparse rows beat those of dense chunks.
 _WIDE = 1000
 
@@ -79,6 +79,8 @@ class Design:
         p = self.n_columns
         n_outputs = len(theta) // p
         tail = theta.shape[1:]
+        if n_outputs == 1:
+            return np.asarray(self.matrix[rows] @ theta)[:, None]
         wide = np.moveaxis(theta.reshape(n_outputs, p, *tail), 1, 0).reshape(p, -1)
         predictor = np.asarray(self.matrix[rows] @ wide)
         return predictor.reshape(-1, n_outputs, *tail)
@@ -90,6 +92,8 @@ class Design:
     def pull_rows(self, rows: slice, values: FloatArray) -> FloatArray:
         """Return the same sum over some rows only."""
         n_outputs, *tail = values.shape[1:]
+        if n_outputs == 1:
+            return np.asarray(self.matrix[rows].T @ values[:, 0])
         total = np.asarray(self.matrix[rows].T @ values.reshape(len(values), -1))
         split = total.reshape(self.n_columns, n_outputs, *tail)
         return np.moveaxis(split, 1, 0).reshape(n_outputs * self.n_columns, *tail)
@@ -145,6 +149,23 @@ class Design:
                     value = np.einsum("ij,ij->i", block @ blocks[k, :, m, :], block)
                     result[rows, k, m] = value
                     result[rows, m, k] = value
+        return result
+
+    def spread(self, root: FloatArray) -> FloatArray:
+        """Return (I ⊗ x_i)ᵀ RRᵀ (I ⊗ x_i) for every row and R of shape (K·p, r): (n, K, K).
+
+        The same as `quadratic` of RRᵀ, in single precision: a sum of squares loses no digits.
+        """
+        n_outputs = len(root) // self.n_columns
+        single = root.astype(np.float32)
+        result = np.empty((self.n_rows, n_outputs, n_outputs))
+        for rows in self.chunks(width=n_outputs * root.shape[1]):
+            part = replace(self, matrix=self.matrix[rows].astype(np.float32))
+            along = part.predict(single)  # type: ignore[arg-type]
+            if n_outputs == 1:
+                result[rows, 0, 0] = np.einsum("ir,ir->i", along[:, 0], along[:, 0])
+            else:
+                result[rows] = along @ along.transpose(0, 2, 1)
         return result
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Design:

@@ -30,6 +30,7 @@ class Workers:
 
     def __init__(self, pool: ThreadPoolExecutor, n_workers: int) -> None:
         self._pool = pool
+        self.n_workers = n_workers
         self._most_pending = _PENDING_PER_WORKER * n_workers
 
     def run(self, tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:

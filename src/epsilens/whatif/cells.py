@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.influence import Outcomes
+from epsilens.influence import Outcomes, is_trustworthy
 from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.evaluation import DrawnOutcomes
 from epsilens.whatif.baseline import Baseline
@@ -114,6 +114,58 @@ def intervals_from(before: Outcomes, drawn: DrawnOutcomes) -> dict[str, Ends]:
         if old is not None and runs is not None:
             result[name] = ends(runs - old)
     return result
+
+
+def assemble(
+    *,
+    group: int,
+    epsilon: int,
+    before: Outcomes,
+    here: Outcomes,
+    mean_change: float,
+    loss_runs: FloatArray,
+    intervals: dict[str, Ends],
+    converged: bool,
+    condition: float,
+    logit_noise: float,
+    wild_loss: float,
+    omitted: float = 0.0,
+) -> CellAnswer:
+    """Return the cell of a rung that solves for θ_ε and adds the noise of one run.
+
+    Parameters
+    ----------
+    before, here : Outcomes
+        At θ̂ and at θ_ε.
+    mean_change : float
+        What the noise adds to the mean.
+    loss_runs : array of shape (n_draws,)
+        Change of the loss in drawn runs.
+    intervals : mapping of outcome to (low, high)
+    converged, condition, logit_noise, wild_loss, omitted
+        What trust is judged by.
+    """
+    change = here.loss - before.loss + mean_change
+    low, high = ends(loss_runs)
+    return CellAnswer(
+        group=group,
+        epsilon=epsilon,
+        loss_change=change,
+        loss_low=low,
+        loss_high=high,
+        changes=changes_from(before, here),
+        intervals=intervals,
+        trusted=is_trustworthy(
+            converged=converged,
+            logit_noise=logit_noise,
+            condition=condition,
+            wild_loss=wild_loss,
+            omitted=omitted,
+            half_width=0.5 * (high - low),
+            change=change,
+        ),
+        loss_runs=loss_runs,
+    )
 
 
 def ends(runs: FloatArray) -> Ends:

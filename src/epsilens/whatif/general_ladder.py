@@ -30,6 +30,7 @@ from epsilens.whatif.cells import (
     Progress,
     Question,
     Rung,
+    assemble,
     changes_from,
     ends,
     group_seeds,
@@ -194,7 +195,6 @@ def _answer(
         covariance=None if balance is None else np.atleast_2d(np.cov(noise.astype(np.float64))),
     )
     here = evaluation.outcomes(point.theta, contrast)
-    change = here.loss - before.loss + terms.mean_change
     deviations = terms.bias[:, None] - point.curvature.solve(noise.astype(np.float64))
     drawn = evaluation.drawn(
         point.theta,
@@ -202,26 +202,19 @@ def _answer(
         n_auc_draws=N_AUC_DRAWS,
         contrast=contrast,
     )
-    runs = drawn.loss - before.loss
-    low, high = ends(runs)
-    return CellAnswer(
+    return assemble(
         group=group,
         epsilon=epsilon,
-        loss_change=change,
-        loss_low=low,
-        loss_high=high,
-        changes=changes_from(before, here),
+        before=before,
+        here=here,
+        mean_change=terms.mean_change,
+        loss_runs=drawn.loss - before.loss,
         intervals=intervals_from(before, drawn),
-        trusted=is_trustworthy(
-            converged=point.converged,
-            logit_noise=terms.logit_noise,
-            condition=max(point.curvature.condition, baseline.curvature.condition),
-            wild_loss=terms.wild_loss,
-            omitted=point.omitted,
-            half_width=0.5 * (high - low),
-            change=change,
-        ),
-        loss_runs=runs,
+        converged=point.converged,
+        condition=max(point.curvature.condition, baseline.curvature.condition),
+        logit_noise=terms.logit_noise,
+        wild_loss=terms.wild_loss,
+        omitted=point.omitted,
     )
 
 

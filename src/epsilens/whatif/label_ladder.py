@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from epsilens.influence import (
     LabelNoise,
     contrast_variance,
-    draw_linear_noise,
     is_trustworthy,
     label_point_table,
     newton_steps,
@@ -22,6 +21,7 @@ from epsilens.influence import (
     wild_loss,
 )
 from epsilens.influence.exact import PathPoint
+from epsilens.influence.linear_noise import LinearNoise, draw_runs
 from epsilens.models import Curvature, factorise
 from epsilens.models.execution import workers
 from epsilens.whatif.baseline import Baseline
@@ -31,6 +31,7 @@ from epsilens.whatif.cells import (
     Progress,
     Question,
     Rung,
+    assemble,
     changes_from,
     ends,
     group_seeds,
@@ -38,12 +39,14 @@ from epsilens.whatif.cells import (
     unchanged,
 )
 from epsilens.whatif.groups import Group
+from epsilens.whatif.label_curve import answer_by_curve, suits_a_curve
 
 __all__ = ["climb_labels"]
 
 FloatArray = NDArray[np.float64]
 
 _MEMORY_FOR_DRAWS = 512 * 2**20
+_GROUPS_SIDE_BY_SIDE = 8
 
 
 def climb_labels(
@@ -75,19 +78,14 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
         before = evaluation.outcomes(theta, contrast)
         noise = summarise_group(problem, codes, statistics, group.mask)
         spread_of = _first_order_spread(baseline, noise)
-        runs = draw_linear_noise(
-            problem,
-            noise,
-            question.label_channels,
-            n_draws=question.n_draws,
-            seed=seed,
-            direction=v,
+        runs = draw_runs(
+            problem, noise, question.label_channels, n_draws=question.n_draws, seed=seed
         )
         for e, channel in enumerate(question.label_channels):
             change = table.change(group.mask, float(question.lie_probabilities[e]))
             step = baseline.curvature.solve(noise.shift(channel))
             moved = evaluation.outcomes(theta + step, contrast)
-            loss_runs = change + runs[e, 0].astype(np.float64)
+            loss_runs = change + v @ runs.deviations(e)
             low, high = ends(loss_runs)
             spread = spread_of(channel)
             along = evaluation.design.predict(step)
@@ -132,62 +130,88 @@ def _second_order(
     baseline: Baseline, question: Question, rung: Rung, progress: Progress | None
 ) -> Iterator[CellAnswer]:
     """Newton and exact: θ_ε, then the noise of one run around it."""
-    p = baseline.problem.n_parameters
-    n_epsilon, n_groups = len(question.label_channels), len(question.groups)
-    per_group = 4 * n_epsilon * p * question.n_draws
-    block = int(max(1, min(n_groups, _MEMORY_FOR_DRAWS // per_group)))
-    seeds = group_seeds(question)
+    n_cells = question.n_epsilon * len(question.groups)
     done = 0
-    for first in range(0, n_groups, block):
-        numbers = range(first, min(first + block, n_groups))
+    for answers in _answers(baseline, question, rung):
+        yield from answers
+        done += len(answers)
+        if progress is not None:
+            progress(done, n_cells, rung)
+
+
+def _answers(baseline: Baseline, question: Question, rung: Rung) -> Iterator[list[CellAnswer]]:
+    """Yield the cells as they are finished: a group's whole curve if it can be had, else one by one."""
+    seeds = group_seeds(question)
+    groups = list(range(len(question.groups)))
+    if rung == "exact" and suits_a_curve(baseline, question):
+        left = []
         with workers() as team:
-            prepared = list(
-                team.run(
-                    partial(_prepare_group, baseline, question, question.groups[g], seeds[g])
-                    for g in numbers
-                )
+            share = min(_GROUPS_SIDE_BY_SIDE, -(-len(groups) // team.n_workers))
+            batches = [groups[at : at + share] for at in range(0, len(groups), share)]
+            curves = team.run(
+                partial(answer_by_curve, baseline, question, batch, [seeds[g] for g in batch])
+                for batch in batches
             )
-            shifts = np.stack(
-                [
-                    np.column_stack([noise.shift(channel) for noise, _ in prepared])
-                    for channel in question.label_channels
-                ]
+            for batch, found in zip(batches, curves, strict=True):
+                left += [g for g, answers in zip(batch, found, strict=True) if answers is None]
+                yield from (answers for answers in found if answers is not None)
+        groups = left
+    per_group = 4 * question.n_epsilon * baseline.problem.n_parameters * question.n_draws
+    block = int(max(1, min(len(groups), _MEMORY_FOR_DRAWS // per_group)))
+    for first in range(0, len(groups), block):
+        yield from _cell_by_cell(baseline, question, rung, groups[first : first + block], seeds)
+
+
+def _cell_by_cell(
+    baseline: Baseline,
+    question: Question,
+    rung: Rung,
+    groups: list[int],
+    seeds: list[np.random.SeedSequence],
+) -> Iterator[list[CellAnswer]]:
+    """Yield single cells, every Hessian and every noise term taken at the cell itself."""
+    with workers() as team:
+        prepared = list(
+            team.run(
+                partial(_prepare_group, baseline, question, question.groups[g], seeds[g])
+                for g in groups
             )
-            tasks = (
-                partial(
-                    _cell,
-                    baseline,
-                    prepared[j][0],
-                    question.label_channels[point.index],
-                    prepared[j][1][point.index],
-                    point,
-                    j,
-                    group=g,
-                    test_mask=question.groups[g].test_mask,
-                    rung=rung,
-                    linear=baseline.linear + shifts[point.index][:, j],
-                )
-                for point in _path(baseline, shifts, rung)
-                for j, g in enumerate(numbers)
+        )
+        shifts = np.stack(
+            [
+                np.column_stack([runs.noise.shift(channel) for runs in prepared])
+                for channel in question.label_channels
+            ]
+        )
+        tasks = (
+            partial(
+                _cell,
+                baseline,
+                prepared[j],
+                point,
+                j,
+                group=g,
+                test_mask=question.groups[g].test_mask,
+                rung=rung,
+                linear=baseline.linear + shifts[point.index][:, j],
             )
-            for answer in team.run(tasks):
-                yield answer
-                done += 1
-                if progress is not None:
-                    progress(done, n_epsilon * n_groups, rung)
+            for point in _path(baseline, shifts, rung)
+            for j, g in enumerate(groups)
+        )
+        for answer in team.run(tasks):
+            yield [answer]
 
 
 def _prepare_group(
     baseline: Baseline, question: Question, group: Group, seed: np.random.SeedSequence
-) -> tuple[LabelNoise, NDArray[np.float32]]:
+) -> LinearNoise:
     """Return a group's sums and the drawn deviations of its linear term."""
     codes, values = baseline.label.domain()
     statistics = baseline.problem.loss.statistic(values)
     noise = summarise_group(baseline.problem, codes, statistics, group.mask)
-    runs = draw_linear_noise(
+    return draw_runs(
         baseline.problem, noise, question.label_channels, n_draws=question.n_draws, seed=seed
     )
-    return noise, runs
 
 
 def _path(baseline: Baseline, shifts: FloatArray, rung: Rung) -> Iterator[PathPoint]:
@@ -213,9 +237,7 @@ def _path(baseline: Baseline, shifts: FloatArray, rung: Rung) -> Iterator[PathPo
 
 def _cell(
     baseline: Baseline,
-    noise: LabelNoise,
-    channel: FloatArray,
-    linear_runs: NDArray[np.float32],
+    runs: LinearNoise,
     point: PathPoint,
     column: int,
     *,
@@ -227,40 +249,34 @@ def _cell(
     evaluation = baseline.evaluation
     contrast = evaluation.contrast(test_mask)
     before = evaluation.outcomes(baseline.theta, contrast)
+    channel = runs.channels[point.index]
     if np.array_equal(channel, np.eye(len(channel))):
-        n_draws = linear_runs.shape[1]
+        n_draws = runs.n_draws
         return unchanged(baseline, before, group=group, epsilon=point.index, n_draws=n_draws)
     theta, curvature = point.theta[:, column], point.curvatures[column]
-    terms = noise_terms(baseline.problem, evaluation, theta, curvature, noise.covariance(channel))
+    covariance = runs.noise.covariance(channel)
+    terms = noise_terms(baseline.problem, evaluation, theta, curvature, covariance)
     here = evaluation.outcomes(theta, contrast)
-    change = here.loss - before.loss + terms.mean_change
-    deviations = curvature.solve(linear_runs.astype(np.float64)) + terms.bias[:, None]
+    deviations = curvature.solve(runs.deviations(point.index)) + terms.bias[:, None]
     drawn = evaluation.drawn(
         theta, deviations.astype(np.float32), n_auc_draws=N_AUC_DRAWS, contrast=contrast
     )
-    loss_runs = drawn.loss - before.loss
-    low, high = ends(loss_runs)
     omitted = 0.0
     if rung == "newton":
         omitted = _left_over(baseline, theta, curvature, linear)
-    return CellAnswer(
+    return assemble(
         group=group,
         epsilon=point.index,
-        loss_change=change,
-        loss_low=low,
-        loss_high=high,
-        changes=changes_from(before, here),
+        before=before,
+        here=here,
+        mean_change=terms.mean_change,
+        loss_runs=drawn.loss - before.loss,
         intervals=intervals_from(before, drawn),
-        trusted=is_trustworthy(
-            converged=bool(point.converged[column]),
-            logit_noise=terms.logit_noise,
-            condition=max(curvature.condition, baseline.curvature.condition),
-            wild_loss=terms.wild_loss,
-            omitted=omitted,
-            half_width=0.5 * (high - low),
-            change=change,
-        ),
-        loss_runs=loss_runs,
+        converged=bool(point.converged[column]),
+        condition=max(curvature.condition, baseline.curvature.condition),
+        logit_noise=terms.logit_noise,
+        wild_loss=terms.wild_loss,
+        omitted=omitted,
     )
 
 

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exact rung for a grid of ε: one curve a group, all its cells side by side.
+
+The slow twin is `label_ladder`, which takes every Hessian and every noise term at the cell itself; here
+they come from the polynomials of `influence.curve`, the minimisers are finished together, and of the
+drawn runs only some, at some of the cells, are evaluated record by record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.errors import EstimateNotTrustworthyError
+from epsilens.influence import LabelNoise, contrast_variance, summarise_group, wild_loss
+from epsilens.influence.curve import Curve, Ground, trace
+from epsilens.influence.drawn_loss import (
+    Correction,
+    QuadraticRuns,
+    fit_correction,
+    quadratic_runs,
+)
+from epsilens.influence.evaluation import Evaluation, Outcomes
+from epsilens.influence.linear_noise import LinearNoise, draw_runs, lie_probability
+from epsilens.models import Curvature, factorise, minimise
+from epsilens.whatif.baseline import Baseline
+from epsilens.whatif.cells import (
+    N_AUC_DRAWS,
+    CellAnswer,
+    Ends,
+    Question,
+    assemble,
+    changes_from,
+    intervals_from,
+    unchanged,
+)
+
+__all__ = ["answer_by_curve", "suits_a_curve"]
+
+FloatArray = NDArray[np.float64]
+
+_FEWEST_CELLS = 6
+_MOST_PARAMETERS = 1000
+# Multiplications a cell may spend on evaluating its draws in full.
+_FULL_WORK = 5e7
+_FEWEST_FULL_DRAWS = 100
+_MOST_FULL_CELLS = 6
+
+
+def suits_a_curve(baseline: Baseline, question: Question) -> bool:
+    """Return whether the cells of a group lie on one line, and are many enough to draw it."""
+    lies = [lie_probability(channel) for channel in question.label_channels]
+    return (
+        all(lie is not None for lie in lies)
+        and sum(1 for lie in lies if lie) >= _FEWEST_CELLS
+        and baseline.problem.n_parameters <= _MOST_PARAMETERS
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class _Cell:
+    """One cell at its minimiser, and the noise around it.
+
+    Attributes
+    ----------
+    lie : float
+        t, the chance of each other label.
+    theta, bias : arrays of shape (K·p,)
+    root, standard : arrays of shape (K·p, r) and (r, n_draws)
+        The draws are bias + root @ standard.
+    runs : QuadraticRuns
+    here : Outcomes
+        At θ_ε.
+    mean_change, logit_noise, wild_loss : float
+        As in `NoiseTerms`.
+    """
+
+    lie: float
+    theta: FloatArray
+    bias: FloatArray
+    root: FloatArray
+    standard: NDArray[np.float32]
+    runs: QuadraticRuns
+    here: Outcomes
+    mean_change: float
+    logit_noise: float
+    wild_loss: float
+
+
+@dataclass(frozen=True, repr=False)
+class _Shape:
+    """What the drawn runs of one cell look like around its θ_ε.
+
+    Attributes
+    ----------
+    correction : Correction
+        Of the loss.
+    offsets : mapping of outcome to (low, high)
+        Ends of the interval less the value at θ_ε, divided by √t, with which noise grows.
+    """
+
+    correction: Correction
+    offsets: dict[str, Ends]
+
+
+def _channel_at(t: float, k: int) -> FloatArray:
+    return np.eye(k) + t * (np.ones((k, k)) - k * np.eye(k))
+
+
+def answer_by_curve(
+    baseline: Baseline,
+    question: Question,
+    groups: list[int],
+    seeds: list[np.random.SeedSequence],
+) -> list[list[CellAnswer] | None]:
+    """Answer all cells of some groups; None for a group whose curve could not be followed."""
+    problem, evaluation = baseline.problem, baseline.evaluation
+    codes, values = baseline.label.domain()
+    statistics = problem.loss.statistic(values)
+    noises = [
+        summarise_group(problem, codes, statistics, question.groups[group].mask) for group in groups
+    ]
+    lies = _lies(question)
+    ground = Ground(
+        problem,
+        evaluation,
+        baseline.theta,
+        baseline.curvature,
+        baseline.linear,
+        evaluation.hessian(baseline.theta),
+    )
+    try:
+        curves = trace(ground, noises, partial(_channel_at, k=len(values)), float(lies.max()))
+    except EstimateNotTrustworthyError:
+        return [None] * len(groups)
+    return [
+        None if curve is None else _answer_group(baseline, question, group, noise, curve, seed)
+        for group, noise, curve, seed in zip(groups, noises, curves, seeds, strict=True)
+    ]
+
+
+def _lies(question: Question) -> FloatArray:
+    return np.array([lie_probability(channel) for channel in question.label_channels])
+
+
+def _answer_group(
+    baseline: Baseline,
+    question: Question,
+    group: int,
+    noise: LabelNoise,
+    curve: Curve,
+    seed: np.random.SeedSequence,
+) -> list[CellAnswer] | None:
+    """Answer all cells of one group."""
+    problem, evaluation = baseline.problem, baseline.evaluation
+    contrast = evaluation.contrast(question.groups[group].test_mask)
+    before = evaluation.outcomes(baseline.theta, contrast)
+    channels, lies = question.label_channels, _lies(question)
+    moving = np.flatnonzero(lies > 0.0)
+    answers = [
+        unchanged(baseline, before, group=group, epsilon=int(e), n_draws=question.n_draws)
+        for e in np.flatnonzero(lies == 0.0)
+    ]
+    try:
+        curvatures = [factorise(curve.hessian(t)) for t in lies[moving]]
+    except EstimateNotTrustworthyError:
+        return None
+    shifts = np.column_stack([noise.shift(channels[e]) for e in moving])
+    solution = minimise(
+        problem,
+        baseline.linear[:, None] + shifts,
+        curve.starts(lies[moving]),
+        curvatures=curvatures,
+    )
+    runs = draw_runs(
+        problem,
+        noise,
+        [channels[e] for e in moving],
+        n_draws=question.n_draws,
+        seed=seed,
+    )
+    cells = _cells(
+        baseline, curve, lies[moving], solution.theta, curvatures, runs, contrast=contrast
+    )
+    shapes = _shapes(evaluation, cells, contrast)
+    condition = baseline.curvature.condition
+    for position, e in enumerate(moving):
+        cell, shape = cells[position], shapes[position]
+        offsets = {
+            name: (low * np.sqrt(cell.lie), high * np.sqrt(cell.lie))
+            for name, (low, high) in shape.offsets.items()
+        }
+        moved = changes_from(before, cell.here)
+        answers.append(
+            assemble(
+                group=group,
+                epsilon=int(e),
+                before=before,
+                here=cell.here,
+                mean_change=cell.mean_change,
+                loss_runs=cell.here.loss - before.loss + cell.runs.total(shape.correction),
+                intervals={
+                    name: (float(change + offsets[name][0]), float(change + offsets[name][1]))
+                    for name, change in moved.items()
+                    if change is not None and name in offsets
+                },
+                converged=bool(solution.converged[position]),
+                condition=max(curvatures[position].condition, condition),
+                logit_noise=cell.logit_noise,
+                wild_loss=cell.wild_loss,
+            )
+        )
+    return answers
+
+
+def _cells(
+    baseline: Baseline,
+    curve: Curve,
+    lies: FloatArray,
+    thetas: FloatArray,
+    curvatures: list[Curvature],
+    runs: LinearNoise,
+    *,
+    contrast: FloatArray | None,
+) -> list[_Cell]:
+    """Return every cell with its noise terms."""
+    evaluation = baseline.evaluation
+    predictors = evaluation.design.predict(thetas)
+    gradients = evaluation.gradients(predictors)
+    result = []
+    for e, (t, curvature) in enumerate(zip(lies, curvatures, strict=True)):
+        weights = curve.weights(t)
+        bias = -0.5 * t * curvature.solve(weights @ curve.thirds)
+        test_hessian = np.tensordot(weights, curve.test_hessians, axes=1)
+        spread = t * np.tensordot(weights, curve.spreads, axes=1)
+        sigma = curvature.sandwich(runs.noise.covariance(runs.channels[e]))
+        factor, standard = runs.factors(e)
+        root = curvature.solve(factor)
+        s = np.ascontiguousarray(predictors[:, :, e])
+        result.append(
+            _Cell(
+                lie=float(t),
+                theta=thetas[:, e],
+                bias=bias,
+                root=root,
+                standard=standard,
+                runs=quadratic_runs(gradients[:, e], test_hessian, bias, root, standard),
+                here=evaluation.outcomes_of(s, contrast),
+                mean_change=0.5 * float(np.sum(test_hessian * sigma))
+                + float(gradients[:, e] @ bias),
+                logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
+                wild_loss=wild_loss(evaluation, s, spread),
+            )
+        )
+    return result
+
+
+def _shapes(
+    evaluation: Evaluation, cells: list[_Cell], contrast: FloatArray | None
+) -> list[_Shape]:
+    """Return the shape of every cell's runs: drawn in full at some, in between at the others.
+
+    A small study evaluates every draw at every cell.
+    """
+    n_draws = cells[0].standard.shape[1]
+    work = evaluation.design.n_rows * len(cells[0].theta)
+    n_full = int(min(n_draws, max(_FEWEST_FULL_DRAWS, _FULL_WORK // work)))
+    chosen = np.arange(len(cells))
+    if n_full < n_draws:
+        n_chosen = min(_MOST_FULL_CELLS, len(cells))
+        chosen = np.unique(np.linspace(0, len(cells) - 1, n_chosen).round().astype(int))
+    known = [_shape(evaluation, cells[e], n_full, contrast) for e in chosen]
+    shapes = []
+    for e in range(len(cells)):
+        place = float(np.interp(e, chosen, np.arange(len(chosen))))
+        left, share = int(place), place - int(place)
+        if share == 0.0:
+            shapes.append(known[left])
+            continue
+        one, other = known[left], known[left + 1]
+        offsets = {
+            name: (
+                (1.0 - share) * end[0] + share * ends[0],
+                (1.0 - share) * end[1] + share * ends[1],
+            )
+            for (name, end), ends in zip(one.offsets.items(), other.offsets.values(), strict=True)
+        }
+        shapes.append(_Shape(one.correction.mix(other.correction, share), offsets))
+    return shapes
+
+
+def _shape(evaluation: Evaluation, cell: _Cell, n_full: int, contrast: FloatArray | None) -> _Shape:
+    deviations = cell.bias[:, None] + cell.root @ cell.standard[:, :n_full]
+    drawn = evaluation.drawn(
+        cell.theta, deviations.astype(np.float32), n_auc_draws=N_AUC_DRAWS, contrast=contrast
+    )
+    offsets = {
+        name: (low / np.sqrt(cell.lie), high / np.sqrt(cell.lie))
+        for name, (low, high) in intervals_from(cell.here, drawn).items()
+    }
+    return _Shape(fit_correction(drawn.loss - cell.here.loss, cell.runs), offsets)

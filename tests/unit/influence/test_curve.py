@@ -1,0 +1,100 @@
+"""A group's curve against every Hessian and every noise term taken at the place itself."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from epsilens.influence import Evaluation, noise_terms, summarise_group
+from epsilens.influence.curve import Ground, lobatto, trace
+from epsilens.models import (
+    Design,
+    LogisticLoss,
+    Problem,
+    SoftmaxLoss,
+    SquaredLoss,
+    factorise,
+    minimise,
+)
+
+
+def channel_at(t, k):
+    return np.eye(k) + t * (1.0 - k * np.eye(k))
+
+
+@pytest.fixture(scope="module", params=["logistic", "three classes", "squared"])
+def case(request):
+    rng = np.random.default_rng(40)
+    n, m, p = 1500, 300, 3
+    X, X_test = rng.normal(size=(n, p)), rng.normal(size=(m, p))
+    k = 3 if request.param == "three classes" else 2
+    B = rng.normal(size=(p, k)) * 1.5
+    y, y_test = ((Z @ B + rng.gumbel(size=(len(Z), k))).argmax(axis=1) for Z in (X, X_test))
+    loss = {
+        "logistic": LogisticLoss(),
+        "three classes": SoftmaxLoss(3),
+        "squared": SquaredLoss(),
+    }[request.param]
+    design = Design.from_features(X)
+    problem = Problem(design, rng.uniform(0.5, 2.0, n), loss, np.array([0.01] * p + [0.0]))
+    test = Design.from_features(X_test, like=design)
+    evaluation = Evaluation(test, y_test.astype(float), np.full(m, 1 / m), loss, True)
+    linear = problem.linear_term(loss.statistic(y.astype(float)))
+    theta = minimise(problem, linear[:, None], np.zeros((problem.n_parameters, 1))).theta[:, 0]
+    ground = Ground(
+        problem,
+        evaluation,
+        theta,
+        factorise(problem.hessian(theta)),
+        linear,
+        evaluation.hessian(theta),
+    )
+    masks = [rng.random(n) < 0.1, np.ones(n, dtype=bool)]
+    statistics = loss.statistic(np.arange(float(k)))
+    noises = [summarise_group(problem, y, statistics, mask) for mask in masks]
+    furthest = 0.98 / k
+    curves = trace(ground, noises, partial(channel_at, k=k), furthest)
+    return ground, noises, curves, k, furthest
+
+
+@pytest.mark.parametrize("share", [1e-4, 0.07, 0.3, 0.7, 0.95])
+@pytest.mark.parametrize("group", [0, 1])
+def test_between_the_nodes_the_curve_equals_the_cell_itself(case, group, share):
+    ground, noises, curves, k, furthest = case
+    t, curve, problem = share * furthest, curves[group], ground.problem
+    P = channel_at(t, k)
+    start = curve.starts(np.array([t]))
+    solution = minimise(
+        problem, (ground.linear + noises[group].shift(P))[:, None], start, tolerance=1e-10
+    )
+    theta = solution.theta[:, 0]
+    H = problem.hessian(theta)
+    moved = np.sqrt((theta - ground.theta) @ H @ (theta - ground.theta))
+    missed = np.sqrt((start[:, 0] - theta) @ H @ (start[:, 0] - theta))
+    assert missed <= 0.01 * moved + 1e-8
+    np.testing.assert_allclose(curve.hessian(t), H, atol=5e-3 * np.abs(H).max())
+    terms = noise_terms(
+        problem, ground.evaluation, theta, factorise(H), noises[group].covariance(P)
+    )
+    weights = curve.weights(t)
+    bias = -0.5 * t * factorise(curve.hessian(t)).solve(weights @ curve.thirds)
+    scale = np.abs(terms.bias).max()
+    np.testing.assert_allclose(bias, terms.bias, atol=0.02 * scale + 1e-15)
+    spread = t * np.tensordot(weights, curve.spreads, axes=1)
+    sigma = factorise(H).sandwich(noises[group].covariance(P))
+    expected = ground.evaluation.design.quadratic(sigma)
+    # Only the rules of thumb of trust use it, at 0.5 and 1; it is the least smooth of all.
+    np.testing.assert_allclose(spread, expected, atol=0.1 * np.abs(expected).max())
+
+
+def test_a_large_group_gets_more_nodes_than_a_small_one(case):
+    ground, _, (small, large), _, _ = case
+    assert len(small.nodes) <= len(large.nodes)
+    assert len(large.nodes) > 3 or ground.problem.is_quadratic
+
+
+@pytest.mark.parametrize("n", [2, 4, 8])
+def test_the_points_nest(n):
+    np.testing.assert_allclose(lobatto(2 * n)[::2], lobatto(n), atol=1e-15)
