@@ -12,6 +12,7 @@ import numpy as np
 from epsilens.whatif.baseline import Baseline
 from epsilens.whatif.cells import CellAnswer, Progress, Question, Rung
 from epsilens.whatif.general_ladder import climb_general
+from epsilens.whatif.label_curve import suits_a_curve
 from epsilens.whatif.label_ladder import climb_labels
 
 __all__ = ["climb", "is_label_only", "plan"]
@@ -19,6 +20,7 @@ __all__ = ["climb", "is_label_only", "plan"]
 _SECONDS_PER_TEST_LOSS = 4e-9
 _SECONDS_PER_ALTERNATIVE = 5e-9
 _SECONDS_PER_DRAW = 2e-9
+_POINTS_ON_A_CURVE = 6
 
 
 def is_label_only(baseline: Baseline, question: Question) -> bool:
@@ -48,7 +50,12 @@ def plan(baseline: Baseline, question: Question, *, seconds: float) -> Rung:
         gradients *= 1 + V * k
         passes += members * V * k * K * K * (p + 20) * _SECONDS_PER_ALTERNATIVE
         drawing += question.n_draws * members * V * _SECONDS_PER_DRAW
-    if n_cells * (passes + drawing + gradients) <= seconds:
+    exact = n_cells * (passes + drawing + gradients)
+    if is_label_only(baseline, question) and suits_a_curve(baseline, question):
+        # Hessians and draws are taken at a few points of the curve; gradients at every cell.
+        share = min(1.0, _POINTS_ON_A_CURVE / question.n_epsilon)
+        exact = n_cells * (share * (1.5 * passes + drawing) + gradients)
+    if exact <= seconds:
         return "exact"
     if n_cells * (passes + drawing) <= seconds:
         return "newton"
