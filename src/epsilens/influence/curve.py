@@ -19,11 +19,12 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.interpolate import KroghInterpolator
 
+from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence.evaluation import Evaluation
-from epsilens.influence.exact import walk
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.linear_noise import root_of
 from epsilens.models import Curvature, Problem, factorise, minimise
+from epsilens.models.solver import LONGEST_REACH
 
 __all__ = ["Curve", "Ground", "Node", "lobatto", "trace"]
 
@@ -190,18 +191,43 @@ def _coarse_nodes(
             [Node(0.0, theta, v, curvature), Node(furthest, theta + furthest * v, v, curvature)]
             for v in tangents.T
         ]
-    stops = furthest * np.array([1.0, 0.5])
-    shifts = stops[:, None, None] * directions
-    for point in walk(ground.problem, theta, curvature, ground.linear, shifts):
-        for g, nodes in enumerate(paths):
-            if nodes is None:
-                continue
-            found = point.curvatures[g]
-            at, tangent = point.theta[:, g], found.solve(directions[:, g])
-            nodes.append(Node(float(stops[point.index]), at, tangent, found))
-            if not point.converged[g]:
+    for stop in furthest * lobatto(2)[1:]:
+        alive = [g for g, nodes in enumerate(paths) if nodes is not None]
+        known = [nodes for nodes in paths if nodes is not None]
+        solution = minimise(
+            ground.problem,
+            ground.linear[:, None] + stop * directions[:, alive],
+            _ahead(ground.problem, known, stop),
+            curvatures=[_curvature_ahead(nodes, stop) for nodes in known],
+        )
+        for column, g in enumerate(alive):
+            if not solution.converged[column]:
                 paths[g] = None
+                continue
+            at = solution.theta[:, column].copy()
+            found = factorise(ground.problem.hessian(at))
+            known[column].append(Node(float(stop), at, found.solve(directions[:, g]), found))
     return paths
+
+
+def _ahead(problem: Problem, paths: list[list[Node]], stop: float) -> FloatArray:
+    """Return where the paths lead, no further than a Hessian can be believed."""
+    last = np.column_stack([nodes[-1].theta for nodes in paths])
+    steps = np.column_stack([_hermite(nodes, np.array([stop]))[:, 0] for nodes in paths]) - last
+    reach = np.maximum(problem.reach(steps), LONGEST_REACH)
+    ahead: FloatArray = last + steps * (LONGEST_REACH / reach)
+    return ahead
+
+
+def _curvature_ahead(nodes: list[Node], stop: float) -> Curvature:
+    """Return the Hessian that the nodes so far lead to."""
+    if len(nodes) == 1:
+        return nodes[0].curvature
+    weights = _lagrange(np.array([node.at for node in nodes]), stop)
+    try:
+        return factorise(_mix(weights, [node.curvature.hessian for node in nodes]))
+    except EstimateNotTrustworthyError:
+        return nodes[-1].curvature
 
 
 def _fine_nodes(

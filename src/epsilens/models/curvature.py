@@ -35,7 +35,9 @@ class Curvature:
 
     def solve(self, right: FloatArray) -> FloatArray:
         """Return H⁻¹ r."""
-        solution: FloatArray = scipy.linalg.cho_solve((self.factor, True), right)
+        solution: FloatArray
+        # The bare routine: scipy's own wrapper costs more than the solution of a small system.
+        solution, _ = scipy.linalg.lapack.dpotrs(self.factor, right, lower=1)
         return solution
 
     def sandwich(self, middle: FloatArray) -> FloatArray:
