@@ -2,16 +2,19 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-DATA ?= data
+# A folder with copies of the data sets; empty: downloaded once into ~/.cache/epsilens.
+DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test style check format clean peers
+.PHONY: help demo test style check format clean peers data bench-docs
 
 help:
 	@echo "make demo    set up, run the whole story on bundled data, write demo/report.html"
 	@echo "make test    set up what the tests need and run them all"
 	@echo "make check   ruff, mypy --strict, and the tests"
-	@echo "make bench-whatif-adult DATA=DIR   one benchmark of benchmarks/"
+	@echo "make data    download the papers' data sets"
+	@echo "make bench-whatif-adult [DATA=DIR] [ARGS=--quick]   one benchmark of benchmarks/"
+	@echo "make bench-docs   docs/benchmarks.md and its figures, from benchmarks/results"
 	@echo "make peers   an environment of their own for the libraries we compare with"
 
 $(BIN)/python:
@@ -47,8 +50,18 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench-%: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/$(subst -,_,$*).py --data $(DATA) $(ARGS)
+$(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@touch $@ $(VENV)/.installed
+
+data: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/datasets
+
+bench-docs: $(VENV)/.installed
+	$(BIN)/python docs/benchmarks.py
+
+bench-%: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/$(subst -,_,$*).py $(if $(DATA),--data $(DATA)) $(ARGS)
 
 peers:
 	$(PYTHON) -m venv .peers

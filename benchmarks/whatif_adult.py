@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from measure import arguments, compare, markdown, write
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -21,6 +20,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from epsilens import WhatIf
 from epsilens.data import read_table
+from measure import arguments, compare, markdown, write
 
 P1_TABLE_3 = {0.01: 0.0005, 0.0744: 0.0038, 0.1711: 0.0132, 0.30: 0.0292}
 

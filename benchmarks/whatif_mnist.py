@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from measure import arguments, compare, markdown, write
 from sklearn.linear_model import LogisticRegression
 
 from epsilens import WhatIf
+from measure import arguments, compare, markdown, write
 
 DIGITS = (1, 3, 7, 8)
 SHARES = (0.01, 0.1711, 0.30)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from measure import arguments, compare, markdown, write
 from sklearn.linear_model import LogisticRegression
 
 from epsilens import WhatIf
+from measure import arguments, compare, markdown, write
 
 P1_FIGURE_2 = {"features": 0.0009, "labels": 0.0468, "both": 0.0407}
 
