@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of the benchmarks, from the numbers that stand in benchmarks/results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from epsilens.display import save_chart
+from epsilens.display.charts import ACCENT
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+IMAGES = Path(__file__).parent / "images"
+
+_INK, _GREY, _PALE, _GRID = "#3b414c", "#6b7280", "#9a9fa8", "#e6e8ec"
+_EXTENT = 34
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_SIZES = ("1.00%", "7.44%", "17.11%", "30.00%")
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One small chart.
+
+    Attributes
+    ----------
+    title : str
+    curve : sequence of dict
+        As `benchmarks/measure.py` writes it.
+    """
+
+    title: str
+    curve: Sequence[Mapping[str, Any]]
+
+
+def panels_chart(
+    rows: Mapping[str, Sequence[Panel]], *, title: str, subtitle: Sequence[str], width: int
+) -> alt.VConcatChart:
+    """Draw panels in rows: what was measured, what was estimated, and the range of one run.
+
+    Parameters
+    ----------
+    rows : mapping of a row's name to its panels
+    title : str
+    subtitle : sequence of str
+        One item a line.
+    width : int
+        Of a panel, in pixels.
+    """
+    drawn = [
+        alt.hconcat(
+            *(
+                _panel(panel, width=width, name=name if place == 0 else "")
+                for place, panel in enumerate(panels)
+            ),
+            spacing=18,
+        )
+        for name, panels in rows.items()
+    ]
+    return (
+        alt.vconcat(_legend(), *drawn, spacing=16)
+        .properties(
+            title=alt.TitleParams(text=title, subtitle=list(subtitle)),
+            description=_spoken(title, rows),
+            padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
+        )
+        .configure(font=_FONT)
+        .configure_view(stroke=None)
+        .configure_title(
+            anchor="start",
+            fontSize=17,
+            fontWeight=600,
+            subtitleFontSize=12.5,
+            subtitleColor="#5b6270",
+            subtitlePadding=6,
+            offset=12,
+        )
+        .configure_axis(
+            labelFontSize=11,
+            titleFontSize=12,
+            titleFontWeight="normal",
+            gridColor=_GRID,
+            domainColor=_PALE,
+            tickColor=_PALE,
+            labelColor=_INK,
+            titleColor=_INK,
+        )
+    )
+
+
+def adult_figure(labels: Mapping[str, Any], corrected: Mapping[str, Any]) -> alt.VConcatChart:
+    """Draw what P1 Fig. 1 is about: labels of Adult, without and with forward correction."""
+
+    def row(result: Mapping[str, Any]) -> list[Panel]:
+        found = {
+            row["group"]: row["curve"] for row in result["rows"] if row["block"] == "everybody"
+        }
+        return [
+            Panel(f"{float(size[:-1]):g} % of everybody", found[size])
+            for size in _SIZES
+            if size in found
+        ]
+
+    return panels_chart(
+        {"no correction": row(labels), "forward correction": row(corrected)},
+        title="Randomised labels on Adult: estimated and really retrained",
+        subtitle=[
+            f"Change of the test loss in thousandths of a nat. n = {labels['n_train']:,}, "
+            f"{labels['n_parameters']} parameters, {labels['repeats']} retrainings a point."
+        ],
+        width=200,
+    )
+
+
+def pubcov_figure(labels: Mapping[str, Any], columns: Mapping[str, Any]) -> alt.VConcatChart:
+    """Draw what P1 Fig. 2 is about: features, the label, and both."""
+    found = {row["block"]: row["curve"] for row in columns["rows"]}
+    for row in labels["rows"]:
+        if row["block"] == "labels" and row["group"] == "75.00%":
+            found["label"] = row["curve"]
+    names = {"features": "two features", "label": "the label", "both": "two features and the label"}
+    return panels_chart(
+        {"": [Panel(title, found[name]) for name, title in names.items() if name in found]},
+        title="Randomised features and labels on PubCov: estimated and really retrained",
+        subtitle=[
+            "Change of the test loss in thousandths of a nat; ε is of a record, 75 % of the records. "
+            f"n = {columns['n_train']:,}, {columns['repeats']} retrainings a point."
+        ],
+        width=245,
+    )
+
+
+def read_result(name: str) -> dict[str, Any]:
+    """Read the numbers of a benchmark."""
+    result: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return result
+
+
+def main() -> None:
+    """Write docs/images/whatif-adult.svg and docs/images/whatif-pubcov.svg."""
+    IMAGES.mkdir(exist_ok=True)
+    adult = adult_figure(read_result("whatif-adult"), read_result("whatif-flc"))
+    save_chart(adult, IMAGES / "whatif-adult.svg")
+    pubcov = pubcov_figure(read_result("whatif-pubcov"), read_result("whatif-features"))
+    save_chart(pubcov, IMAGES / "whatif-pubcov.svg")
+
+
+def _panel(panel: Panel, *, width: int, name: str) -> alt.LayerChart:
+    values = [_in_thousandths(point) for point in panel.curve]
+    base = alt.Chart(alt.InlineData(values=values))
+    # The square root gives the small ε, where something happens, the room; a logarithm would give it
+    # all to the step from 0.001 to 0.35.
+    x = alt.X(
+        "epsilon:Q",
+        scale=alt.Scale(type="sqrt", domain=[0, 10], nice=False),
+        axis=alt.Axis(
+            title="← more privacy\u2003ε\u2003more accuracy →",
+            values=[0, 0.5, 1, 2, 4, 6, 10],
+            format=".2~r",
+            grid=False,
+            tickSize=4,
+        ),
+    )
+    axis = alt.Axis(
+        title=name or None,
+        tickCount=4,
+        format=".4~r",
+        domain=False,
+        ticks=False,
+        labelPadding=5,
+        titlePadding=8,
+        minExtent=_EXTENT,
+        maxExtent=_EXTENT,
+    )
+    drawn = [point[field] for point in values for field in ("low", "high", "paper", "exact")]
+    drawn += [0.0, *(point[field] for point in values for field in ("below", "above"))]
+    room = 0.06 * (max(drawn) - min(drawn))
+    limits = alt.Scale(domain=[min(drawn) - room, max(drawn) + room], nice=False, zero=False)
+
+    def y(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", axis=axis, scale=limits)
+
+    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=_PALE, size=1)
+    return alt.layer(
+        zero.encode(y=y("zero")),
+        base.mark_area(color=ACCENT, opacity=0.16).encode(x=x, y=y("low"), y2="high:Q"),
+        base.mark_line(color=_GREY, size=1.8, strokeDash=[5, 3]).encode(x=x, y=y("paper")),
+        base.mark_line(color=ACCENT, size=2).encode(x=x, y=y("exact")),
+        base.mark_rule(color=_INK, size=1).encode(x=x, y=y("below"), y2="above:Q"),
+        base.mark_point(color=_INK, fill=_INK, size=13, opacity=1, strokeWidth=0).encode(
+            x=x, y=y("retrained")
+        ),
+    ).properties(
+        width=width,
+        height=150,
+        title=alt.TitleParams(
+            text=panel.title,
+            frame="group",
+            fontSize=12.5,
+            fontWeight="normal",
+            color=_INK,
+            offset=8,
+        ),
+    )
+
+
+def _spoken(title: str, rows: Mapping[str, Sequence[Panel]]) -> str:
+    """Say what the charts show, for those who do not see them."""
+    said = [f"{title}."]
+    for name, panels in rows.items():
+        for panel in panels:
+            first = panel.curve[0]
+            said.append(
+                f"{', '.join(filter(None, (name, panel.title)))}: at ε = {first['epsilon']:.3g} the loss "
+                f"changes by {first['retrained']:.2g}, exact says {first['exact']:.2g}, P1's formula "
+                f"{first['paper']:.2g}; towards ε = {panel.curve[-1]['epsilon']:.3g} all go to 0."
+            )
+    return " ".join(said)
+
+
+def _in_thousandths(point: Mapping[str, Any]) -> dict[str, float]:
+    """Give the numbers of a point in thousandths of a nat: axes without strings of zeros."""
+    error = 2 * point["retrained_standard_error"]
+    changes = {name: point[name] for name in ("retrained", "exact", "paper", "low", "high")}
+    changes |= {"below": point["retrained"] - error, "above": point["retrained"] + error}
+    return {"epsilon": point["epsilon"]} | {name: 1000 * v for name, v in changes.items()}
+
+
+def _legend() -> alt.LayerChart:
+    """Draw the key by hand: a line, a dash, a band and a point each look like what they mean."""
+    nothing = alt.Chart(alt.InlineData(values=[{}]))
+    middle = alt.value(9)
+
+    def label(x: int, text: str) -> alt.Chart:
+        return nothing.mark_text(align="left", fontSize=12.5, color=_INK, text=text).encode(
+            x=alt.value(x), y=middle
+        )
+
+    def line(x: int, **looks: Any) -> alt.Chart:
+        return nothing.mark_rule(**looks).encode(x=alt.value(x), x2=alt.value(x + 26), y=middle)
+
+    return alt.layer(
+        nothing.mark_point(color=_INK, fill=_INK, size=16, opacity=1, strokeWidth=0).encode(
+            x=alt.value(4), y=middle
+        ),
+        label(14, "retrained: mean ± 2 standard errors"),
+        line(244, color=ACCENT, size=2),
+        label(277, "exact"),
+        nothing.mark_rect(color=ACCENT, opacity=0.16).encode(
+            x=alt.value(330), x2=alt.value(356), y=alt.value(3), y2=alt.value(15)
+        ),
+        label(363, "9 in 10 single runs"),
+        line(496, color=_GREY, size=1.8, strokeDash=[5, 3]),
+        label(529, "P1's formula"),
+    ).properties(width=640, height=18)
+
+
+if __name__ == "__main__":
+    main()
