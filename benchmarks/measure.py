@@ -3,7 +3,7 @@
 
 For every group of a study:
 
-- the mean absolute error of each rung over the ε, against the mean of the retrainings;
+- the mean absolute error of each way to estimate over the ε, against the mean of the retrainings;
 - for P1's printed formulas also as P1 reckons it, against the mean of the runs' absolute changes;
 - how far two halves of the retrainings lie apart, averaged over ways to halve them: no estimator can be
   told from a perfect one much below it;
@@ -33,7 +33,13 @@ from epsilens import WhatIf
 from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError
 
 RESULTS = Path(__file__).parent / "results"
-RUNGS = ("paper", "influence", "newton", "exact")
+WAYS = {rung: {"method": rung} for rung in ("paper", "influence", "newton", "exact")}
+"""Ways to estimate: the name of a column and what `estimate` is asked for."""
+_HEADS = {
+    "paper": "P1's formula",
+    "influence": "first order",
+    "newton": "Newton",
+}
 FEWEST_CHANGES = 20
 _HALVINGS = 126
 _RESAMPLES = 400
@@ -49,7 +55,7 @@ class Row:
         Whose answers: "men", "everybody", "features".
     group : str
     error : dict
-        Mean absolute error of each rung.
+        Mean absolute error of each way to estimate.
     error_as_p1 : float or None
         Of P1's formula against absolute changes (P1 V, Metrics).
     halves : float
@@ -115,9 +121,9 @@ def compare(
     changes: Mapping[str, np.ndarray],
     repeats: int,
     seed: int,
-    rungs: Sequence[str] = RUNGS,
+    ways: Mapping[str, Mapping[str, object]] = WAYS,
 ) -> tuple[list[Row], dict[str, float]]:
-    """Return a row per group, and the seconds that each rung took.
+    """Return a row per group, and the seconds that each way took.
 
     Parameters
     ----------
@@ -131,14 +137,14 @@ def compare(
     repeats : int
         Retrainings a cell.
     seed : int
-    rungs : sequence of str
-        "exact" must be one of them.
+    ways : mapping of name to keywords of `estimate`
+        "exact" must be one of them. Another name is the heading of its column.
     """
     seconds, estimates = {}, {}
-    for rung in rungs:
+    for way, keywords in ways.items():
         started = time.perf_counter()
-        estimates[rung] = study.estimate(**question, method=rung).to_frame()
-        seconds[rung] = time.perf_counter() - started
+        estimates[way] = study.estimate(**question, **keywords).to_frame()
+        seconds[way] = time.perf_counter() - started
     started = time.perf_counter()
     runs = study.retrain(**question, repeats=repeats, random_state=seed).draws()
     seconds["retrain"] = time.perf_counter() - started
@@ -146,7 +152,7 @@ def compare(
         measure_group(
             block,
             name,
-            {rung: frame[frame["group"] == name] for rung, frame in estimates.items()},
+            {way: frame[frame["group"] == name] for way, frame in estimates.items()},
             runs[runs["group"] == name],
             expected,
             seed=seed,
@@ -169,7 +175,7 @@ def measure_group(
     table = runs.pivot(index="epsilon", columns="repeat", values="loss_change")
     values = table.to_numpy()  # (n_epsilon, repeats)
     truth = values.mean(axis=1)
-    guess = {rung: frame["loss_change"].to_numpy() for rung, frame in estimates.items()}
+    guess = {way: frame["loss_change"].to_numpy() for way, frame in estimates.items()}
     exact = estimates["exact"]
     low, high = exact["loss_change_low"].to_numpy(), exact["loss_change_high"].to_numpy()
     enough = expected >= FEWEST_CHANGES
@@ -180,7 +186,7 @@ def measure_group(
     return Row(
         block=block,
         group=name,
-        error={rung: float(np.abs(change - truth).mean()) for rung, change in guess.items()},
+        error={way: float(np.abs(change - truth).mean()) for way, change in guess.items()},
         error_as_p1=float(np.abs(guess["paper"] - np.abs(values).mean(axis=1)).mean())
         if "paper" in guess
         else None,
@@ -199,7 +205,7 @@ def measure_group(
                 "epsilon": float(exact["record_epsilon"].iloc[i]),
                 "retrained": float(truth[i]),
                 "retrained_standard_error": float(spread[i]),
-                **{rung: float(change[i]) for rung, change in guess.items()},
+                **{way: float(change[i]) for way, change in guess.items()},
                 "low": float(low[i]),
                 "high": float(high[i]),
                 "trusted": bool(exact["trusted"].iloc[i]),
@@ -258,17 +264,10 @@ def markdown(
         Heading of the paper's column.
     paper : mapping of group to the paper's printed error, optional
     """
-    present = [rung for rung in RUNGS if rung in rows[0].error]
-    heads = {
-        "paper": "P1's formula",
-        "influence": "first order",
-        "newton": "Newton",
-        "exact": "exact",
-    }
     names = ["group"]
-    for rung in present:
-        names.append(heads[rung])
-        if rung == "paper":
+    for way in rows[0].error:
+        names.append(_HEADS.get(way, way))
+        if way == "paper":
             names.append("P1's formula, as P1 counts")
     names += ["two halves apart", "exact / halves", "90 % interval covers", "trusted cells"]
     if paper:
@@ -276,9 +275,9 @@ def markdown(
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     for row in rows:
         cells = [row.group]
-        for rung in present:
-            cells.append(f"{row.error[rung]:.6f}")
-            if rung == "paper":
+        for way, error in row.error.items():
+            cells.append(f"{error:.6f}")
+            if way == "paper":
                 cells.append(f"{row.error_as_p1:.6f}")
         cover = "–"
         if row.coverage is not None:

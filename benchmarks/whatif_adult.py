@@ -73,8 +73,9 @@ def main() -> None:
         )
         rows += found
         p = whatif.baseline_.problem.n_parameters
+        penalty = f"ridge penalty {ADULT_PENALTY:g}, " if whatif is study else ""
         texts.append(
-            f"Adult, labels, groups drawn from: {name}. n = {len(features):,}, {p} parameters, "
+            f"Adult, labels, groups drawn from: {name}. n = {len(features):,}, {p} parameters, {penalty}"
             f"{len(epsilon)} ε from 0.001 to 10, {settings.repeats} retrainings a cell.\n\n"
             + markdown(found, quoted="P1 Table III", paper=table_3("adult", "labels"))
         )

@@ -52,7 +52,8 @@ def main() -> None:
         rows += found
         texts.append(
             f"Adult, labels with forward correction, groups drawn from: {name}. n = {len(X):,}, "
-            f"{study.baseline_.problem.n_parameters} parameters, {len(epsilon)} ε from 0.001 to 10, "
+            f"{study.baseline_.problem.n_parameters} parameters, ridge penalty {ADULT_PENALTY:g}, "
+            f"{len(epsilon)} ε from 0.001 to 10, "
             f"{settings.repeats} retrainings a cell.\n\n"
             + markdown(found, quoted="P1 Table III", paper=table_3("adult", "corrected"))
         )

@@ -30,8 +30,8 @@ _SECTIONS = {
         "Labels on Adult",
         "P1 Table III and Fig. 1, top. Adult as P1's code prepares it: 44,355 people, 88 columns of 0 and "
         "1, no intercept. P1 trains without a penalty and stops early; the converged model has no finite "
-        "optimum (none of the ten people who never worked earns over $50,000), so it gets a ridge penalty "
-        "of 1e-5.",
+        "optimum (none of the ten people who never worked earns over $50,000), so it gets a ridge penalty, "
+        "a tenth of scikit-learn's default.",
     ),
     "whatif-flc": (
         "Labels on Adult with forward correction",

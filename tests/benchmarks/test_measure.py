@@ -122,6 +122,15 @@ def test_the_table_quotes_the_paper_where_it_has_a_number():
     assert measure.markdown([row], quoted="P1", paper={"h": 1.0}).endswith("|  |")
 
 
+def test_a_way_of_another_name_has_its_own_column():
+    values = np.random.default_rng(0).normal(size=(3, 4))
+    estimates = {"first order, CG": frame_of([0.0] * 3), "exact": frame_of([0.0] * 3)}
+    row = measure.measure_group("b", "g", estimates, runs_of(values), np.ones(3), seed=0)
+    head = measure.markdown([row]).splitlines()[0]
+    assert head.startswith("| group | first order, CG | exact | two halves apart |")
+    assert row.error_as_p1 is None
+
+
 def test_results_are_written_unless_it_was_quick(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(measure, "RESULTS", tmp_path / "results")
     row = row_of(np.random.default_rng(0).normal(size=(3, 4)), [100, 100, 100])

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each what-if benchmark runs from end to end, on generated people."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import datasets
+from datasets import adult, census, digits
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::epsilens.errors.ApproximationWarning"),
+]
+
+
+def people(columns: list[str], label: str, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.integers(0, 2, (1500, len(columns))), columns=columns)
+    score = X.sum(axis=1) - len(columns) / 2 + rng.logistic(size=len(X))
+    return X, (score > 0).astype(int).astype("category").rename(label)
+
+
+@pytest.fixture(autouse=True)
+def generated(monkeypatch):
+    monkeypatch.setattr(datasets, "load", lambda name, *, folder: None)
+    few = people(["sex", "race", "age"], "income")
+    monkeypatch.setattr(adult, "as_p1", lambda raw: few)
+    words = few[0].assign(sex=np.where(few[0]["sex"] == 1, "Male", "Female"))
+    monkeypatch.setattr(adult, "ordinary", lambda raw: (words, few[1]))
+    covered = people(["MAR", "SEX", "AGEP"], "PUBCOV")
+    monkeypatch.setattr(census, "pubcov_as_p1", lambda raw: covered)
+    rng = np.random.default_rng(0)
+    y = np.repeat(digits.DIGITS_OF_P1, 600)
+    X = rng.random((len(y), 784)) * 0.5 + y[:, None] * np.linspace(0, 0.05, 784)
+    monkeypatch.setattr(digits, "as_p1", lambda raw, part: (X, y))
+    monkeypatch.setattr(sys, "argv", ["bench", "--quick", "--repeats", "3"])
+
+
+@pytest.mark.parametrize(
+    ("script", "blocks", "rows"),
+    [
+        ("whatif_adult", ["men.", "everybody.", "men, ordinary coding."], 6),
+        ("whatif_flc", ["men.", "everybody."], 4),
+        ("whatif_pubcov", ["PubCov, labels.", "PubCov, labels, corrected."], 4),
+        ("whatif_features", ["| features |", "| both |"], 2),
+        ("whatif_mnist", ["MNIST 1, 3, 7, 8"], 3),
+    ],
+)
+def test_a_script_prints_its_tables(script, blocks, rows, capsys):
+    importlib.import_module(script).main()
+    printed = capsys.readouterr().out
+    for words in blocks:
+        assert words in printed
+    lines = [line for line in printed.splitlines() if line.startswith("|")]
+    heads = [line for line in lines if line.startswith("| group |")]
+    assert len(lines) - 2 * len(heads) == rows
+    assert "3 retrainings a cell" in printed
