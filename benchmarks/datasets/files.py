@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of a data set: how one is read, written, and recognised by its content.
 
-A checksum is of the content in one canonical form (columns in order, rows sorted, numbers in twelve
+A checksum is of the content in one canonical form (columns in order, rows sorted, numbers in fifteen
 digits), not of the bytes of a file, so a copy from OpenML, from the UCI repository or from a folder has the
 same one.
 """
@@ -25,7 +25,7 @@ from epsilens.errors import InputError
 __all__ = ["ArraysFile", "DataFile", "JsonFile", "TableFile"]
 
 Kind = Literal["text", "integer", "number"]
-_DIGITS = "%.12g"
+_DIGITS = "%.15g"
 
 
 class DataFile(Protocol):

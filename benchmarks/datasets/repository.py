@@ -95,12 +95,12 @@ _WINE_COLUMNS = {
 }
 _RED = TableFile(
     "wine_quality/winequality-red.csv",
-    "a5dd6479244f319132033b24d565a4fd8a3c7f67d046c4ca59dd7a596a29e263",
+    "25009322ca1eace239f8b830d01643e7615728ecb77b74bf9dcb563dfbeb41c9",
     _WINE_COLUMNS,
 )
 _WHITE = TableFile(
     "wine_quality/winequality-white.csv",
-    "a5b8bef6199ab4cdb3db1ec3d8d891a5121c94aae51a49c7946555a938adc950",
+    "8510938e04b00dda1ce154ca2682569f68f4e60dd7a07da089012a86f5268be5",
     _WINE_COLUMNS,
 )
 
