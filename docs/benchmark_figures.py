@@ -186,6 +186,10 @@ def _panel(panel: Panel, *, width: int, name: str) -> alt.LayerChart:
         return alt.Y(f"{field}:Q", axis=axis, scale=limits)
 
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=_PALE, size=1)
+    # At a fixed height: a title would move with the topmost label of the axis.
+    heading = alt.Chart(alt.InlineData(values=[{}])).mark_text(
+        align="left", baseline="bottom", fontSize=12.5, color=_INK, text=panel.title
+    )
     return alt.layer(
         zero.encode(y=y("zero")),
         base.mark_area(color=ACCENT, opacity=0.16).encode(x=x, y=y("low"), y2="high:Q"),
@@ -195,17 +199,10 @@ def _panel(panel: Panel, *, width: int, name: str) -> alt.LayerChart:
         base.mark_point(color=_INK, fill=_INK, size=13, opacity=1, strokeWidth=0).encode(
             x=x, y=y("retrained")
         ),
+        heading.encode(x=alt.value(0), y=alt.value(-12)),
     ).properties(
         width=width,
         height=150,
-        title=alt.TitleParams(
-            text=panel.title,
-            frame="group",
-            fontSize=12.5,
-            fontWeight="normal",
-            color=_INK,
-            offset=8,
-        ),
     )
 
 
@@ -214,12 +211,12 @@ def _spoken(title: str, rows: Mapping[str, Sequence[Panel]]) -> str:
     said = [f"{title}."]
     for name, panels in rows.items():
         for panel in panels:
-            first = panel.curve[0]
-            said.append(
-                f"{', '.join(filter(None, (name, panel.title)))}: at ε = {first['epsilon']:.3g} the loss "
-                f"changes by {first['retrained']:.2g}, exact says {first['exact']:.2g}, P1's formula "
-                f"{first['paper']:.2g}; towards ε = {panel.curve[-1]['epsilon']:.3g} all go to 0."
-            )
+            said.append(f"{', '.join(filter(None, (name, panel.title)))}:")
+            said += [
+                f"at ε = {point['epsilon']:.3g} the loss changes by {point['retrained']:.2g}, exact says "
+                f"{point['exact']:.2g}, P1's formula {point['paper']:.2g}."
+                for point in (panel.curve[0], panel.curve[-1])
+            ]
     return " ".join(said)
 
 

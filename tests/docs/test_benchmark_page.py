@@ -55,6 +55,12 @@ def result(**groups: list[tuple[str, float]]) -> dict:
     return {"n_train": 100, "n_parameters": 5, "repeats": 10, "rows": rows}
 
 
+def heading(panel: dict) -> str:
+    """Return the words over a panel."""
+    (mark,) = [layer["mark"] for layer in panel["layer"] if "text" in layer["mark"]]
+    return mark["text"]
+
+
 def band(chart: dict, panel: dict) -> list[dict]:
     """Return the numbers behind a panel."""
     data = panel["layer"][1]["data"]
@@ -85,9 +91,10 @@ def test_the_adult_figure_has_a_row_with_and_one_without_correction(figures):
     chart = figures.adult_figure(labels, labels).to_dict()
     _, plain, corrected = chart["vconcat"]
     for row in (plain, corrected):
-        titles = [panel["title"]["text"] for panel in row["hconcat"]]
+        titles = [heading(panel) for panel in row["hconcat"]]
         assert titles == ["1 % of everybody", "30 % of everybody"]
     values = band(chart, plain["hconcat"][1])
+    assert "forward correction, 30 % of everybody: at ε = 0.001" in chart["description"]
     # Thousandths.
     assert [point["high"] for point in values] == [100.0] * 3
     assert values[0]["above"] == pytest.approx(1000 * (0.05 / 1.001 + 0.01))
@@ -98,7 +105,7 @@ def test_the_pubcov_figure_has_features_label_and_both(figures):
     columns = result(features=[("features", 0.01)], both=[("both", 0.2)])
     chart = figures.pubcov_figure(labels, columns).to_dict()
     panels = chart["vconcat"][1]["hconcat"]
-    assert [panel["title"]["text"] for panel in panels] == [
+    assert [heading(panel) for panel in panels] == [
         "two features",
         "the label",
         "two features and the label",
