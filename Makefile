@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test style check format clean peers data bench-docs
+.PHONY: help demo test style check format clean data bench-docs peers peers-science peers-torch peers-jax
 
 help:
 	@echo "make demo    set up, run the whole story on bundled data, write demo/report.html"
@@ -15,7 +15,7 @@ help:
 	@echo "make data    download the papers' data sets"
 	@echo "make bench-whatif-adult [DATA=DIR] [ARGS=--quick]   one benchmark of benchmarks/"
 	@echo "make bench-docs   docs/benchmarks.md and its figures, from benchmarks/results"
-	@echo "make peers   an environment of their own for the libraries we compare with"
+	@echo "make peers   environments of their own for the libraries we compare with"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -63,11 +63,23 @@ bench-docs: $(VENV)/.installed
 bench-%: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/$(subst -,_,$*).py $(if $(DATA),--data $(DATA)) $(ARGS)
 
-peers:
-	$(PYTHON) -m venv .peers
-	.peers/bin/python -m pip install --quiet --upgrade pip
-	.peers/bin/python -m pip install --quiet --requirement benchmarks/peers.txt
-	.peers/bin/python -m pip list
+# Each in an environment of its own, since their pins disagree; what cannot be installed is said, and
+# left out of the comparison.
+PEERS ?= .peers
+
+peers: peers-science peers-torch peers-jax
+
+peers-%:
+	$(PYTHON) -m venv $(PEERS)/$*
+	$(PEERS)/$*/bin/python -m pip install --quiet --upgrade pip
+	if grep --quiet '^torch==' benchmarks/peers/$*.txt; then \
+	  $(PEERS)/$*/bin/python -m pip install --quiet $$(grep '^torch==' benchmarks/peers/$*.txt); fi
+	$(PEERS)/$*/bin/python -m pip install --quiet --requirement benchmarks/peers/$*.txt
+	$(PEERS)/$*/bin/python benchmarks/peers/installed.py $(PEERS_IN_$*)
+
+PEERS_IN_science := pyinfluence statsmodels diffprivlib
+PEERS_IN_torch := torch pydvl dattri
+PEERS_IN_jax := jax_privacy
 
 clean:
 	rm -rf $(VENV) .peers demo dist build

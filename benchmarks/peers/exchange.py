@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
+import gc
 import json
 import os
 import platform
@@ -209,6 +211,9 @@ def measure(method: Method, problem: Problem, *, repeats: int) -> dict[str, obje
 def _peak_memory() -> Iterator[dict]:
     """Watch the resident set; without Linux's files, what Python and NumPy allocate."""
     result: dict = {"bytes": 0, "how": _RESIDENT}
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # freed memory that is kept would hide what comes now
     try:
         Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
         before = _status("VmRSS")

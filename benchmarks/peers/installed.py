@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Import libraries and write which versions came, as JSON: {"library": "1.2.3", ...}.
 
-    python benchmarks/peers/installed.py jax_privacy diffprivlib
+python benchmarks/peers/installed.py jax_privacy diffprivlib
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from dattri.algorithm.influence_function import IFAttributorCG, IFAttributorExplicit
@@ -51,9 +53,7 @@ def _attribute(prepared: Prepared, attributor_of: type, **options: object) -> np
     task = AttributionTask(loss_func=loss, model=model, checkpoints=model.state_dict())
     attributor = attributor_of(task, regularization=prepared.problem.penalty, **options)
     attributor.cache(whole(prepared.X, prepared.y))
-    both = _loader(
-        torch.cat([prepared.X, prepared.X]), torch.cat([prepared.y, 1.0 - prepared.y])
-    )
+    both = _loader(torch.cat([prepared.X, prepared.X]), torch.cat([prepared.y, 1.0 - prepared.y]))
     one_target = _loader(prepared.X_test[None, :, :], prepared.y_test[None, :, :])
     scores = attributor.attribute(both, one_target)[:, 0].detach().numpy()
     own, flipped = np.split(scores, 2)
@@ -93,7 +93,7 @@ def conjugate_gradient(prepared: tuple[Prepared, int]) -> np.ndarray:
     return _attribute(prepared[0], IFAttributorCG, max_iter=prepared[1])
 
 
-def _objective(prepared: Prepared):  # noqa: ANN202
+def _objective(prepared: Prepared) -> tuple[Callable, torch.Tensor]:
     def objective(weight: torch.Tensor) -> torch.Tensor:
         return mean_loss((prepared.X @ weight)[:, None], prepared.y)
 
@@ -114,6 +114,7 @@ def cg_function(given: tuple[Prepared, int]) -> np.ndarray:
 
 
 if __name__ == "__main__":
+
     def steps(prepared: tuple[Prepared, int]) -> dict[str, object]:
         return {"steps": prepared[1], "relative_tolerance": TOLERANCE}
 

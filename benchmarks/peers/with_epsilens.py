@@ -16,6 +16,7 @@ from exchange import Method, Problem, main
 from sklearn.linear_model import LogisticRegression
 
 from epsilens import WhatIf
+from epsilens.influence import summarise_group, walk
 from epsilens.models import factorise
 
 
@@ -33,9 +34,7 @@ def _labels(y: np.ndarray) -> pd.Series:
 
 
 def _new_study(problem: Problem) -> WhatIf:
-    return WhatIf(
-        LogisticRegression(C=1 / (len(problem.y) * problem.penalty), fit_intercept=False)
-    )
+    return WhatIf(LogisticRegression(C=1 / (len(problem.y) * problem.penalty), fit_intercept=False))
 
 
 def untrained(problem: Problem) -> Prepared:
@@ -103,6 +102,30 @@ def exact(prepared: Prepared) -> np.ndarray:
     return _estimate(prepared, "exact")
 
 
+def exact_solver(prepared: Prepared) -> np.ndarray:
+    """Only the minimisers and their test loss: no intervals, no accuracy; what refits give too."""
+    problem, baseline = prepared.problem, prepared.study.baseline_
+    codes, classes = baseline.label.domain()
+    statistics = baseline.problem.loss.statistic(classes)
+    keep = 1.0 - problem.flip_probability
+    channels = np.array([[[k, 1.0 - k], [1.0 - k, k]] for k in keep])
+    shifts = np.empty((len(channels), baseline.problem.n_parameters, len(problem.groups)))
+    for group, mask in enumerate(problem.groups):
+        noise = summarise_group(baseline.problem, codes, statistics, mask)
+        for e, channel in enumerate(channels):
+            shifts[e, :, group] = noise.shift(channel)
+    values = np.empty((len(problem.groups), len(channels)))
+    evaluation = baseline.evaluation
+    for point in walk(
+        baseline.problem, baseline.theta, baseline.curvature, baseline.linear, shifts
+    ):
+        predictor = evaluation.design.predict(point.theta)
+        for group in range(len(problem.groups)):
+            loss = evaluation.loss.value(predictor[:, :, group], evaluation.y)
+            values[group, point.index] = evaluation.weights @ loss - baseline.outcomes.loss
+    return values
+
+
 def parts(prepared: Prepared) -> dict[str, object]:
     """Return the seconds of the last run's parts, and of one more group at one more ε."""
     rng = np.random.default_rng(0)
@@ -121,7 +144,10 @@ if __name__ == "__main__":
         "epsilens",
         {
             "point-table": Method(
-                "factorise, WhatIf.point_table, PointTable.change", trained, point_table, notes=parts
+                "factorise, WhatIf.point_table, PointTable.change",
+                trained,
+                point_table,
+                notes=parts,
             ),
             "point-table-and-training": Method(
                 "WhatIf.fit, .point_table, PointTable.change",
@@ -136,6 +162,9 @@ if __name__ == "__main__":
             ),
             "exact": Method(
                 'WhatIf.estimate(method="exact"): losses, accuracy, AUC, intervals', trained, exact
+            ),
+            "exact-solver": Method(
+                "influence.summarise_group, influence.walk: losses", trained, exact_solver
             ),
         },
     )

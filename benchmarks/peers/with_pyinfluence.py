@@ -31,7 +31,9 @@ def scores(prepared: Prepared) -> np.ndarray:
     engine = FunctionalInfluence(MEAN_LOSS, damping=0.0)
     effect = []
     for labels in (problem.y, 1.0 - problem.y):
-        with warnings.catch_warnings():  # the flipped labels are not those of the training, of course
+        with (
+            warnings.catch_warnings()
+        ):  # the flipped labels are not those of the training, of course
             warnings.simplefilter("ignore", UserWarning)
             engine.fit(model, problem.X, labels)
         effect.append(engine.explain(problem.X_test, problem.y_test))

@@ -96,9 +96,7 @@ def _method(kind: str, solver: str, tolerance: float) -> Method:
     )
 
 
-METHODS = {
-    name_of(*choice): _method(*choice) for choice in product(KINDS, SOLVERS, TOLERANCES)
-}
+METHODS = {name_of(*choice): _method(*choice) for choice in product(KINDS, SOLVERS, TOLERANCES)}
 
 if __name__ == "__main__":
     main("scikit-learn", METHODS)
