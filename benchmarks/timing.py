@@ -101,6 +101,37 @@ def ratio(slow: Sequence[float], fast: Sequence[float]) -> Ratio:
     return Ratio(value, float(value * logs.std(ddof=1) / np.sqrt(len(logs))))
 
 
+@dataclass(frozen=True)
+class Slope:
+    """A power: how seconds grow with a size, from a line through the logarithms.
+
+    Attributes
+    ----------
+    value : float
+    standard_error : float or None
+        Of the least-squares line; None with two points.
+    """
+
+    value: float
+    standard_error: float | None
+
+    def __str__(self) -> str:
+        error = "" if self.standard_error is None else f" ± {self.standard_error:.2f}"
+        return f"{self.value:.2f}{error}"
+
+
+def slope(sizes: Sequence[float], seconds: Sequence[float]) -> Slope:
+    """Return the log-log slope of seconds against sizes."""
+    x, y = np.log(np.asarray(sizes, dtype=float)), np.log(np.asarray(seconds, dtype=float))
+    centred = x - x.mean()
+    value = float(centred @ y / (centred @ centred))
+    if len(x) < 3:
+        return Slope(value, None)
+    rest = y - y.mean() - value * centred
+    error = np.sqrt(rest @ rest / (len(x) - 2) / (centred @ centred))
+    return Slope(value, float(error))
+
+
 def relative_difference(values: np.ndarray, reference: np.ndarray) -> float:
     """Return the largest difference over the largest value, in the cells that were computed.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import with_epsilens
 from exchange import Problem
-from timing import Ratio, ratio, relative_difference
+from timing import Ratio, ratio, relative_difference, slope
 from whatif_speed import converged, gaussian
 from with_scikit_learn import chosen_cells, refit
 
@@ -63,6 +63,21 @@ def test_a_machine_that_slows_down_does_not_touch_a_ratio() -> None:
 def test_one_turn_has_no_standard_error() -> None:
     assert ratio([3.0], [1.5]) == Ratio(pytest.approx(2.0), None)
     assert str(ratio([3.0], [1.5])) == "2.00"
+
+
+def test_the_slope_of_a_power_is_its_exponent() -> None:
+    sizes = np.array([10.0, 20.0, 40.0, 80.0])
+    found = slope(sizes, 3.0 * sizes**1.7)
+    assert found.value == pytest.approx(1.7)
+    assert found.standard_error == pytest.approx(0.0, abs=1e-12)
+    assert slope([1.0, 2.0], [1.0, 8.0]).standard_error is None
+
+
+def test_the_error_of_a_slope_is_that_of_the_line() -> None:
+    # Logs 0, 1, 2 against 0, 1 + 3/10, 2: slope 1, residuals (-1, 2, -1)/10, 6/100 over 1 and Sxx = 2.
+    found = slope(np.exp([0.0, 1.0, 2.0]), np.exp([0.0, 1.3, 2.0]))
+    assert found.value == pytest.approx(1.0)
+    assert found.standard_error == pytest.approx(np.sqrt(0.03))
 
 
 def test_differences_are_relative_to_the_largest_value() -> None:
