@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test style check format clean data bench-docs peers peers-science peers-torch peers-jax
+.PHONY: help demo test style check format clean data bench-docs peers
 
 help:
 	@echo "make demo    set up, run the whole story on bundled data, write demo/report.html"
@@ -67,15 +67,18 @@ bench-%: $(VENV)/.installed-bench
 # left out of the comparison.
 PEERS ?= .peers
 
-peers: peers-science peers-torch peers-jax
+EACH_PEERS := peers-science peers-torch peers-jax
+.PHONY: $(EACH_PEERS)
 
-peers-%:
+peers: $(EACH_PEERS)
+
+$(EACH_PEERS): peers-%:
 	$(PYTHON) -m venv $(PEERS)/$*
 	$(PEERS)/$*/bin/python -m pip install --quiet --upgrade pip
 	if grep --quiet '^torch==' benchmarks/peers/$*.txt; then \
 	  $(PEERS)/$*/bin/python -m pip install --quiet $$(grep '^torch==' benchmarks/peers/$*.txt); fi
 	$(PEERS)/$*/bin/python -m pip install --quiet --requirement benchmarks/peers/$*.txt
-	$(PEERS)/$*/bin/python benchmarks/peers/installed.py $(PEERS_IN_$*)
+	$(PEERS)/$*/bin/python benchmarks/peers/installed.py $(PEERS_IN_$*) | tee $(PEERS)/$*/versions.json
 
 PEERS_IN_science := pyinfluence statsmodels diffprivlib
 PEERS_IN_torch := torch pydvl dattri

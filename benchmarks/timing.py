@@ -156,6 +156,12 @@ def python_of(environment: str, peers: Path = PEERS) -> Path:
     return peers / environment / "bin" / "python"
 
 
+def versions(peers: Path = PEERS) -> dict[str, dict[str, str]]:
+    """Return what `make peers` found in every environment that is there."""
+    files = sorted(peers.glob("*/versions.json"))
+    return {file.parent.name: json.loads(file.read_text()) for file in files}
+
+
 def run(
     contestant: Contestant,
     problem: Path,

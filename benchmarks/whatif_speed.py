@@ -30,6 +30,7 @@ from timing import (
     relative_difference,
     run,
     take_turns,
+    versions,
 )
 
 from epsilens.data import read_table
@@ -272,6 +273,7 @@ def main() -> None:
             "system": platform.system(),
             "arch": platform.machine(),
         },
+        "peers": versions(settings.peers),
         "refit_choice": {"solver": solver, "tolerance": tolerance, "tried": tried},
         "paper": {"P1 Table IV, seconds": P1_TABLE_4, "P1 refit, seconds": P1_REFIT_SECONDS},
         "summary": summary,
