@@ -49,7 +49,7 @@ class Cholesky:
         """Return the name; there is nothing to set."""
         return {"solver": self.name}
 
-    def loosened(self, tolerance: float) -> Cholesky:  # noqa: ARG002
+    def loosened(self, tolerance: float) -> Cholesky:
         """Return itself: a factor has no tolerance."""
         return self
 

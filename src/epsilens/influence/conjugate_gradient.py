@@ -144,7 +144,12 @@ class ConjugateGradient:
             r = r - length * bent
             steps, products = steps + 1, products + len(active)
             going = firm & (np.linalg.norm(r, axis=0) > bound[active])
-            active, r, direction, size = active[going], r[:, going], direction[:, going], size[going]
+            active, r, direction, size = (
+                active[going],
+                r[:, going],
+                direction[:, going],
+                size[going],
+            )
             z = r / scale
             following = (r * z).sum(axis=0)
             direction = z + (following / size) * direction

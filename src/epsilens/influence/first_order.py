@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.special
 from numpy.typing import NDArray
 
 from epsilens.influence.evaluation import Evaluation
@@ -23,7 +24,7 @@ __all__ = ["FirstOrder", "SolveError", "Steps", "noise_bound"]
 FloatArray = NDArray[np.float64]
 
 N_PROBES = 16
-"""Draws behind xᵀΣx; its mean over test records is then known to a third in variance at worst."""
+"""Draws behind xᵀΣx: its mean over test records is then known to a third at worst."""
 PROBE_TOLERANCE = 1e-2
 _RANK_TOLERANCE = 1e-13
 
@@ -49,7 +50,7 @@ class SolveError:
 
 @dataclass(frozen=True)
 class Steps:
-    """−H⁻¹γ of several cells, (K·p, n_cells), and whether they were all found to tolerance."""
+    """H⁻¹ times the shifts of several cells, (K·p, n_cells), and whether all were found to tolerance."""
 
     vectors: FloatArray
     converged: bool
@@ -112,11 +113,14 @@ class FirstOrder:
     def probed_spread(self, evaluation: Evaluation, draws: NDArray[np.floating]) -> FloatArray:
         """Return xᵀΣx of every test record, (m, K, K), estimated from draws of the gradient's noise.
 
+        All are enlarged by one factor, so that their mean stands at the upper end of its own one-sided
+        95 % interval: an estimate is believed only where the draws are sure of it.
+
         Parameters
         ----------
         evaluation : Evaluation
         draws : array of shape (K·p, n_draws)
-            Of mean 0 and covariance C; `N_PROBES` of them do.
+            Of mean 0 and covariance C; `N_PROBES` of them do, and at least 2 it must be.
 
         Examples
         --------
@@ -134,7 +138,12 @@ class FirstOrder:
         found = loose.solve(self.operator, draws.astype(np.float64), quiet=True)
         moved = evaluation.design.predict(found.vector)
         spread: FloatArray = moved @ np.swapaxes(moved, 1, 2) / draws.shape[1]
-        return spread
+        sizes = np.einsum("i,ikr,ikr->r", evaluation.weights, moved, moved)
+        if not sizes.mean() > 0:
+            return spread
+        quantile = float(scipy.special.stdtrit(len(sizes) - 1, 0.95))
+        error = float(sizes.std(ddof=1)) / np.sqrt(len(sizes))
+        return spread * (1.0 + quantile * error / float(sizes.mean()))
 
 
 def noise_bound(noise: LabelNoise, channel: FloatArray, loudest: FloatArray) -> float:

@@ -22,6 +22,7 @@ from epsilens.influence import (
     wild_loss,
 )
 from epsilens.influence.exact import PathPoint
+from epsilens.influence.first_order import N_PROBES, noise_bound
 from epsilens.models import Curvature, factorise
 from epsilens.models.execution import workers
 from epsilens.whatif.baseline import Baseline
@@ -61,11 +62,9 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
     problem, evaluation, theta = baseline.problem, baseline.evaluation, baseline.theta
     codes, values = baseline.label.domain()
     statistics = problem.loss.statistic(values)
-    eta = evaluation.gradient(theta)
-    table = label_point_table(
-        problem, baseline.curvature, eta, problem.design.predict(theta), codes, values
-    )
-    v = baseline.curvature.solve(eta)
+    solved = question.solved
+    v, matrix_free = solved.direction, solved.inverse.is_matrix_free
+    table = label_point_table(problem, v, problem.design.predict(theta), codes, values)
     predictor = evaluation.design.predict(theta)
     test_curvature = evaluation.loss.curvature(predictor)
     for number, (group, seed) in enumerate(
@@ -73,8 +72,7 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
     ):
         contrast = evaluation.contrast(group.test_mask)
         before = evaluation.outcomes(theta, contrast)
-        noise = summarise_group(problem, codes, statistics, group.mask)
-        spread_of = _first_order_spread(baseline, noise)
+        noise = summarise_group(problem, codes, statistics, group.mask, with_grams=not matrix_free)
         runs = draw_linear_noise(
             problem,
             noise,
@@ -83,9 +81,16 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
             seed=seed,
             direction=v,
         )
+        shifts = np.column_stack([noise.shift(channel) for channel in question.label_channels])
+        steps = solved.steps(shifts)
+        if matrix_free:
+            spread_of = _probed_spread(baseline, question, noise, seed)
+        else:
+            spread_of = _first_order_spread(baseline, noise)
         for e, channel in enumerate(question.label_channels):
             change = table.change(group.mask, float(question.lie_probabilities[e]))
-            step = baseline.curvature.solve(noise.shift(channel))
+            step = steps.vectors[:, e]
+            error = solved.error(shifts[:, e], step, converged=steps.converged)
             moved = evaluation.outcomes(theta + step, contrast)
             loss_runs = change + runs[e, 0].astype(np.float64)
             low, high = ends(loss_runs)
@@ -104,15 +109,16 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
                 changes=changes_from(before, moved),
                 intervals={},
                 trusted=is_trustworthy(
-                    converged=True,
+                    converged=error.converged,
                     logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
                     condition=baseline.curvature.condition,
                     wild_loss=wild_loss(evaluation, predictor, spread),
-                    omitted=omitted,
+                    omitted=omitted + error.size,
                     half_width=0.5 * (high - low),
                     change=change,
                 ),
                 loss_runs=loss_runs,
+                solve_error=error,
             )
 
 
@@ -126,6 +132,18 @@ def _first_order_spread(
     # With one output each label's noise only changes its size with the channel: one pass a label.
     spreads = np.array([design.quadratic(curvature.sandwich(gram)) for gram in noise.grams])
     return lambda channel: np.einsum("u,umkl->mkl", noise.variances(channel)[:, 0, 0], spreads)
+
+
+def _probed_spread(
+    baseline: Baseline, question: Question, noise: LabelNoise, seed: np.random.SeedSequence
+) -> Callable[[FloatArray], FloatArray]:
+    """Return the same without a factor: estimated at the smallest ε, bounded from there elsewhere."""
+    loudest = question.label_channels[0]
+    draws = draw_linear_noise(
+        baseline.problem, noise, [loudest], n_draws=N_PROBES, seed=seed.spawn(1)[0]
+    )
+    spread = question.solved.probed_spread(baseline.evaluation, draws[0])
+    return lambda channel: noise_bound(noise, channel, loudest) * spread
 
 
 def _second_order(
