@@ -16,12 +16,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.models import Curvature, Problem, factorise
+from epsilens.models import Curvature, Design, Problem, factorise
 
-__all__ = ["HessianOperator", "InverseHessian", "InverseSolution", "relative_norms"]
+__all__ = ["DrawnRows", "HessianOperator", "InverseHessian", "InverseSolution", "relative_norms"]
 
 FloatArray = NDArray[np.float64]
-Rows = slice | NDArray[np.intp]
+
+# Up to so many columns a batch of sparse records is multiplied faster as a dense one.
+_NARROW = 1000
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -77,7 +79,7 @@ class HessianOperator:
         """w·ψ″ of every record of a model with one output, (n,)."""
         return self.problem.weights * self.problem.loss.curvature(self._predictor)[:, 0, 0]
 
-    def _bend(self, rows: Rows, along: FloatArray) -> FloatArray:
+    def _bend(self, rows: slice, along: FloatArray) -> FloatArray:
         """Return w·ψ″ times what the vectors add to the predictors, (c, K, B)."""
         if self.problem.loss.n_outputs == 1:
             return along * self._curvature[rows, None, None]
@@ -98,11 +100,16 @@ class HessianOperator:
         product = total / self.n_rows + self.problem.penalise(columns)
         return product.reshape(vectors.shape)
 
-    def batch_product(self, rows: NDArray[np.intp], vectors: FloatArray) -> FloatArray:
-        """Return H_B·V for vectors (K·p, B), H_B the mean over some records plus the penalty."""
-        part = self.problem.design.take(rows)
-        bent = self._bend(rows, part.predict(vectors))
-        return part.pull(bent) / len(rows) + self.problem.penalise(vectors)
+    def gather(self, rows: NDArray[np.intp], weights: FloatArray) -> DrawnRows:
+        """Return some records, drawn with weights, for products with batches of them."""
+        design = self.problem.design
+        if design.is_sparse and design.n_columns <= _NARROW:
+            part = Design.plain(design.block(rows))
+        else:
+            part = design.take(rows)
+        bend = self.problem.loss.curvature(self._predictor[rows])
+        bend *= (self.problem.weights[rows] * weights)[:, None, None]
+        return DrawnRows(problem=self.problem, design=part, bend=bend)
 
     @cached_property
     def diagonal(self) -> FloatArray:
@@ -120,16 +127,15 @@ class HessianOperator:
         return np.where(diagonal > 0, diagonal, 1.0)
 
     @cached_property
-    def largest_share(self) -> float:
-        """The largest tr(D⁻¹H_i) of a single record, D the diagonal: how much a batch can vary."""
+    def shares(self) -> FloatArray:
+        """tr(D⁻¹H_i) of every record, (n,), D the diagonal: how much hangs on drawing it."""
         design, p = self.problem.design, self.problem.design.n_columns
         inverse = (1.0 / self.diagonal).reshape(-1, p).T
-        largest = 0.0
+        shares = np.zeros(self.n_rows)
         for rows in design.chunks(width=design.n_columns):
-            sizes = _squares(design.matrix[rows]) @ inverse
-            traces = (np.asarray(sizes) * self._own_curvature(rows)).sum(axis=1)
-            largest = max(largest, float(traces.max()))
-        return largest
+            sizes = np.asarray(_squares(design.matrix[rows]) @ inverse)
+            shares[rows] = (sizes * self._own_curvature(rows)).sum(axis=1)
+        return shares
 
     def _own_curvature(self, rows: slice) -> FloatArray:
         """Return w·∂²ψ/∂s_k² of some records, (c, K)."""
@@ -138,6 +144,32 @@ class HessianOperator:
         curvature = self.problem.loss.curvature(self._predictor[rows])
         own: FloatArray = np.einsum("ikk->ik", curvature) * self.problem.weights[rows, None]
         return own
+
+
+@dataclass(frozen=True, repr=False)
+class DrawnRows:
+    """Records drawn from a Hessian, made by `HessianOperator.gather`.
+
+    Attributes
+    ----------
+    problem : Problem
+        With the penalty.
+    design : Design
+        Of these records.
+    bend : array of shape (c, K, K)
+        Their ψ″ with their weights.
+    """
+
+    problem: Problem
+    design: Design
+    bend: FloatArray
+
+    def product(self, batch: slice, vectors: FloatArray) -> FloatArray:
+        """Return H_B·V for vectors (K·p, B), H_B the mean over a batch plus the penalty."""
+        bend = self.bend[batch]
+        along = self.design.predict_rows(batch, vectors)
+        bent = bend * along if bend.shape[1] == 1 else bend @ along
+        return self.design.pull_rows(batch, bent) / len(bend) + self.problem.penalise(vectors)
 
 
 def _squares(block: FloatArray) -> FloatArray:
