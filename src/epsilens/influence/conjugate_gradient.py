@@ -18,6 +18,7 @@ __all__ = ["ConjugateGradient"]
 FloatArray = NDArray[np.float64]
 
 _MOST_RESTARTS = 5
+_FLAT = 1e-14
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class ConjugateGradient:
             bent = operator.product(direction)
             curvature = (direction * bent).sum(axis=0)
             # No curvature along a direction: H is singular to rounding, and no step is the right one.
-            firm = curvature > 0
+            firm = curvature > _FLAT * (scale * direction**2).sum(axis=0)
             length = np.divide(size, curvature, out=np.zeros_like(size), where=firm)
             vector[:, active] += length * direction
             r = r - length * bent

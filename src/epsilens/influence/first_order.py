@@ -9,6 +9,7 @@ its quadratic forms are estimated from a handful of real draws of the channel, e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from epsilens.influence.evaluation import Evaluation
 from epsilens.influence.inverse_hessian import HessianOperator, InverseHessian, InverseSolution
 from epsilens.influence.label_noise import LabelNoise
 
-__all__ = ["FirstOrder", "SolveError", "Steps", "noise_bound"]
+__all__ = ["FirstOrder", "SolveError", "Steps", "noise_bound", "probe_seed"]
 
 FloatArray = NDArray[np.float64]
 
@@ -110,7 +111,9 @@ class FirstOrder:
             converged=self.solution.converged and converged,
         )
 
-    def probed_spread(self, evaluation: Evaluation, draws: NDArray[np.floating]) -> FloatArray:
+    def probed_spreads(
+        self, evaluation: Evaluation, draws: Sequence[NDArray[np.floating]]
+    ) -> list[FloatArray]:
         """Return xᵀΣx of every test record, (m, K, K), estimated from draws of the gradient's noise.
 
         All are enlarged by one factor, so that their mean stands at the upper end of its own one-sided
@@ -119,8 +122,9 @@ class FirstOrder:
         Parameters
         ----------
         evaluation : Evaluation
-        draws : array of shape (K·p, n_draws)
-            Of mean 0 and covariance C; `N_PROBES` of them do, and at least 2 it must be.
+        draws : list of arrays of shape (K·p, n_draws)
+            Of mean 0 and covariance C, one array for each C that is asked about; `N_PROBES` draws
+            do, and at least 2 there must be.
 
         Examples
         --------
@@ -131,19 +135,35 @@ class FirstOrder:
         >>> first = FirstOrder.of(HessianOperator(problem, np.zeros(1)), Cholesky(), np.ones(1))
         >>> test = Evaluation(Design.plain(np.array([[3.0]])), np.zeros(1), np.ones(1),
         ...                   SquaredLoss(), False)
-        >>> first.probed_spread(test, np.array([[2.0, -2.0]]))
-        array([[[9.]]])
+        >>> first.probed_spreads(test, [np.array([[2.0, -2.0]])])
+        [array([[[9.]]])]
         """
         loose = self.inverse.loosened(PROBE_TOLERANCE)
-        found = loose.solve(self.operator, draws.astype(np.float64), quiet=True)
-        moved = evaluation.design.predict(found.vector)
-        spread: FloatArray = moved @ np.swapaxes(moved, 1, 2) / draws.shape[1]
-        sizes = np.einsum("i,ikr,ikr->r", evaluation.weights, moved, moved)
-        if not sizes.mean() > 0:
-            return spread
-        quantile = float(scipy.special.stdtrit(len(sizes) - 1, 0.95))
-        error = float(sizes.std(ddof=1)) / np.sqrt(len(sizes))
-        return spread * (1.0 + quantile * error / float(sizes.mean()))
+        block = np.concatenate(draws, axis=1).astype(np.float64)
+        found = loose.solve(self.operator, block, quiet=True).vector
+        ends = np.cumsum([part.shape[1] for part in draws])[:-1]
+        return [
+            _enlarged(evaluation, evaluation.design.predict(part))
+            for part in np.split(found, ends, axis=1)
+        ]
+
+
+def _enlarged(evaluation: Evaluation, moved: FloatArray) -> FloatArray:
+    """Return the mean of moved·movedᵀ over draws (m, K, R), at its upper end."""
+    n_draws = moved.shape[2]
+    spread: FloatArray = moved @ np.swapaxes(moved, 1, 2) / n_draws
+    sizes = np.einsum("i,ikr,ikr->r", evaluation.weights, moved, moved)
+    if not sizes.mean() > 0:
+        return spread
+    quantile = float(scipy.special.stdtrit(n_draws - 1, 0.95))
+    error = float(sizes.std(ddof=1)) / np.sqrt(n_draws)
+    spread *= 1.0 + quantile * error / float(sizes.mean())
+    return spread
+
+
+def probe_seed(seed: np.random.SeedSequence) -> np.random.SeedSequence:
+    """Return a seed for probes, away from those of the drawn interval, which are children too."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2**32 - 1))
 
 
 def noise_bound(noise: LabelNoise, channel: FloatArray, loudest: FloatArray) -> float:

@@ -190,11 +190,11 @@ def _solver_notes(first_order: FirstOrder, answers: list[CellAnswer]) -> list[st
         )
     drawn = [e for e in errors if e.standard_error is not None]
     if drawn:
-        largest = max(drawn, key=lambda error: error.size)
+        size, se = max(e.size for e in drawn), max(e.standard_error or 0.0 for e in drawn)
         notes.append(
-            "the inverse Hessian is estimated from mini-batches: the change of loss has a Monte-Carlo "
-            f"standard error of at most {max(e.standard_error or 0.0 for e in drawn):.1g}, and an error, "
-            f"estimated from the residual, of at most {largest.size:.1g}."
+            "the inverse Hessian is estimated from mini-batches: in the worst cell the change of loss has "
+            f"a Monte-Carlo standard error of {se:.1g}, without the bias of stopping early, and an error, "
+            f"estimated from the residual, of {size:.1g}."
         )
     return notes
 

@@ -19,7 +19,7 @@ from epsilens.influence import (
     is_trustworthy,
     wild_loss,
 )
-from epsilens.influence.first_order import N_PROBES
+from epsilens.influence.first_order import N_PROBES, probe_seed
 from epsilens.influence.general_noise import (
     Balance,
     class_gradients,
@@ -334,8 +334,10 @@ def _probed_terms(
     rung omits is asked for here.
     """
     evaluation, theta = baseline.evaluation, baseline.theta
-    draws = draw_gradient_noise(objective, theta, n_draws=N_PROBES, seed=seed, balance=balance)
-    spread = question.solved.probed_spread(evaluation, draws)
+    draws = draw_gradient_noise(
+        objective, theta, n_draws=N_PROBES, seed=probe_seed(seed), balance=balance
+    )
+    (spread,) = question.solved.probed_spreads(evaluation, [draws])
     s = evaluation.design.predict(theta)
     bend = evaluation.loss.curvature(s)
     return NoiseTerms(

@@ -22,7 +22,7 @@ from epsilens.influence import (
     wild_loss,
 )
 from epsilens.influence.exact import PathPoint
-from epsilens.influence.first_order import N_PROBES, noise_bound
+from epsilens.influence.first_order import N_PROBES, noise_bound, probe_seed
 from epsilens.models import Curvature, factorise
 from epsilens.models.execution import workers
 from epsilens.whatif.baseline import Baseline
@@ -67,12 +67,19 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
     table = label_point_table(problem, v, problem.design.predict(theta), codes, values)
     predictor = evaluation.design.predict(theta)
     test_curvature = evaluation.loss.curvature(predictor)
-    for number, (group, seed) in enumerate(
-        zip(question.groups, group_seeds(question), strict=True)
-    ):
+    seeds = group_seeds(question)
+    noises = [
+        summarise_group(problem, codes, statistics, group.mask, with_grams=False)
+        for group in question.groups
+    ]
+    # All groups in one block: without a factor they share the passes.
+    shifts = np.column_stack([n.shift(c) for n in noises for c in question.label_channels])
+    steps = solved.steps(shifts)
+    probed = _probed_spreads(baseline, question, noises, seeds) if matrix_free else []
+    for number, (group, seed) in enumerate(zip(question.groups, seeds, strict=True)):
         contrast = evaluation.contrast(group.test_mask)
         before = evaluation.outcomes(theta, contrast)
-        noise = summarise_group(problem, codes, statistics, group.mask, with_grams=not matrix_free)
+        noise = noises[number]
         runs = draw_linear_noise(
             problem,
             noise,
@@ -81,16 +88,17 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
             seed=seed,
             direction=v,
         )
-        shifts = np.column_stack([noise.shift(channel) for channel in question.label_channels])
-        steps = solved.steps(shifts)
         if matrix_free:
-            spread_of = _probed_spread(baseline, question, noise, seed)
+            spread_of = probed[number]
         else:
-            spread_of = _first_order_spread(baseline, noise)
+            spread_of = _first_order_spread(
+                baseline, summarise_group(problem, codes, statistics, group.mask)
+            )
         for e, channel in enumerate(question.label_channels):
             change = table.change(group.mask, float(question.lie_probabilities[e]))
-            step = steps.vectors[:, e]
-            error = solved.error(shifts[:, e], step, converged=steps.converged)
+            cell = number * len(question.label_channels) + e
+            step = steps.vectors[:, cell]
+            error = solved.error(shifts[:, cell], step, converged=steps.converged)
             moved = evaluation.outcomes(theta + step, contrast)
             loss_runs = change + runs[e, 0].astype(np.float64)
             low, high = ends(loss_runs)
@@ -134,16 +142,32 @@ def _first_order_spread(
     return lambda channel: np.einsum("u,umkl->mkl", noise.variances(channel)[:, 0, 0], spreads)
 
 
-def _probed_spread(
-    baseline: Baseline, question: Question, noise: LabelNoise, seed: np.random.SeedSequence
-) -> Callable[[FloatArray], FloatArray]:
-    """Return the same without a factor: estimated at the smallest ε, bounded from there elsewhere."""
+def _probed_spreads(
+    baseline: Baseline,
+    question: Question,
+    noises: list[LabelNoise],
+    seeds: list[np.random.SeedSequence],
+) -> list[Callable[[FloatArray], FloatArray]]:
+    """Return the same for every group without a factor: from draws at the smallest ε."""
     loudest = question.label_channels[0]
-    draws = draw_linear_noise(
-        baseline.problem, noise, [loudest], n_draws=N_PROBES, seed=seed.spawn(1)[0]
-    )
-    spread = question.solved.probed_spread(baseline.evaluation, draws[0])
-    return lambda channel: noise_bound(noise, channel, loudest) * spread
+    draws = [
+        draw_linear_noise(
+            baseline.problem, noise, [loudest], n_draws=N_PROBES, seed=probe_seed(seed)
+        )[0]
+        for noise, seed in zip(noises, seeds, strict=True)
+    ]
+    spreads = question.solved.probed_spreads(baseline.evaluation, draws)
+    return [
+        partial(_bounded_spread, noise, loudest, spread)
+        for noise, spread in zip(noises, spreads, strict=True)
+    ]
+
+
+def _bounded_spread(
+    noise: LabelNoise, loudest: FloatArray, spread: FloatArray, channel: FloatArray
+) -> FloatArray:
+    """Return what the spread under the loudest channel says of that under another."""
+    return noise_bound(noise, channel, loudest) * spread
 
 
 def _second_order(
