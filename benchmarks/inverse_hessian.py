@@ -104,7 +104,7 @@ def markdown(rows: list[dict]) -> str:
         "First order by three solvers with their default settings; errors are in nats of test loss.",
         "",
         "| data | n | parameters | solver | s for H⁻¹η | s for all cells | passes | relative residual "
-        "| converged | largest change | largest error | its estimate | standard error |",
+        "| converged | largest change | largest error | its estimate | standard error of the draws |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:

@@ -41,7 +41,7 @@ class SolveError:
     standard_error : float or None
         Of the mini-batches; None where nothing was drawn.
     converged : bool
-        Whether both systems, for v and for the step, were solved to tolerance.
+        Whether all systems, for v, for the step and for the noise, were solved to tolerance.
     """
 
     size: float
@@ -104,7 +104,7 @@ class FirstOrder:
         return Steps(vectors, found.converged)
 
     def error(self, gamma: FloatArray, step: FloatArray, *, converged: bool) -> SolveError:
-        """Return how far γᵀv may be off, given step ≈ H⁻¹γ and whether that converged."""
+        """Return how far γᵀv may be off, given step ≈ H⁻¹γ and whether all beside v converged."""
         return SolveError(
             size=abs(self.solution.error_along(step)),
             standard_error=self.solution.standard_error(gamma),
@@ -113,7 +113,7 @@ class FirstOrder:
 
     def probed_spreads(
         self, evaluation: Evaluation, draws: Sequence[NDArray[np.floating]]
-    ) -> list[FloatArray]:
+    ) -> tuple[list[FloatArray], bool]:
         """Return xᵀΣx of every test record, (m, K, K), estimated from draws of the gradient's noise.
 
         All are enlarged by one factor, so that their mean stands at the upper end of its own one-sided
@@ -126,6 +126,10 @@ class FirstOrder:
             Of mean 0 and covariance C, one array for each C that is asked about; `N_PROBES` draws
             do, and at least 2 there must be.
 
+        Returns
+        -------
+        list of arrays, and whether the solver reached the tolerance that this takes
+
         Examples
         --------
         >>> import numpy as np
@@ -136,16 +140,17 @@ class FirstOrder:
         >>> test = Evaluation(Design.plain(np.array([[3.0]])), np.zeros(1), np.ones(1),
         ...                   SquaredLoss(), False)
         >>> first.probed_spreads(test, [np.array([[2.0, -2.0]])])
-        [array([[[9.]]])]
+        ([array([[[9.]]])], True)
         """
         loose = self.inverse.loosened(PROBE_TOLERANCE)
         block = np.concatenate(draws, axis=1).astype(np.float64)
-        found = loose.solve(self.operator, block, quiet=True).vector
+        found = loose.solve(self.operator, block, quiet=True)
         ends = np.cumsum([part.shape[1] for part in draws])[:-1]
-        return [
+        spreads = [
             _enlarged(evaluation, evaluation.design.predict(part))
-            for part in np.split(found, ends, axis=1)
+            for part in np.split(found.vector, ends, axis=1)
         ]
+        return spreads, found.converged
 
 
 def _enlarged(evaluation: Evaluation, moved: FloatArray) -> FloatArray:

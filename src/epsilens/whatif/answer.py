@@ -185,8 +185,8 @@ def _solver_notes(first_order: FirstOrder, answers: list[CellAnswer]) -> list[st
     lost = sum(not error.converged for error in errors) if first_order.solution.converged else 0
     if lost:
         notes.append(
-            f"the solver of the inverse Hessian did not reach its tolerance for the step of {lost} of "
-            f"{len(answers)} cells: their accuracy, AUC and gaps are uncertain."
+            f"the solver of the inverse Hessian did not reach its tolerance beside {lost} of "
+            f"{len(answers)} cells: their accuracy, AUC, gaps and trust are uncertain."
         )
     drawn = [e for e in errors if e.standard_error is not None]
     if drawn:

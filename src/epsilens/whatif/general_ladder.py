@@ -292,12 +292,14 @@ def _first_order(
     low, high = ends(runs)
     steps = solved.steps(gamma[:, None])
     step = steps.vectors[:, 0]
-    error = solved.error(gamma, step, converged=steps.converged)
     after = evaluation.outcomes(theta - step, contrast)
+    converged = steps.converged
     if solved.inverse.is_matrix_free:
-        terms = _probed_terms(baseline, question, objective, seed, balance)
+        terms, found = _probed_terms(baseline, question, objective, seed, balance)
+        converged = converged and found
     else:
         terms = general_noise_terms(objective, evaluation, theta, baseline.curvature)
+    error = solved.error(gamma, step, converged=converged)
     second = after.loss - before.loss - change + terms.mean_change
     return CellAnswer(
         group=group,
@@ -327,8 +329,8 @@ def _probed_terms(
     objective: PerturbedObjective,
     seed: np.random.SeedSequence,
     balance: Balance | None,
-) -> NoiseTerms:
-    """Return the noise of one run from a handful of draws, for a solver that forms no matrix.
+) -> tuple[NoiseTerms, bool]:
+    """Return the noise of one run from a handful of draws, without a matrix, and if it was found.
 
     The bias b is left out: it would take H⁻¹ along every record, and only the size of what the
     rung omits is asked for here.
@@ -337,15 +339,16 @@ def _probed_terms(
     draws = draw_gradient_noise(
         objective, theta, n_draws=N_PROBES, seed=probe_seed(seed), balance=balance
     )
-    (spread,) = question.solved.probed_spreads(evaluation, [draws])
+    (spread,), converged = question.solved.probed_spreads(evaluation, [draws])
     s = evaluation.design.predict(theta)
     bend = evaluation.loss.curvature(s)
-    return NoiseTerms(
+    terms = NoiseTerms(
         mean_change=0.5 * float(np.einsum("i,ikl,ikl->", evaluation.weights, bend, spread)),
         bias=np.zeros_like(theta),
         logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
         wild_loss=wild_loss(evaluation, s, spread),
     )
+    return terms, converged
 
 
 def _as_printed(baseline: Baseline, question: Question, group: int, epsilon: int) -> float:

@@ -75,7 +75,11 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
     # All groups in one block: without a factor they share the passes.
     shifts = np.column_stack([n.shift(c) for n in noises for c in question.label_channels])
     steps = solved.steps(shifts)
-    probed = _probed_spreads(baseline, question, noises, seeds) if matrix_free else []
+    converged = steps.converged
+    probed: list[Callable[[FloatArray], FloatArray]] = []
+    if matrix_free:
+        probed, found = _probed_spreads(baseline, question, noises, seeds)
+        converged = converged and found
     for number, (group, seed) in enumerate(zip(question.groups, seeds, strict=True)):
         contrast = evaluation.contrast(group.test_mask)
         before = evaluation.outcomes(theta, contrast)
@@ -98,7 +102,7 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
             change = table.change(group.mask, float(question.lie_probabilities[e]))
             cell = number * len(question.label_channels) + e
             step = steps.vectors[:, cell]
-            error = solved.error(shifts[:, cell], step, converged=steps.converged)
+            error = solved.error(shifts[:, cell], step, converged=converged)
             moved = evaluation.outcomes(theta + step, contrast)
             loss_runs = change + runs[e, 0].astype(np.float64)
             low, high = ends(loss_runs)
@@ -147,8 +151,8 @@ def _probed_spreads(
     question: Question,
     noises: list[LabelNoise],
     seeds: list[np.random.SeedSequence],
-) -> list[Callable[[FloatArray], FloatArray]]:
-    """Return the same for every group without a factor: from draws at the smallest ε."""
+) -> tuple[list[Callable[[FloatArray], FloatArray]], bool]:
+    """Return the same for every group without a factor, from draws at the smallest ε; and if found."""
     loudest = question.label_channels[0]
     draws = [
         draw_linear_noise(
@@ -156,11 +160,12 @@ def _probed_spreads(
         )[0]
         for noise, seed in zip(noises, seeds, strict=True)
     ]
-    spreads = question.solved.probed_spreads(baseline.evaluation, draws)
-    return [
+    spreads, converged = question.solved.probed_spreads(baseline.evaluation, draws)
+    probed: list[Callable[[FloatArray], FloatArray]] = [
         partial(_bounded_spread, noise, loudest, spread)
         for noise, spread in zip(noises, spreads, strict=True)
     ]
+    return probed, converged
 
 
 def _bounded_spread(

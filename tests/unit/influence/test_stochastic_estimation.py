@@ -37,6 +37,7 @@ def test_the_same_seed_gives_the_same_digits(operator):
     assert (one.vector != other.vector).any()
 
 
+@pytest.mark.slow
 def test_the_standard_error_covers_the_truth(operator):
     """120 seeds at 95 %: fewer than 104 has a chance of 1e-4 (binomial)."""
     truth = GAMMA @ np.linalg.solve(operator.problem.hessian(operator.theta), ETA)

@@ -113,3 +113,19 @@ def test_trust_without_a_factor_is_that_with_one(study):
     assert not (probed & ~factor).any()
     assert probed.sum() >= factor.sum() - 1
     assert 0 < factor.sum() < len(factor)
+
+
+def test_noise_that_was_not_found_is_not_trusted(study, monkeypatch):
+    """v and the steps are easy, the noise is not: one iteration is enough for none but a zero."""
+    question = {"epsilon": [3.0, 8.0], "method": "influence"}
+    assert study.estimate(**question, inverse_hessian="cg").to_frame()["trusted"].all()
+    monkeypatch.setattr(
+        ConjugateGradient, "loosened", lambda *_: ConjugateGradient(1e-8, max_iterations=1)
+    )
+    for protect in ("smokes", "region"):
+        categories = {"region": ["north", "south", "east"]} if protect == "region" else None
+        result = study.estimate(
+            protect=protect, categories=categories, **question, inverse_hessian="cg"
+        )
+        assert not result.to_frame()["trusted"].any()
+        assert any("did not reach its tolerance beside" in w for w in result.document.warnings)
