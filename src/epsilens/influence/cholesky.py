@@ -23,8 +23,8 @@ _ROUNDING = 1e-6
 class Cholesky:
     """Factorise the Hessian once; every further vector then costs O(p²).
 
-    The way to take up to some thousand parameters. Beyond, the matrix itself becomes the trouble:
-    10 000 parameters are 800 MB.
+    The fastest way up to some hundred parameters, and a fitted study has the factor already. With many
+    more the matrix itself becomes the trouble: that of 10 000 parameters takes 800 MB.
 
     Examples
     --------
