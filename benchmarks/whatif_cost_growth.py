@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
-from timing import keep, slope
 
 from epsilens.influence import (
     Cholesky,
@@ -29,6 +28,7 @@ from epsilens.influence import (
     StochasticEstimation,
 )
 from epsilens.models import Design, LogisticLoss, Problem
+from timing import keep, slope
 
 PENALTY = 0.01
 SOLVERS: tuple[InverseHessian, ...] = (

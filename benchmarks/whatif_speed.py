@@ -20,6 +20,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+from epsilens.data import read_table
 from timing import (
     PEERS,
     Contestant,
@@ -32,8 +34,6 @@ from timing import (
     take_turns,
     versions,
 )
-
-from epsilens.data import read_table
 
 from exchange import Problem  # isort: skip  # `timing` makes the peers' folder known
 from with_scikit_learn import SOLVERS, TOLERANCES, name_of  # isort: skip

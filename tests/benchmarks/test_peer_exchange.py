@@ -10,8 +10,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "peers"))
 
 import numpy as np
 import pytest
-import timing
 from exchange import Answer, Method, Problem, measure, read_answers, write_answers
+
+import timing
 
 PEERS = Path(__file__).parents[2] / "benchmarks" / "peers"
 FAKE = """

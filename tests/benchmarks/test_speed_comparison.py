@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import with_epsilens
 from exchange import Problem
+from with_scikit_learn import chosen_cells, refit
+
 from timing import Ratio, ratio, relative_difference, slope
 from whatif_speed import converged, gaussian
-from with_scikit_learn import chosen_cells, refit
 
 
 @pytest.fixture(scope="module")

@@ -369,3 +369,20 @@ def test_demo_refuses_a_file_as_its_folder(tmp_path, capsys):
     path.write_text("mine")
     assert main(["demo", "--out", str(path)]) == 2
     assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg", "stochastic"])
+def test_the_solver_of_first_order_is_chosen(file, capsys, solver):
+    asked = ("--method", "influence", "--inverse-hessian", solver, "--json")
+    assert run(file, *DECLARED, *asked) == 0
+    settings = load_document(capsys.readouterr().out).provenance.settings["inverse_hessian"]
+    assert settings["solver"] == solver
+    assert settings["converged"]
+
+
+@pytest.mark.parametrize("method", ["auto", "exact", "retrain"])
+def test_a_solver_for_another_rung_is_one_line(file, capsys, method):
+    assert run(file, *DECLARED, "--method", method, "--inverse-hessian", "cg") == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "`--inverse-hessian` belongs to `--method influence` or `paper`, got" in error
+    assert method in error

@@ -64,6 +64,14 @@ class MethodChoice(StrEnum):
     paper = "paper"
 
 
+class InverseHessianChoice(StrEnum):
+    """Ways to apply the inverse Hessian."""
+
+    cholesky = "cholesky"
+    cg = "cg"
+    stochastic = "stochastic"
+
+
 class MechanismChoice(StrEnum):
     """Local mechanisms."""
 
@@ -115,6 +123,14 @@ def whatif(
         MethodChoice,
         typer.Option("--method", help="auto takes the best that fits --seconds, never retrain."),
     ] = MethodChoice.auto,
+    inverse_hessian: Annotated[
+        InverseHessianChoice | None,
+        typer.Option(
+            "--inverse-hessian",
+            help="How methods influence and paper apply it: a factor, conjugate gradient, or "
+            "stochastic estimation, the last two without a matrix. Default: cholesky.",
+        ),
+    ] = None,
     correction: Annotated[
         CorrectionChoice,
         typer.Option(
@@ -221,6 +237,7 @@ def whatif(
         suffixes=_OUT_SUFFIXES,
     )
     _check_limit(max_loss_increase)
+    _check_solver(inverse_hessian, method)
     require_text(group, option="--group")
     budget = _epsilon(epsilon)
     prepared, study = _fit(
@@ -251,6 +268,7 @@ def whatif(
             protect=comma_list(protect) or (label,),
             epsilon=budget,
             method=method,
+            inverse_hessian=None if inverse_hessian is None else inverse_hessian.value,
             correction=correction.value,
             mechanism=mechanism.value,
             repeats=repeats,
@@ -293,6 +311,15 @@ def _check_limit(max_loss_increase: float | None) -> None:
         raise InputError(
             f"`--max-loss-increase` must be a finite number, got {max_loss_increase}. "
             "Use for instance 0.01."
+        )
+
+
+def _check_solver(inverse_hessian: InverseHessianChoice | None, method: MethodChoice) -> None:
+    """Refuse a solver for a rung that does not ask for one, before any work."""
+    if inverse_hessian is not None and method not in {MethodChoice.influence, MethodChoice.paper}:
+        raise InputError(
+            f"`--inverse-hessian` belongs to `--method influence` or `paper`, got {method.value}. "
+            "Add that, or leave it out."
         )
 
 
@@ -409,6 +436,7 @@ def _ask(
     protect: Sequence[str],
     epsilon: str | dict[str, float],
     method: MethodChoice,
+    inverse_hessian: str | None,
     correction: str,
     mechanism: str,
     repeats: int,
@@ -446,7 +474,12 @@ def _ask(
         return study.retrain(**question, checkpoint=checkpoint)  # type: ignore[arg-type]
     if checkpoint is not None:
         raise InputError("`--checkpoint` belongs to `--method retrain`. Add that, or leave it out.")
-    return study.estimate(**question, method=method.value, seconds=seconds)  # type: ignore[arg-type]
+    return study.estimate(
+        **question,  # type: ignore[arg-type]
+        method=method.value,
+        seconds=seconds,
+        inverse_hessian=inverse_hessian,
+    )
 
 
 def _with_notes(document: WhatIfDocument, notes: Sequence[str]) -> WhatIfDocument:

@@ -69,6 +69,10 @@ class LabelNoise:
         covariance: FloatArray = spread.reshape(size, size)
         return covariance
 
+    def means(self, channel: FloatArray) -> FloatArray:
+        """Return the mean of t(report) − t(truth) for every true label, (k, K)."""
+        return self._moments(channel)[0]
+
     def variances(self, channel: FloatArray) -> FloatArray:
         """Return the covariance of the reported statistic for every true label, (k, K, K)."""
         mean, second = self._moments(channel)

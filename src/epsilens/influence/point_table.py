@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.influence.inverse_hessian import InverseSolution
 from epsilens.influence.perturbed import PerturbedObjective
-from epsilens.models import Curvature, Problem
+from epsilens.models import Problem
 
 __all__ = ["PointTable", "general_point_table", "label_point_table"]
 
@@ -32,9 +33,12 @@ class PointTable:
     contributions : array of shape (n,), or (n, n_sets)
         Summed over the alternatives, each with weight 1. With several protected columns one number
         for each set of columns that change; bit f of (position + 1) says whether column f does.
+    solution : InverseSolution or None
+        How v = H⁻¹η was found, and how well.
     """
 
     contributions: FloatArray
+    solution: InverseSolution | None = None
 
     def change(self, mask: NDArray[np.bool_], weight: float | FloatArray) -> float:
         """Return Δ for a group when each alternative (of each set) has probability `weight`.
@@ -51,8 +55,7 @@ class PointTable:
 
 def label_point_table(
     problem: Problem,
-    curvature: Curvature,
-    test_gradient: FloatArray,
+    direction: FloatArray,
     predictor: FloatArray,
     codes: NDArray[np.int64],
     values: FloatArray,
@@ -62,10 +65,8 @@ def label_point_table(
     Parameters
     ----------
     problem : Problem
-    curvature : Curvature
-        H at the optimum.
-    test_gradient : array of shape (p,)
-        η.
+    direction : array of shape (K·p,)
+        v = H⁻¹η at the optimum.
     predictor : array of shape (n, K)
         s at the optimum for the training records.
     codes : array of int, shape (n,)
@@ -73,8 +74,7 @@ def label_point_table(
     values : array of shape (k,)
         The label's domain as the loss sees it.
     """
-    v = curvature.solve(test_gradient)
-    along = problem.design.predict(v) * problem.weights[:, None]
+    along = problem.design.predict(direction) * problem.weights[:, None]
     here = problem.loss.slope(predictor, values[codes])
     difference = np.zeros_like(predictor)
     for value in values:
@@ -85,8 +85,7 @@ def label_point_table(
 
 def general_point_table(
     objective: PerturbedObjective,
-    curvature: Curvature,
-    test_gradient: FloatArray,
+    direction: FloatArray,
     theta: FloatArray,
 ) -> PointTable:
     """Compute the table for randomised features, and the label if it is protected.
@@ -95,15 +94,13 @@ def general_point_table(
     ----------
     objective : PerturbedObjective
         Of everybody, at any ε: only its alternatives are used.
-    curvature : Curvature
-        H at the optimum.
-    test_gradient : array of shape (K·p,)
-        η.
+    direction : array of shape (K·p,)
+        v = H⁻¹η at the optimum.
     theta : array of shape (K·p,)
         The optimum.
     """
     alternatives = objective.alternatives
-    v = curvature.solve(test_gradient)
+    v = direction
     K, k = objective.problem.loss.n_outputs, len(objective.channel)
     added = (v.reshape(K, -1) @ alternatives.blocks.T).T  # (V, K)
     changed = alternatives.changed()

@@ -16,6 +16,7 @@ from epsilens.document import (
     WhatIfDocument,
     whatif_number_types,
 )
+from epsilens.influence import FirstOrder
 from epsilens.whatif.baseline import Baseline
 from epsilens.whatif.cells import CellAnswer
 from epsilens.whatif.question import Asked
@@ -123,6 +124,7 @@ def write_estimate(
     n_draws: int,
     corrected: bool,
     seconds: float,
+    first_order: FirstOrder | None = None,
 ) -> LossChangeEstimate:
     """Return the result of a rung of the ladder."""
     cells, intervals = [], []
@@ -146,14 +148,55 @@ def write_estimate(
             _interval(group, shown, name, pair) for name, pair in answer.intervals.items()
         ]
     correction = "forward" if corrected else "none"
-    provenance = study.provenance(
-        asked, method, seed, seconds, n_draws=n_draws, correction=correction
-    )
+    settings: dict[str, object] = {"n_draws": n_draws, "correction": correction}
+    if first_order is not None:
+        settings["inverse_hessian"] = _solver_settings(first_order, answers)
+        asked.notes.extend(_solver_notes(first_order, answers))
+    provenance = study.provenance(asked, method, seed, seconds, **settings)
     return LossChangeEstimate(
         document=study.document(asked, cells, intervals, provenance, retrained=False),
         loss_draws=tuple(answer.loss_runs for answer in answers),
         template=study.template,
     )
+
+
+def _solver_settings(first_order: FirstOrder, answers: list[CellAnswer]) -> dict[str, object]:
+    """Return the solver of the inverse Hessian, and what it left in the worst cell."""
+    solution = first_order.solution
+    settings = {
+        **first_order.inverse.settings(),
+        "relative_residual": solution.relative_residual,
+        "n_passes": solution.n_passes,
+        "converged": solution.converged,
+    }
+    errors = [answer.solve_error for answer in answers if answer.solve_error is not None]
+    if errors:
+        settings["loss_change_error"] = max(error.size for error in errors)
+    drawn = [e.standard_error for e in errors if e.standard_error is not None]
+    if drawn:
+        settings["loss_change_standard_error"] = max(drawn)
+    return settings
+
+
+def _solver_notes(first_order: FirstOrder, answers: list[CellAnswer]) -> list[str]:
+    """Return what must be said of a solver that did not converge, or that drew."""
+    notes = [first_order.solution.note] if first_order.solution.note else []
+    errors = [answer.solve_error for answer in answers if answer.solve_error is not None]
+    lost = sum(not error.converged for error in errors) if first_order.solution.converged else 0
+    if lost:
+        notes.append(
+            f"the solver of the inverse Hessian did not reach its tolerance beside {lost} of "
+            f"{len(answers)} cells: their accuracy, AUC, gaps and trust are uncertain."
+        )
+    drawn = [e for e in errors if e.standard_error is not None]
+    if drawn:
+        size, se = max(e.size for e in drawn), max(e.standard_error or 0.0 for e in drawn)
+        notes.append(
+            "the inverse Hessian is estimated from mini-batches: in the worst cell the change of loss has "
+            f"a Monte-Carlo standard error of {se:.1g}, without the bias of stopping early, and an error, "
+            f"estimated from the residual, of {size:.1g}."
+        )
+    return notes
 
 
 def _interval(

@@ -10,9 +10,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.influence import Outcomes, is_trustworthy
+from epsilens.influence import FirstOrder, Outcomes, is_trustworthy
 from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.evaluation import DrawnOutcomes
+from epsilens.influence.first_order import SolveError
 from epsilens.whatif.baseline import Baseline
 from epsilens.whatif.groups import Group
 
@@ -46,6 +47,8 @@ class Question:
     n_draws : int
         Simulated runs behind each interval.
     seed : int
+    first_order : FirstOrder or None
+        v = H⁻¹η, for the rungs of first order.
     """
 
     groups: list[Group]
@@ -57,6 +60,13 @@ class Question:
     is_corrected: bool
     n_draws: int
     seed: int
+    first_order: FirstOrder | None = None
+
+    @property
+    def solved(self) -> FirstOrder:
+        """The first-order direction with its solver; only for the rungs that need it."""
+        assert self.first_order is not None  # noqa: S101  (the study has solved for it)
+        return self.first_order
 
     @property
     def n_epsilon(self) -> int:
@@ -81,6 +91,8 @@ class CellAnswer:
         Of accuracy, auc, loss_gap and accuracy_gap; None where it has no meaning.
     intervals : mapping of outcome to (low, high)
         The same outcomes, where draws were made.
+    solve_error : SolveError or None
+        What the solver of the inverse Hessian leaves, on the rungs of first order.
     """
 
     group: int
@@ -92,6 +104,7 @@ class CellAnswer:
     intervals: dict[str, Ends]
     trusted: bool
     loss_runs: FloatArray
+    solve_error: SolveError | None = None
 
 
 OUTCOMES = ("accuracy", "auc", "loss_gap", "accuracy_gap")

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from epsilens.errors import EstimateNotTrustworthyError, InputError
-from epsilens.influence import general_point_table, is_trustworthy
+from epsilens.influence import (
+    NoiseTerms,
+    contrast_variance,
+    general_point_table,
+    is_trustworthy,
+    wild_loss,
+)
+from epsilens.influence.first_order import N_PROBES, probe_seed
 from epsilens.influence.general_noise import (
     Balance,
     class_gradients,
@@ -264,7 +271,8 @@ def _first_order(
     before = evaluation.outcomes(theta, contrast)
     objective = point.objective
     gamma = objective.gradient(theta[:, None], np.zeros((len(theta), 1)))[:, 0]
-    v = baseline.curvature.solve(evaluation.gradient(theta))
+    solved = question.solved
+    v = solved.direction
     change = -float(v @ gamma)
     if is_paper:
         change = _as_printed(baseline, question, group, epsilon)
@@ -275,9 +283,16 @@ def _first_order(
     )
     runs = change - noise[0].astype(np.float64)
     low, high = ends(runs)
-    moved = theta - baseline.curvature.solve(gamma)
-    after = evaluation.outcomes(moved, contrast)
-    terms = general_noise_terms(objective, evaluation, theta, baseline.curvature)
+    steps = solved.steps(gamma[:, None])
+    step = steps.vectors[:, 0]
+    after = evaluation.outcomes(theta - step, contrast)
+    converged = steps.converged
+    if solved.inverse.is_matrix_free:
+        terms, found = _probed_terms(baseline, question, objective, seed, balance)
+        converged = converged and found
+    else:
+        terms = general_noise_terms(objective, evaluation, theta, baseline.curvature)
+    error = solved.error(gamma, step, converged=converged)
     second = after.loss - before.loss - change + terms.mean_change
     return CellAnswer(
         group=group,
@@ -288,16 +303,45 @@ def _first_order(
         changes=changes_from(before, after),
         intervals={},
         trusted=is_trustworthy(
-            converged=True,
+            converged=error.converged,
             logit_noise=terms.logit_noise,
             condition=baseline.curvature.condition,
             wild_loss=terms.wild_loss,
-            omitted=second,
+            omitted=abs(second) + error.size,
             half_width=0.5 * (high - low),
             change=change,
         ),
         loss_runs=runs,
+        solve_error=error,
     )
+
+
+def _probed_terms(
+    baseline: Baseline,
+    question: Question,
+    objective: PerturbedObjective,
+    seed: np.random.SeedSequence,
+    balance: Balance | None,
+) -> tuple[NoiseTerms, bool]:
+    """Return the noise of one run from a handful of draws, without a matrix, and if it was found.
+
+    The bias b is left out: it would take H⁻¹ along every record, and only the size of what the
+    rung omits is asked for here.
+    """
+    evaluation, theta = baseline.evaluation, baseline.theta
+    draws = draw_gradient_noise(
+        objective, theta, n_draws=N_PROBES, seed=probe_seed(seed), balance=balance
+    )
+    (spread,), converged = question.solved.probed_spreads(evaluation, [draws])
+    s = evaluation.design.predict(theta)
+    bend = evaluation.loss.curvature(s)
+    terms = NoiseTerms(
+        mean_change=0.5 * float(np.einsum("i,ikl,ikl->", evaluation.weights, bend, spread)),
+        bias=np.zeros_like(theta),
+        logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
+        wild_loss=wild_loss(evaluation, s, spread),
+    )
+    return terms, converged
 
 
 def _as_printed(baseline: Baseline, question: Question, group: int, epsilon: int) -> float:
@@ -310,18 +354,17 @@ def _as_printed(baseline: Baseline, question: Question, group: int, epsilon: int
     """
     objective = objective_of(baseline, question, group, epsilon)
     theta = baseline.theta
-    eta = baseline.evaluation.gradient(theta)
+    v = question.solved.direction
     channel, joint = question.label_channels[epsilon], question.joints[epsilon]
     if not question.is_corrected:
         kept = float(joint[0, 0]) * float(channel[0, 0])
-        table = general_point_table(objective, baseline.curvature, eta, theta)
+        table = general_point_table(objective, v, theta)
         return table.change(objective.mask, 1.0 - kept)
     if question.alternatives.sizes:
         raise InputError(
             "method='paper' with correction is Eq. 22, which is for labels alone. Protect the label "
             "only, or leave out the correction."
         )
-    v = baseline.curvature.solve(eta)
     total = 0.0
     for chunk in objective.chunks(theta):
         s, label = chunk.flat, objective.labels[chunk.rows]

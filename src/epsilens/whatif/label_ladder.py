@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from epsilens.influence import (
     LabelNoise,
     contrast_variance,
+    draw_linear_noise,
     is_trustworthy,
     label_point_table,
     newton_steps,
@@ -21,7 +22,8 @@ from epsilens.influence import (
     wild_loss,
 )
 from epsilens.influence.exact import PathPoint
-from epsilens.influence.linear_noise import LinearNoise, draw_runs
+from epsilens.influence.first_order import N_PROBES, noise_bound, probe_seed
+from epsilens.influence.linear_noise import LinearNoise, draw_along, draw_runs
 from epsilens.models import Curvature, factorise
 from epsilens.models.execution import workers
 from epsilens.whatif.baseline import Baseline
@@ -64,28 +66,43 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
     problem, evaluation, theta = baseline.problem, baseline.evaluation, baseline.theta
     codes, values = baseline.label.domain()
     statistics = problem.loss.statistic(values)
-    eta = evaluation.gradient(theta)
-    table = label_point_table(
-        problem, baseline.curvature, eta, problem.design.predict(theta), codes, values
-    )
-    v = baseline.curvature.solve(eta)
+    solved = question.solved
+    v, matrix_free = solved.direction, solved.inverse.is_matrix_free
+    table = label_point_table(problem, v, problem.design.predict(theta), codes, values)
     predictor = evaluation.design.predict(theta)
     test_curvature = evaluation.loss.curvature(predictor)
-    for number, (group, seed) in enumerate(
-        zip(question.groups, group_seeds(question), strict=True)
-    ):
+    seeds = group_seeds(question)
+    noises = [
+        summarise_group(problem, codes, statistics, group.mask, with_grams=not matrix_free)
+        for group in question.groups
+    ]
+    # All groups in one block: without a factor they share the passes.
+    shifts = np.column_stack([n.shift(c) for n in noises for c in question.label_channels])
+    steps = solved.steps(shifts)
+    converged = steps.converged
+    probed: list[Callable[[FloatArray], FloatArray]] = []
+    if matrix_free:
+        probed, found = _probed_spreads(baseline, question, noises, seeds)
+        converged = converged and found
+    for number, (group, seed) in enumerate(zip(question.groups, seeds, strict=True)):
         contrast = evaluation.contrast(group.test_mask)
         before = evaluation.outcomes(theta, contrast)
-        noise = summarise_group(problem, codes, statistics, group.mask)
-        spread_of = _first_order_spread(baseline, noise)
-        runs = draw_runs(
-            problem, noise, question.label_channels, n_draws=question.n_draws, seed=seed
+        runs = draw_along(
+            problem,
+            noises[number],
+            question.label_channels,
+            v,
+            n_draws=question.n_draws,
+            seed=seed,
         )
+        spread_of = probed[number] if matrix_free else _first_order_spread(baseline, noises[number])
         for e, channel in enumerate(question.label_channels):
             change = table.change(group.mask, float(question.lie_probabilities[e]))
-            step = baseline.curvature.solve(noise.shift(channel))
+            cell = number * len(question.label_channels) + e
+            step = steps.vectors[:, cell]
+            error = solved.error(shifts[:, cell], step, converged=converged)
             moved = evaluation.outcomes(theta + step, contrast)
-            loss_runs = change + v @ runs.deviations(e)
+            loss_runs = change + runs[e]
             low, high = ends(loss_runs)
             spread = spread_of(channel)
             along = evaluation.design.predict(step)
@@ -102,15 +119,16 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
                 changes=changes_from(before, moved),
                 intervals={},
                 trusted=is_trustworthy(
-                    converged=True,
+                    converged=error.converged,
                     logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
                     condition=baseline.curvature.condition,
                     wild_loss=wild_loss(evaluation, predictor, spread),
-                    omitted=omitted,
+                    omitted=omitted + error.size,
                     half_width=0.5 * (high - low),
                     change=change,
                 ),
                 loss_runs=loss_runs,
+                solve_error=error,
             )
 
 
@@ -124,6 +142,35 @@ def _first_order_spread(
     # With one output each label's noise only changes its size with the channel: one pass a label.
     spreads = np.array([design.quadratic(curvature.sandwich(gram)) for gram in noise.grams])
     return lambda channel: np.einsum("u,umkl->mkl", noise.variances(channel)[:, 0, 0], spreads)
+
+
+def _probed_spreads(
+    baseline: Baseline,
+    question: Question,
+    noises: list[LabelNoise],
+    seeds: list[np.random.SeedSequence],
+) -> tuple[list[Callable[[FloatArray], FloatArray]], bool]:
+    """Return the same for every group without a factor, from draws at the smallest ε; and if found."""
+    loudest = question.label_channels[0]
+    draws = [
+        draw_linear_noise(
+            baseline.problem, noise, [loudest], n_draws=N_PROBES, seed=probe_seed(seed)
+        )[0]
+        for noise, seed in zip(noises, seeds, strict=True)
+    ]
+    spreads, converged = question.solved.probed_spreads(baseline.evaluation, draws)
+    probed: list[Callable[[FloatArray], FloatArray]] = [
+        partial(_bounded_spread, noise, loudest, spread)
+        for noise, spread in zip(noises, spreads, strict=True)
+    ]
+    return probed, converged
+
+
+def _bounded_spread(
+    noise: LabelNoise, loudest: FloatArray, spread: FloatArray, channel: FloatArray
+) -> FloatArray:
+    """Return what the spread under the loudest channel says of that under another."""
+    return noise_bound(noise, channel, loudest) * spread
 
 
 def _second_order(

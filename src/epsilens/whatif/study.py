@@ -17,7 +17,16 @@ from sklearn.utils.validation import check_is_fitted
 from epsilens._validate import as_choice, as_count, as_positive
 from epsilens.data.frames import series_name
 from epsilens.errors import ApproximationWarning, InputError
-from epsilens.influence import PointTable, general_point_table, label_point_table
+from epsilens.influence import (
+    FirstOrder,
+    HessianOperator,
+    InverseHessian,
+    PointTable,
+    as_inverse_hessian,
+    general_point_table,
+    label_point_table,
+)
+from epsilens.models.execution import workers
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
 from epsilens.whatif.baseline import Baseline, fit_baseline
 from epsilens.whatif.calibration import Calibration, fit_calibration
@@ -44,6 +53,7 @@ _CONDITIONS_OF_CORRECTION = (
     "specified and who is in the group does not depend on the label, given the features; P1's proof "
     "does not say so."
 )
+_FIRST_ORDER = ("influence", "paper")
 METHODS = ("auto", "influence", "newton", "exact", "retrain", "paper")
 
 
@@ -156,6 +166,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         repeats: int = 20,
         random_state: int = 0,
         dependent_groups: DependentGroups = "refuse",
+        inverse_hessian: str | InverseHessian | None = None,
         progress: Progress | None = None,
     ) -> LossChangeEstimate:
         """Estimate what randomised response would do to the test loss.
@@ -190,6 +201,10 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             Seed of the simulated runs.
         dependent_groups : {"refuse", "warn"}
             What to do when membership of a group gives the protected answer away.
+        inverse_hessian : {"cholesky", "cg", "stochastic"} or solver, optional
+            How the inverse Hessian is applied on the rungs of first order; None: "cholesky". A
+            solver such as `ConjugateGradient(tolerance=1e-6)` carries its own settings. What it
+            left is in the provenance, and among the warnings where it did not converge.
         progress : callable, optional
             Called with (done, total, what).
 
@@ -202,6 +217,11 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         rung = as_choice(method, METHODS, name="method")
         as_positive(seconds, name="seconds")
         n_draws = as_count(n_draws, name="n_draws", least=20)
+        if inverse_hessian is not None and rung not in _FIRST_ORDER:
+            raise InputError(
+                "`inverse_hessian` is for method='influence' or method='paper', the rungs that need "
+                f"nothing else, got method={rung!r}. Choose one of them, or leave it out."
+            )
         if rung == "retrain":
             return self.retrain(
                 protect=protect,
@@ -228,6 +248,9 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         corrected = _as_correction(correction, asked, baseline)
         question = _as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
         used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
+        if used in _FIRST_ORDER:
+            inverse = as_inverse_hessian(inverse_hessian, random_state=seed)
+            question = replace(question, first_order=_solve(baseline, inverse))
         answers = climb(baseline, question, used, progress=progress)
         if asked.unary is not None and asked.unary.is_sampled:
             answers = with_sampling_error(baseline, asked, question, used, answers)
@@ -240,6 +263,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             n_draws=n_draws,
             corrected=corrected,
             seconds=time.perf_counter() - started,
+            first_order=question.first_order,
         )
 
     def retrain(
@@ -348,6 +372,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         *,
         protect: str | Iterable[str] | None = None,
         categories: Mapping[str, Sequence[object]] | None = None,
+        inverse_hessian: str | InverseHessian | None = None,
     ) -> PointTable:
         """Return the first-order effect of every single record on the test loss.
 
@@ -358,25 +383,22 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        protect, categories
-            As in `estimate`.
+        protect, categories, inverse_hessian
+            As in `estimate`; `table.solution` says how well the inverse Hessian was applied.
         """
         check_is_fitted(self, "baseline_")
+        inverse = as_inverse_hessian(inverse_hessian)
         asked, baseline = self._ask(protect, 1.0, None, categories, "warn")
-        eta = baseline.evaluation.gradient(baseline.theta)
+        solution = _solve(baseline, inverse).solution
         question = _as_question(asked, corrected=False, n_draws=0, seed=0)
         if not is_label_only(baseline, question):
             objective = objective_of(baseline, question, 0, 0)
-            return general_point_table(objective, baseline.curvature, eta, baseline.theta)
-        codes, values = baseline.label.domain()
-        return label_point_table(
-            baseline.problem,
-            baseline.curvature,
-            eta,
-            baseline.problem.design.predict(baseline.theta),
-            codes,
-            values,
-        )
+            table = general_point_table(objective, solution.vector, baseline.theta)
+        else:
+            codes, values = baseline.label.domain()
+            predictor = baseline.problem.design.predict(baseline.theta)
+            table = label_point_table(baseline.problem, solution.vector, predictor, codes, values)
+        return replace(table, solution=solution)
 
     def _ask(
         self,
@@ -409,6 +431,17 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             fingerprint=schema_fingerprint(self._table, self.label_name_, self.baseline_),
             template=self._template,
         )
+
+
+def _solve(baseline: Baseline, inverse: InverseHessian) -> FirstOrder:
+    """Return v = H⁻¹η, and warn if the solver did not get there."""
+    known = None if inverse.is_matrix_free else baseline.curvature
+    operator = HessianOperator(baseline.problem, baseline.theta, known)
+    with workers():
+        found = FirstOrder.of(operator, inverse, baseline.evaluation.gradient(baseline.theta))
+    if found.solution.note:
+        warnings.warn(found.solution.note, ApproximationWarning, stacklevel=3)
+    return found
 
 
 def _as_correction(correction: str | None, asked: Asked, baseline: Baseline) -> bool:

@@ -9,6 +9,7 @@ from epsilens.influence import summarise_group
 from epsilens.influence.linear_noise import (
     MANY_CHANGES,
     _bernoulli_places,
+    draw_along,
     draw_runs,
     lie_probability,
     root_of,
@@ -147,3 +148,29 @@ def test_places_of_successes_are_those_of_independent_trials(probability):
     for part in (places < n // 2, places >= n // 2):
         error = 5 * np.sqrt(n / 2 * probability * (1 - probability)) + 1e-9
         assert abs(part.sum() - n / 2 * probability) <= error
+
+
+def test_along_a_direction_runs_follow_the_same_law(case):
+    """Mean and variance of v·δ, and the same distribution as whole runs projected on v."""
+    noise, channels, _ = case
+    rng = np.random.default_rng(27)
+    n = len(noise.mask)
+    K = noise.statistics.shape[1]
+    problem = Problem(
+        Design.from_features(rng.normal(size=(n, 2))),
+        rng.uniform(0.5, 2.0, n),
+        SoftmaxLoss(3) if K == 3 else SquaredLoss(),
+        np.zeros(3),
+    )
+    own = summarise_group(problem, noise.codes, noise.statistics, noise.mask)
+    v = rng.normal(size=3 * K)
+    seed = np.random.SeedSequence(28)
+    along = draw_along(problem, own, channels, v, n_draws=4000, seed=seed)
+    whole = draw_runs(problem, own, channels, n_draws=4000, seed=np.random.SeedSequence(29))
+    assert along.shape == (3, 4000)
+    for e, P in enumerate(channels):
+        variance = float(v @ own.covariance(P) @ v)
+        # Five standard errors over 4,000 draws; rare events have heavier tails.
+        assert abs(along[e].mean()) < 5 * np.sqrt(variance / 4000)
+        assert along[e].var() == pytest.approx(variance, rel=5 * np.sqrt(4 / 4000))
+        assert kstest(along[e], v @ whole.deviations(e)).pvalue > 1e-3

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
+from epsilens.influence import Cholesky, ConjugateGradient
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_ladder import climb_labels
-from epsilens.whatif.study import _as_question
+from epsilens.whatif.study import _as_question, _solve
 
 TOLERANCE = {"influence": 1e-9, "newton": 1e-7, "exact": 1e-9}
 
@@ -41,9 +44,14 @@ def case(request, survey, pipeline):
     return baseline, _as_question(asked, corrected=False, n_draws=400, seed=0)
 
 
+def along(case, inverse):
+    baseline, question = case
+    return baseline, replace(question, first_order=_solve(baseline, inverse))
+
+
 @pytest.mark.parametrize("rung", TOLERANCE)
 def test_both_roads_agree(case, rung):
-    baseline, question = case
+    baseline, question = along(case, Cholesky())
     short = sorted(climb_labels(baseline, question, rung, None), key=lambda cell: cell.epsilon)
     general = sorted(climb_general(baseline, question, rung, None), key=lambda cell: cell.epsilon)
     for one, other in zip(short, general, strict=True):
@@ -54,3 +62,18 @@ def test_both_roads_agree(case, rung):
         width = one.loss_high - one.loss_low
         assert abs(one.loss_low - other.loss_low) <= 0.3 * width
         assert abs(one.loss_high - other.loss_high) <= 0.3 * width
+
+
+@pytest.mark.parametrize("climb", [climb_labels, climb_general])
+def test_conjugate_gradient_leads_where_the_factor_leads(case, climb):
+    answers = [
+        climb(*along(case, inverse), "influence", None)
+        for inverse in (Cholesky(), ConjugateGradient(tolerance=1e-12))
+    ]
+    for one, other in zip(*answers, strict=True):
+        # A relative residual of 1e-12, times a condition number below 1e3.
+        assert other.loss_change == pytest.approx(one.loss_change, rel=1e-8, abs=1e-15)
+        np.testing.assert_allclose(other.loss_runs, one.loss_runs, rtol=1e-5, atol=1e-9)
+        assert other.solve_error.size < 1e-10 * (1.0 + abs(one.loss_change))
+        for name, value in one.changes.items():
+            assert other.changes[name] == pytest.approx(value, abs=1e-9)
