@@ -64,7 +64,7 @@ MORE_FIRST_ORDER = (
 )
 WITH_TRAINING = Contestant("epsilens with training", "with_epsilens", "point-table-and-training")
 EXACT = Contestant("epsilens, exact", "with_epsilens", "exact")
-SOLVER = Contestant("epsilens, exact, solver only", "with_epsilens", "exact-solver")
+SOLVER = Contestant("epsilens, every minimiser", "with_epsilens", "exact-solver")
 EXACT_TWO = Contestant("epsilens, exact, two cores", "with_epsilens", "exact", n_cores=2)
 
 
@@ -362,7 +362,7 @@ def _summary(
                 "largest_difference": float(difference),
             }
             text.append(
-                f"The minimisers and their losses only: {solver.seconds().min():,.1f} s CPU, refits "
+                f"Every minimiser by `influence.walk`, losses only: {solver.seconds().min():,.1f} s CPU, refits "
                 f"{times} times; largest difference to the refits {difference:.0e}."
             )
         started = exact.get(warm.name)
