@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -65,7 +66,7 @@ class Row:
     coverage, coverage_standard_error : float or None
         None without a cell that has enough changes.
     covered_cells, trusted_cells, cells : int
-    curve : list of dict
+    curve : dict of lists
         For every ε: the retrainings' mean and its standard error, the estimates, the interval.
     """
 
@@ -81,7 +82,7 @@ class Row:
     covered_cells: int
     trusted_cells: int
     cells: int
-    curve: list[dict]
+    curve: dict[str, list]
 
 
 def arguments(description: str, *, repeats: int = 10) -> argparse.Namespace:
@@ -200,18 +201,15 @@ def measure_group(
         covered_cells=int(enough.sum()),
         trusted_cells=int(exact["trusted"].sum()),
         cells=len(exact),
-        curve=[
-            {
-                "epsilon": float(exact["record_epsilon"].iloc[i]),
-                "retrained": float(truth[i]),
-                "retrained_standard_error": float(spread[i]),
-                **{way: float(change[i]) for way, change in guess.items()},
-                "low": float(low[i]),
-                "high": float(high[i]),
-                "trusted": bool(exact["trusted"].iloc[i]),
-            }
-            for i in range(len(truth))
-        ],
+        curve={
+            "epsilon": exact["record_epsilon"].tolist(),
+            "retrained": truth.tolist(),
+            "retrained_standard_error": spread.tolist(),
+            **{way: change.tolist() for way, change in guess.items()},
+            "low": low.tolist(),
+            "high": high.tolist(),
+            "trusted": [bool(trusted) for trusted in exact["trusted"]],
+        },
     )
 
 
@@ -303,11 +301,19 @@ def write(
         return
     RESULTS.mkdir(exist_ok=True)
     result = {"benchmark": name, **about, "rows": [asdict(row) for row in rows]}
-    (RESULTS / f"{name}.json").write_text(json.dumps(_rounded(result), indent=1) + "\n")
+    (RESULTS / f"{name}.json").write_text(as_json(result))
     (RESULTS / f"{name}.md").write_text(text + "\n")
 
 
-def _rounded(value: object) -> object:
+def as_json(result: dict) -> str:
+    """Return a result as text, a row a line."""
+    kept = _rounded(result)
+    rows = ",\n  ".join(json.dumps(row) for row in kept.pop("rows"))
+    head = json.dumps(kept, indent=1).removesuffix("\n}")
+    return f'{head},\n "rows": [\n  {rows}\n ]\n}}\n'
+
+
+def _rounded(value: Any) -> Any:
     """Keep seven digits: more would be noise that changes from machine to machine."""
     if isinstance(value, dict):
         return {key: _rounded(inner) for key, inner in value.items()}

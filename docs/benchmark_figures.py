@@ -31,7 +31,7 @@ class Panel:
     ----------
     title : str
     curve : sequence of dict
-        As `benchmarks/measure.py` writes it.
+        The points, with the names that `benchmarks/measure.py` writes.
     """
 
     title: str
@@ -98,7 +98,7 @@ def adult_figure(labels: Mapping[str, Any], corrected: Mapping[str, Any]) -> alt
 
     def row(result: Mapping[str, Any]) -> list[Panel]:
         found = {
-            row["group"]: row["curve"] for row in result["rows"] if row["block"] == "everybody"
+            row["group"]: _points(row) for row in result["rows"] if row["block"] == "everybody"
         }
         return [
             Panel(f"{float(size[:-1]):g} % of everybody", found[size])
@@ -119,10 +119,10 @@ def adult_figure(labels: Mapping[str, Any], corrected: Mapping[str, Any]) -> alt
 
 def pubcov_figure(labels: Mapping[str, Any], columns: Mapping[str, Any]) -> alt.VConcatChart:
     """Draw what P1 Fig. 2 is about: features, the label, and both."""
-    found = {row["block"]: row["curve"] for row in columns["rows"]}
+    found = {row["block"]: _points(row) for row in columns["rows"]}
     for row in labels["rows"]:
         if row["block"] == "labels" and row["group"] == "75.00%":
-            found["label"] = row["curve"]
+            found["label"] = _points(row)
     names = {"features": "two features", "label": "the label", "both": "two features and the label"}
     return panels_chart(
         {"": [Panel(title, found[name]) for name, title in names.items() if name in found]},
@@ -139,6 +139,12 @@ def read_result(name: str) -> dict[str, Any]:
     """Read the numbers of a benchmark."""
     result: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     return result
+
+
+def _points(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Turn the columns of a curve into its points."""
+    names, columns = row["curve"].keys(), row["curve"].values()
+    return [dict(zip(names, point, strict=True)) for point in zip(*columns, strict=True)]
 
 
 def main() -> None:

@@ -98,8 +98,8 @@ def test_retrainings_that_are_all_alike_give_no_ratio():
 
 def test_the_curve_has_what_a_figure_needs():
     values = np.arange(12.0).reshape(3, 4)
-    point = row_of(values, [100, 100, 100], low=-3.0, high=4.0).curve[1]
-    assert point == {
+    curve = row_of(values, [100, 100, 100], low=-3.0, high=4.0).curve
+    assert {name: column[1] for name, column in curve.items()} == {
         "epsilon": 2.0,
         "retrained": 5.5,
         "retrained_standard_error": pytest.approx(np.std([4, 5, 6, 7], ddof=1) / 2),
@@ -109,6 +109,7 @@ def test_the_curve_has_what_a_figure_needs():
         "high": 4.0,
         "trusted": False,
     }
+    assert {len(column) for column in curve.values()} == {3}
 
 
 def test_the_table_quotes_the_paper_where_it_has_a_number():
@@ -139,7 +140,7 @@ def test_results_are_written_unless_it_was_quick(tmp_path, monkeypatch, capsys):
     measure.write("n", Namespace(quick=False), "a table", [row], {"n_train": 7, "third": 1 / 3})
     result = json.loads((tmp_path / "results" / "n.json").read_text())
     assert (result["n_train"], result["third"]) == (7, 0.3333333)
-    assert result["rows"][0]["curve"][0]["epsilon"] == 1.0
+    assert result["rows"][0]["curve"]["epsilon"] == [1.0, 2.0, 4.0]
     assert (tmp_path / "results" / "n.md").read_text() == "a table\n"
     assert capsys.readouterr().out == "a table\na table\n"
 

@@ -30,20 +30,18 @@ def figures():
     return load("benchmark_figures")
 
 
-def curve(scale: float) -> list[dict]:
-    return [
-        {
-            "epsilon": epsilon,
-            "retrained": scale / (1 + epsilon),
-            "retrained_standard_error": 0.1 * scale,
-            "paper": -scale,
-            "exact": scale / (1 + epsilon),
-            "low": 0.0,
-            "high": 2 * scale,
-            "trusted": True,
-        }
-        for epsilon in (0.001, 1.0, 10.0)
-    ]
+def curve(scale: float) -> dict[str, list]:
+    epsilons = (0.001, 1.0, 10.0)
+    return {
+        "epsilon": list(epsilons),
+        "retrained": [scale / (1 + epsilon) for epsilon in epsilons],
+        "retrained_standard_error": [0.1 * scale] * 3,
+        "paper": [-scale] * 3,
+        "exact": [scale / (1 + epsilon) for epsilon in epsilons],
+        "low": [0.0] * 3,
+        "high": [2 * scale] * 3,
+        "trusted": [True] * 3,
+    }
 
 
 def result(**groups: list[tuple[str, float]]) -> dict:
