@@ -64,7 +64,7 @@ class Cholesky:
             If the Hessian is not positive definite to working precision.
         """
         vector = operator.factor.solve(right)
-        residual = right - operator.product(vector)
+        residual = right - operator.factor.hessian @ vector
         columns = right.reshape(len(right), -1)
         relative = float(relative_norms(residual.reshape(columns.shape), columns).max(initial=0.0))
         note = ""
@@ -80,7 +80,7 @@ class Cholesky:
             residual=residual,
             relative_residual=relative,
             n_products=columns.shape[1],
-            n_passes=2,  # the Hessian and the residual
+            n_passes=1,
             converged=not note,
             note=note,
         )

@@ -50,37 +50,57 @@ class PointTable:
         >>> round(table.change(np.array([True, False, True]), 0.5), 6)
         0.25
         """
-        return float(np.sum(self.contributions[mask].sum(axis=0) * weight))
+        return float(np.sum(mask.astype(np.float64) @ self.contributions * weight))
+
+    def changes(self, masks: NDArray[np.bool_], weights: FloatArray) -> FloatArray:
+        """Return Δ for many groups at many ε, (n_groups, n_epsilon), in one product.
+
+        Parameters
+        ----------
+        masks : array of bool, shape (n_groups, n)
+        weights : array of shape (n_epsilon,), or (n_epsilon, n_sets)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> table = PointTable(np.array([0.1, 0.2, 0.4]))
+        >>> masks = np.array([[True, False, True], [False, True, False]])
+        >>> table.changes(masks, np.array([0.5, 0.25])).round(6)
+        array([[0.25 , 0.125],
+               [0.1  , 0.05 ]])
+        """
+        n_sets = 1 if self.contributions.ndim == 1 else self.contributions.shape[1]
+        sums = np.asarray(masks).astype(np.float64) @ self.contributions
+        changes: FloatArray = sums.reshape(-1, n_sets) @ np.reshape(weights, (-1, n_sets)).T
+        return changes
 
 
 def label_point_table(
     problem: Problem,
     direction: FloatArray,
-    predictor: FloatArray,
     codes: NDArray[np.int64],
     values: FloatArray,
 ) -> PointTable:
     """Compute the table for randomised labels.
+
+    With a canonical loss the slopes of two labels differ by their statistics alone,
+    ∇ℓ(x, c) − ∇ℓ(x, y) = (t(y) − t(c)) ⊗ x, so one product of the records with v is all it takes.
 
     Parameters
     ----------
     problem : Problem
     direction : array of shape (K·p,)
         v = H⁻¹η at the optimum.
-    predictor : array of shape (n, K)
-        s at the optimum for the training records.
     codes : array of int, shape (n,)
         Labels as positions in `values`.
     values : array of shape (k,)
         The label's domain as the loss sees it.
     """
-    along = problem.design.predict(direction) * problem.weights[:, None]
-    here = problem.loss.slope(predictor, values[codes])
-    difference = np.zeros_like(predictor)
-    for value in values:
-        there = problem.loss.slope(predictor, np.full(len(predictor), value))
-        difference += there - here
-    return PointTable(contributions=-(along * difference).sum(axis=1) / problem.n_rows)
+    along = problem.design.predict(direction)
+    statistics = problem.loss.statistic(values)
+    difference = len(values) * statistics - statistics.sum(axis=0)
+    effect = np.einsum("ik,ik->i", along, difference[codes])
+    return PointTable(contributions=-effect * problem.weights / problem.n_rows)
 
 
 def general_point_table(

@@ -14,9 +14,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 __all__ = ["Workers", "workers"]
 
@@ -55,6 +56,12 @@ def n_cores() -> int:
     return os.cpu_count() or 1
 
 
+@cache
+def _controller() -> ThreadpoolController:
+    """Return the libraries of threads; looking for them takes milliseconds, so it is done once."""
+    return ThreadpoolController()
+
+
 def _one_blas_thread() -> AbstractContextManager[object]:
     """Hold the BLAS at one thread, if this is the main thread.
 
@@ -63,7 +70,7 @@ def _one_blas_thread() -> AbstractContextManager[object]:
     thread the BLAS is left as it is; the numbers are the same.
     """
     if threading.current_thread() is threading.main_thread():
-        limit: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
+        limit: AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
         return limit
     return nullcontext()
 

@@ -68,7 +68,7 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
     statistics = problem.loss.statistic(values)
     solved = question.solved
     v, matrix_free = solved.direction, solved.inverse.is_matrix_free
-    table = label_point_table(problem, v, problem.design.predict(theta), codes, values)
+    table = label_point_table(problem, v, codes, values)
     predictor = evaluation.design.predict(theta)
     test_curvature = evaluation.loss.curvature(predictor)
     seeds = group_seeds(question)

@@ -396,8 +396,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             table = general_point_table(objective, solution.vector, baseline.theta)
         else:
             codes, values = baseline.label.domain()
-            predictor = baseline.problem.design.predict(baseline.theta)
-            table = label_point_table(baseline.problem, solution.vector, predictor, codes, values)
+            table = label_point_table(baseline.problem, solution.vector, codes, values)
         return replace(table, solution=solution)
 
     def _ask(

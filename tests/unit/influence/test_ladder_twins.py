@@ -102,7 +102,7 @@ def test_the_point_table_equals_the_formula_record_by_record(case):
     eta = case.evaluation.gradient(case.theta)
     s = case.X @ case.theta
     table = label_point_table(
-        case.problem, case.curvature.solve(eta), s[:, None], case.codes, np.array([0.0, 1.0])
+        case.problem, case.curvature.solve(eta), case.codes, np.array([0.0, 1.0])
     )
     H = case.curvature.hessian
     n = len(case.y)
@@ -119,7 +119,6 @@ def test_first_order_is_the_derivative_of_the_exact_change(case):
     table = label_point_table(
         case.problem,
         case.curvature.solve(eta),
-        (case.X @ case.theta)[:, None],
         case.codes,
         np.array([0.0, 1.0]),
     )
