@@ -19,9 +19,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
-from epsilens.data import read_table
+import datasets
+from datasets import adult
 from timing import (
     PEERS,
     Contestant,
@@ -79,31 +79,10 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def adult(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+def adult_of_p1(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """Adult as P1's code prepared it: 44,355 records, 88 columns of 0 and 1."""
-    parts = []
-    for part in ("train", "test"):
-        table = read_table(folder / "adult" / f"adult_{part}.csv.gz").frame
-        table = table.drop(columns=["fnlwgt", "education"]).drop_duplicates()
-        work = table["workclass"].astype("object").fillna("?")
-        table["workclass"] = np.select(
-            [work.str.contains("gov"), work.str.startswith("Self"), work == "Private"],
-            ["Government", "Self-Employed", "Privately-Employed"],
-            "rest",
-        )
-        married = table["marital-status"].str.startswith("Married")
-        table["marital-status"] = np.where(married, "Married", "Not-married")
-        table["occupation"] = table["occupation"].replace("Armed-Forces", "Protective-serv")
-        table["race"] = (table["race"] == "White").astype(int)
-        for name in ("age", "hours-per-week", "capital-gain", "capital-loss"):
-            table[name] = (table[name] > table[name].mean()).astype(int)
-        parts.append(table)
-    table = pd.concat(parts, ignore_index=True)
-    y = (table.pop("income") == ">50K").to_numpy(dtype=float)
-    words = [name for name in table if not pd.api.types.is_numeric_dtype(table[name])]
-    X = pd.get_dummies(table, columns=[*words, "education-num"])
-    X = X.drop(columns=[name for name in X if "?" in name or "Holand" in name])
-    return X.to_numpy(dtype=float), y
+    X, y = adult.as_p1(datasets.load("adult", folder=folder))
+    return X.to_numpy(dtype=float), (y == y.cat.categories[-1]).to_numpy(dtype=float)
 
 
 def gaussian(n: int, p: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +99,7 @@ def build(settings: argparse.Namespace) -> tuple[Problem, str]:
     if settings.generated or not has_data:
         (X, y), source = gaussian(n_train + n_test, 88, rng), "Gaussian features, generated"
     else:
-        (X, y), source = adult(settings.data), "Adult as P1's code prepared it"
+        (X, y), source = adult_of_p1(settings.data), "Adult as P1's code prepared it"
     order = rng.permutation(len(y))
     train, test = order[:n_train], order[n_train : n_train + n_test]
     X_train, y_train = np.ascontiguousarray(X[train]), y[train]

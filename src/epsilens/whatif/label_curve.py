@@ -45,7 +45,7 @@ FloatArray = NDArray[np.float64]
 _FEWEST_CELLS = 6
 _MOST_PARAMETERS = 1000
 # Multiplications a cell may spend on evaluating its draws in full.
-_FULL_WORK = 5e7
+_FULL_WORK = 1e7
 _FEWEST_FULL_DRAWS = 100
 _MOST_FULL_CELLS = 6
 
