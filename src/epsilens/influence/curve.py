@@ -296,7 +296,6 @@ def _with_noise(
 ) -> Curve:
     """Add the test Hessian and the noise terms, divided by t, to every node."""
     problem, evaluation = ground.problem, ground.evaluation
-    predictors = problem.design.predict(np.column_stack([node.theta for node in nodes]))
     test_hessians, thirds, spreads = [], np.zeros((len(nodes), len(ground.theta))), []
     for k, node in enumerate(nodes):
         t = node.at or _NEARLY_ZERO * furthest
@@ -305,7 +304,5 @@ def _with_noise(
         test_hessians.append(ground.test_hessian if known else evaluation.hessian(node.theta))
         spreads.append(evaluation.design.spread(root))
         if not problem.is_quadratic:
-            s = np.ascontiguousarray(predictors[:, :, k])
-            third = problem.loss.third(s, problem.design.spread(root))
-            thirds[k] = problem.design.pull(problem.weights[:, None] * third) / problem.n_rows
+            thirds[k] = problem.third(node.theta, root)
     return Curve(nodes, np.array(test_hessians), thirds, np.array(spreads))

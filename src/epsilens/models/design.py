@@ -15,13 +15,15 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
-__all__ = ["Design", "empty_directions", "independent_columns"]
+__all__ = ["Design", "distinct_rows", "empty_directions", "independent_columns"]
 
 FloatArray = NDArray[np.float64]
 
 _CHUNK_BYTES = 1 << 20
 # Past this many columns the products of sparse rows beat those of dense chunks.
 _WIDE = 1000
+# Distinct rows are worth looking up if they are fewer than this share of all.
+_ALIKE = 0.7
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -294,6 +296,36 @@ def _moments(
         offset = np.where(constant, features[0], offset)
         size = np.where(constant, 0.0, size)
     return offset, size
+
+
+def distinct_rows(
+    matrix: FloatArray | scipy.sparse.csr_array,
+) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+    """Return one row of every kind, and of which kind each row is; None if few rows are alike.
+
+    Rows are told apart by their product with random numbers, and then compared number by number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> distinct_rows(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]))
+    (array([1, 0]), array([1, 0, 1, 1]))
+    >>> distinct_rows(np.array([[1.0], [2.0], [3.0]])) is None
+    True
+    """
+    n_rows, n_columns = matrix.shape
+    numbers = np.random.default_rng(0).standard_normal(n_columns)
+    key = np.asarray(matrix @ numbers)
+    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    if len(first) > _ALIKE * n_rows:
+        return None
+    step = max(256, _CHUNK_BYTES // (8 * max(n_columns, 1)))
+    for start in range(0, n_rows, step):
+        rows = slice(start, start + step)
+        apart = matrix[rows] != matrix[first[place[rows]]]
+        if apart.any() if isinstance(apart, np.ndarray) else apart.nnz:
+            return None
+    return first, place
 
 
 def independent_columns(gram: FloatArray, *, tolerance: float = 1e-12) -> NDArray[np.intp] | None:

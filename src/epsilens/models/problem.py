@@ -11,11 +11,12 @@ so training on another label vector, or on the expected one, is another `linear`
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.models.design import Design
+from epsilens.models.design import Design, distinct_rows
 from epsilens.models.losses import Loss
 
 __all__ = ["Problem"]
@@ -58,6 +59,20 @@ class Problem:
         """K·p, one coefficient per column and output."""
         return self.design.n_columns * self.loss.n_outputs
 
+    @cached_property
+    def distinct(self) -> tuple[Design, FloatArray]:
+        """The distinct rows and the weight of each, where many records are alike; else all rows.
+
+        Labels enter through the linear term only, so two records with the same features are one with
+        the sum of their weights. A table of categories has far fewer distinct rows than records.
+        """
+        rows = distinct_rows(self.design.matrix)
+        if rows is None:
+            return self.design, self.weights
+        first, place = rows
+        weights = np.bincount(place, weights=self.weights, minlength=len(first))
+        return self.design.take(first), weights.astype(np.float64)
+
     def linear_term(self, statistics: FloatArray) -> FloatArray:
         """Return (1/n) Σ w_i t_i ⊗ x_i for label statistics (n, K) or (n, K, B)."""
         weights = self.weights.reshape(-1, *(1,) * (statistics.ndim - 1))
@@ -79,27 +94,36 @@ class Problem:
 
     def objective(self, theta: FloatArray, linear: FloatArray) -> float:
         """Return F(θ) up to the constant in the labels."""
-        s = self.design.predict(theta)
+        design, weights = self.distinct
+        s = design.predict(theta)
         first = np.zeros(len(s))
         # ψ(s) = ℓ(s, y) + ⟨t(y), s⟩ for any y up to a constant; 0 is in every domain.
         cumulant = self.loss.value(s, first) + (self.loss.statistic(first) * s).sum(axis=1)
-        mean = float(self.weights @ cumulant) / self.n_rows
+        mean = float(weights @ cumulant) / self.n_rows
         return mean - float(linear @ theta) + 0.5 * float(theta @ self.penalise(theta))
 
     def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
         """Return ∇F for columns of parameters (K·p, B): two matrix products a chunk."""
         total = np.zeros_like(theta)
-        for rows in self.design.chunks(width=2 * theta.shape[1] * self.loss.n_outputs):
-            mean = self.loss.mean(self.design.predict_rows(rows, theta))
-            mean *= self.weights[rows, None, None]
-            total += self.design.pull_rows(rows, mean)
+        design, weights = self.distinct
+        for rows in design.chunks(width=2 * theta.shape[1] * self.loss.n_outputs):
+            mean = self.loss.mean(design.predict_rows(rows, theta))
+            mean *= weights[rows, None, None]
+            total += design.pull_rows(rows, mean)
         return total / self.n_rows + self.penalise(theta) - linear
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return ∇²F(θ), shape (K·p, K·p)."""
-        curvature = self.loss.curvature(self.design.predict(theta))
-        curvature *= self.weights[:, None, None]
-        return self.design.gram(curvature) / self.n_rows + self.penalty_hessian()
+        design, weights = self.distinct
+        curvature = self.loss.curvature(design.predict(theta))
+        curvature *= weights[:, None, None]
+        return design.gram(curvature) / self.n_rows + self.penalty_hessian()
+
+    def third(self, theta: FloatArray, root: FloatArray) -> FloatArray:
+        """Return ∇³F(θ)[RRᵀ] for R of shape (K·p, r): (K·p,)."""
+        design, weights = self.distinct
+        bent = self.loss.third(design.predict(theta), design.spread(root))
+        return design.pull(weights[:, None] * bent) / self.n_rows
 
     def penalty_hessian(self) -> FloatArray:
         """Return the second derivative of the penalty, (K·p, K·p)."""
@@ -123,5 +147,5 @@ class Problem:
 
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the furthest that each column of steps moves a record's predictor, (B,)."""
-        reach: FloatArray = np.abs(self.design.predict(steps)).max(axis=(0, 1))
+        reach: FloatArray = np.abs(self.distinct[0].predict(steps)).max(axis=(0, 1))
         return reach
