@@ -30,7 +30,13 @@ from epsilens.document.numbers import (
     whatif_number_types,
 )
 from epsilens.document.serialise import DocumentKind, json_schema, load_document, to_dict, to_json
-from epsilens.document.wording import EVERYBODY, cost_type, group_names, loss_unit
+from epsilens.document.wording import (
+    EVERYBODY,
+    cost_type,
+    group_names,
+    is_model_release,
+    loss_unit,
+)
 
 __all__ = [
     "DOCUMENT_VERSION",
@@ -53,6 +59,7 @@ __all__ = [
     "anonymise",
     "cost_type",
     "group_names",
+    "is_model_release",
     "json_schema",
     "load_document",
     "loss_unit",

@@ -50,7 +50,9 @@ __all__ = [
 
 DOCUMENT_VERSION = 1
 
-WhatIfMethod: TypeAlias = Literal["influence", "newton", "exact", "retrain", "paper"]
+WhatIfMethod: TypeAlias = Literal[
+    "influence", "newton", "exact", "retrain", "paper", "output-perturbation"
+]
 ColumnKind: TypeAlias = Literal["numeric", "categorical", "binary", "constant", "identifier"]
 
 
@@ -180,7 +182,7 @@ class WhatIfCell(_Part):
     record_epsilon: Budget
     """Privacy budget of a whole record: the sum over its protected columns."""
     method: WhatIfMethod
-    """The rung of the ladder that was really used."""
+    """The rung of the ladder that was really used; output-perturbation for a published model."""
     loss_change: OptionalNumber
     """Expected change of the mean test loss; positive is worse."""
     loss_change_low: OptionalNumber = None

@@ -6,7 +6,7 @@ from __future__ import annotations
 from epsilens.document.contents import WhatIfDocument
 from epsilens.document.numbers import NumberType
 
-__all__ = ["EVERYBODY", "cost_type", "group_names", "loss_unit"]
+__all__ = ["EVERYBODY", "cost_type", "group_names", "is_model_release", "loss_unit"]
 
 EVERYBODY = "all"
 """The package's own name for the group of everybody."""
@@ -61,3 +61,20 @@ def group_names(document: WhatIfDocument) -> list[str]:
     ['women', 'men']
     """
     return list(dict.fromkeys(cell.group for cell in document.cells))
+
+
+def is_model_release(document: WhatIfDocument) -> bool:
+    """Whether the question is about noise on a published model, not about randomised answers.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=1.0, accuracy=None, auc=None, n_train=9, n_test=9, n_parameters=2)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, loss_change=0.1,
+    ...                   method="output-perturbation")
+    >>> is_model_release(WhatIfDocument(provenance=Provenance(method="output-perturbation"),
+    ...                                 baseline=start, cells=[cell]))
+    True
+    """
+    cells = document.cells
+    return bool(cells) and all(cell.method == "output-perturbation" for cell in cells)

@@ -40,6 +40,7 @@ from epsilens.document import (
     WhatIfDocument,
     cost_type,
     group_names,
+    is_model_release,
     loss_unit,
     to_dict,
 )
@@ -211,6 +212,7 @@ def _render(
         still=still,
         data_name=question.get("data"),
         protected=_protected(document, question),
+        is_model_release=is_model_release(document),
         groups=groups,
         start=start,
         start_row=_cell(document, start),

@@ -21,6 +21,7 @@ from epsilens.document import (
     WhatIfDocument,
     cost_type,
     group_names,
+    is_model_release,
     loss_unit,
 )
 
@@ -133,9 +134,13 @@ def cell_sentence(document: WhatIfDocument, cell: WhatIfCell) -> str:
     from 0.5000 (estimated; 9 in 10 real runs: +0.0150 to +0.0270).'
     """
     measured = cost_type(document) == "measured"
-    subject = (
-        f"Randomising {protected_text(document)} of {whom_text(cell.group)} at {_budget_text(cell)}"
-    )
+    if is_model_release(document):
+        subject = f"Publishing the ridge model with noise at {_budget_text(cell)}"
+    else:
+        subject = (
+            f"Randomising {protected_text(document)} of {whom_text(cell.group)} at "
+            f"{_budget_text(cell)}"
+        )
     parts = [f"{_loss_clause(document, cell, measured=measured)}"]
     accuracy = _accuracy_clause(document, cell, measured=measured)
     if accuracy is not None:

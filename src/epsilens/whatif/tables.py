@@ -11,7 +11,7 @@ from epsilens.data.frames import to_pandas
 from epsilens.errors import InputError, InputTypeError
 from epsilens.whatif.baseline import Baseline
 
-__all__ = ["column_names", "for_scikit_learn", "in_order_of", "schema_fingerprint"]
+__all__ = ["column_names", "fingerprint", "for_scikit_learn", "in_order_of", "schema_fingerprint"]
 
 
 def for_scikit_learn(X: object) -> object:
@@ -59,13 +59,19 @@ def column_names(table: object) -> list[str]:
 
 def schema_fingerprint(table: object, label: str | None, baseline: Baseline) -> str:
     """Return a hash of names, kinds and counts; never of values."""
+    n_train, n_test = baseline.problem.n_rows, baseline.evaluation.design.n_rows
+    return fingerprint(table, label, n_train, n_test)
+
+
+def fingerprint(table: object, label: str | None, n_train: int, n_test: int) -> str:
+    """Return a hash of names, kinds and counts; never of values."""
     # Up to the bracket: polars writes the categories of an Enum behind it.
     kinds = [str(kind).partition("(")[0] for kind in getattr(table, "dtypes", [])]
     parts = [
         *column_names(table),
         *kinds,
         str(label),
-        str(baseline.problem.n_rows),
-        str(baseline.evaluation.design.n_rows),
+        str(n_train),
+        str(n_test),
     ]
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gaussian noise for a release, what it costs in ρ, and what ρ means as (ε, δ).
+
+A number computed from private data is published with normal noise. How much noise is enough
+follows from how far one person can move the number, its sensitivity, and from the budget ρ of
+zero-concentrated differential privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["GaussianRelease", "epsilon_of_rho", "rho_of_epsilon"]
+
+# The library finds a root to 1e-12; this much more noise covers it.
+_ROOT_SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class GaussianRelease:
+    """One number, vector or matrix published with normal noise.
+
+    Attributes
+    ----------
+    name : str
+        What is published.
+    sensitivity : float
+        How far one record can move it, in Euclidean distance.
+    rho : float
+        The budget of zero-concentrated differential privacy spent on it.
+
+    Examples
+    --------
+    >>> GaussianRelease(name="coefficients", sensitivity=2.0, rho=0.5).sigma
+    2.0
+    """
+
+    name: str
+    sensitivity: float
+    rho: float
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of the noise: σ² = Δ²/(2ρ), P3 Q 1.7."""
+        return self.sensitivity / math.sqrt(2.0 * self.rho)
+
+    def draw(
+        self, values: NDArray[np.float64], generator: np.random.Generator | None
+    ) -> NDArray[np.float64]:
+        """Return the values with noise.
+
+        Parameters
+        ----------
+        values : array of any shape
+        generator : numpy Generator or None
+            None draws from the operating system by OpenDP's sampler, a discrete Gaussian on the
+            finest grid of floating-point numbers, which a real release needs. A generator makes
+            it a simulation.
+        """
+        if generator is not None:
+            return values + self.sigma * generator.standard_normal(values.shape)
+        return _draw_by_opendp(values.ravel(), self.sigma).reshape(values.shape)
+
+
+def _draw_by_opendp(values: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = (
+        dp.vector_domain(dp.atom_domain(T=float, nan=False), size=len(values)),
+        dp.l2_distance(T=float),
+    )
+    return np.array(dp.m.make_gaussian(*space, scale=sigma)(values.tolist()), dtype=np.float64)
+
+
+def epsilon_of_rho(rho: float, delta: float) -> float:
+    """Say what a budget ρ means as (ε, δ)-differential privacy.
+
+    Noise of ρ is a Gaussian mechanism whose noise is 1/√(2ρ) sensitivities wide, and the smallest
+    ε that it satisfies at a given δ is known exactly. It is smaller than the ρ + 2√(ρ ln 1/δ) that
+    any mechanism of budget ρ satisfies.
+
+    Parameters
+    ----------
+    rho : float in (0, inf)
+    delta : float in (0, 1)
+
+    Returns
+    -------
+    float
+        0 where even ε = 0 holds at this δ.
+
+    Notes
+    -----
+    Balle and Wang (2018), Theorem 8, by `dp_accounting.gaussian_mechanism`. Several Gaussian
+    releases with budgets that sum to ρ together have exactly the same privacy curve.
+
+    Examples
+    --------
+    >>> round(epsilon_of_rho(0.5, 1e-6), 3)
+    4.887
+    """
+    from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
+
+    with np.errstate(divide="ignore"):  # log 0 on the way to the root
+        return float(get_epsilon_gaussian(1.0 / math.sqrt(2.0 * rho), delta))
+
+
+def rho_of_epsilon(epsilon: float, delta: float) -> float:
+    """Say which budget ρ gives (ε, δ)-differential privacy: the inverse of `epsilon_of_rho`.
+
+    Parameters
+    ----------
+    epsilon : float in (0, inf)
+    delta : float in (0, 1)
+
+    Examples
+    --------
+    >>> round(rho_of_epsilon(1.0, 1e-6), 5)
+    0.02801
+    """
+    from dp_accounting.gaussian_mechanism import get_sigma_gaussian
+
+    with np.errstate(divide="ignore"):
+        width = float(get_sigma_gaussian(epsilon, delta)) * (1.0 + _ROOT_SLACK)
+    return 1.0 / (2.0 * width**2)

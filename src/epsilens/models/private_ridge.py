@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ridge model that may be published: noise that is provably enough, and no more than that."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from epsilens._validate import as_choice, as_generator, as_positive, as_share
+from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.models.adassp import adassp_releases
+from epsilens.models.ball_ridge import minimise_in_ball
+from epsilens.models.gaussian_release import GaussianRelease, epsilon_of_rho, rho_of_epsilon
+from epsilens.models.ridge_bounds import ClippedShare, RidgeBounds, bounds_of
+from epsilens.models.ridge_sensitivity import Adjacency, SensitivityBound, ridge_sensitivity
+from epsilens.models.row_clipping import clip_rows, row_norms
+from epsilens.models.scrubbed_input import checked_input
+
+__all__ = ["PrivateRidge"]
+
+FloatArray = NDArray[np.float64]
+
+# How far, in sensitivities, a computed minimiser may lie from the exact one; each of two neighbours
+# may, so the sensitivity grows by twice this. Fixed beforehand: the noise must not depend on data.
+SOLVER_ALLOWANCE = 1e-7
+_BOUNDS = ("x_bound", "y_bound", "coef_bound")
+
+
+class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Ridge regression whose coefficients carry enough noise to be published.
+
+    The model is fitted as usual, on records that are held within promised bounds, and normal noise
+    is added to its coefficients. Whoever sees the published coefficients cannot tell whether any
+    one person was among the records, to the degree that the budget says.
+
+    Parameters
+    ----------
+    rho : float in (0, inf), optional
+        The budget of zero-concentrated differential privacy.
+    epsilon : float in (0, inf), optional
+        Instead of `rho`, together with `delta`: converted exactly.
+    delta : float in (0, 1), optional
+        Beside `rho` it only says at which δ `epsilon_` is reported.
+    x_bound : float in (0, inf)
+        Rows longer than this (Euclidean, the intercept's constant included) are shrunk to it.
+    y_bound : float in (0, inf)
+        Targets beyond ± this are cut.
+    coef_bound : float in (0, inf)
+        The coefficients, the intercept's among them, are kept in a ball of this radius.
+    alpha : float in (0, inf)
+        Weight of the penalty, as in scikit-learn's `Ridge`. The larger, the less noise.
+        `epsilens.ridge.balanced_alpha` suggests one.
+    random_state : int, numpy Generator or RandomState, optional
+        None, for a real release, draws from the operating system by OpenDP. A seed makes it a
+        simulation that protects nobody, and warns.
+    fit_intercept : bool, default True
+        The intercept is the coefficient of a constant column, penalised and noised like the rest.
+    intercept_constant : float in (0, x_bound), optional
+        The value c of that column; half of `x_bound` by default. Features are clipped to
+        √(x_bound² − c²), in `fit` and in `predict`.
+    mechanism : {"output", "adassp"}, default "output"
+        Noise on the coefficients (P3), or on the sums that determine them (Wang 2018).
+    sensitivity : {"tight", "paper"}, default "tight"
+        Of "output": the attained bound, or P3's looser M R/λ.
+    adjacency : {"add-remove", "replace-one"}, default "add-remove"
+        What differs between two data sets that must look alike: a record more or less, or a record
+        replaced, which takes twice the noise.
+    bounds_from_data : bool, default False
+        Whether bounds that are None may be read off the data. That leaks, and warns.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+    intercept_ : float
+    sensitivity_ : float or None
+        How far one record can move the coefficients, the solver's error included. Depends on the
+        settings only. None for "adassp", which has three: see `releases_`.
+    sigma_ : float or None
+        Standard deviation of the noise on each coefficient. On the intercept it is c times this.
+    rho_ : float
+    epsilon_, delta_ : float or None
+        What ρ means as (ε, δ), exactly, if a δ was given; `epsilon_at` says it for any.
+    excess_risk_upper_bound_ : float or None
+        σ²R²: what the noise adds at most to the expected squared error, for any data.
+    releases_ : tuple of GaussianRelease
+        Everything that was published, with sensitivity, noise and budget.
+    bounds_ : RidgeBounds
+    simulated_ : bool
+        Whether the noise came from a seed.
+    n_features_in_ : int
+
+    Raises
+    ------
+    InputError
+        If a bound or the budget is missing, or the numbers are not usable.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        If a seed was given, or bounds were read off the data.
+
+    Notes
+    -----
+    P3 part 1 in its own sum convention: F(θ) = Σ(xᵀθ − y)² + α‖θ‖² over ‖θ‖ ≤ B, released as
+    θ* + N(0, σ²I), σ² = Δ²/(2ρ). Differs from P3 in that its M, a bound on residuals, is enforced
+    by clipping and by the ball (M = R B + Y) and not assumed of the data, and in Δ, which is
+    M/(2√α) if R² ≥ α and M R/(α + R²) otherwise (docs/private-ridge.md has the proof).
+
+    "adassp" spends ρ/3 on each of three Gaussian releases; together they are exactly as private as
+    one of ρ. There `alpha` is the least penalty and the ball is post-processing.
+
+    (ε, δ) is by the exact curve of the Gaussian mechanism (Balle and Wang 2018, dp-accounting).
+
+    Assumptions
+    -----------
+    The curator who runs `fit` is trusted. One record is one person. The bounds, `alpha` and every
+    other setting were chosen without looking at the data. Column names and the number of columns
+    are public. A fit that is refused because `alpha` is too small for the arithmetic is not covered.
+
+    References
+    ----------
+    P3; Wang 2018; Balle and Wang 2018 in docs/references.bib.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(2000, 2))
+    >>> y = X @ [0.6, -0.4]
+    >>> model = PrivateRidge(rho=1.0, delta=1e-6, x_bound=1.0, y_bound=1.0, coef_bound=1.0, alpha=10.0)
+    >>> model.fit(X, y).coef_.shape
+    (2,)
+    >>> round(model.sensitivity_, 4), round(model.sigma_, 4), round(model.epsilon_, 2)
+    (0.1818, 0.1286, 7.29)
+    """
+
+    def __init__(
+        self,
+        *,
+        rho: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        x_bound: float | None = None,
+        y_bound: float | None = None,
+        coef_bound: float | None = None,
+        alpha: float | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        fit_intercept: bool = True,
+        intercept_constant: float | None = None,
+        mechanism: Literal["output", "adassp"] = "output",
+        sensitivity: SensitivityBound = "tight",
+        adjacency: Adjacency = "add-remove",
+        bounds_from_data: bool = False,
+    ) -> None:
+        self.rho = rho
+        self.epsilon = epsilon
+        self.delta = delta
+        self.x_bound = x_bound
+        self.y_bound = y_bound
+        self.coef_bound = coef_bound
+        self.alpha = alpha
+        self.random_state = random_state
+        self.fit_intercept = fit_intercept
+        self.intercept_constant = intercept_constant
+        self.mechanism = mechanism
+        self.sensitivity = sensitivity
+        self.adjacency = adjacency
+        self.bounds_from_data = bounds_from_data
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit the model and add the noise: one release, which spends the budget.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_records, n_features)
+        y : array of shape (n_records,)
+
+        Returns
+        -------
+        PrivateRidge
+            Itself.
+        """
+        rows, targets = checked_input(self, X, y, reset=True)
+        rho, penalty = self._budget(), self._penalty()
+        as_choice(self.mechanism, ("output", "adassp"), name="mechanism")
+        bounds = self._bounds(rows, targets, penalty)
+        generator = self._generator()
+        design, target = bounds.rows(rows), bounds.targets(targets)
+        if self.mechanism == "output":
+            release = self.planned_release(bounds, rho=rho)
+            exact = self.noise_free(design, target, bounds)
+            theta = release.draw(exact, generator)
+            self.releases_: tuple[GaussianRelease, ...] = (release,)
+            self.sensitivity_: float | None = release.sensitivity
+            self.sigma_: float | None = release.sigma
+            self.excess_risk_upper_bound_: float | None = (release.sigma * bounds.x_bound) ** 2
+        else:
+            plan = adassp_releases(
+                x_bound=bounds.x_bound,
+                y_bound=bounds.y_bound,
+                rho=rho,
+                replaced=self._adjacency() == "replace-one",
+            )
+            theta = plan.release(
+                design, target, penalty=penalty, radius=bounds.coef_bound, generator=generator
+            )
+            self.releases_ = (plan.least_eigenvalue, plan.products, plan.moments)
+            self.sensitivity_ = self.sigma_ = self.excess_risk_upper_bound_ = None
+        p = rows.shape[1]
+        self.coef_ = theta[:p]
+        self.intercept_ = float(theta[p] * bounds.constant) if bounds.constant else 0.0
+        self.rho_ = rho
+        self.delta_ = None if self.delta is None else as_share(self.delta, name="delta")
+        self.epsilon_ = None if self.delta_ is None else epsilon_of_rho(rho, self.delta_)
+        self.bounds_ = bounds
+        self.simulated_ = generator is not None
+        return self
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """Predict from features that are clipped as in `fit`.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_records, n_features)
+
+        Returns
+        -------
+        array of shape (n_records,)
+        """
+        check_is_fitted(self)
+        rows, _ = checked_input(self, X, None, reset=False)
+        predicted: FloatArray = clip_rows(rows, self.bounds_.feature_bound) @ self.coef_
+        return predicted + self.intercept_
+
+    def epsilon_at(self, delta: float) -> float:
+        """Say what the spent budget means as (ε, δ)-differential privacy, exactly.
+
+        Parameters
+        ----------
+        delta : float in (0, 1)
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        return epsilon_of_rho(self.rho_, as_share(delta, name="delta"))
+
+    def clipped_share(self, X: ArrayLike, y: ArrayLike) -> ClippedShare:
+        """Count how many records the bounds have changed.
+
+        The share is a function of the raw data: look at it, do not publish it.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_records, n_features)
+        y : array of shape (n_records,)
+
+        Returns
+        -------
+        ClippedShare
+        """
+        check_is_fitted(self)
+        rows, targets = checked_input(self, X, y, reset=False)
+        _warn_of("the share of clipped records is a function of the raw data and not private")
+        return ClippedShare(
+            rows=float((row_norms(rows) > self.bounds_.feature_bound).mean()),
+            targets=float((np.abs(targets) > self.bounds_.y_bound).mean()),
+        )
+
+    def expected_excess_risk(self, X: ArrayLike) -> float:
+        """Say what the noise adds to the expected mean squared error on some records, exactly.
+
+        It is σ² times the mean squared length of the clipped rows, whatever their targets are.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_records, n_features)
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InputError
+            For "adassp", whose noise does not go through unchanged.
+        """
+        check_is_fitted(self)
+        if self.sigma_ is None:
+            raise InputError(
+                "the expected excess risk is known for mechanism='output' only, got 'adassp'. "
+                "Fit several times with a seed and take the mean."
+            )
+        rows, _ = checked_input(self, X, None, reset=False)
+        _warn_of("the expected excess risk is a function of these rows and not private")
+        lengths = row_norms(self.bounds_.rows(rows))
+        return float(self.sigma_**2 * (lengths**2).mean())
+
+    def planned_release(self, bounds: RidgeBounds, *, rho: float) -> GaussianRelease:
+        """Return sensitivity and noise of "output" under some bounds: no data enter.
+
+        Parameters
+        ----------
+        bounds : RidgeBounds
+        rho : float in (0, inf)
+        """
+        furthest = ridge_sensitivity(
+            x_bound=bounds.x_bound,
+            y_bound=bounds.y_bound,
+            coef_bound=bounds.coef_bound,
+            alpha=self._penalty(),
+            bound=self.sensitivity,
+            adjacency=self._adjacency(),
+        )
+        if not (math.isfinite(furthest) and furthest > 0):
+            raise InputError(
+                "the bounds and `alpha` must give a sensitivity that is a number, got an overflow. "
+                "Measure features and target in units that keep them near 1."
+            )
+        return GaussianRelease("coefficients", furthest * (1.0 + 2.0 * SOLVER_ALLOWANCE), rho)
+
+    def noise_free(self, design: FloatArray, target: FloatArray, bounds: RidgeBounds) -> FloatArray:
+        """Return the coefficients before noise. They must not be published.
+
+        Parameters
+        ----------
+        design : array of shape (n_records, n_coefficients)
+            As `bounds.rows` gives it.
+        target : array of shape (n_records,)
+            As `bounds.targets` gives it.
+        bounds : RidgeBounds
+        """
+        found = minimise_in_ball(design, target, penalty=self._penalty(), radius=bounds.coef_bound)
+        furthest = self.planned_release(bounds, rho=1.0).sensitivity
+        # The other half of the allowance is for the rounding of clipped rows.
+        if not found.error_upper_bound <= 0.5 * SOLVER_ALLOWANCE * furthest:
+            raise InputError(
+                "`alpha` must be larger for so many records: the minimiser cannot be computed as "
+                f"accurately as the guarantee needs, got {self._penalty():g}. Raise `alpha`."
+            )
+        return found.theta
+
+    def resolved_bounds(self, X: ArrayLike, y: ArrayLike) -> RidgeBounds:
+        """Return the bounds that `fit` on these records would use.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_records, n_features)
+        y : array of shape (n_records,)
+        """
+        rows, targets = checked_input(self, X, y, reset=True)
+        return self._bounds(rows, targets, self._penalty())
+
+    def _adjacency(self) -> Adjacency:
+        as_choice(self.adjacency, ("add-remove", "replace-one"), name="adjacency")
+        return self.adjacency
+
+    def _penalty(self) -> float:
+        if self.alpha is None:
+            raise InputError(
+                "`alpha` must be given: the noise depends on it, so it cannot be chosen from the "
+                "data. `epsilens.ridge.balanced_alpha` suggests one."
+            )
+        return as_positive(self.alpha, name="alpha")
+
+    def _budget(self) -> float:
+        if (self.rho is None) == (self.epsilon is None):
+            came = "neither" if self.rho is None else "both"
+            raise InputError(
+                f"`rho`, or `epsilon` with `delta`, must be given, got {came}. Give one of the two."
+            )
+        if self.rho is not None:
+            return as_positive(self.rho, name="rho")
+        if self.delta is None:
+            raise InputError(
+                "`epsilon` must come with `delta`, got none. Use for instance delta=1e-6, well "
+                "below one over the number of records."
+            )
+        epsilon = as_positive(self.epsilon, name="epsilon")
+        return rho_of_epsilon(epsilon, as_share(self.delta, name="delta"))
+
+    def _generator(self) -> np.random.Generator | None:
+        if self.random_state is None:
+            return None
+        _warn_of("a seed was given, so this is a simulation and protects nobody")
+        if isinstance(self.random_state, np.random.RandomState):
+            return np.random.default_rng(int(self.random_state.randint(2**31)))
+        return as_generator(self.random_state)
+
+    def _bounds(self, rows: FloatArray, targets: FloatArray, penalty: float) -> RidgeBounds:
+        given = {name: getattr(self, name) for name in _BOUNDS}
+        missing = [name for name, value in given.items() if value is None]
+        known = {
+            name: as_positive(value, name=name)
+            for name, value in given.items()
+            if value is not None
+        }
+        if missing and not self.bounds_from_data:
+            raise InputError(
+                f"{' and '.join(f'`{name}`' for name in missing)} must be given, from what is known "
+                "without looking at the data. bounds_from_data=True reads them off, and leaks."
+            )
+        if missing:
+            _warn_of(f"{', '.join(missing)} was read off the data, which no noise covers")
+            known = bounds_of(rows, targets, penalty, known, self.fit_intercept)
+        constant = self._constant(known["x_bound"])
+        return RidgeBounds(constant=constant, **known)
+
+    def _constant(self, x_bound: float) -> float:
+        if not self.fit_intercept:
+            return 0.0
+        if self.intercept_constant is None:
+            return x_bound / 2.0
+        constant = as_positive(self.intercept_constant, name="intercept_constant")
+        if constant >= x_bound:
+            raise InputError(
+                f"`intercept_constant` must be below x_bound = {x_bound:g}, got {constant:g}. "
+                "Features need room beside it."
+            )
+        return constant
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+def _warn_of(leak: str) -> None:
+    warnings.warn(f"PrivateRidge: {leak}.", PrivacyLeakWarning, stacklevel=4)
