@@ -72,13 +72,13 @@ def checked_input(
         checked = validate_data(
             estimator, X, reset=reset, dtype=np.float64, **(needs_target or {"y": "no_validation"})
         )
+        if not needs_target:
+            return checked, np.empty(0)
+        return checked[0], checked[1].astype(np.float64)
     except TypeError as error:
         raise InputTypeError(_scrubbed(error)) from None
     except ValueError as error:
         raise InputError(_scrubbed(error)) from None
-    if not needs_target:
-        return checked, np.empty(0)
-    return checked[0], checked[1].astype(np.float64)
 
 
 def _scrubbed(error: Exception) -> str:

@@ -132,7 +132,7 @@ def what_if_rho(
     >>> [round(cell.loss_change, 4) for cell in result.document.cells]
     [0.0691, 0.0069]
     >>> [round(cell.epsilon, 2) for cell in result.document.cells]
-    [2.0, 7.29]
+    [1.99, 7.29]
     """
     started = time.perf_counter()
     if not isinstance(estimator, PrivateRidge):
