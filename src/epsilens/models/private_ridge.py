@@ -23,7 +23,7 @@ from epsilens.models.ridge_sensitivity import Adjacency, SensitivityBound, ridge
 from epsilens.models.row_clipping import clip_rows, row_norms
 from epsilens.models.scrubbed_input import checked_input
 
-__all__ = ["PrivateRidge"]
+__all__ = ["PrivateRidge", "exact_coefficients"]
 
 FloatArray = NDArray[np.float64]
 
@@ -195,7 +195,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         design, target = bounds.rows(rows), bounds.targets(targets)
         if self.mechanism == "output":
             release = self.planned_release(bounds, rho=rho)
-            exact = self.noise_free(design, target, bounds)
+            exact = exact_coefficients(self, design, target, bounds)
             theta = release.draw(exact, generator)
             self.releases_: tuple[GaussianRelease, ...] = (release,)
             self.sensitivity_: float | None = release.sensitivity
@@ -327,27 +327,6 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         return GaussianRelease("coefficients", furthest * (1.0 + 2.0 * SOLVER_ALLOWANCE), rho)
 
-    def noise_free(self, design: FloatArray, target: FloatArray, bounds: RidgeBounds) -> FloatArray:
-        """Return the coefficients before noise. They must not be published.
-
-        Parameters
-        ----------
-        design : array of shape (n_records, n_coefficients)
-            As `bounds.rows` gives it.
-        target : array of shape (n_records,)
-            As `bounds.targets` gives it.
-        bounds : RidgeBounds
-        """
-        found = minimise_in_ball(design, target, penalty=self._penalty(), radius=bounds.coef_bound)
-        furthest = self.planned_release(bounds, rho=1.0).sensitivity
-        # The other half of the allowance is for the rounding of clipped rows.
-        if not found.error_upper_bound <= 0.5 * SOLVER_ALLOWANCE * furthest:
-            raise InputError(
-                "`alpha` must be larger for so many records: the minimiser cannot be computed as "
-                f"accurately as the guarantee needs, got {self._penalty():g}. Raise `alpha`."
-            )
-        return found.theta
-
     def resolved_bounds(self, X: ArrayLike, y: ArrayLike) -> RidgeBounds:
         """Return the bounds that `fit` on these records would use.
 
@@ -432,6 +411,45 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = True
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def exact_coefficients(
+    model: PrivateRidge, design: FloatArray, target: FloatArray, bounds: RidgeBounds
+) -> FloatArray:
+    """Return the coefficients before noise. They must not be published.
+
+    Parameters
+    ----------
+    model : PrivateRidge
+        Its penalty is used.
+    design : array of shape (n_records, n_coefficients)
+        As `bounds.rows` gives it.
+    target : array of shape (n_records,)
+        As `bounds.targets` gives it.
+    bounds : RidgeBounds
+
+    Raises
+    ------
+    InputError
+        If they cannot be computed as accurately as the sensitivity allows for.
+
+    Examples
+    --------
+    >>> bounds = RidgeBounds(x_bound=1.0, y_bound=1.0, coef_bound=1.0, constant=0.0)
+    >>> model = PrivateRidge(alpha=1.0)
+    >>> exact_coefficients(model, np.ones((3, 1)), np.ones(3), bounds).round(6).tolist()
+    [0.75]
+    """
+    penalty = as_positive(model.alpha, name="alpha")
+    found = minimise_in_ball(design, target, penalty=penalty, radius=bounds.coef_bound)
+    furthest = model.planned_release(bounds, rho=1.0).sensitivity
+    # The other half of the allowance is for the rounding of clipped rows.
+    if not found.error_upper_bound <= 0.5 * SOLVER_ALLOWANCE * furthest:
+        raise InputError(
+            "`alpha` must be larger for so many records: the minimiser cannot be computed as "
+            f"accurately as the guarantee needs, got {penalty:g}. Raise `alpha`."
+        )
+    return found.theta
 
 
 def _warn_of(leak: str) -> None:

@@ -23,7 +23,7 @@ from epsilens.document import EVERYBODY, Provenance, WhatIfCell, WhatIfDocument,
 from epsilens.document import Baseline as BaselineNumbers
 from epsilens.errors import InputError, InputTypeError
 from epsilens.models.gaussian_release import epsilon_of_rho
-from epsilens.models.private_ridge import PrivateRidge
+from epsilens.models.private_ridge import PrivateRidge, exact_coefficients
 from epsilens.models.ridge_bounds import RidgeBounds
 from epsilens.models.scrubbed_input import checked_input
 from epsilens.whatif.result import LossChangeEstimate
@@ -153,7 +153,7 @@ def what_if_rho(
     bounds = model.resolved_bounds(X, y)
     rows, targets = checked_input(model, X, y, reset=True)
     test_rows, test_targets = checked_input(model, X_test, y_test, reset=False)
-    theta = model.noise_free(bounds.rows(rows), bounds.targets(targets), bounds)
+    theta = exact_coefficients(model, bounds.rows(rows), bounds.targets(targets), bounds)
     design = bounds.rows(test_rows)
     residuals = design @ theta - test_targets
     effect = _LossOfNoise.on(design, residuals)
