@@ -389,9 +389,13 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         if missing:
             _warn_of(f"{', '.join(missing)} was read off the data, which no noise covers")
-            known = bounds_of(rows, targets, penalty, known, self.fit_intercept)
-        constant = self._constant(known["x_bound"])
-        return RidgeBounds(constant=constant, **known)
+            constant = self._constant(math.inf) if self._has_own_constant else None
+            known = bounds_of(rows, targets, penalty=penalty, known=known, constant=constant)
+        return RidgeBounds(constant=self._constant(known["x_bound"]), **known)
+
+    @property
+    def _has_own_constant(self) -> bool:
+        return not self.fit_intercept or self.intercept_constant is not None
 
     def _constant(self, x_bound: float) -> float:
         if not self.fit_intercept:

@@ -15,6 +15,9 @@ __all__ = ["ClippedShare", "RidgeBounds", "bounds_of"]
 
 FloatArray = NDArray[np.float64]
 
+# Rounding must not clip the longest row.
+_ROOM = 1e-12
+
 
 @dataclass(frozen=True)
 class RidgeBounds:
@@ -88,9 +91,10 @@ class ClippedShare:
 def bounds_of(
     rows: FloatArray,
     targets: FloatArray,
+    *,
     penalty: float,
     known: dict[str, float],
-    fit_intercept: bool,
+    constant: float | None,
 ) -> dict[str, float]:
     """Fill in the bounds that are not known with ones that nothing exceeds. This leaks.
 
@@ -102,7 +106,8 @@ def bounds_of(
         Of the ridge model whose coefficients are measured.
     known : mapping of name to float
         What the user gave.
-    fit_intercept : bool
+    constant : float or None
+        The value of the intercept's column; 0 without one, None for half of `x_bound`.
 
     Returns
     -------
@@ -111,17 +116,19 @@ def bounds_of(
 
     Examples
     --------
-    >>> bounds_of(np.array([[3.0, 4.0]]), np.array([-2.0]), 1.0, {"coef_bound": 1.0}, False)
+    >>> bounds_of(np.array([[3.0, 4.0]]), np.array([-2.0]), penalty=1.0, known={"coef_bound": 1.0},
+    ...           constant=0.0)
     {'x_bound': 5.0, 'y_bound': 2.0, 'coef_bound': 1.0}
     """
-    longest = float(row_norms(rows).max())
-    # Half of the bound is the intercept's constant, so that much room is needed beside it.
-    room = 2.0 / math.sqrt(3.0) * (1.0 + 1e-12) if fit_intercept else 1.0
-    found = {"x_bound": longest * room, "y_bound": float(np.abs(targets).max())}
-    found = {name: value or 1.0 for name, value in found.items()} | known
+    longest = float(row_norms(rows).max()) or 1.0
+    if constant is None:
+        longest *= 2.0 / math.sqrt(3.0) * (1.0 + _ROOM)
+    elif constant:
+        longest = math.hypot(longest, constant) * (1.0 + _ROOM)
+    found = {"x_bound": longest, "y_bound": float(np.abs(targets).max()) or 1.0} | known
     if "coef_bound" not in found:
-        constant = found["x_bound"] / 2.0 if fit_intercept else 0.0
-        bounds = RidgeBounds(**found, coef_bound=math.inf, constant=constant)
+        column = found["x_bound"] / 2.0 if constant is None else constant
+        bounds = RidgeBounds(**found, coef_bound=math.inf, constant=column)
         design = bounds.rows(rows)
         theta = np.linalg.solve(
             design.T @ design + penalty * np.eye(design.shape[1]),

@@ -134,11 +134,26 @@ def test_bounds_are_read_off_the_data_only_when_asked_and_with_a_warning(table):
     assert model.bounds_.coef_bound == pytest.approx(np.linalg.norm(plain.fit(design, y).coef_))
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"intercept_constant": 5.0}, {"fit_intercept": False}], ids=str
+)
+def test_bounds_off_the_data_clip_nobody(table, settings):
+    model = PrivateRidge(rho=1.0, alpha=2.0, bounds_from_data=True, **settings)
+    with pytest.warns(PrivacyLeakWarning, match="x_bound, y_bound, coef_bound was read"):
+        model.fit(*table)
+    with pytest.warns(PrivacyLeakWarning, match="not private"):
+        share = model.clipped_share(*table)
+    assert (share.rows, share.targets) == (0.0, 0.0)
+    longest = np.linalg.norm(table[0], axis=1).max()
+    assert model.bounds_.feature_bound == pytest.approx(longest)
+
+
 def test_all_zero_data_give_bounds_too():
     model = PrivateRidge(rho=1.0, alpha=1.0, bounds_from_data=True)
     with pytest.warns(PrivacyLeakWarning):
         model.fit(np.zeros((4, 1)), np.zeros(4))
-    assert (model.bounds_.x_bound, model.bounds_.coef_bound) == (1.0, 1.0)
+    assert model.bounds_.feature_bound == pytest.approx(1.0)
+    assert (model.bounds_.y_bound, model.bounds_.coef_bound) == (1.0, 1.0)
 
 
 def test_the_share_of_clipped_records(table):
