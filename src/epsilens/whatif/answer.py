@@ -17,7 +17,7 @@ from epsilens.document import (
     whatif_number_types,
 )
 from epsilens.influence import FirstOrder
-from epsilens.whatif.baseline import Baseline
+from epsilens.influence.baseline import Baseline
 from epsilens.whatif.cells import CellAnswer
 from epsilens.whatif.question import Asked
 from epsilens.whatif.result import LossChangeEstimate

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from epsilens.influence import FirstOrder, Outcomes, is_trustworthy
 from epsilens.influence.alternatives import Alternatives
+from epsilens.influence.baseline import Baseline
 from epsilens.influence.evaluation import DrawnOutcomes
 from epsilens.influence.first_order import SolveError
-from epsilens.whatif.baseline import Baseline
 from epsilens.whatif.groups import Group
 
 __all__ = ["CellAnswer", "Progress", "Question", "Rung", "changes_from", "ends", "group_seeds"]

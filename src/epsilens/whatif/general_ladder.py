@@ -19,6 +19,7 @@ from epsilens.influence import (
     is_trustworthy,
     wild_loss,
 )
+from epsilens.influence.baseline import Baseline
 from epsilens.influence.first_order import N_PROBES, probe_seed
 from epsilens.influence.general_noise import (
     Balance,
@@ -29,8 +30,8 @@ from epsilens.influence.general_noise import (
 from epsilens.influence.perturbed import PerturbedObjective
 from epsilens.influence.reports import OwnLabel, Reports, Trained
 from epsilens.models import Curvature, factorise, minimise
+from epsilens.models.class_weights import class_totals, class_weights, own_class_weights
 from epsilens.models.execution import workers
-from epsilens.whatif.baseline import Baseline
 from epsilens.whatif.cells import (
     N_AUC_DRAWS,
     CellAnswer,
@@ -44,7 +45,6 @@ from epsilens.whatif.cells import (
     intervals_from,
     unchanged,
 )
-from epsilens.whatif.class_weights import class_totals, class_weights, own_class_weights
 
 __all__ = ["climb_general", "objective_of"]
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence import LabelNoise, contrast_variance, summarise_group, wild_loss
+from epsilens.influence.baseline import Baseline
 from epsilens.influence.curve import Curve, Ground, trace
 from epsilens.influence.drawn_loss import (
     Correction,
@@ -26,7 +27,6 @@ from epsilens.influence.drawn_loss import (
 from epsilens.influence.evaluation import Evaluation, Outcomes
 from epsilens.influence.linear_noise import LinearNoise, draw_runs, lie_probability
 from epsilens.models import Curvature, factorise, minimise
-from epsilens.whatif.baseline import Baseline
 from epsilens.whatif.cells import (
     N_AUC_DRAWS,
     CellAnswer,

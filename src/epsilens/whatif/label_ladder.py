@@ -21,12 +21,12 @@ from epsilens.influence import (
     walk,
     wild_loss,
 )
+from epsilens.influence.baseline import Baseline
 from epsilens.influence.exact import PathPoint
 from epsilens.influence.first_order import N_PROBES, noise_bound, probe_seed
 from epsilens.influence.linear_noise import LinearNoise, draw_along, draw_runs
 from epsilens.models import Curvature, factorise
 from epsilens.models.execution import workers
-from epsilens.whatif.baseline import Baseline
 from epsilens.whatif.cells import (
     N_AUC_DRAWS,
     CellAnswer,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epsilens.whatif.baseline import Baseline
+from epsilens.influence.baseline import Baseline
 from epsilens.whatif.cells import CellAnswer, Progress, Question, Rung
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_curve import suits_a_curve

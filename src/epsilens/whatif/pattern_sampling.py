@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from epsilens.whatif.baseline import Baseline
+from epsilens.influence.baseline import Baseline
 from epsilens.whatif.cells import CellAnswer, Question, Rung
 from epsilens.whatif.ladder import climb
 from epsilens.whatif.mechanisms import UnaryBlock

@@ -20,12 +20,12 @@ from epsilens._validate import (
 from epsilens.channels import ProductChannel, RandomizedResponse, parse_grid
 from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 from epsilens.influence.alternatives import Alternatives, no_alternatives
+from epsilens.influence.baseline import Baseline
 from epsilens.models import Design
-from epsilens.whatif.baseline import Baseline
+from epsilens.models.label import Label
 from epsilens.whatif.blocks import ProtectedFeature, join_blocks, read_block
 from epsilens.whatif.domains import read_domain
 from epsilens.whatif.groups import Group, read_groups, refuse_dependent_groups
-from epsilens.whatif.label import Label
 from epsilens.whatif.mechanisms import (
     MOST_ENUMERATED,
     Mechanism,

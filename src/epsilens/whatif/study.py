@@ -26,9 +26,15 @@ from epsilens.influence import (
     general_point_table,
     label_point_table,
 )
+from epsilens.influence.baseline import Baseline, fit_baseline
 from epsilens.models.execution import workers
+from epsilens.models.tables import (
+    column_names,
+    for_scikit_learn,
+    in_order_of,
+    schema_fingerprint,
+)
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
-from epsilens.whatif.baseline import Baseline, fit_baseline
 from epsilens.whatif.calibration import Calibration, fit_calibration
 from epsilens.whatif.cells import Progress, Question, Rung
 from epsilens.whatif.general_ladder import objective_of
@@ -38,12 +44,6 @@ from epsilens.whatif.pattern_sampling import with_sampling_error
 from epsilens.whatif.question import Asked, Epsilon, read_question
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import retrain_cells
-from epsilens.whatif.tables import (
-    column_names,
-    for_scikit_learn,
-    in_order_of,
-    schema_fingerprint,
-)
 
 __all__ = ["WhatIf"]
 
@@ -427,7 +427,12 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         return Study(
             baseline=self.baseline_,
             estimator=type(self.estimator).__name__,
-            fingerprint=schema_fingerprint(self._table, self.label_name_, self.baseline_),
+            fingerprint=schema_fingerprint(
+                self._table,
+                self.label_name_,
+                n_train=self.baseline_.problem.n_rows,
+                n_test=self.baseline_.evaluation.design.n_rows,
+            ),
             template=self._template,
         )
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.errors import InputError
+from epsilens.models.label import Label
 from epsilens.models.specification import ClassWeight
-from epsilens.whatif.label import Label
 
 __all__ = ["balanced", "class_totals", "class_weights", "own_class_weights"]
 

@@ -24,11 +24,13 @@ from epsilens.errors import (
     EstimateNotTrustworthyError,
     InputError,
 )
-from epsilens.influence import Evaluation, Outcomes
+from epsilens.influence.evaluation import Evaluation, Outcomes
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Curvature, Design, Problem, factorise, minimise
+from epsilens.models.class_weights import own_class_weights
 from epsilens.models.design import empty_directions, independent_columns
 from epsilens.models.execution import workers
+from epsilens.models.label import Label, encode_test_label, read_label
 from epsilens.models.scikit_learn import (
     fit_transformers,
     is_fitted,
@@ -42,8 +44,6 @@ from epsilens.models.specification import (
     is_search,
     read_specification,
 )
-from epsilens.whatif.class_weights import own_class_weights
-from epsilens.whatif.label import Label, encode_test_label, read_label
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a study: as scikit-learn takes them, in one order of columns, by name."""
+"""Tables as scikit-learn takes them, in one order of columns, by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from epsilens.data.frames import to_pandas
 from epsilens.errors import InputError, InputTypeError
-from epsilens.whatif.baseline import Baseline
 
 __all__ = ["column_names", "fingerprint", "for_scikit_learn", "in_order_of", "schema_fingerprint"]
 
@@ -57,7 +56,7 @@ def column_names(table: object) -> list[str]:
     return [] if columns is None else [str(name) for name in columns]
 
 
-def schema_fingerprint(table: object, label: str | None, baseline: Baseline) -> str:
+def schema_fingerprint(table: object, label: str | None, *, n_train: int, n_test: int) -> str:
     """Return a hash of names, kinds and counts; never of values."""
     n_train, n_test = baseline.problem.n_rows, baseline.evaluation.design.n_rows
     return fingerprint(table, label, n_train, n_test)
