@@ -25,9 +25,12 @@ ALLOWED = {
     "whatif": LEFT | {"data", "channels", "models", "influence"},
     # A public door: it names what other rooms hold.
     "ridge": {"models", "whatif"},
-    "display": LEFT | {"data", "channels", "models", "influence", "whatif"},
-    "reporting": LEFT | {"data", "channels", "models", "influence", "whatif", "display"},
-    "cli": LEFT | {"data", "channels", "models", "influence", "whatif", "display", "reporting"},
+    "valuation": LEFT | {"data", "channels", "models", "influence"},
+    "display": LEFT | {"data", "channels", "models", "influence", "whatif", "valuation"},
+    "reporting": LEFT
+    | {"data", "channels", "models", "influence", "whatif", "valuation", "display"},
+    "cli": LEFT
+    | {"data", "channels", "models", "influence", "whatif", "valuation", "display", "reporting"},
 }
 # Results draw themselves: the one import that may look right, inside a method.
 LAZY = {("whatif", "display")}

@@ -48,7 +48,7 @@ from epsilens.models.specification import (
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-__all__ = ["Baseline", "fit_baseline"]
+__all__ = ["Baseline", "as_weights", "fit_baseline"]
 
 FloatArray = NDArray[np.float64]
 Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
@@ -76,6 +76,8 @@ class Baseline:
         What a record counts when classes are balanced.
     empty : array of shape (n_features, d)
         Directions in which the training features do not vary and nothing is penalised.
+    empty_level : array of shape (d,)
+        Where the training records lie along them.
     table, test_table : frame or array
         The records before any transformer.
     transformers : Pipeline or None
@@ -96,6 +98,11 @@ class Baseline:
         Warnings given on the way.
     hessian_seconds : float
         What one Hessian costs here, for planning.
+    penalty_per_record : float
+        The share of the penalty that comes with each record: 1/n where the estimator's penalty is of
+        the mean (SGDClassifier), 0 where it is of the sum (C, alpha).
+    weight_unit : float
+        What a `sample_weight` was multiplied by to have a mean of 1.
     """
 
     problem: Problem
@@ -105,6 +112,7 @@ class Baseline:
     class_weight: ClassWeight
     count_weights: FloatArray
     empty: FloatArray
+    empty_level: FloatArray
     table: object
     test_table: object
     transformers: Pipeline | None
@@ -117,13 +125,16 @@ class Baseline:
     is_classifier: bool
     notes: tuple[str, ...]
     hessian_seconds: float
+    penalty_per_record: float
+    weight_unit: float
 
     def transform(self, table: object) -> Features:
         """Return the features of some records."""
         return transform(self.transformers, table, what="training")
 
 
-def _as_weights(value: object | None, *, name: str, n_rows: int) -> FloatArray:
+def as_weights(value: object | None, *, name: str, n_rows: int) -> FloatArray:
+    """Return one weight per row, 1 without any; refuse what is none."""
     if value is None:
         return np.ones(n_rows)
     raw = to_vector(value)
@@ -192,15 +203,17 @@ def fit_baseline(
     if specification.class_values is not None and label.n_classes == 2:
         label = label.with_values(specification.class_values)
         y_encoded = np.asarray(specification.class_values)[y_encoded.astype(np.intp)]
-    weights = _as_weights(sample_weight, name="sample_weight", n_rows=n_rows)
-    test_weights = _as_weights(
+    weights = as_weights(sample_weight, name="sample_weight", n_rows=n_rows)
+    test_weights = as_weights(
         sample_weight_test, name="sample_weight_test", n_rows=test_features.shape[0]
     )
 
     loss = specification.loss_for(label.n_classes)
     # Weights of mean 1, the penalty with them: the objective is the same and its size is known.
-    ridge = (specification.ridge + n_rows * specification.ridge_per_row) / weights.sum()
-    sample_weights = weights * (n_rows / weights.sum())
+    whole_ridge = specification.ridge + n_rows * specification.ridge_per_row
+    ridge = whole_ridge / weights.sum()
+    weight_unit = float(n_rows / weights.sum())
+    sample_weights = weights * weight_unit
     count_weights = sample_weights if specification.counts_weights else np.ones(n_rows)
     weights = sample_weights * own_class_weights(specification.class_weight, label, count_weights)
     full = Design.from_features(
@@ -259,6 +272,7 @@ def fit_baseline(
         class_weight=specification.class_weight,
         count_weights=count_weights,
         empty=space.empty,
+        empty_level=space.centre @ space.empty,
         table=X,
         test_table=X_test,
         transformers=transformers,
@@ -271,6 +285,8 @@ def fit_baseline(
         is_classifier=specification.is_classifier,
         notes=tuple(notes),
         hessian_seconds=hessian_seconds,
+        penalty_per_record=specification.ridge_per_row / whole_ridge if whole_ridge else 0.0,
+        weight_unit=weight_unit,
     )
 
 

@@ -270,14 +270,22 @@ def _read_target(
     )
 
 
-def encode_test_label(y: object, label: Label, *, is_classifier: bool, n_rows: int) -> FloatArray:
-    """Return the test labels in the coding of the training labels."""
+def encode_test_label(
+    y: object,
+    label: Label,
+    *,
+    is_classifier: bool,
+    n_rows: int,
+    what: str = "test",
+    argument: str = "y_test",
+) -> FloatArray:
+    """Return the test (or candidate) labels in the coding of the training labels."""
     values = to_vector(y)
     if len(values) != n_rows:
         raise InputError(
-            f"`y_test` must have one label per test row ({n_rows}), got {len(values)}."
+            f"`{argument}` must have one label per {what} row ({n_rows}), got {len(values)}."
         )
-    _refuse_missing(values, what="test")
+    _refuse_missing(values, what=what)
     if is_classifier and label.categories is not None:
-        return _codes(values, label.categories, what="test").astype(np.float64)
-    return _numbers(values, what="test")
+        return _codes(values, label.categories, what=what).astype(np.float64)
+    return _numbers(values, what=what)

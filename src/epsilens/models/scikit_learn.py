@@ -71,8 +71,8 @@ def _refuse_supervised(transformers: Pipeline) -> None:
         selects = hasattr(leaf, "get_support") and not isinstance(leaf, VarianceThreshold)
         if get_tags(leaf).target_tags.required or selects:
             raise InputError(
-                f"the pipeline's {type(leaf).__name__} looks at the label, so randomised labels "
-                "would change the features too. Fit it beforehand on public data and pass its "
+                f"the pipeline's {type(leaf).__name__} looks at the label, so other labels or "
+                "other records would change the features too. Fit it beforehand on public data and pass its "
                 "output, or leave it out."
             )
 

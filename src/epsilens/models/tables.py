@@ -34,15 +34,15 @@ def for_scikit_learn(X: object) -> object:
     return to_pandas(X)
 
 
-def in_order_of(table: object, test: object) -> object:
-    """Return the test table with its columns in the order of the training table."""
+def in_order_of(table: object, test: object, *, what: str = "test data") -> object:
+    """Return another table with its columns in the order of the training table."""
     names, given = column_names(table), column_names(test)
     if not names or not given or names == given:
         return test
     lacking = [name for name in names if name not in given]
     if lacking:
         raise InputError(
-            f"the test data must have the columns of the training data, but {len(lacking)} are "
+            f"the {what} must have the columns of the training data, but {len(lacking)} are "
             f"missing: {', '.join(lacking[:8])}."
         )
     return test[names]  # type: ignore[index]

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a record is worth: leave one out, add one, and what a batch is worth together."""
+
+from epsilens.valuation.appraisal import Appraisal
+from epsilens.valuation.batches import BatchScores, batch_correction, correct_batch
+from epsilens.valuation.single_records import add_one, leave_one_out
+
+__all__ = [
+    "Appraisal",
+    "BatchScores",
+    "add_one",
+    "batch_correction",
+    "correct_batch",
+    "leave_one_out",
+]

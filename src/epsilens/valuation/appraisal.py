@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trained model and its test set, ready to be asked what records are worth."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens._validate import as_choice
+from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, InputError
+from epsilens.influence.baseline import Baseline, as_weights, fit_baseline
+from epsilens.models import Design
+from epsilens.models.label import encode_test_label
+from epsilens.models.scikit_learn import transform
+from epsilens.models.tables import for_scikit_learn, in_order_of
+from epsilens.valuation.exact_models import Accuracy, exact_loss_changes, full_loss_changes
+from epsilens.valuation.record_steps import (
+    Records,
+    coefficients_of_step,
+    first_order,
+    quadratic_forms,
+)
+from epsilens.valuation.shared_objective import SharedObjective, shared_objectives
+from epsilens.valuation.sole_records import shortest_without
+
+__all__ = ["METHODS", "Appraisal", "Method", "TestLoss"]
+
+FloatArray = NDArray[np.float64]
+Progress = Callable[[int, int, str], None]
+Method = Literal["exact", "newton", "second-order", "first-order"]
+TestLoss = Literal["full", "second-order"]
+METHODS: tuple[Method, ...] = get_args(Method)
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class Appraisal:
+    """A converged model, its records and the test set that judges them.
+
+    Fit it once and ask several questions; `leave_one_out` and `add_one` are the short way.
+
+    Attributes
+    ----------
+    baseline : Baseline
+        The converged model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import Ridge
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.0, 1.0, 2.0, 9.0])
+    >>> appraisal = Appraisal.of(Ridge(), X, y, X, np.arange(4.0))
+    >>> appraisal.leave_one_out(method="exact").round(2)
+    array([ 0.36,  0.65,  3.81, -4.31])
+    """
+
+    baseline: Baseline
+
+    @classmethod
+    def of(
+        cls,
+        estimator: object,
+        X: object,
+        y: object,
+        X_test: object,
+        y_test: object,
+        *,
+        sample_weight: object | None = None,
+        sample_weight_test: object | None = None,
+    ) -> Self:
+        """Train to convergence; parameters as in `leave_one_out`."""
+        features = for_scikit_learn(X)
+        return cls(
+            fit_baseline(
+                estimator,
+                features,
+                y,
+                in_order_of(features, for_scikit_learn(X_test)),
+                y_test,
+                sample_weight=sample_weight,
+                sample_weight_test=sample_weight_test,
+            )
+        )
+
+    def judged_by(self, rows: NDArray[np.intp]) -> Appraisal:
+        """Return the same with only some of the test records."""
+        whole = self.baseline.evaluation
+        weights = whole.weights[rows]
+        evaluation = replace(
+            whole, design=whole.design.take(rows), y=whole.y[rows], weights=weights / weights.sum()
+        )
+        outcomes = evaluation.outcomes(self.baseline.theta)
+        return Appraisal(replace(self.baseline, evaluation=evaluation, outcomes=outcomes))
+
+    def training_losses(self) -> FloatArray:
+        """Return the loss of the model at its own training records: the obvious other score."""
+        problem = self.baseline.problem
+        predictor = problem.design.predict(self.baseline.theta)
+        return problem.loss.value(predictor, self.baseline.label.y)
+
+    def leave_one_out(
+        self,
+        *,
+        method: str = "exact",
+        test_loss: str | None = None,
+        progress: Progress | None = None,
+    ) -> FloatArray:
+        """Return what every training record is worth; see `epsilens.valuation.leave_one_out`."""
+        method, test_loss = _choices(method, test_loss)
+        baseline = self.baseline
+        self._refuse_last_of_a_class()
+        design, y = baseline.problem.design, baseline.label.y
+        scores = np.empty(design.n_rows)
+        for kind, _, shared in shared_objectives(baseline, change=-1):
+            records = Records(design, y, shared.problem.weights, -1)
+            rows: NDArray[np.intp] | None = None
+            if kind is not None:
+                rows = np.flatnonzero(baseline.label.domain()[0] == kind)
+                records = records.take(rows)
+            change = self._loss_changes(shared, records, rows, method, test_loss, progress)
+            scores[slice(None) if rows is None else rows] = change + shared.loss_change
+        return scores
+
+    def add_one(
+        self,
+        X: object,
+        y: object,
+        *,
+        sample_weight: object | None = None,
+        method: str = "exact",
+        test_loss: str | None = None,
+        progress: Progress | None = None,
+    ) -> FloatArray:
+        """Return what every candidate would be worth; see `epsilens.valuation.add_one`."""
+        method, test_loss = _choices(method, test_loss)
+        baseline = self.baseline
+        design, codes, y_encoded = self._candidates(X, y)
+        weights = as_weights(sample_weight, name="sample_weight_candidates", n_rows=design.n_rows)
+        weights = weights * baseline.weight_unit
+        scores = np.empty(design.n_rows)
+        for kind, class_weight, shared in shared_objectives(baseline, change=1):
+            own = weights if codes is None else weights * class_weight[codes]
+            records = Records(design, y_encoded, own, 1)
+            rows: NDArray[np.intp] | None = None
+            if kind is not None and codes is not None:
+                rows = np.flatnonzero(codes == kind)
+                records = records.take(rows)
+            if len(records) == 0:
+                continue
+            change = self._loss_changes(shared, records, None, method, test_loss, progress)
+            scores[slice(None) if rows is None else rows] = -(change + shared.loss_change)
+        return scores
+
+    def _loss_changes(
+        self,
+        shared: SharedObjective,
+        records: Records,
+        rows: NDArray[np.intp] | None,
+        method: str,
+        test_loss: str,
+        progress: Progress | None,
+    ) -> FloatArray:
+        """Return the change of the test loss from the shared model to that of each record."""
+        evaluation = self.baseline.evaluation
+        if method == "first-order":
+            return first_order(shared, evaluation, records)
+        is_square = shared.problem.is_quadratic
+        by_step = method if method == "second-order" else "newton"
+        keep = not is_square and (method == "exact" or test_loss == "full")
+        n_outputs = shared.problem.loss.n_outputs
+        change = np.empty(len(records))
+        a = np.empty((len(records), n_outputs) if keep else (0, n_outputs))
+        leverage = np.empty((len(a), n_outputs, n_outputs))
+        for forms in quadratic_forms(shared, evaluation, records):
+            step = coefficients_of_step(forms, method=by_step, change=records.change)
+            change[forms.rows] = forms.loss_change(step)
+            if keep:
+                a[forms.rows], leverage[forms.rows] = step, forms.leverage
+        if is_square:
+            self._settle_sole(shared, rows, change)
+            return change
+        if method == "exact":
+            accuracy = Accuracy.of(shared, evaluation, np.nan_to_num(change))
+            return exact_loss_changes(
+                shared, evaluation, records, a, leverage, accuracy, progress=progress
+            )
+        if np.isnan(change).any():
+            raise EstimateNotTrustworthyError(
+                f"{int(np.isnan(change).sum())} records have leverage 1: without one of them a "
+                "coefficient has no finite optimum. Add regularisation (a finite C)."
+            )
+        if test_loss == "full":
+            return full_loss_changes(shared, evaluation, records, a, leverage, progress=progress)
+        return change
+
+    def _settle_sole(
+        self, shared: SharedObjective, rows: NDArray[np.intp] | None, change: FloatArray
+    ) -> None:
+        """Fill in, in place, the records that decide a coefficient alone, and say so."""
+        sole = np.flatnonzero(np.isnan(change))
+        if len(sole) == 0:
+            return
+        chosen = sole if rows is None else rows[sole]
+        evaluation = self.baseline.evaluation
+        delta = shortest_without(self.baseline, shared, chosen)
+        eta = evaluation.gradient(shared.theta)
+        bent = evaluation.hessian(shared.theta) @ delta
+        change[sole] = eta @ delta + 0.5 * np.einsum("pb,pb->b", delta, bent)
+        warnings.warn(
+            f"{len(sole)} training records decide a coefficient alone (leverage 1, no penalty): "
+            "without them the shortest solution is taken, as fitting again does.",
+            ApproximationWarning,
+            stacklevel=4,
+        )
+
+    def _refuse_last_of_a_class(self) -> None:
+        label = self.baseline.label
+        if label.n_classes == 0:
+            return
+        codes, _ = label.domain()
+        present = self.baseline.problem.weights > 0
+        counts = np.bincount(codes[present], minlength=label.n_classes)
+        if (counts == 1).any():
+            raise InputError(
+                f"every class must have at least two training records, but {int((counts == 1).sum())} "
+                "have one: without it the model would not know the class. Merge or drop the class."
+            )
+
+    def _candidates(
+        self, X: object, y: object
+    ) -> tuple[Design, NDArray[np.intp] | None, FloatArray]:
+        """Return the candidates' design, their classes (None for a regression) and labels."""
+        baseline, label = self.baseline, self.baseline.label
+        table = in_order_of(baseline.table, for_scikit_learn(X), what="candidates")
+        features = transform(baseline.transformers, table, what="candidate")
+        n_features = baseline.coefficients.shape[1]
+        if features.shape[1] != n_features:
+            raise InputError(
+                f"the candidates must have the columns of the training data ({n_features}), got "
+                f"{features.shape[1]}."
+            )
+        encoded = encode_test_label(
+            y,
+            label,
+            is_classifier=baseline.is_classifier,
+            n_rows=features.shape[0],
+            what="candidate",
+            argument="y_candidates",
+        )
+        codes = None
+        if label.n_classes and label.values is not None:
+            codes = encoded.astype(np.intp)
+            encoded = label.values[codes]
+        outside = np.abs(np.asarray(features @ baseline.empty) - baseline.empty_level)
+        size = np.abs(baseline.empty_level).max(initial=0.0)
+        n_outside = int((outside > 1e-9 * (1.0 + size)).any(axis=1).sum())
+        if n_outside:
+            raise InputError(
+                f"{n_outside} candidates bring a category or direction that no training record has, "
+                "and without a penalty the model cannot weigh it. Use a model with a penalty "
+                "(Ridge, a finite C)."
+            )
+        intercept = self._intercept_value()
+        return (
+            Design.from_features(features, intercept=intercept, like=baseline.problem.design),
+            codes,
+            encoded,
+        )
+
+    def _intercept_value(self) -> float | None:
+        """Return the value of the intercept's column; None without one."""
+        design = self.baseline.problem.design
+        if design.kept[-1] < self.baseline.coefficients.shape[1]:
+            return None
+        column = design.block(slice(0, 1))[0, -1]
+        return float(column * design.scale[-1])
+
+
+def _choices(method: str, test_loss: str | None) -> tuple[str, str]:
+    as_choice(method, METHODS, name="method")
+    if test_loss is None:
+        return method, "full" if method == "exact" else "second-order"
+    as_choice(test_loss, get_args(TestLoss), name="test_loss")
+    if method == "first-order":
+        raise InputError(
+            "`test_loss` has no meaning for method='first-order', which is linear in the test loss "
+            "too. Leave it out, or use method='second-order'."
+        )
+    if method == "exact" and test_loss == "second-order":
+        raise InputError(
+            "method='exact' evaluates the test loss in full. Leave out `test_loss`, or use "
+            "method='newton'."
+        )
+    return method, test_loss

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is minimised when one record goes or comes, apart from that record itself.
+
+Training again with the same settings keeps C and alpha, so mostly nothing else changes. Two settings
+depend on the number of records: SGDClassifier's alpha is a penalty per record, and
+`class_weight="balanced"` counts the classes again. Then all models without (or with) one more record
+share an objective that is not quite the given one; it is minimised first, once for each class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.influence.baseline import Baseline
+from epsilens.models import Curvature, Problem, factorise, minimise
+from epsilens.models.class_weights import balanced, class_totals, class_weights
+
+__all__ = ["SharedObjective", "shared_objectives"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class SharedObjective:
+    """The objective F that n·F ± w·ℓ(record) is made of, and its minimiser.
+
+    Attributes
+    ----------
+    problem : Problem
+    linear : array of shape (K·p,)
+        The labels' part of the objective.
+    y : array of shape (n,)
+        The labels.
+    theta : array of shape (K·p,)
+        Its minimiser.
+    curvature : Curvature
+        Its Hessian there.
+    loss_change : float
+        Test loss at `theta` less that of the given model; 0 where the two are the same.
+    """
+
+    problem: Problem
+    linear: FloatArray
+    y: FloatArray
+    theta: FloatArray
+    curvature: Curvature
+    loss_change: float
+
+
+def shared_objectives(
+    baseline: Baseline, *, change: int
+) -> Iterator[tuple[int | None, FloatArray, SharedObjective]]:
+    """Yield (class, class weights, objective): for each class if classes are balanced, else once.
+
+    Parameters
+    ----------
+    baseline : Baseline
+    change : {-1, 1}
+        −1: a record goes; 1: a record comes.
+
+    Yields
+    ------
+    kind : int or None
+        The class of the record that goes or comes; None: any.
+    weights : array of shape (k,)
+        The class weights that training then has; of shape (1,) for a regression.
+    shared : SharedObjective
+    """
+    label = baseline.label
+    n_classes = label.n_classes
+    if baseline.class_weight != "balanced" or n_classes == 0:
+        weights = np.ones(1)
+        if n_classes:
+            # A mapping of class to weight does not look at the totals.
+            weights = class_weights(baseline.class_weight, label, np.ones(n_classes))
+        yield None, weights, _shared(baseline, baseline.problem.weights, change=change)
+        return
+    if np.ptp(baseline.count_weights) > 0:
+        raise InputError(
+            'class_weight="balanced" counts records by `sample_weight`, so every record would change '
+            "the weights of all others in its own way. Pass the class weights as a mapping, or leave "
+            "out the sample weights."
+        )
+    codes, _ = label.domain()
+    totals = class_totals(codes, baseline.count_weights, n_classes)
+    for kind in range(n_classes):
+        then = totals.copy()
+        then[kind] += change * float(baseline.count_weights[0])
+        weights = balanced(then)
+        yield (
+            kind,
+            weights,
+            _shared(baseline, baseline.sample_weights * weights[codes], change=change),
+        )
+
+
+def _shared(baseline: Baseline, weights: FloatArray, *, change: int) -> SharedObjective:
+    penalty_factor = 1.0 + change * baseline.penalty_per_record
+    if weights is baseline.problem.weights and penalty_factor == 1.0:
+        return SharedObjective(
+            problem=baseline.problem,
+            linear=baseline.linear,
+            y=baseline.label.y,
+            theta=baseline.theta,
+            curvature=baseline.curvature,
+            loss_change=0.0,
+        )
+    problem = replace(
+        baseline.problem, weights=weights, penalty=baseline.problem.penalty * penalty_factor
+    )
+    linear = problem.linear_term(problem.loss.statistic(baseline.label.y))
+    solution = minimise(problem, linear[:, None], baseline.theta[:, None], tolerance=1e-9)
+    if not solution.converged[0]:
+        raise EstimateNotTrustworthyError(
+            "the training objective without one record could not be minimised to a gradient of 1e-8. "
+            "Scale the features, or add regularisation."
+        )
+    theta = solution.theta[:, 0]
+    return SharedObjective(
+        problem=problem,
+        linear=linear,
+        y=baseline.label.y,
+        theta=theta,
+        curvature=factorise(problem.hessian(theta)),
+        loss_change=baseline.evaluation.outcomes(theta).loss - baseline.outcomes.loss,
+    )
