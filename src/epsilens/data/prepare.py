@@ -14,8 +14,9 @@ from epsilens.data.expressions import Expression, parse_group
 from epsilens.data.files import TableFile
 from epsilens.data.frames import to_pandas
 from epsilens.data.labels import Labels, read_labels, read_numbers
-from epsilens.data.missing import MissingPolicy, settle_missing, spelled
-from epsilens.data.schema import Category, Schema, days, infer_schema, is_date
+from epsilens.data.missing import MissingPolicy, settle_missing
+from epsilens.data.model_input import as_model_input, require_same_kinds, spelled_alike
+from epsilens.data.schema import Category, Schema, infer_schema
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["Prepared", "Task", "prepare"]
+__all__ = ["Offer", "Prepared", "Task", "prepare"]
 
 Task = Literal["classification", "regression"]
 
@@ -56,6 +57,10 @@ class Prepared:
         The value that counts as "yes".
     notes : tuple of str
         What was left out or dropped, with counts, ready to be shown.
+    rows : array of int
+        Where in the data each training row stands, counted from 0.
+    candidates : Offer or None
+        Records on offer, read like the test data.
     """
 
     X_train: pd.DataFrame = field(repr=False)
@@ -71,6 +76,27 @@ class Prepared:
     label_categories: tuple[Category, ...]
     positive: Category | None
     notes: tuple[str, ...]
+    rows: NDArray[np.intp] = field(repr=False)
+    candidates: Offer | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Records that are not in the model yet.
+
+    Parameters
+    ----------
+    X : pandas.DataFrame
+    y : pandas.Series
+    sample_weight : array or None
+    rows : array of int
+        Where in their file each stands, counted from 0.
+    """
+
+    X: pd.DataFrame = field(repr=False)
+    y: pd.Series = field(repr=False)
+    sample_weight: NDArray[np.float64] | None = field(repr=False)
+    rows: NDArray[np.intp] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -81,6 +107,7 @@ class _Part:
     y: pd.Series
     weight: NDArray[np.float64] | None
     masks: dict[str, NDArray[np.bool_]]
+    rows: NDArray[np.intp]
 
 
 def prepare(
@@ -98,6 +125,7 @@ def prepare(
     positive: str | None = None,
     groups: Iterable[str | tuple[str, Expression]] = (),
     task: Task = "classification",
+    candidates: object | None = None,
 ) -> Prepared:
     """Check a table and turn it into training and test data.
 
@@ -129,6 +157,8 @@ def prepare(
         `[NAME=]EXPRESSION` each, over the training and the test rows.
     task : {"classification", "regression"}
         Whether the label is one of two answers or a number.
+    candidates : TableFile or frame, optional
+        Records on offer that are not trained on.
 
     Returns
     -------
@@ -209,7 +239,7 @@ def prepare(
     for column in schema.columns:
         if column.encoding == "left out" or (column.note and "date" in column.note):
             notes.append(f"{column.name}: {column.note}")
-    everything = settings.part(frame, answers, schema, labels.values, features)
+    everything = settings.part(frame, answers, schema, labels.values, features, kept=settled.kept)
     notes += labels.notes
 
     if test is None:
@@ -220,6 +250,14 @@ def prepare(
         train = everything
         held_out, test_notes = settings.test_part(_frame(test), schema, labels, features)
         notes += test_notes
+    offer = None
+    if candidates is not None:
+        settings_alone = replace(settings, groups=())
+        part, more_notes = settings_alone.test_part(
+            _frame(candidates), schema, labels, features, what="candidates"
+        )
+        notes += more_notes
+        offer = Offer(part.X, part.y, part.weight, part.rows)
     for name in train.masks:
         as_mask(train.masks[name], name=name, n_rows=len(train.y))
         if not held_out.masks[name].any():
@@ -238,6 +276,8 @@ def prepare(
         labels.categories,
         labels.positive,
         tuple(notes),
+        train.rows,
+        offer,
     )
 
 
@@ -335,7 +375,11 @@ class _Settings:
         schema: Schema,
         y: pd.Series,
         trained_on: pd.DataFrame,
+        *,
+        kept: NDArray[np.bool_],
     ) -> _Part:
+        import numpy as np
+
         used = [column.name for column in schema.columns if column.encoding != "left out"]
         if not used:
             raise InputError(
@@ -343,21 +387,28 @@ class _Settings:
                 "Check which columns were dropped, constant or identifiers."
             )
         return _Part(
-            _as_model_input(frame[used], schema, self.bins, trained_on),
+            as_model_input(frame[used], schema, self.bins, trained_on),
             y,
             None if self.weight is None else _weights(frame[self.weight], self.weight),
             {name: expression.mask(answers) for name, expression in self.groups},
+            np.flatnonzero(kept),
         )
 
     def test_part(
-        self, frame: pd.DataFrame, schema: Schema, labels: Labels, trained_on: pd.DataFrame
+        self,
+        frame: pd.DataFrame,
+        schema: Schema,
+        labels: Labels,
+        trained_on: pd.DataFrame,
+        *,
+        what: str = "test data",
     ) -> tuple[_Part, list[str]]:
         used = [column.name for column in schema.columns if column.encoding != "left out"]
         needed = {*used, *self.required}.union(*(e.columns for _, e in self.groups))
         lacking = sorted(needed - set(frame.columns))
         if lacking:
             raise InputError(
-                f"the test data must have the columns of the training data, but {len(lacking)} are "
+                f"the {what} must have the columns of the training data, but {len(lacking)} are "
                 f"missing: {', '.join(lacking[:8])}."
             )
         self.refuse_infinite(frame, used)
@@ -367,80 +418,18 @@ class _Settings:
             columns=[*used, *self.required],
             required=self.required,
             categorical=self.categorical,
-            where="of the test data",
+            where=f"of the {what}",
         )
         answers = frame.loc[settled.kept].reset_index(drop=True)
         frame = settled.frame.reset_index(drop=True)
         if len(frame) == 0:
-            raise InputError("the test data must have at least one row, got 0.")
-        frame = _spelled_alike(frame, schema)
-        _require_same_kinds(frame, trained_on[used])
-        check_categories(schema, frame)
-        y = labels.read_again(frame[self.label], what="test data")
-        return self.part(frame, answers, schema, y, trained_on), list(settled.notes)
-
-
-def _as_model_input(
-    frame: pd.DataFrame, schema: Schema, bins: Mapping[str, Bins], trained_on: pd.DataFrame
-) -> pd.DataFrame:
-    """Turn dates into days, binned numbers into midpoints, nullable columns into plain ones."""
-    import numpy as np
-    import pandas as pd
-
-    result = frame.copy(deep=False)
-    for name in frame.columns:
-        column = frame[name]
-        if is_date(column) and schema[str(name)].encoding == "number":
-            result[name] = days(column)
-        elif name in bins:
-            bounded = bins[str(name)].bounded_by(trained_on[name].to_numpy(np.float64))
-            result[name] = bounded.apply(column.to_numpy(np.float64))
-        elif pd.api.types.is_extension_array_dtype(column.dtype) and pd.api.types.is_numeric_dtype(
-            column.dtype
-        ):
-            result[name] = column.to_numpy(
-                column.dtype.numpy_dtype  # type: ignore[union-attr]
-            )
-    return result
-
-
-def _spelled_alike(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """Spell categories as in training: one gap turns truths or codes of a file into words."""
-    import pandas as pd
-
-    alike = frame.copy(deep=False)
-    for name in schema.encoded_as("one-hot"):
-        known = schema[name].categories or ()
-        column = frame[name]
-        is_words = not pd.api.types.is_numeric_dtype(column.dtype)
-        if all(isinstance(value, str) for value in known) and not is_words:
-            by_text = {spelled(value): value for value in column.unique()}
-            if any(text in known for text in by_text):
-                alike[name] = column.astype(object).map(spelled)
-        elif all(isinstance(value, bool) for value in known) and is_words:
-            truths = {"True": True, "False": False, True: True, False: False}
-            if column.isin(list(truths)).all():
-                alike[name] = column.astype(object).map(truths).astype(bool)
-    return alike
-
-
-def _require_same_kinds(frame: pd.DataFrame, trained_on: pd.DataFrame) -> None:
-    import pandas as pd
-
-    for name in trained_on.columns:
-        if is_date(trained_on[name]) != is_date(frame[name]):
-            raise InputError(
-                f"column {name!r} must hold dates in the training and the test data alike, "
-                "written like 2024-01-31."
-            )
-        ours = pd.api.types.is_numeric_dtype(trained_on[name].dtype)
-        theirs = pd.api.types.is_numeric_dtype(frame[name].dtype)
-        if ours != theirs:
-            words = {True: "numbers", False: "words"}
-            raise InputError(
-                f"column {name!r} must hold {words[ours]} in the test data too, as in the training "
-                f"data, but it holds {words[theirs]}."
-            )
+            raise InputError(f"the {what} must have at least one row, got 0.")
+        frame = spelled_alike(frame, schema)
+        require_same_kinds(frame, trained_on[used], what=what)
+        check_categories(schema, frame, what=what)
+        y = labels.read_again(frame[self.label], what=what)
+        part = self.part(frame, answers, schema, y, trained_on, kept=settled.kept)
+        return part, list(settled.notes)
 
 
 def _weights(column: pd.Series, name: str) -> NDArray[np.float64]:
@@ -488,6 +477,7 @@ def _split(part: _Part, *, share: float, seed: int, task: Task) -> tuple[_Part, 
             part.y.iloc[chosen].reset_index(drop=True),
             None if part.weight is None else part.weight[chosen],
             {name: mask[chosen] for name, mask in part.masks.items()},
+            part.rows[chosen],
         )
 
     return rows(np.sort(train_rows)), rows(np.sort(test_rows))
