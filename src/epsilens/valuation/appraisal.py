@@ -15,6 +15,7 @@ from epsilens._validate import as_choice
 from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, InputError
 from epsilens.influence.baseline import Baseline, as_weights, fit_baseline
 from epsilens.models import Design
+from epsilens.models.class_weights import class_totals, class_weights
 from epsilens.models.label import encode_test_label
 from epsilens.models.scikit_learn import transform
 from epsilens.models.tables import for_scikit_learn, in_order_of
@@ -25,16 +26,42 @@ from epsilens.valuation.record_steps import (
     first_order,
     quadratic_forms,
 )
-from epsilens.valuation.shared_objective import SharedObjective, shared_objectives
+from epsilens.valuation.sampling_error import sampling_errors
+from epsilens.valuation.shared_objective import (
+    SharedObjective,
+    given_objective,
+    shared_objectives,
+)
 from epsilens.valuation.sole_records import shortest_without
 
-__all__ = ["METHODS", "Appraisal", "Method", "TestLoss"]
+__all__ = ["METHODS", "Appraisal", "Candidates", "Method", "TestLoss"]
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int, str], None]
 Method = Literal["exact", "newton", "second-order", "first-order"]
 TestLoss = Literal["full", "second-order"]
 METHODS: tuple[Method, ...] = get_args(Method)
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class Candidates:
+    """Records on offer, in the coordinates of the model.
+
+    Attributes
+    ----------
+    design : Design
+    codes : array of int, or None
+        Their classes; None for a regression.
+    y : array of shape (B,)
+        The labels as the loss sees them.
+    weights : array of shape (B,)
+        In the unit of the training records' weights, before any class weight.
+    """
+
+    design: Design
+    codes: NDArray[np.intp] | None
+    y: FloatArray
+    weights: FloatArray
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -102,6 +129,29 @@ class Appraisal:
         predictor = problem.design.predict(self.baseline.theta)
         return problem.loss.value(predictor, self.baseline.label.y)
 
+    def sampling_errors(self, candidates: Candidates | None = None) -> FloatArray:
+        """Return how far each score could be off because the test set is a sample.
+
+        Standard errors of the training records' scores, or of the candidates'; class weights and
+        penalties that change with the number of records are taken as they are.
+        """
+        baseline = self.baseline
+        shared = given_objective(baseline)
+        if candidates is None:
+            records = Records(
+                baseline.problem.design, baseline.label.y, baseline.problem.weights, -1
+            )
+        else:
+            weights = candidates.weights
+            if candidates.codes is not None:
+                totals = class_totals(
+                    baseline.label.domain()[0], baseline.count_weights, baseline.label.n_classes
+                )
+                own = class_weights(baseline.class_weight, baseline.label, totals)
+                weights = weights * own[candidates.codes]
+            records = Records(candidates.design, candidates.y, weights, 1)
+        return sampling_errors(shared, baseline.evaluation, records)
+
     def leave_one_out(
         self,
         *,
@@ -138,13 +188,12 @@ class Appraisal:
         """Return what every candidate would be worth; see `epsilens.valuation.add_one`."""
         method, test_loss = _choices(method, test_loss)
         baseline = self.baseline
-        design, codes, y_encoded = self._candidates(X, y)
-        weights = as_weights(sample_weight, name="sample_weight_candidates", n_rows=design.n_rows)
-        weights = weights * baseline.weight_unit
+        offer = self.read_candidates(X, y, sample_weight)
+        design, codes = offer.design, offer.codes
         scores = np.empty(design.n_rows)
         for kind, class_weight, shared in shared_objectives(baseline, change=1):
-            own = weights if codes is None else weights * class_weight[codes]
-            records = Records(design, y_encoded, own, 1)
+            own = offer.weights if codes is None else offer.weights * class_weight[codes]
+            records = Records(design, offer.y, own, 1)
             rows: NDArray[np.intp] | None = None
             if kind is not None and codes is not None:
                 rows = np.flatnonzero(codes == kind)
@@ -230,10 +279,10 @@ class Appraisal:
                 "have one: without it the model would not know the class. Merge or drop the class."
             )
 
-    def _candidates(
-        self, X: object, y: object
-    ) -> tuple[Design, NDArray[np.intp] | None, FloatArray]:
-        """Return the candidates' design, their classes (None for a regression) and labels."""
+    def read_candidates(
+        self, X: object, y: object, sample_weight: object | None = None
+    ) -> Candidates:
+        """Check records on offer and return them as the model would see them."""
         baseline, label = self.baseline, self.baseline.label
         table = in_order_of(baseline.table, for_scikit_learn(X), what="candidates")
         features = transform(baseline.transformers, table, what="candidate")
@@ -264,11 +313,16 @@ class Appraisal:
                 "and without a penalty the model cannot weigh it. Use a model with a penalty "
                 "(Ridge, a finite C)."
             )
-        intercept = self._intercept_value()
-        return (
-            Design.from_features(features, intercept=intercept, like=baseline.problem.design),
-            codes,
-            encoded,
+        weights = as_weights(
+            sample_weight, name="sample_weight_candidates", n_rows=features.shape[0]
+        )
+        return Candidates(
+            design=Design.from_features(
+                features, intercept=self._intercept_value(), like=baseline.problem.design
+            ),
+            codes=codes,
+            y=encoded,
+            weights=weights * baseline.weight_unit,
         )
 
     def _intercept_value(self) -> float | None:

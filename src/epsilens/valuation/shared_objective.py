@@ -20,7 +20,7 @@ from epsilens.influence.baseline import Baseline
 from epsilens.models import Curvature, Problem, factorise, minimise
 from epsilens.models.class_weights import balanced, class_totals, class_weights
 
-__all__ = ["SharedObjective", "shared_objectives"]
+__all__ = ["SharedObjective", "given_objective", "shared_objectives"]
 
 FloatArray = NDArray[np.float64]
 
@@ -99,17 +99,22 @@ def shared_objectives(
         )
 
 
+def given_objective(baseline: Baseline) -> SharedObjective:
+    """Return the given model's own objective."""
+    return SharedObjective(
+        problem=baseline.problem,
+        linear=baseline.linear,
+        y=baseline.label.y,
+        theta=baseline.theta,
+        curvature=baseline.curvature,
+        loss_change=0.0,
+    )
+
+
 def _shared(baseline: Baseline, weights: FloatArray, *, change: int) -> SharedObjective:
     penalty_factor = 1.0 + change * baseline.penalty_per_record
     if weights is baseline.problem.weights and penalty_factor == 1.0:
-        return SharedObjective(
-            problem=baseline.problem,
-            linear=baseline.linear,
-            y=baseline.label.y,
-            theta=baseline.theta,
-            curvature=baseline.curvature,
-            loss_change=0.0,
-        )
+        return given_objective(baseline)
     problem = replace(
         baseline.problem, weights=weights, penalty=baseline.problem.penalty * penalty_factor
     )
