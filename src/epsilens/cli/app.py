@@ -11,6 +11,7 @@ from epsilens import __version__
 from epsilens.cli.demo import demo
 from epsilens.cli.inspect import inspect
 from epsilens.cli.randomise import randomise
+from epsilens.cli.value import value
 from epsilens.cli.whatif import whatif
 
 __all__ = ["app"]
@@ -50,3 +51,4 @@ def _options(
 
 for _command in COMMANDS:
     app.command(name=_command.__name__)(_command)
+app.add_typer(value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from epsilens.display.charts import available_outcomes, cost_chart, save_chart
 from epsilens.display.page_chart import page_chart
+from epsilens.display.value_chart import value_chart
 from epsilens.display.words import Outcome
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ __all__ = [
     "cost_chart",
     "page_chart",
     "save_chart",
+    "value_chart",
 ]
 
 

@@ -11,6 +11,7 @@ from epsilens.document.contents import (
     InspectDocument,
     Provenance,
     ReleaseDocument,
+    ValueDocument,
     WhatIfDocument,
 )
 from epsilens.document.wording import EVERYBODY
@@ -30,6 +31,8 @@ _OWN_WORDS = frozenset(
         "auto",
         "influence",
         "newton",
+        "second-order",
+        "first-order",
         "exact",
         "retrain",
         "paper",
@@ -79,7 +82,7 @@ _OWN_WORDS = frozenset(
 )
 _GRID = re.compile(r"(lin:)?[0-9.,:e+-]*(inf)?")
 
-_D = TypeVar("_D", WhatIfDocument, ReleaseDocument, InspectDocument)
+_D = TypeVar("_D", WhatIfDocument, ReleaseDocument, InspectDocument, ValueDocument)
 
 
 class _Names:
@@ -136,7 +139,7 @@ def anonymise(document: _D) -> _D:
     elif isinstance(document, ReleaseDocument):
         changes["columns"] = [columns(name) for name in document.columns]
         changes["epsilon"] = {columns(name): spent for name, spent in document.epsilon.items()}
-    else:
+    elif isinstance(document, InspectDocument):
         changes["columns"] = [
             column.model_copy(
                 update={

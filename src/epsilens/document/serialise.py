@@ -14,6 +14,7 @@ from epsilens.document.contents import (
     Document,
     InspectDocument,
     ReleaseDocument,
+    ValueDocument,
     WhatIfDocument,
 )
 from epsilens.document.migration import migrate
@@ -21,12 +22,16 @@ from epsilens.errors import InputError, InputTypeError
 
 __all__ = ["DocumentKind", "json_schema", "load_document", "to_dict", "to_json"]
 
-DocumentKind: TypeAlias = Literal["whatif", "release", "inspect"]
+DocumentKind: TypeAlias = Literal["whatif", "release", "inspect", "value"]
 
-_MODELS: dict[str, type[WhatIfDocument] | type[ReleaseDocument] | type[InspectDocument]] = {
+_MODELS: dict[
+    str,
+    type[WhatIfDocument] | type[ReleaseDocument] | type[InspectDocument] | type[ValueDocument],
+] = {
     "whatif": WhatIfDocument,
     "release": ReleaseDocument,
     "inspect": InspectDocument,
+    "value": ValueDocument,
 }
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -92,7 +97,8 @@ def load_document(source: str | Path | Mapping[str, object]) -> Document:
     Returns
     -------
     Document
-        A `WhatIfDocument`, `ReleaseDocument` or `InspectDocument`, as its `kind` says.
+        A `WhatIfDocument`, `ReleaseDocument`, `InspectDocument` or `ValueDocument`, as its `kind`
+        says.
 
     Raises
     ------
@@ -104,7 +110,7 @@ def load_document(source: str | Path | Mapping[str, object]) -> Document:
     --------
     >>> load_document({"epsilens_document": 1, "kind": "poem"})
     Traceback (most recent call last):
-    epsilens.errors.InputError: `kind` of a document must be one of whatif, release, inspect...
+    epsilens.errors.InputError: `kind` of a document must be one of whatif, release, inspect, value...
     """
     content = migrate(_parse(source))
     kind = content.get("kind")
@@ -128,7 +134,7 @@ def json_schema(kind: DocumentKind | None = None) -> dict[str, object]:
 
     Parameters
     ----------
-    kind : {"whatif", "release", "inspect"}, optional
+    kind : {"whatif", "release", "inspect", "value"}, optional
         One kind of document; all of them when left out.
 
     Returns

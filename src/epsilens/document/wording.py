@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from epsilens.document.contents import WhatIfDocument
+from epsilens.document.contents import ValueDocument, WhatIfDocument
 from epsilens.document.numbers import NumberType
 
 __all__ = ["EVERYBODY", "cost_type", "group_names", "is_model_release", "loss_unit"]
@@ -29,7 +29,7 @@ def cost_type(document: WhatIfDocument) -> NumberType:
     return "measured" if retrained else "estimated"
 
 
-def loss_unit(document: WhatIfDocument) -> str:
+def loss_unit(document: WhatIfDocument | ValueDocument) -> str:
     """Name the unit of the test loss: nats, or squared error.
 
     A regression, and a classification by squared loss (RidgeClassifier), count squared error; a

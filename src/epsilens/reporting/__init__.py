@@ -6,12 +6,15 @@ from __future__ import annotations
 from epsilens.reporting.report import write_report
 from epsilens.reporting.sentences import cell_sentence, whatif_sentence
 from epsilens.reporting.terminal import gap_table, inspect_table, release_summary, whatif_table
+from epsilens.reporting.value import value_sentences, value_table
 
 __all__ = [
     "cell_sentence",
     "gap_table",
     "inspect_table",
     "release_summary",
+    "value_sentences",
+    "value_table",
     "whatif_sentence",
     "whatif_table",
     "write_report",

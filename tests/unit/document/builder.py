@@ -13,6 +13,8 @@ from epsilens.document import (
     OutcomeInterval,
     Provenance,
     ReleaseDocument,
+    ValueDocument,
+    ValuePoint,
     WhatIfCell,
     WhatIfDocument,
     whatif_number_types,
@@ -139,6 +141,24 @@ def make_inspect(**changes: object) -> InspectDocument:
         "suggestion": "epsilens whatif survey.csv --label affair --protect affair",
     }
     return InspectDocument.model_validate(content | changes)
+
+
+def make_value(**changes: object) -> ValueDocument:
+    content: dict[str, object] = {
+        "provenance": Provenance(method="exact", settings={"label": "smokes", "method": "exact"}),
+        "number_types": {"mean": "measured"},
+        "baseline": Baseline(
+            loss=0.5, accuracy=0.7, auc=0.75, n_train=75, n_test=25, n_parameters=3
+        ),
+        "scored": "training",
+        "n": 75,
+        "mean": 1e-4,
+        "harmful": 30,
+        "total": 7.5e-3,
+        "clearly_harmful": 2,
+        "curve": [ValuePoint(order="score", share=0.1, n_records=8, loss_change=-0.01)],
+    }
+    return ValueDocument.model_validate(content | changes)
 
 
 def with_gap_intervals(document: WhatIfDocument) -> WhatIfDocument:

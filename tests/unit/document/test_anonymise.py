@@ -94,6 +94,7 @@ def test_anonymising_twice_changes_nothing_more(build: ModuleType) -> None:
         build.make_whatif(groups=["b", "a"]),
         build.make_release(),
         build.make_inspect(),
+        build.make_value(),
     ):
         once = anonymise(document)
         assert anonymise(once) == once

@@ -20,6 +20,7 @@ def documents(build: ModuleType) -> list:
         build.make_whatif(epsilons=[None], regression=True),
         build.make_release(),
         build.make_inspect(),
+        build.make_value(),
     ]
 
 
@@ -98,7 +99,7 @@ def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
         ('{"a": NaN}', "NaN or Infinity"),
         ("{}", "epsilens_document"),
         ('{"epsilens_document": true}', "epsilens_document"),
-        ('{"epsilens_document": 1}', "one of whatif, release, inspect, got none"),
+        ('{"epsilens_document": 1}', "one of whatif, release, inspect, value, got none"),
         ('{"epsilens_document": 1, "kind": "SECRET"}', "got another"),
         ('{"epsilens_document": 1, "kind": "whatif"}', "malformed document at `provenance`"),
         ("[" * 100_000, "nested too deeply"),

@@ -1,0 +1,453 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens value`: what records are worth to a model."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsilens.cli.options import (
+    Anonymous,
+    BinsOption,
+    Categorical,
+    Delimiter,
+    Drop,
+    Encoding,
+    Json,
+    Label,
+    Missing,
+    MissingChoice,
+    Model,
+    ModelChoice,
+    Positive,
+    Quiet,
+    Regularisation,
+    Test,
+    TestShare,
+    Weight,
+    comma_list,
+    delimiter_from,
+    mapping_of_bins,
+)
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from epsilens.cli.progress import Progress
+    from epsilens.data import Prepared, TableFile
+    from epsilens.document import ValueDocument
+    from epsilens.valuation import Appraisal, CurvePoint
+
+__all__ = ["value"]
+
+_CHART_SUFFIXES = (".png", ".svg")
+_CLEARLY = 2.0
+
+value = typer.Typer(
+    name="value",
+    help="See what records are worth to a model.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+class ScoreChoice(StrEnum):
+    """Ways to a score."""
+
+    exact = "exact"
+    newton = "newton"
+    second_order = "second-order"
+    first_order = "first-order"
+
+
+@value.callback()
+def _group() -> None:
+    """See what records are worth to a model."""
+
+
+@value.command("local")
+def local(
+    train: Annotated[
+        str,
+        typer.Argument(
+            metavar="TRAIN",
+            help="The training data: csv, csv.gz, tsv, parquet, arrow; - for standard input.",
+        ),
+    ],
+    label: Label,
+    test: Test = None,
+    candidates: Annotated[
+        str | None,
+        typer.Option(
+            "--candidates",
+            metavar="FILE",
+            help="Records on offer: score these (add one) instead of TRAIN's (leave one out).",
+        ),
+    ] = None,
+    method: Annotated[
+        ScoreChoice,
+        typer.Option("--method", help="exact is what training again would give."),
+    ] = ScoreChoice.exact,
+    pay: Annotated[
+        float | None,
+        typer.Option(
+            "--pay",
+            metavar="AMOUNT",
+            help="Divide this among the records in proportion to their positive scores.",
+        ),
+    ] = None,
+    curve: Annotated[
+        bool,
+        typer.Option(
+            "--curve/--no-curve",
+            help="Train again without the worst records (or with the best candidates).",
+        ),
+    ] = True,
+    chart: Annotated[
+        str | None,
+        typer.Option(
+            "--chart",
+            metavar="FILE",
+            help="Draw the curve: .png or .svg.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    drop: Drop = None,
+    weight: Weight = None,
+    categorical: Categorical = None,
+    bins: BinsOption = None,
+    missing: Missing = MissingChoice.auto,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    positive: Positive = None,
+    test_share: TestShare = 0.25,
+    model: Model = ModelChoice.logistic,
+    regularisation: Regularisation = None,
+    json: Json = False,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write the scores: csv, csv.gz, tsv, parquet or arrow, one line a record, rows "
+            "counted from 0. Keep it to yourself.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            min=0,
+            help="Of the split and of the random orders.",
+            rich_help_panel="Output",
+        ),
+    ] = 0,
+    quiet: Quiet = False,
+    anonymous: Anonymous = False,
+) -> None:
+    """Score records: how much the test loss rises without each, or falls with each candidate.
+
+    Positive helps, negative harms.
+
+    Example: [bold]epsilens value local survey.csv --test held-out.csv --label smokes
+    --out scores.csv[/bold]
+    """
+    import time
+
+    from epsilens.cli.progress import show_progress
+    from epsilens.cli.session import print_json, withhold_names
+    from epsilens.cli.target import check_target
+    from epsilens.data.files import WRITABLE_SUFFIXES
+    from epsilens.document import anonymise, to_json
+
+    started = time.perf_counter()
+    if anonymous:
+        withhold_names()
+    sources: dict[str, str | None] = {
+        "the data": train,
+        "the test data": test,
+        "the candidates": candidates,
+    }
+    check_target(out, sources=sources, suffixes=WRITABLE_SUFFIXES)
+    _check_chart(chart, sources=sources, curve=curve)
+    _check_amount(pay)
+    prepared, appraisal = _fit(
+        train,
+        test=test,
+        candidates=candidates,
+        delimiter=delimiter,
+        encoding=encoding,
+        model=model,
+        regularisation=regularisation,
+        label=label,
+        drop=comma_list(drop),
+        weight=weight,
+        categorical=comma_list(categorical),
+        bins=mapping_of_bins(bins),
+        missing=missing.value,
+        positive=positive,
+        test_share=test_share,
+        seed=seed,
+    )
+    with show_progress(quiet=quiet, json=json) as progress:
+        frame = _scores(appraisal, prepared, method=method.value, pay=pay, progress=progress)
+        points = _curve(appraisal, prepared, seed=seed, progress=progress) if curve else ()
+    settings: dict[str, object] = {
+        "label": label,
+        "model": model.value,
+        "regularisation": regularisation,
+        "method": method.value,
+        "missing": missing.value,
+        "weight": weight,
+        "drop": list(comma_list(drop)),
+        "test_share": None if test is not None else test_share,
+    }
+    document = _document(
+        appraisal,
+        prepared,
+        frame,
+        points,
+        settings=settings,
+        seed=seed,
+        pay=pay,
+        seconds=time.perf_counter() - started,
+    )
+    if anonymous:
+        document = anonymise(document)
+    _write(document, frame, out=out, chart=chart)
+    if json:
+        print_json(to_json(document))
+    else:
+        _print(document, quiet=quiet, written=[name for name in (out, chart) if name])
+
+
+def _check_chart(chart: str | None, *, sources: dict[str, str | None], curve: bool) -> None:
+    from epsilens.cli.target import check_target
+
+    if chart is None:
+        return
+    if not curve:
+        raise InputError("`--chart` draws the curve, so `--no-curve` cannot be used with it.")
+    try:
+        check_target(chart, sources=sources, suffixes=_CHART_SUFFIXES)
+    except InputError as error:
+        raise InputError(str(error).replace("`--out`", "`--chart`")) from None
+
+
+def _check_amount(pay: float | None) -> None:
+    if pay is not None and not (math.isfinite(pay) and pay > 0):
+        raise InputError(
+            f"`--pay` must be finite and greater than 0, got {pay}. Use for instance 100."
+        )
+
+
+def _fit(
+    train: str,
+    *,
+    test: str | None,
+    candidates: str | None,
+    delimiter: str | None,
+    encoding: str | None,
+    model: ModelChoice,
+    regularisation: float | None,
+    **settings: object,
+) -> tuple[Prepared, Appraisal]:
+    """Read, prepare and train."""
+    from epsilens.data import prepare, read_table
+    from epsilens.models.default import default_estimator
+    from epsilens.valuation import Appraisal
+
+    def read(source: str | None) -> TableFile | None:
+        if source is None:
+            return None
+        return read_table(source, delimiter=delimiter_from(delimiter), encoding=encoding)
+
+    prepared = prepare(
+        read(train),
+        test=read(test),
+        candidates=read(candidates),
+        task="classification" if model is ModelChoice.logistic else "regression",
+        **settings,  # type: ignore[arg-type]
+    )
+    appraisal = Appraisal.of(
+        default_estimator(prepared.schema, model=model.value, regularisation=regularisation),
+        prepared.X_train,
+        prepared.y_train,
+        prepared.X_test,
+        prepared.y_test,
+        sample_weight=prepared.sample_weight,
+        sample_weight_test=prepared.sample_weight_test,
+    )
+    return prepared, appraisal
+
+
+def _scores(
+    appraisal: Appraisal,
+    prepared: Prepared,
+    *,
+    method: str,
+    pay: float | None,
+    progress: Progress,
+) -> pd.DataFrame:
+    """Return the table of scores: row, influence, standard error, harmful, and what is paid."""
+    import pandas as pd
+
+    from epsilens.valuation import correct_batch, share_payment
+
+    offer = prepared.candidates
+    rows: NDArray[np.intp]
+    if offer is None:
+        scores = appraisal.leave_one_out(method=method, progress=progress)
+        rows, errors = prepared.rows, appraisal.sampling_errors()
+    else:
+        scores = appraisal.add_one(
+            offer.X,
+            offer.y,
+            sample_weight=offer.sample_weight,
+            method=method,
+            progress=progress,
+        )
+        known = appraisal.read_candidates(offer.X, offer.y, offer.sample_weight)
+        rows, errors = offer.rows, appraisal.sampling_errors(known)
+    frame = pd.DataFrame(
+        {"row": rows, "influence": scores, "standard_error": errors, "harmful": scores < 0}
+    )
+    if offer is not None:
+        batch = correct_batch(scores, q=appraisal.baseline.problem.n_rows)
+        frame["influence_in_batch"] = batch.corrected
+    if pay is not None:
+        frame["payment"] = share_payment(scores, pay)
+    return frame
+
+
+def _curve(
+    appraisal: Appraisal, prepared: Prepared, *, seed: int, progress: Progress
+) -> tuple[CurvePoint, ...]:
+    from epsilens.valuation import addition_curve, removal_curve
+
+    offer = prepared.candidates
+    if offer is None:
+        return removal_curve(appraisal, random_state=seed, progress=progress)
+    return addition_curve(
+        appraisal,
+        offer.X,
+        offer.y,
+        sample_weight=offer.sample_weight,
+        random_state=seed,
+        progress=progress,
+    )
+
+
+def _document(
+    appraisal: Appraisal,
+    prepared: Prepared,
+    frame: pd.DataFrame,
+    points: tuple[CurvePoint, ...],
+    *,
+    settings: dict[str, object],
+    seed: int,
+    pay: float | None,
+    seconds: float,
+) -> ValueDocument:
+    from dataclasses import asdict
+
+    from epsilens.cli.wording import in_command_words
+    from epsilens.document import Baseline, Provenance, ValueDocument, ValuePoint
+    from epsilens.document.numbers import NumberType
+    from epsilens.valuation import batch_correction
+
+    baseline = appraisal.baseline
+    scores = frame["influence"].to_numpy()
+    method = str(settings["method"])
+    kind: NumberType = "measured" if method == "exact" else "estimated"
+    types: dict[str, NumberType] = dict.fromkeys(("mean", "harmful", "total"), kind)
+    types |= {"clearly_harmful": "estimated", "batch_factor": "estimated", "paid": kind}
+    types |= dict.fromkeys(
+        ("loss", "accuracy", "auc", "loss_change", "measured_batch_factor"), "measured"
+    )
+    together = [p.loss_change for p in points if p.share == 1.0 and p.order == "score"]
+    expected = measured = None
+    if prepared.candidates is not None:
+        expected = batch_correction(baseline.problem.n_rows, len(scores), 1)
+        if together and together[0]:
+            measured = float(scores.sum()) / -together[0]
+    said = [in_command_words(note) for note in (*prepared.notes, *baseline.notes)]
+    clear = frame["influence"] < -_CLEARLY * frame["standard_error"]
+    return ValueDocument(
+        provenance=Provenance(
+            method=method,
+            settings=settings,
+            seed=seed,
+            simulated=False,
+            schema_fingerprint=prepared.schema.fingerprint,
+            seconds=round(seconds, 3),
+        ),
+        warnings=said,
+        number_types=types,
+        baseline=Baseline(
+            loss=baseline.outcomes.loss,
+            accuracy=baseline.outcomes.accuracy,
+            auc=baseline.outcomes.auc,
+            n_train=baseline.problem.n_rows,
+            n_test=baseline.evaluation.design.n_rows,
+            n_parameters=baseline.problem.n_parameters,
+        ),
+        scored="training" if prepared.candidates is None else "candidates",
+        n=len(scores),
+        mean=float(scores.mean()),
+        harmful=int((scores < 0).sum()),
+        total=float(scores.sum()),
+        clearly_harmful=int(clear.sum()),
+        batch_factor=expected,
+        measured_batch_factor=measured,
+        paid=pay,
+        curve=[ValuePoint(**asdict(point)) for point in points],
+    )
+
+
+def _write(
+    document: ValueDocument, frame: pd.DataFrame, *, out: str | None, chart: str | None
+) -> None:
+    from epsilens.data import write_table
+    from epsilens.display import save_chart, value_chart
+
+    if out is not None:
+        write_table(frame, out)
+    if chart is not None:
+        save_chart(value_chart(document), chart)
+
+
+def _print(document: ValueDocument, *, quiet: bool, written: list[str]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from epsilens.cli.session import is_held
+    from epsilens.reporting import value_sentences, value_table
+
+    console = Console()
+    if not quiet and document.curve:
+        console.print(value_table(document))
+    if not quiet:
+        for note in dict.fromkeys(document.warnings):
+            if not is_held(note):
+                console.print(Text(f"Note: {note.rstrip('.')}."))
+    for sentence in value_sentences(document):
+        console.print(Text(sentence))
+    if quiet:
+        return
+    console.print(
+        Text(
+            "Scores are functions of the raw records and not private: publishing them, or which "
+            "records were dropped, leaks."
+        )
+    )
+    if written:
+        console.print(Text(f"Written: {' and '.join(written)}"))

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What records are worth, as a table and sentences for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epsilens.display.rounding import NOTHING, format_count
+from epsilens.document import ValueDocument, loss_unit
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["value_sentences", "value_table"]
+
+
+def value_table(document: ValueDocument) -> Table:
+    """Show what the test loss does as records go (or candidates come) in three orders.
+
+    Parameters
+    ----------
+    document : ValueDocument
+        With a curve.
+
+    Returns
+    -------
+    rich.table.Table
+        A table for `rich.console.Console.print`.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, ValueDocument, ValuePoint
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> points = [ValuePoint(order=order, share=0.1, n_records=8, loss_change=-0.01)
+    ...           for order in ("score", "training loss", "random")]
+    >>> value_table(ValueDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...     scored="training", n=75, mean=0.0, harmful=3, total=0.0, curve=points)).row_count
+    1
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    goes = document.scored == "training"
+    table = Table(
+        title=f"Change of the test loss ({loss_unit(document)}, measured by training again)",
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        caption="One half of the test records scores, the other half judges, and the other way round.",
+        header_style="",
+        box=SIMPLE_HEAD,
+    )
+    table.add_column("dropped" if goes else "added", justify="right", no_wrap=True)
+    table.add_column("lowest score first" if goes else "highest score first", justify="right")
+    table.add_column(
+        "largest training loss first" if goes else "smallest loss first", justify="right"
+    )
+    table.add_column("at random", justify="right", no_wrap=True)
+    shares = list(dict.fromkeys(point.share for point in document.curve))
+    for share in shares:
+        here = {point.order: point for point in document.curve if point.share == share}
+        first = next(iter(here.values()))
+        row = [f"{100 * (share or 0.0):.3g} % ({format_count(first.n_records)})"]
+        for order in ("score", "training loss", "random"):
+            point = here.get(order)
+            if point is None or point.loss_change is None:
+                row.append(NOTHING)
+                continue
+            text = _signed(point.loss_change)
+            # All candidates in any order are the same model: only rounding is left.
+            if point.standard_error is not None and point.standard_error > 1e-12:
+                text += f" ± {point.standard_error:.1g}"
+            row.append(text)
+        table.add_row(*row)
+    return table
+
+
+def value_sentences(document: ValueDocument) -> list[str]:
+    """Say in words what was found.
+
+    Parameters
+    ----------
+    document : ValueDocument
+
+    Returns
+    -------
+    list of str
+        One sentence each.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, ValueDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> value_sentences(ValueDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...     scored="training", n=75, mean=1e-4, harmful=30, total=7.5e-3))[0]
+    'Without one record the test loss rises by 0.0001 nats on average, over 75 training records.'
+    """
+    unit, mean = loss_unit(document), document.mean or 0.0
+    count = format_count(document.n)
+    if document.scored == "training":
+        moves = "rises" if mean >= 0 else "falls"
+        first = (
+            f"Without one record the test loss {moves} by {abs(mean):.3g} {unit} on average, over "
+            f"{count} training records."
+        )
+    else:
+        moves = "falls" if mean >= 0 else "rises"
+        first = (
+            f"With one more record the test loss {moves} by {abs(mean):.3g} {unit} on average, over "
+            f"{count} candidates."
+        )
+    clearly = ""
+    if document.clearly_harmful is not None:
+        clearly = (
+            f"; {format_count(document.clearly_harmful)} by more than two standard errors of this "
+            "test set, the others may be chance"
+        )
+    sentences = [first, f"{format_count(document.harmful)} score below zero{clearly}."]
+    sentences += _verdict(document)
+    if document.batch_factor is not None:
+        measured = ""
+        if document.measured_batch_factor is not None:
+            measured = f", {document.measured_batch_factor:.3g} when really adding them all"
+        sentences.append(
+            f"Records of one batch are partly redundant: their sum overstates the batch by a factor of "
+            f"{document.batch_factor:.3g} as expected from its size{measured}."
+        )
+    if document.paid is not None:
+        sentences.append(
+            f"{document.paid:,.6g} divided in proportion to the positive scores; harmful records get "
+            "nothing."
+        )
+    return sentences
+
+
+def _verdict(document: ValueDocument) -> list[str]:
+    """Say whether the order of the scores is of use: single scores need not add up."""
+    known = [
+        (point.loss_change, point)
+        for point in document.curve
+        if point.order == "score" and point.loss_change is not None
+    ]
+    if not known:
+        return []
+    change, best = min(known, key=lambda pair: pair[0])
+    goes = document.scored == "training"
+    what = "Dropping the lowest-scored" if goes else "Adding the highest-scored"
+    if change < 0:
+        return [
+            f"{what} {100 * (best.share or 0.0):.3g} % lowers the test loss by {-change:.3g} "
+            f"{loss_unit(document)}, measured on test records that did not score."
+        ]
+    return [
+        f"{what} records does not lower the test loss here: what single records are worth does not "
+        "add up, and a few test records can mislead."
+    ]
+
+
+def _signed(value: float) -> str:
+    sign = "−" if value < 0 else "+"
+    return f"{sign}{abs(value):.3g}"
