@@ -57,6 +57,15 @@ _SECTIONS = {
         "does well with many records and few features, and fails on the wine. The tight bound saves much at "
         "small penalties and little at the large ones that `balanced_alpha` asks for.",
     ),
+    "loo": (
+        "What a record is worth",
+        'P4 Table 1. P4 is A. Richardson, A. Filos-Ratsikas, L. Rokvic and B. Faltings, "Privately '
+        'computing influence in regression models". Models without a penalty, as there, unless said.',
+    ),
+    "batch-correction": (
+        "What a batch is worth",
+        "P4 section 5 and Fig. 3. The factor by which the sum of single scores overstates a batch.",
+    ),
 }
 _FIGURES = {
     "whatif-flc": ("whatif-adult.svg", "Loss change against ε on Adult, four group sizes"),
