@@ -289,3 +289,30 @@ def test_a_group_without_test_rows_is_said() -> None:
     test = survey().assign(sex="M").replace({"sex": {"M": "F"}})
     prepared = prepare(survey(), label="smokes", test=test, groups=['men=sex == "M"'])
     assert any("'men' has no test rows" in note for note in prepared.notes)
+
+
+def test_training_rows_keep_their_numbers():
+    table = pd.DataFrame(
+        {"age": np.arange(40.0), "work": ["a", "b"] * 20, "smokes": ["no", "no", "yes", "yes"] * 10}
+    )
+    table.loc[5, "age"] = np.nan
+    prepared = prepare(table, label="smokes", seed=1)
+    assert 5 not in prepared.rows
+    assert prepared.X_train["age"].tolist() == prepared.rows.tolist()
+    assert prepared.candidates is None
+
+
+def test_candidates_are_read_like_test_data():
+    table = pd.DataFrame(
+        {"age": np.arange(40.0), "work": ["a", "b"] * 20, "smokes": ["no", "no", "yes", "yes"] * 10}
+    )
+    offer = table[:6].copy()
+    offer.loc[2, "work"] = None
+    prepared = prepare(table, label="smokes", test=table, candidates=offer, missing="drop")
+    assert prepared.candidates.rows.tolist() == [0, 1, 3, 4, 5]
+    assert prepared.candidates.y.tolist() == ["no", "no", "yes", "no", "no"]
+    assert any("rows of the candidates were dropped" in note for note in prepared.notes)
+    with pytest.raises(InputError, match="the candidates must have the columns"):
+        prepare(table, label="smokes", test=table, candidates=offer.drop(columns="age"))
+    with pytest.raises(InputError, match="must hold numbers in the candidates too"):
+        prepare(table, label="smokes", test=table, candidates=table.assign(age="old"))
