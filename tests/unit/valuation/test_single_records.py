@@ -284,6 +284,20 @@ def test_the_test_loss_in_full_and_expanded():
     assert 0 < difference < 0.01  # of third order
 
 
+def test_expanding_the_test_loss_errs_at_the_third_power():
+    """The step is O(1/n), so the second-order expansion is off by O(1/n³)."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    y = (X @ [1.0, -1.0, 0.5] + rng.logistic(size=3000) > 0).astype(int)
+    sizes, errors = [250, 500, 1000, 2000], []
+    for n in sizes:
+        data = (LogisticRegression(C=np.inf), X[:n], y[:n], X[2000:], y[2000:])
+        full = leave_one_out(*data, method="newton", test_loss="full")
+        errors.append(np.abs(full - leave_one_out(*data, method="newton")).mean())
+    power = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    assert power == pytest.approx(-3, abs=0.4)  # a line through four random samples
+
+
 def test_for_linear_models_newton_is_exact():
     X, y, X_test, y_test, *_ = sample("numbers")
     data = (Ridge(), X, y, X_test, y_test)
