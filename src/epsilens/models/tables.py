@@ -10,7 +10,7 @@ import numpy as np
 from epsilens.data.frames import to_pandas
 from epsilens.errors import InputError, InputTypeError
 
-__all__ = ["column_names", "fingerprint", "for_scikit_learn", "in_order_of", "schema_fingerprint"]
+__all__ = ["column_names", "for_scikit_learn", "in_order_of", "schema_fingerprint"]
 
 
 def for_scikit_learn(X: object) -> object:
@@ -57,12 +57,6 @@ def column_names(table: object) -> list[str]:
 
 
 def schema_fingerprint(table: object, label: str | None, *, n_train: int, n_test: int) -> str:
-    """Return a hash of names, kinds and counts; never of values."""
-    n_train, n_test = baseline.problem.n_rows, baseline.evaluation.design.n_rows
-    return fingerprint(table, label, n_train, n_test)
-
-
-def fingerprint(table: object, label: str | None, n_train: int, n_test: int) -> str:
     """Return a hash of names, kinds and counts; never of values."""
     # Up to the bracket: polars writes the categories of an Enum behind it.
     kinds = [str(kind).partition("(")[0] for kind in getattr(table, "dtypes", [])]

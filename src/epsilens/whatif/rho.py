@@ -26,8 +26,8 @@ from epsilens.models.gaussian_release import epsilon_of_rho
 from epsilens.models.private_ridge import PrivateRidge, exact_coefficients
 from epsilens.models.ridge_bounds import RidgeBounds
 from epsilens.models.scrubbed_input import checked_input
+from epsilens.models.tables import schema_fingerprint
 from epsilens.whatif.result import LossChangeEstimate
-from epsilens.whatif.tables import fingerprint
 
 __all__ = ["RHO_METHOD", "what_if_rho"]
 
@@ -198,7 +198,9 @@ def what_if_rho(
             },
             seed=seed,
             simulated=True,
-            schema_fingerprint=fingerprint(X, None, len(rows), len(test_rows)),
+            schema_fingerprint=schema_fingerprint(
+                X, None, n_train=len(rows), n_test=len(test_rows)
+            ),
             seconds=time.perf_counter() - started,
         ),
         warnings=[
