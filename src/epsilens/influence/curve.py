@@ -34,6 +34,7 @@ FloatArray = NDArray[np.float64]
 # less.
 _LARGEST_ERROR = 0.02
 _LEVELS = (4, 8)
+MOST_NODES = _LEVELS[-1] + 1
 _NEARLY_ZERO = 1e-6
 
 
@@ -246,7 +247,8 @@ def _fine_nodes(
         if refined is None:
             return None
         nodes, error = refined
-    return nodes
+    # Nearly separable data bend more than the finest grid can follow.
+    return nodes if error <= _LARGEST_ERROR else None
 
 
 def _refine(

@@ -48,6 +48,17 @@ class Correction:
     coefficients: FloatArray
     residuals: FloatArray
 
+    def scaled(self, size: float) -> Correction:
+        """Return the correction for noise of another size: what is not in proportion to the runs.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Correction(np.ones(3), np.ones(1)).scaled(0.5).coefficients
+        array([0.5, 1. , 1. ])
+        """
+        return Correction(self.coefficients * np.array([size, 1.0, 1.0]), self.residuals * size)
+
     def mix(self, other: Correction, share: float) -> Correction:
         """Return the correction of a cell that lies a share of the way to another.
 

@@ -37,6 +37,9 @@ class LabelNoise:
         (1/n) Σ w_i x_i over the records of S with each label.
     grams : array of shape (k, p, p)
         (1/n²) Σ w_i² x_i x_iᵀ over the same; empty if not asked for.
+    evenness : float in (0, 1]
+        (Σ a²)²/(n_S Σ a⁴) with a = w‖x‖: 1 if all records of the group pull alike, and the smaller the
+        fewer records carry the noise.
     """
 
     mask: NDArray[np.bool_]
@@ -44,6 +47,7 @@ class LabelNoise:
     statistics: FloatArray
     pulls: FloatArray
     grams: FloatArray
+    evenness: float = 1.0
 
     def _moments(self, channel: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean (k, K) and second moment (k, K, K) of t(report) − t(truth)."""
@@ -84,6 +88,13 @@ class LabelNoise:
         counts = np.bincount(self.codes[self.mask], minlength=len(self.statistics))
         return float(counts @ (1.0 - np.diag(channel)))
 
+    def effective_changes(self, channel: FloatArray) -> float:
+        """Return the expected changes, counted by how much they pull.
+
+        Ten records with most of the weight are ten, however many others change with them.
+        """
+        return self.evenness * self.expected_changes(channel)
+
 
 def summarise_group(
     problem: Problem,
@@ -117,4 +128,14 @@ def summarise_group(
         pulls[:, u] = part.pull(weights[:, None]) / n
         if with_grams:
             grams[u] = part.gram(weights**2) / n**2
-    return LabelNoise(mask=mask, codes=codes, statistics=statistics, pulls=pulls, grams=grams)
+    rows = np.flatnonzero(mask)
+    size = problem.weights[rows] ** 2 * problem.design.take(rows).squared_norms()
+    total = float(size @ size) * len(rows)
+    return LabelNoise(
+        mask=mask,
+        codes=codes,
+        statistics=statistics,
+        pulls=pulls,
+        grams=grams,
+        evenness=float(size.sum()) ** 2 / total if total > 0 else 1.0,
+    )

@@ -137,7 +137,7 @@ def draw_runs(
         empty = np.zeros((0, n_draws), dtype=np.float32)
         return LinearNoise(noise, channels, empty, dict(enumerate(runs)))
     by_event, by_normal = seed.spawn(2)
-    expected = [noise.expected_changes(channel) for channel in channels]
+    expected = [noise.effective_changes(channel) for channel in channels]
     few = [e for e, changes in enumerate(expected) if changes < MANY_CHANGES]
     drawn = _draw_events(
         problem, noise, np.array([lies[e] for e in few]), n_draws=n_draws, seed=by_event
@@ -185,7 +185,7 @@ def draw_along(
     by_event, by_normal = seed.spawn(2)
     standard = np.random.default_rng(by_normal).standard_normal(n_draws)
     result = np.empty((len(channels), n_draws))
-    few = [e for e, P in enumerate(channels) if noise.expected_changes(P) < MANY_CHANGES]
+    few = [e for e, P in enumerate(channels) if noise.effective_changes(P) < MANY_CHANGES]
     chances = np.array([lies[e] for e in few], dtype=np.float64)
     events = _draw_changes(noise, rows, chances, n_draws=n_draws, seed=by_event)
     moved = (events.moves * pulls[events.record]).sum(axis=1)

@@ -160,7 +160,9 @@ class Design:
         """
         n_outputs = len(root) // self.n_columns
         single = root.astype(np.float32)
-        result = np.empty((self.n_rows, n_outputs, n_outputs))
+        result = np.zeros((self.n_rows, n_outputs, n_outputs))
+        if root.shape[1] == 0:
+            return result
         for rows in self.chunks(width=n_outputs * root.shape[1]):
             part = replace(self, matrix=self.matrix[rows].astype(np.float32))
             along = part.predict(single)  # type: ignore[arg-type]
@@ -169,6 +171,12 @@ class Design:
             else:
                 result[rows] = along @ along.transpose(0, 2, 1)
         return result
+
+    def squared_norms(self) -> FloatArray:
+        """Return xᵀx of every row, (n,)."""
+        if isinstance(self.matrix, np.ndarray):
+            return np.asarray(np.einsum("ij,ij->i", self.matrix, self.matrix))
+        return np.asarray(self.matrix.multiply(self.matrix).sum(axis=1)).ravel()
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Design:
         """Return the design restricted to some rows."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence import LabelNoise, contrast_variance, summarise_group, wild_loss
 from epsilens.influence.baseline import Baseline
-from epsilens.influence.curve import Curve, Ground, trace
+from epsilens.influence.curve import MOST_NODES, Curve, Ground, trace
 from epsilens.influence.drawn_loss import (
     Correction,
     QuadraticRuns,
@@ -25,7 +25,7 @@ from epsilens.influence.drawn_loss import (
     quadratic_runs,
 )
 from epsilens.influence.evaluation import Evaluation, Outcomes
-from epsilens.influence.linear_noise import LinearNoise, draw_runs, lie_probability
+from epsilens.influence.linear_noise import LinearNoise, draw_runs, lie_probability, root_of
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.whatif.cells import (
     N_AUC_DRAWS,
@@ -48,6 +48,8 @@ _MOST_PARAMETERS = 1000
 _FULL_WORK = 1e7
 _FEWEST_FULL_DRAWS = 100
 _MOST_FULL_CELLS = 6
+# Where a test record's predictor is noisier than this, trust is judged at the cell itself.
+_LOUD = 0.2
 
 
 def suits_a_curve(baseline: Baseline, question: Question) -> bool:
@@ -97,7 +99,7 @@ class _Shape:
     Attributes
     ----------
     correction : Correction
-        Of the loss.
+        Of the loss, divided by t.
     offsets : mapping of outcome to (low, high)
         Ends of the interval less the value at θ_ε, divided by √t, with which noise grows.
     """
@@ -140,6 +142,12 @@ def answer_by_curve(
         None if curve is None else _answer_group(baseline, question, group, noise, curve, seed)
         for group, noise, curve, seed in zip(groups, noises, curves, seeds, strict=True)
     ]
+
+
+def curve_bytes(baseline: Baseline) -> int:
+    """Return what one curve may keep: Hessians, factors and the spread of the test records."""
+    p, m = baseline.problem.n_parameters, baseline.evaluation.design.n_rows
+    return 8 * MOST_NODES * (3 * p**2 + m * baseline.problem.loss.n_outputs**2)
 
 
 def _lies(question: Question) -> FloatArray:
@@ -201,7 +209,9 @@ def _answer_group(
                 before=before,
                 here=cell.here,
                 mean_change=cell.mean_change,
-                loss_runs=cell.here.loss - before.loss + cell.runs.total(shape.correction),
+                loss_runs=cell.here.loss
+                - before.loss
+                + cell.runs.total(shape.correction.scaled(cell.lie)),
                 intervals={
                     name: (float(change + offsets[name][0]), float(change + offsets[name][1]))
                     for name, change in moved.items()
@@ -236,7 +246,10 @@ def _cells(
         bias = -0.5 * t * curvature.solve(weights @ curve.thirds)
         test_hessian = np.tensordot(weights, curve.test_hessians, axes=1)
         spread = t * np.tensordot(weights, curve.spreads, axes=1)
-        sigma = curvature.sandwich(runs.noise.covariance(runs.channels[e]))
+        covariance = runs.noise.covariance(runs.channels[e])
+        if spread.max(initial=0.0) > _LOUD:
+            spread = evaluation.design.spread(curvature.solve(root_of(covariance)))
+        sigma = curvature.sandwich(covariance)
         factor, standard = runs.factors(e)
         root = curvature.solve(factor)
         s = np.ascontiguousarray(predictors[:, :, e])
@@ -301,4 +314,5 @@ def _shape(evaluation: Evaluation, cell: _Cell, n_full: int, contrast: FloatArra
         name: (low / np.sqrt(cell.lie), high / np.sqrt(cell.lie))
         for name, (low, high) in intervals_from(cell.here, drawn).items()
     }
-    return _Shape(fit_correction(drawn.loss - cell.here.loss, cell.runs), offsets)
+    correction = fit_correction(drawn.loss - cell.here.loss, cell.runs)
+    return _Shape(correction.scaled(1.0 / cell.lie), offsets)

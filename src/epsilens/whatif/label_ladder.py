@@ -41,7 +41,7 @@ from epsilens.whatif.cells import (
     unchanged,
 )
 from epsilens.whatif.groups import Group
-from epsilens.whatif.label_curve import answer_by_curve, suits_a_curve
+from epsilens.whatif.label_curve import answer_by_curve, curve_bytes, suits_a_curve
 
 __all__ = ["climb_labels"]
 
@@ -49,6 +49,7 @@ FloatArray = NDArray[np.float64]
 
 _MEMORY_FOR_DRAWS = 512 * 2**20
 _GROUPS_SIDE_BY_SIDE = 8
+_MEMORY_FOR_CURVES = 256 * 2**20
 
 
 def climb_labels(
@@ -193,7 +194,8 @@ def _answers(baseline: Baseline, question: Question, rung: Rung) -> Iterator[lis
     if rung == "exact" and suits_a_curve(baseline, question):
         left = []
         with workers() as team:
-            share = min(_GROUPS_SIDE_BY_SIDE, -(-len(groups) // team.n_workers))
+            fitting = _MEMORY_FOR_CURVES // (team.n_workers * curve_bytes(baseline))
+            share = min(_GROUPS_SIDE_BY_SIDE, -(-len(groups) // team.n_workers), max(1, fitting))
             batches = [groups[at : at + share] for at in range(0, len(groups), share)]
             curves = team.run(
                 partial(answer_by_curve, baseline, question, batch, [seeds[g] for g in batch])
