@@ -5,17 +5,16 @@
 Seconds are those of one product H⁻¹η from nothing, the Hessian's forming included; the error is the largest
 difference of a first-order change of loss, over groups and ε, to that of the factorised Hessian.
 
-    python benchmarks/inverse_hessian.py --data DIR [--quick]
+    python benchmarks/inverse_hessian.py [--data DIR] [--quick]
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 import warnings
 
 import numpy as np
-import pandas as pd
-from sklearn.linear_model import LogisticRegression
 
 from epsilens import WhatIf
 from epsilens.errors import ApproximationWarning
@@ -26,35 +25,23 @@ from epsilens.influence import (
     InverseHessian,
     StochasticEstimation,
 )
-from measure import arguments, write
-from whatif_adult import load, study_of
-from whatif_mnist import DIGITS, SHARES
+from measure import arguments, run, write
+from p1 import adult_study, draw_groups, grid
+from whatif_mnist import EPSILONS, SIZES, mnist_study
 
 SOLVERS = (Cholesky(), ConjugateGradient(), StochasticEstimation())
 
 
-def adult(settings: object, rng: np.random.Generator) -> tuple[str, WhatIf, dict]:
-    study, X = study_of(load(settings.data), rng)
-    groups = {f"{share:.2%}": rng.random(len(X)) < share for share in SHARES}
-    question = {"protect": "income", "epsilon": np.linspace(0.001, 10, 30), "groups": groups}
-    return "Adult", study, question
+def on_adult(settings: argparse.Namespace, rng: np.random.Generator) -> tuple[str, WhatIf, dict]:
+    study, X = adult_study(settings, rng)
+    groups = draw_groups(len(X), np.arange(len(X)), SIZES, rng)
+    return "Adult", study, {"protect": "income", "epsilon": grid(settings), "groups": groups}
 
 
-def mnist(settings: object, rng: np.random.Generator) -> tuple[str, WhatIf, dict]:
-    data = np.load(settings.data / "mnist" / "mnist.npz")
-    parts = []
-    for name in ("train", "test"):
-        rows = np.flatnonzero(np.isin(data[f"y_{name}"], DIGITS))
-        pixels = data[f"x_{name}"][rows].astype(float) / 255
-        if settings.quick:
-            pixels = pixels[:, ::4, ::4]
-        labels = pd.Series(pd.Categorical(data[f"y_{name}"][rows], categories=DIGITS), name="digit")
-        parts += [pixels.reshape(len(rows), -1), labels]
-    study = WhatIf(LogisticRegression(C=0.01)).fit(*parts)
-    n = len(parts[0])
-    groups = {f"{share:.2%}": rng.random(n) < share for share in SHARES}
-    question = {"protect": "digit", "epsilon": [0.001, 1.0, 2.0, 3.0, 5.0, 8.0], "groups": groups}
-    return "MNIST 1, 3, 7, 8", study, question
+def on_mnist(settings: argparse.Namespace, rng: np.random.Generator) -> tuple[str, WhatIf, dict]:
+    study, n = mnist_study(settings, rng)
+    groups = draw_groups(n, np.arange(n), SIZES, rng)
+    return "MNIST 1, 3, 7, 8", study, {"protect": "digit", "epsilon": EPSILONS, "groups": groups}
 
 
 def measured(name: str, study: WhatIf, question: dict) -> list[dict]:
@@ -132,10 +119,10 @@ def main() -> None:
     settings = arguments(__doc__.splitlines()[0])
     rng = np.random.default_rng(settings.seed)
     rows = []
-    for make in (adult, mnist):
+    for make in (on_adult, on_mnist):
         rows += measured(*make(settings, rng))
-    write("inverse-hessian", settings, markdown(rows), {"rows": rows})
+    write("inverse-hessian", settings, markdown(rows), rows, {"seed": settings.seed})
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

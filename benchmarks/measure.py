@@ -293,14 +293,18 @@ def markdown(
 
 
 def write(
-    name: str, settings: argparse.Namespace, text: str, rows: Sequence[Row], about: dict
+    name: str, settings: argparse.Namespace, text: str, rows: Sequence[Row | dict], about: dict
 ) -> None:
     """Print the tables; keep them and the numbers behind them unless it was a quick run."""
     print(text)
     if settings.quick:
         return
     RESULTS.mkdir(exist_ok=True)
-    result = {"benchmark": name, **about, "rows": [asdict(row) for row in rows]}
+    result = {
+        "benchmark": name,
+        **about,
+        "rows": [row if isinstance(row, dict) else asdict(row) for row in rows],
+    }
     (RESULTS / f"{name}.json").write_text(as_json(result))
     (RESULTS / f"{name}.md").write_text(text + "\n")
 

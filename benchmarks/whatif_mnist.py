@@ -10,6 +10,8 @@ drawn from everybody, of the same sizes.
 
 from __future__ import annotations
 
+import argparse
+
 import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
@@ -33,10 +35,9 @@ WAYS = {
 EPSILONS = np.array([0.001, 1.0, 2.0, 3.0, 5.0, 8.0])
 
 
-def main() -> None:
-    settings = arguments(__doc__.splitlines()[0])
+def mnist_study(settings: argparse.Namespace, rng: np.random.Generator) -> tuple[WhatIf, int]:
+    """Return the fitted study and the number of training records."""
     raw = datasets.load("mnist", folder=settings.data)
-    rng = np.random.default_rng(settings.seed)
 
     def part(name: str) -> tuple[np.ndarray, pd.Series]:
         X, y = digits.as_p1(raw, name)
@@ -48,8 +49,14 @@ def main() -> None:
 
     X, y = part("train")
     X_test, y_test = part("test")
-    study = WhatIf(LogisticRegression(C=0.01)).fit(X, y, X_test, y_test)
-    groups = draw_groups(len(X), np.arange(len(X)), SIZES, rng)
+    return WhatIf(LogisticRegression(C=0.01)).fit(X, y, X_test, y_test), len(X)
+
+
+def main() -> None:
+    settings = arguments(__doc__.splitlines()[0])
+    rng = np.random.default_rng(settings.seed)
+    study, n = mnist_study(settings, rng)
+    groups = draw_groups(n, np.arange(n), SIZES, rng)
     others = len(digits.DIGITS_OF_P1) - 1
     rows, seconds = compare(
         study,
@@ -64,7 +71,7 @@ def main() -> None:
     )
     p = study.baseline_.problem.n_parameters
     text = (
-        f"MNIST 1, 3, 7, 8, labels. n = {len(X):,}, {p:,} parameters, {len(EPSILONS)} ε from 0.001 to "
+        f"MNIST 1, 3, 7, 8, labels. n = {n:,}, {p:,} parameters, {len(EPSILONS)} ε from 0.001 to "
         f"8, {settings.repeats} retrainings a cell.\n\n"
         + markdown(rows, quoted="P1 Table III", paper=table_3("mnist", "labels"))
     )
@@ -74,7 +81,7 @@ def main() -> None:
         text,
         rows,
         {
-            "n_train": len(X),
+            "n_train": n,
             "n_parameters": p,
             "repeats": settings.repeats,
             "seed": settings.seed,

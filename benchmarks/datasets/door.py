@@ -72,6 +72,17 @@ def read_or_download(data_set: DataSet, folder: Path | None) -> Any:
             f"{data_set.name} needs {_paths(missing)} in the data folder, and there is no such file. "
             "Put it there, or leave out --data to download it."
         )
+    try:
+        return _read(data_set, root)
+    except InputError:
+        # A file in the cache is ours: one that is damaged is fetched again, once.
+        if folder is not None or missing:
+            raise
+    _download(data_set, root)
+    return _read(data_set, root)
+
+
+def _read(data_set: DataSet, root: Path) -> Any:
     contents = [file.read(root / file.path) for file in data_set.files]
     for file, content in zip(data_set.files, contents, strict=True):
         _check(data_set, file, content)
@@ -118,6 +129,8 @@ def _fetch(data_set: DataSet) -> Mapping[str, Any]:
     if needed is not None and not tried:
         raise needed
     reason = f"could not reach {' or '.join(tried)}" if tried else "is given by no public loader"
+    if needed is not None:
+        reason += f" ({needed})"
     raise InputError(
         f"{data_set.name}: {reason}: put {_paths(data_set.files)} under DIR and pass --data DIR."
     )

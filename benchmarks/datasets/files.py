@@ -12,6 +12,8 @@ import gzip
 import hashlib
 import io
 import json
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,8 @@ __all__ = ["ArraysFile", "DataFile", "JsonFile", "TableFile"]
 
 Kind = Literal["text", "integer", "number"]
 _DIGITS = "%.15g"
+# What reading a cut or garbled archive may raise.
+_DAMAGED = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 
 
 class DataFile(Protocol):
@@ -111,7 +115,7 @@ class TableFile:
         """Read a file into its canonical content."""
         try:
             table = pd.read_csv(file, dtype=str, keep_default_na=False)
-        except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError, EOFError):
+        except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError, *_DAMAGED):
             raise InputError(
                 f"{self.path} must be a csv table, and it cannot be read. Get the file again."
             ) from None
@@ -151,12 +155,17 @@ class ArraysFile:
                 f"{self.path} must hold {', '.join(self.arrays)}, and {', '.join(absent)} came not. "
                 "Get the file again."
             )
-        return {
-            name: np.ascontiguousarray(
-                np.asarray(content[name]).astype(str if kind == "text" else kind)
-            )
-            for name, kind in self.arrays.items()
-        }
+        try:
+            return {
+                name: np.ascontiguousarray(
+                    np.asarray(content[name]).astype(str if kind == "text" else kind)
+                )
+                for name, kind in self.arrays.items()
+            }
+        except (ValueError, TypeError):
+            raise InputError(
+                f"{self.path} must hold arrays of numbers, and others came. Get the file again."
+            ) from None
 
     def checksum(self, content: Mapping[str, np.ndarray]) -> str:
         """Hash names, shapes and values."""
@@ -174,9 +183,9 @@ class ArraysFile:
     def read(self, file: Path) -> dict[str, np.ndarray]:
         """Read a file into its canonical content."""
         try:
-            with np.load(file, allow_pickle=False) as stored:
+            with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 content = {name: stored[name] for name in stored.files}
-        except (ValueError, OSError, EOFError):
+        except (ValueError, *_DAMAGED):
             raise InputError(
                 f"{self.path} must be an npz file, and it cannot be read. Get the file again."
             ) from None
@@ -209,7 +218,7 @@ class JsonFile:
         """Read a file into its content."""
         try:
             content: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
-        except (OSError, EOFError, ValueError):
+        except (ValueError, *_DAMAGED):
             raise InputError(
                 f"{self.path} must be gzipped JSON, and it cannot be read. Get the file again."
             ) from None

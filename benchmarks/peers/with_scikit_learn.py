@@ -8,6 +8,8 @@ refitted, by which solver and to which tolerance:
 - `training`: no cell, the model of the true labels;
 - `trial`: three cells, to choose solver and tolerance;
 - `sampled`: three cells a group, every ε once in ten groups;
+- `drawn`: the same cells, each on one randomised data set without weights, which is what somebody who
+  tries an ε would train: fewer rows, and one draw instead of the expectation;
 - `warm`: all ε of the middle group from large to small, each started from the one before.
 """
 
@@ -21,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 
 SOLVERS = ("newton-cholesky", "lbfgs", "newton-cg")
 TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10)
-KINDS = ("training", "trial", "sampled", "warm")
+KINDS = ("training", "trial", "sampled", "drawn", "warm")
 
 
 def name_of(kind: str, solver: str, tolerance: float) -> str:
@@ -65,6 +67,7 @@ def refit(problem: Problem, *, kind: str, solver: str, tolerance: float) -> np.n
     if kind == "training":
         values[:] = _test_loss(model.fit(problem.X, problem.y), problem) - before
         return values
+    rng = np.random.default_rng(0)
     for group, cells in enumerate(chosen_cells(kind, *values.shape)):
         if not cells:
             continue
@@ -76,8 +79,12 @@ def refit(problem: Problem, *, kind: str, solver: str, tolerance: float) -> np.n
             model.classes_, model.n_features_in_ = np.array([0.0, 1.0]), X.shape[1]
         for cell in cells:
             q = problem.flip_probability[cell]
-            weights = np.concatenate([np.where(mask, 1.0 - q, 1.0), np.full(mask.sum(), q)])
-            model.fit(X, y, sample_weight=weights)
+            if kind == "drawn":
+                flipped = mask & (rng.random(len(mask)) < q)
+                model.fit(problem.X, np.where(flipped, 1.0 - problem.y, problem.y))
+            else:
+                weights = np.concatenate([np.where(mask, 1.0 - q, 1.0), np.full(mask.sum(), q)])
+                model.fit(X, y, sample_weight=weights)
             values[group, cell] = _test_loss(model, problem) - before
     return values
 

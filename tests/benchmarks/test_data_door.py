@@ -69,6 +69,15 @@ def test_a_download_is_kept(cache):
     assert len(read_or_download(data_set(refused), None)) == 3
 
 
+def test_a_damaged_file_in_the_cache_is_fetched_again(cache):
+    read_or_download(data_set(lambda: {FILE.path: RAW}), None)
+    (cache / FILE.path).write_text("age,work\n39,other\n")
+    assert len(read_or_download(data_set(lambda: {FILE.path: RAW}), None)) == 3
+    (cache / FILE.path).write_text("")
+    with pytest.raises(InputError, match="could not reach place 0"):
+        read_or_download(data_set(refused), None)
+
+
 def test_the_next_place_is_tried():
     table = read_or_download(data_set(refused, lambda: {FILE.path: RAW}), None)
     assert len(table) == 3
@@ -95,7 +104,7 @@ def test_a_missing_loader_says_the_command_unless_another_place_was_tried():
 
     with pytest.raises(MissingExtraError, match="epsilens"):
         read_or_download(data_set(missing), None)
-    with pytest.raises(InputError, match="could not reach place 1:"):
+    with pytest.raises(InputError, match=r"could not reach place 1 \(Run: pip install"):
         read_or_download(data_set(missing, refused), None)
 
 

@@ -94,3 +94,38 @@ def test_arrays_are_known_whatever_their_types(tmp_path):
     assert known.checksum(turned) != known.checksum(narrow)
     with pytest.raises(InputError, match="who came not"):
         known.canonical({"images": np.ones(2)})
+
+
+def _arrays(tmp_path) -> bytes:
+    file = tmp_path / "whole.npz"
+    ArraysFile("a.npz", "", {"x": "int64"}).write({"x": np.arange(5000)}, file)
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda whole: whole[: len(whole) // 2],
+        lambda whole: b"nothing of the kind",
+        lambda whole: whole[:60] + bytes(40) + whole[100:],
+        lambda whole: b"",
+    ],
+    ids=["cut", "garbage", "zeros inside", "empty"],
+)
+def test_a_damaged_archive_is_one_line(tmp_path, damage):
+    broken = tmp_path / "broken"
+    broken.write_bytes(damage(_arrays(tmp_path)))
+    with pytest.raises(InputError, match="Get the file again"):
+        ArraysFile("a.npz", "", {"x": "int64"}).read(broken)
+    zipped = tmp_path / "people.csv.gz"
+    zipped.write_bytes(damage(gzip.compress(b"age,work,pay\n" + b"39,state,0.27\n" * 500)))
+    with pytest.raises(InputError, match="Get the file again"):
+        TABLE.read(zipped)
+
+
+def test_texts_where_numbers_should_be_are_not_shown(tmp_path):
+    file = tmp_path / "a.npz"
+    np.savez(file, x=np.array(["a secret"]))
+    with pytest.raises(InputError, match="must hold arrays of numbers") as error:
+        ArraysFile("a.npz", "", {"x": "int64"}).read(file)
+    assert "secret" not in str(error.value)

@@ -61,3 +61,14 @@ def test_a_script_prints_its_tables(script, blocks, rows, capsys):
     heads = [line for line in lines if line.startswith("| group |")]
     assert len(lines) - 2 * len(heads) == rows
     assert "3 retrainings a cell" in printed
+
+
+def test_the_solvers_are_compared(capsys):
+    importlib.import_module("inverse_hessian").main()
+    printed = capsys.readouterr().out
+    for data in ("Adult", "MNIST 1, 3, 7, 8"):
+        for solver in ("cholesky", "cg", "stochastic"):
+            assert any(
+                line.startswith(f"| {data} |") and f"| {solver} |" in line
+                for line in printed.splitlines()
+            )
