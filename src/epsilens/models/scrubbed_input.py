@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """scikit-learn's checks of features and target, with every data value kept out of the message.
 
-"could not convert string to float: 'HIV+'" is a leak in a log file. What scikit-learn says is
-passed on only where it speaks of shapes, names and kinds.
+"could not convert string to float: 'HIV+'" is a leak in a log file. No text of another library is
+passed on: what it says is recognised, and said again in words of our own.
 """
 
 from __future__ import annotations
@@ -22,18 +22,66 @@ __all__ = ["checked_input"]
 
 FloatArray = NDArray[np.float64]
 
-# Messages that speak of shapes, names and kinds only; cut where values would begin.
-_HARMLESS = re.compile(
-    r"(Found array with (0|dim)"
-    r"|Input (X|y) contains (NaN|infinity)"
-    r"|Complex data not supported"
-    r"|Sparse data was passed"
-    r"|X has \d+ features?, but"
-    r"|The feature names should match"
-    r"|Found input variables with inconsistent numbers of samples"
-    r"|y should be a 1d array, got an array of shape"
-    r"|This \w+ estimator requires y to be passed"
-    r"|Expected 2D array, got (1D|scalar) array)"
+_NOT_NUMBERS = (
+    "X and y must be tables of numbers, got text or mixed values. Encode categories and convert "
+    "text first."
+)
+# How a message begins, and what is said in its place. Only counts and shapes are taken over.
+_SAID_AGAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(begins), said)
+    for begins, said in (
+        (
+            r"Found array with 0 (sample|feature)\(s\) \(shape=(\(\d*, ?\d*\))\) while",
+            r"Found array with 0 \1(s) (shape=\2) while a minimum of 1 is required.",
+        ),
+        (r"Found array with dim (\d+)[,.]", r"Found array with dim \1, while dim 2 is required."),
+        (r"Input (X|y) contains NaN", r"Input \1 contains NaN. Drop or impute missing values."),
+        (
+            r"Input (X|y) contains infinity",
+            r"Input \1 contains infinity or a value too large for dtype('float64').",
+        ),
+        (
+            r"Complex data not supported",
+            "Complex data not supported. X and y must be real numbers.",
+        ),
+        (
+            r"Sparse data was passed",
+            "Sparse data was passed, but dense data is required. Use X.toarray().",
+        ),
+        (
+            r"X has (\d+) features?, but \w+ is expecting (\d+) features? as input",
+            r"X has \1 features, but PrivateRidge is expecting \2 features as input.",
+        ),
+        (
+            r"The feature names should match",
+            "The feature names should match those that were passed during fit, in their order. "
+            "Compare them with `feature_names_in_`.",
+        ),
+        (
+            r"Feature names are only supported",
+            "the column names of X must all be strings, got other kinds. Rename the columns.",
+        ),
+        (
+            r"Found input variables with inconsistent numbers of samples: (\[\d+, \d+\])",
+            r"Found input variables with inconsistent numbers of samples: \1. Give X and y as many.",
+        ),
+        (
+            r"y should be a 1d array, got an array of shape (\([\d, ]*\))",
+            r"y should be a 1d array, got an array of shape \1. Give one target.",
+        ),
+        (
+            r"This \w+ estimator requires y to be passed",
+            "This PrivateRidge estimator requires y to be passed, but the target y is None.",
+        ),
+        (
+            r"Expected 2D array, got (1D|scalar) array",
+            r"Expected 2D array, got \1 array instead. Reshape your data: one row per record.",
+        ),
+        (
+            r".*argument must be",
+            "every argument must be a string or a number, got another kind of value in X or y.",
+        ),
+    )
 )
 
 
@@ -68,6 +116,7 @@ def checked_input(
     from sklearn.utils.validation import validate_data
 
     needs_target = {} if y is None and not reset else {"y": y, "y_numeric": True}
+    refusal: InputError
     try:
         checked = validate_data(
             estimator, X, reset=reset, dtype=np.float64, **(needs_target or {"y": "no_validation"})
@@ -76,20 +125,21 @@ def checked_input(
             return checked, np.empty(0)
         return checked[0], checked[1].astype(np.float64)
     except TypeError as error:
-        raise InputTypeError(_scrubbed(error)) from None
-    except ValueError as error:
-        raise InputError(_scrubbed(error)) from None
-
-
-def _scrubbed(error: Exception) -> str:
-    text = str(error)
-    if "argument must be" in text:
-        return "every argument must be a string or a number, got another kind of value in X or y."
-    if not _HARMLESS.match(text):
-        return (
-            "X and y must be tables of numbers, got text or mixed values. Encode categories and "
-            "convert text first."
+        refusal = InputTypeError(_said_again(str(error)))
+    except OverflowError:
+        refusal = InputError(
+            "X and y must hold numbers within the range of double precision, got a larger one. "
+            "Measure in larger units."
         )
-    if text.startswith("Expected 2D array"):
-        return text.partition(":")[0] + ". Reshape your data: one row per record."
-    return " ".join(text.partition("\nRidge")[0].split())
+    except ValueError as error:
+        refusal = InputError(_said_again(str(error)))
+    # Raised here, so that the other library's message does not hang on as its context.
+    raise refusal
+
+
+def _said_again(text: str) -> str:
+    for begins, said in _SAID_AGAIN:
+        found = begins.match(text)
+        if found:
+            return found.expand(said)
+    return _NOT_NUMBERS

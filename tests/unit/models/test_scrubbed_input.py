@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 
 from epsilens.errors import InputError, InputTypeError
-from epsilens.ridge import PrivateRidge
+from epsilens.ridge import PrivateRidge, what_if_rho
 
 SECRET = 7331.25
 MODEL = {"rho": 1.0, "x_bound": 1.0, "y_bound": 1.0, "coef_bound": 1.0, "alpha": 1.0}
@@ -32,6 +32,12 @@ TARGET = np.array([SECRET, 0.0, 1.0])
         (GOOD, None, "requires y to be passed"),
         (scipy.sparse.csr_matrix(GOOD), TARGET, "Sparse data was passed"),
         (GOOD * 1j, TARGET, "Complex data not supported"),
+        (GOOD + 0.1j, TARGET, "must be real numbers"),
+        (GOOD, TARGET + 0.1j, "must be real numbers"),
+        (np.array([[10**400], [1], [SECRET]], dtype=object), TARGET, "range of double precision"),
+        (GOOD, np.array([10**400, 1, SECRET], dtype=object), "range of double precision"),
+        (np.full((2, 2, 2), SECRET), TARGET[:2], "Found array with dim 3, while dim 2"),
+        (pd.DataFrame({"a": [1.0, 2.0, 3.0], 7331: [1.0, 2.0, 3.0]}), TARGET, "column names of X"),
         (np.array([[{"diagnosis": "HIV+"}], [1], [2]], dtype=object), TARGET, "string or a number"),
         (GOOD, np.column_stack([TARGET, TARGET]), "y should be a 1d array"),
         (np.empty((0, 1)), np.empty(0), "0 sample"),
@@ -44,6 +50,26 @@ def test_messages_carry_no_value(X, y, words):
     assert "HIV+" not in shown
     assert "7331" not in shown.replace("SECRET", "")
     assert "\n" not in str(raised.value)
+    assert raised.value.__context__ is None
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_the_what_if_carries_no_value_either(which):
+    tables = [GOOD, TARGET, GOOD, TARGET]
+    tables[which] = tables[which] + 0.1j
+    with pytest.raises(InputError, match="must be real numbers") as raised:
+        what_if_rho(PrivateRidge(**MODEL), *tables)
+    assert "7331" not in str(raised.value)
+
+
+def test_a_sentence_that_is_not_known_is_not_passed_on():
+    class Spiteful:
+        def __array__(self, dtype=None, copy=None):
+            raise ValueError(f"Input X contains NaN and {SECRET}")
+
+    with pytest.raises(InputError) as raised:
+        PrivateRidge(**MODEL).fit(Spiteful(), TARGET)
+    assert "7331" not in str(raised.value)
 
 
 def test_another_table_at_prediction_is_refused_by_its_columns():
