@@ -75,9 +75,24 @@ def as_positive(value: object, *, name: str) -> float:
         raise InputTypeError(
             f"`{name}` must be a number greater than 0, got {type(value).__name__}."
         )
-    if not (math.isfinite(float(value)) and float(value) > 0):
-        raise InputError(f"`{name}` must be finite and greater than 0, got {float(value)!r}.")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        number = math.inf
+    if not (math.isfinite(number) and number > 0):
+        raise InputError(f"`{name}` must be finite and greater than 0, got {number!r}.")
+    return number
+
+
+def as_between(value: object, least: float, most: float, *, name: str) -> float:
+    """Return a number greater than 0 within limits that are themselves allowed."""
+    number = as_positive(value, name=name)
+    if not least <= number <= most:
+        raise InputError(
+            f"`{name}` must lie between {least:g} and {most:g}, got {number!r}. "
+            "Beyond, double precision does not keep what is promised."
+        )
+    return number
 
 
 def as_choice(value: object, choices: Sequence[str], *, name: str) -> str:

@@ -264,7 +264,7 @@ def test_sensitivity_and_noise_do_not_depend_on_the_data(model, seed):
         alpha=model.alpha,
         bound=model.sensitivity,
     )
-    # The solver's allowance of 1e-7 for each of two neighbours.
-    assert model.sensitivity_ == pytest.approx(formula, rel=2.1e-7)
+    # The solver's allowance of 1e-5 for each of two neighbours.
+    assert model.sensitivity_ == pytest.approx(formula, rel=2.1e-5)
     assert model.sensitivity_ > formula
     assert model.sigma_ == pytest.approx(model.sensitivity_ / math.sqrt(2 * model.rho_))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BallMinimum", "minimise_in_ball", "minimise_quadratic_in_ball"]
+__all__ = ["BallMinimum", "least_penalty", "minimise_in_ball", "minimise_quadratic_in_ball"]
 
 FloatArray = NDArray[np.float64]
 
@@ -61,7 +61,8 @@ class _Spectrum:
 
         if np.linalg.norm(self.b / (self.values + penalty)) <= radius:
             return 0.0
-        most = float(np.linalg.norm(self.b)) / radius
+        # A little beyond, or rounding could leave no change of sign.
+        most = float(np.linalg.norm(self.b)) / radius * (1.0 + 1e-9)
         return float(brentq(gap, 0.0, most, xtol=1e-300, rtol=8 * np.finfo(float).eps))
 
 
@@ -131,6 +132,41 @@ def minimise_in_ball(X: FloatArray, y: FloatArray, *, penalty: float, radius: fl
     return best
 
 
+def least_penalty(
+    n_records: int, n_coefficients: int, *, x_bound: float, allowance: float
+) -> float:
+    """Say from which penalty on the error bound keeps to an allowance, whatever the records hold.
+
+    Parameters
+    ----------
+    n_records, n_coefficients : int
+    x_bound : float
+        R, the longest row.
+    allowance : float
+        A: the error may be A/2 sensitivities.
+
+    Notes
+    -----
+    At most nR(RB + Y) is summed in `_gradient`, so its rounding moves the minimiser by no more than
+    2kunRM/λ, u the unit of extended precision and k the length of the sums; the tight sensitivity
+    is M/(2√λ). Half of A/2 is for this: √λ ≥ 16kunR/A. The other half is for θ, which is rounded to
+    double precision and needs √λ ≥ 32vnR/A, v its unit.
+
+    Examples
+    --------
+    >>> least_penalty(1_000_000, 1000, x_bound=1.0, allowance=1e-5) < 1e-6
+    True
+    """
+    n = n_records + 1
+    extended = 16.0 * _sum_length(n_records, n_coefficients) * float(np.finfo(np.longdouble).eps)
+    double = 32.0 * float(np.finfo(float).eps) / 2.0
+    return (max(extended, double) * n * x_bound / allowance) ** 2
+
+
+def _sum_length(n: int, p: int) -> float:
+    return p + _CHUNK + n / _CHUNK + 8
+
+
 def _spectrum(A: FloatArray, b: FloatArray) -> _Spectrum:
     values, vectors = np.linalg.eigh((A + A.T) / 2.0)
     return _Spectrum(np.maximum(values, 0.0), vectors, vectors.T @ b)
@@ -182,4 +218,4 @@ def _gradient(
     length = float(np.linalg.norm(theta))
     sizes = float(lengths @ (lengths * length + np.abs(y))) + penalty * length
     unit = float(np.finfo(np.longdouble).eps)
-    return slope, 2.0 * (p + _CHUNK + n / _CHUNK + 8) * unit * sizes
+    return slope, 2.0 * _sum_length(n, p) * unit * sizes

@@ -9,10 +9,13 @@ zero-concentrated differential privacy.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from epsilens.errors import InputError
 
 __all__ = ["GaussianRelease", "epsilon_of_rho", "rho_of_epsilon"]
 
@@ -33,6 +36,11 @@ class GaussianRelease:
     rho : float
         The budget of zero-concentrated differential privacy spent on it.
 
+    Raises
+    ------
+    InputError
+        If the noise would be 0 or no number: such a release protects nobody.
+
     Examples
     --------
     >>> GaussianRelease(name="coefficients", sensitivity=2.0, rho=0.5).sigma
@@ -42,6 +50,16 @@ class GaussianRelease:
     name: str
     sensitivity: float
     rho: float
+
+    def __post_init__(self) -> None:
+        for name, value in (("sensitivity", self.sensitivity), ("rho", self.rho)):
+            if not 0.0 < value < math.inf:
+                raise InputError(f"`{name}` must be finite and greater than 0, got another number.")
+        if not sys.float_info.min <= self.sigma < math.inf:
+            raise InputError(
+                "`sensitivity` and `rho` must give noise that double precision can hold, got noise "
+                "of 0 or without end. Measure in units that keep the bounds near 1."
+            )
 
     @property
     def sigma(self) -> float:

@@ -13,13 +13,21 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from epsilens._validate import as_choice, as_generator, as_positive, as_share
+from epsilens._validate import as_between, as_choice, as_generator, as_share
 from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.models.adassp import adassp_releases
-from epsilens.models.ball_ridge import minimise_in_ball
+from epsilens.models.ball_ridge import least_penalty, minimise_in_ball
 from epsilens.models.gaussian_release import GaussianRelease, epsilon_of_rho, rho_of_epsilon
 from epsilens.models.ridge_bounds import ClippedShare, RidgeBounds, bounds_of
-from epsilens.models.ridge_sensitivity import Adjacency, SensitivityBound, ridge_sensitivity
+from epsilens.models.ridge_sensitivity import (
+    ALPHA_RANGE,
+    BOUND_RANGE,
+    PENALTY_RANGE,
+    RHO_RANGE,
+    Adjacency,
+    SensitivityBound,
+    ridge_sensitivity,
+)
 from epsilens.models.row_clipping import clip_rows, row_norms
 from epsilens.models.scrubbed_input import checked_input
 
@@ -29,7 +37,8 @@ FloatArray = NDArray[np.float64]
 
 # How far, in sensitivities, a computed minimiser may lie from the exact one; each of two neighbours
 # may, so the sensitivity grows by twice this. Fixed beforehand: the noise must not depend on data.
-SOLVER_ALLOWANCE = 1e-7
+SOLVER_ALLOWANCE = 1e-5
+_EPSILON_RANGE = (1e-12, 1e8)
 _BOUNDS = ("x_bound", "y_bound", "coef_bound")
 
 
@@ -42,20 +51,21 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    rho : float in (0, inf), optional
+    rho : float in [1e-12, 1e16], optional
         The budget of zero-concentrated differential privacy.
-    epsilon : float in (0, inf), optional
+    epsilon : float in [1e-12, 1e8], optional
         Instead of `rho`, together with `delta`: converted exactly.
     delta : float in (0, 1), optional
         Beside `rho` it only says at which δ `epsilon_` is reported.
-    x_bound : float in (0, inf)
+    x_bound : float in [1e-30, 1e30]
         Rows longer than this (Euclidean, the intercept's constant included) are shrunk to it.
-    y_bound : float in (0, inf)
+    y_bound : float in [1e-30, 1e30]
         Targets beyond ± this are cut.
-    coef_bound : float in (0, inf)
+    coef_bound : float in [1e-30, 1e30]
         The coefficients, the intercept's among them, are kept in a ball of this radius.
-    alpha : float in (0, inf)
-        Weight of the penalty, as in scikit-learn's `Ridge`. The larger, the less noise.
+    alpha : float in [1e-6, 1e20] · x_bound²
+        Weight of the penalty, as in scikit-learn's `Ridge`. The larger, the less noise. Above a
+        million records the least is larger (`least_penalty` in models/ball_ridge.py).
         `epsilens.ridge.balanced_alpha` suggests one.
     random_state : int, numpy Generator or RandomState, optional
         None, for a real release, draws from the operating system by OpenDP. A seed makes it a
@@ -122,7 +132,8 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     -----------
     The curator who runs `fit` is trusted. One record is one person. The bounds, `alpha` and every
     other setting were chosen without looking at the data. Column names and the number of columns
-    are public. A fit that is refused because `alpha` is too small for the arithmetic is not covered.
+    are public, and so is that the records are not too many for `alpha`: whether a fit is refused
+    depends on settings and counts only.
 
     References
     ----------
@@ -187,11 +198,12 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         PrivateRidge
             Itself.
         """
-        rows, targets = checked_input(self, X, y, reset=True)
-        rho, penalty = self._budget(), self._penalty()
-        as_choice(self.mechanism, ("output", "adassp"), name="mechanism")
-        bounds = self._bounds(rows, targets, penalty)
+        rho = self._budget()
+        self._check_settings()
         generator = self._generator()
+        rows, targets = checked_input(self, X, y, reset=True)
+        penalty = self._penalty()
+        bounds = self._bounds(rows, targets, penalty)
         design, target = bounds.rows(rows), bounds.targets(targets)
         if self.mechanism == "output":
             release = self.planned_release(bounds, rho=rho)
@@ -310,7 +322,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         bounds : RidgeBounds
-        rho : float in (0, inf)
+        rho : float in [1e-12, 1e16]
         """
         furthest = ridge_sensitivity(
             x_bound=bounds.x_bound,
@@ -320,11 +332,6 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             bound=self.sensitivity,
             adjacency=self._adjacency(),
         )
-        if not (math.isfinite(furthest) and furthest > 0):
-            raise InputError(
-                "the bounds and `alpha` must give a sensitivity that is a number, got an overflow. "
-                "Measure features and target in units that keep them near 1."
-            )
         return GaussianRelease("coefficients", furthest * (1.0 + 2.0 * SOLVER_ALLOWANCE), rho)
 
     def resolved_bounds(self, X: ArrayLike, y: ArrayLike) -> RidgeBounds:
@@ -335,6 +342,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X : array or frame of shape (n_records, n_features)
         y : array of shape (n_records,)
         """
+        self._check_settings()
         rows, targets = checked_input(self, X, y, reset=True)
         return self._bounds(rows, targets, self._penalty())
 
@@ -348,7 +356,23 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "`alpha` must be given: the noise depends on it, so it cannot be chosen from the "
                 "data. `epsilens.ridge.balanced_alpha` suggests one."
             )
-        return as_positive(self.alpha, name="alpha")
+        return as_between(self.alpha, *ALPHA_RANGE, name="alpha")
+
+    def _check_settings(self) -> None:
+        """Refuse what no data could mend, before any row is touched."""
+        as_choice(self.mechanism, ("output", "adassp"), name="mechanism")
+        as_choice(self.sensitivity, ("tight", "paper"), name="sensitivity")
+        self._adjacency()
+        if self.delta is not None:
+            as_share(self.delta, name="delta")
+        given, penalty = self._given_bounds(), self._penalty()
+        if "x_bound" in given:
+            least, most = (share * given["x_bound"] ** 2 for share in PENALTY_RANGE)
+            as_between(penalty, least, most, name="alpha")
+            self._constant(given["x_bound"])
+        if len(given) == len(_BOUNDS):
+            bounds = RidgeBounds(constant=self._constant(given["x_bound"]), **given)
+            self.planned_release(bounds, rho=1.0)
 
     def _budget(self) -> float:
         if (self.rho is None) == (self.epsilon is None):
@@ -357,28 +381,29 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"`rho`, or `epsilon` with `delta`, must be given, got {came}. Give one of the two."
             )
         if self.rho is not None:
-            return as_positive(self.rho, name="rho")
+            return as_between(self.rho, *RHO_RANGE, name="rho")
         if self.delta is None:
             raise InputError(
                 "`epsilon` must come with `delta`, got none. Use for instance delta=1e-6, well "
                 "below one over the number of records."
             )
-        epsilon = as_positive(self.epsilon, name="epsilon")
-        return rho_of_epsilon(epsilon, as_share(self.delta, name="delta"))
+        epsilon = as_between(self.epsilon, *_EPSILON_RANGE, name="epsilon")
+        rho = rho_of_epsilon(epsilon, as_share(self.delta, name="delta"))
+        return as_between(rho, *RHO_RANGE, name="rho")
 
     def _generator(self) -> np.random.Generator | None:
         if self.random_state is None:
             return None
-        _warn_of("a seed was given, so this is a simulation and protects nobody")
+        _warn_of("a seed was given, so this is a simulation and protects nobody", stacklevel=4)
         if isinstance(self.random_state, np.random.RandomState):
             return np.random.default_rng(int(self.random_state.randint(2**31)))
         return as_generator(self.random_state)
 
-    def _bounds(self, rows: FloatArray, targets: FloatArray, penalty: float) -> RidgeBounds:
+    def _given_bounds(self) -> dict[str, float]:
         given = {name: getattr(self, name) for name in _BOUNDS}
         missing = [name for name, value in given.items() if value is None]
         known = {
-            name: as_positive(value, name=name)
+            name: as_between(value, *BOUND_RANGE, name=name)
             for name, value in given.items()
             if value is not None
         }
@@ -387,8 +412,15 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{' and '.join(f'`{name}`' for name in missing)} must be given, from what is known "
                 "without looking at the data. bounds_from_data=True reads them off, and leaks."
             )
+        return known
+
+    def _bounds(self, rows: FloatArray, targets: FloatArray, penalty: float) -> RidgeBounds:
+        known = self._given_bounds()
+        missing = [name for name in _BOUNDS if name not in known]
         if missing:
-            _warn_of(f"{', '.join(missing)} was read off the data, which no noise covers")
+            _warn_of(
+                f"{', '.join(missing)} was read off the data, which no noise covers", stacklevel=4
+            )
             constant = self._constant(math.inf) if self._has_own_constant else None
             known = bounds_of(rows, targets, penalty=penalty, known=known, constant=constant)
         return RidgeBounds(constant=self._constant(known["x_bound"]), **known)
@@ -402,7 +434,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return 0.0
         if self.intercept_constant is None:
             return x_bound / 2.0
-        constant = as_positive(self.intercept_constant, name="intercept_constant")
+        constant = as_between(self.intercept_constant, *BOUND_RANGE, name="intercept_constant")
         if constant >= x_bound:
             raise InputError(
                 f"`intercept_constant` must be below x_bound = {x_bound:g}, got {constant:g}. "
@@ -444,17 +476,23 @@ def exact_coefficients(
     >>> exact_coefficients(model, np.ones((3, 1)), np.ones(3), bounds).round(6).tolist()
     [0.75]
     """
-    penalty = as_positive(model.alpha, name="alpha")
+    penalty = as_between(model.alpha, *ALPHA_RANGE, name="alpha")
+    too_small = InputError(
+        "`alpha` must be larger for so many records: the minimiser cannot be computed as "
+        f"accurately as the guarantee needs, got {penalty:g}. Raise `alpha`."
+    )
+    # By counts and settings only: a refusal that depends on the records would tell of them.
+    if penalty < least_penalty(*design.shape, x_bound=bounds.x_bound, allowance=SOLVER_ALLOWANCE):
+        raise too_small
     found = minimise_in_ball(design, target, penalty=penalty, radius=bounds.coef_bound)
     furthest = model.planned_release(bounds, rho=1.0).sensitivity
-    # The other half of the allowance is for the rounding of clipped rows.
+    # The other half of the allowance is for the rounding of clipped rows. The check above is meant
+    # to leave nothing to this one, which stays because the proof stands on it.
     if not found.error_upper_bound <= 0.5 * SOLVER_ALLOWANCE * furthest:
-        raise InputError(
-            "`alpha` must be larger for so many records: the minimiser cannot be computed as "
-            f"accurately as the guarantee needs, got {penalty:g}. Raise `alpha`."
-        )
+        raise too_small
     return found.theta
 
 
-def _warn_of(leak: str) -> None:
-    warnings.warn(f"PrivateRidge: {leak}.", PrivacyLeakWarning, stacklevel=4)
+def _warn_of(leak: str, *, stacklevel: int = 3) -> None:
+    """Warn at the line of the user, who stands as many calls above."""
+    warnings.warn(f"PrivateRidge: {leak}.", PrivacyLeakWarning, stacklevel=stacklevel)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.errors import InputError
+from epsilens.models.ridge_sensitivity import BOUND_RANGE, PENALTY_RANGE
 from epsilens.models.row_clipping import clip_rows, row_norms
 
 __all__ = ["ClippedShare", "RidgeBounds", "bounds_of"]
@@ -114,6 +116,11 @@ def bounds_of(
     dict
         `x_bound`, `y_bound` and `coef_bound`; 1 where everything is 0.
 
+    Raises
+    ------
+    InputError
+        If they are too large or too small to compute with.
+
     Examples
     --------
     >>> bounds_of(np.array([[3.0, 4.0]]), np.array([-2.0]), penalty=1.0, known={"coef_bound": 1.0},
@@ -126,6 +133,16 @@ def bounds_of(
     elif constant:
         longest = math.hypot(longest, constant) * (1.0 + _ROOM)
     found = {"x_bound": longest, "y_bound": float(np.abs(targets).max()) or 1.0} | known
+    # The message names no number: it would be one of the data.
+    refusal = InputError(
+        f"bounds read off the data must lie between {BOUND_RANGE[0]:g} and {BOUND_RANGE[1]:g} and "
+        "suit `alpha`, got others. Measure in other units, or give the bounds."
+    )
+    least, most = BOUND_RANGE
+    if not all(least <= value <= most for value in found.values()):
+        raise refusal
+    if not PENALTY_RANGE[0] <= penalty / found["x_bound"] ** 2 <= PENALTY_RANGE[1]:
+        raise refusal
     if "coef_bound" not in found:
         column = found["x_bound"] / 2.0 if constant is None else constant
         bounds = RidgeBounds(**found, coef_bound=math.inf, constant=column)
@@ -135,4 +152,6 @@ def bounds_of(
             design.T @ bounds.targets(targets),
         )
         found["coef_bound"] = float(np.linalg.norm(theta)) or 1.0
+        if not least <= found["coef_bound"] <= most:
+            raise refusal
     return found

@@ -8,11 +8,28 @@ every data set whose rows and targets keep to their bounds; it reads no data.
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from epsilens._validate import as_choice, as_count, as_positive
+from epsilens._validate import as_between, as_choice, as_count
 
-__all__ = ["Adjacency", "SensitivityBound", "balanced_alpha", "ridge_sensitivity"]
+__all__ = [
+    "ALPHA_RANGE",
+    "BOUND_RANGE",
+    "PENALTY_RANGE",
+    "RHO_RANGE",
+    "Adjacency",
+    "SensitivityBound",
+    "balanced_alpha",
+    "ridge_sensitivity",
+]
+
+# Within these no product that is formed overflows, underflows or divides by 0.
+BOUND_RANGE: Final = (1e-30, 1e30)
+ALPHA_RANGE: Final = (1e-66, 1e80)
+RHO_RANGE: Final = (1e-12, 1e16)
+# α of a model, in squares of x_bound. From the least on, the solver keeps its allowance for a
+# million records of 1,000 columns.
+PENALTY_RANGE: Final = (1e-6, 1e20)
 
 SensitivityBound: TypeAlias = Literal["tight", "paper"]
 Adjacency: TypeAlias = Literal["add-remove", "replace-one"]
@@ -31,13 +48,13 @@ def ridge_sensitivity(
 
     Parameters
     ----------
-    x_bound : float in (0, inf)
+    x_bound : float in [1e-30, 1e30]
         R, the longest row.
-    y_bound : float in (0, inf)
+    y_bound : float in [1e-30, 1e30]
         Y, the largest target in absolute value.
-    coef_bound : float in (0, inf)
+    coef_bound : float in [1e-30, 1e30]
         B, the radius of the ball that holds the coefficients.
-    alpha : float in (0, inf)
+    alpha : float in [1e-66, 1e80]
         λ, the weight of the penalty.
     bound : {"tight", "paper"}
         "tight" is attained; "paper" is M R/λ of P3 Q 1.5.
@@ -64,10 +81,10 @@ def ridge_sensitivity(
     >>> ridge_sensitivity(x_bound=1.0, y_bound=1.0, coef_bound=1.0, alpha=0.01, bound="paper")
     200.0
     """
-    R = as_positive(x_bound, name="x_bound")
-    Y = as_positive(y_bound, name="y_bound")
-    B = as_positive(coef_bound, name="coef_bound")
-    penalty = as_positive(alpha, name="alpha")
+    R = as_between(x_bound, *BOUND_RANGE, name="x_bound")
+    Y = as_between(y_bound, *BOUND_RANGE, name="y_bound")
+    B = as_between(coef_bound, *BOUND_RANGE, name="coef_bound")
+    penalty = as_between(alpha, *ALPHA_RANGE, name="alpha")
     as_choice(bound, ("tight", "paper"), name="sensitivity")
     as_choice(adjacency, ("add-remove", "replace-one"), name="adjacency")
     M = R * B + Y
@@ -92,9 +109,9 @@ def balanced_alpha(
     ----------
     n_records : int
         Take it as public.
-    rho : float in (0, inf)
+    rho : float in [1e-12, 1e16]
         The budget that will be spent.
-    x_bound, y_bound, coef_bound : float in (0, inf)
+    x_bound, y_bound, coef_bound : float in [1e-30, 1e30]
 
     Returns
     -------
@@ -111,17 +128,18 @@ def balanced_alpha(
     19.0
     """
     n = as_count(n_records, name="n_records")
-    budget = as_positive(rho, name="rho")
-    R = as_positive(x_bound, name="x_bound")
-    B = as_positive(coef_bound, name="coef_bound")
-    M = R * B + as_positive(y_bound, name="y_bound")
+    budget = as_between(rho, *RHO_RANGE, name="rho")
+    R = as_between(x_bound, *BOUND_RANGE, name="x_bound")
+    Y = as_between(y_bound, *BOUND_RANGE, name="y_bound")
+    B = as_between(coef_bound, *BOUND_RANGE, name="coef_bound")
+    M = R * B + Y
     # One stationary point on either side of λ = R², each held to its side.
     below = min(M * R / B * math.sqrt(n / (8.0 * budget)), R * R)
-    above = max(math.cbrt(M * M * R**4 * n / (budget * B * B)) - R * R, R * R)
+    above = max(math.cbrt(M / B * R * R) ** 2 * math.cbrt(n / budget) - R * R, R * R)
 
     def worst(penalty: float) -> float:
         furthest = ridge_sensitivity(
-            x_bound=R, y_bound=M - R * B, coef_bound=B, alpha=penalty, bound="tight"
+            x_bound=R, y_bound=Y, coef_bound=B, alpha=penalty, bound="tight"
         )
         return furthest**2 * R * R / (2.0 * budget) + penalty * B * B / n
 

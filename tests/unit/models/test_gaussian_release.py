@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
+from epsilens.errors import InputError
 from epsilens.models.gaussian_release import GaussianRelease, epsilon_of_rho, rho_of_epsilon
 
 
@@ -65,3 +66,12 @@ def test_the_homework_s_noise_has_the_known_exact_epsilon():
 
 def test_a_tiny_budget_is_epsilon_zero():
     assert epsilon_of_rho(1e-15, 1e-6) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "rho"),
+    [(1e-200, 1e308), (1e300, 1e-320), (0.0, 1.0), (np.inf, 1.0), (1.0, 0.0)],
+)
+def test_noise_of_0_or_without_end_is_refused(sensitivity, rho):
+    with pytest.raises(InputError, match="must"):
+        GaussianRelease("coefficients", sensitivity, rho)

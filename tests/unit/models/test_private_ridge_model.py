@@ -10,7 +10,8 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from epsilens.errors import InputError, PrivacyLeakWarning
-from epsilens.ridge import PrivateRidge, epsilon_of_rho, rho_of_epsilon
+from epsilens.models.private_ridge import exact_coefficients
+from epsilens.ridge import PrivateRidge, RidgeBounds, epsilon_of_rho, rho_of_epsilon
 
 BOUNDS = {"x_bound": 2.0, "y_bound": 3.0, "coef_bound": 1.5, "alpha": 2.0}
 
@@ -109,14 +110,110 @@ def test_the_budget_is_reported_both_ways(table):
         ({"rho": 1.0, "mechanism": "laplace"}, "`mechanism` must be one of 'output', 'adassp'"),
         ({"rho": 1.0, "sensitivity": "loose"}, "`sensitivity` must be one of 'tight', 'paper'"),
         ({"rho": 1.0, "adjacency": "swap"}, "`adjacency` must be one of 'add-remove'"),
-        ({"rho": 1.0, "x_bound": 1e300, "coef_bound": 1e300}, "got an overflow"),
-        ({"rho": 1.0, "alpha": 1e-18}, "`alpha` must be larger for so many records"),
     ],
 )
 def test_what_is_refused_in_one_line(table, settings, words):
     with pytest.raises(InputError, match=words) as raised:
         PrivateRidge(**{**BOUNDS, **settings}).fit(*table)
     assert "\n" not in str(raised.value)
+
+
+class Untouchable:
+    """Features that fail the test when they are looked at."""
+
+    def __array__(self, *arguments, **keywords):
+        raise AssertionError("a row was touched")
+
+    def __len__(self):
+        raise AssertionError("a row was touched")
+
+
+@pytest.mark.parametrize("mechanism", ["output", "adassp"])
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"x_bound": 1e100}, "`x_bound` must lie between 1e-30 and 1e"),
+        ({"x_bound": 1e155}, "`x_bound` must lie between"),
+        ({"x_bound": 1e-200}, "`x_bound` must lie between"),
+        ({"x_bound": 10**400}, "`x_bound` must be finite"),
+        ({"y_bound": 1e300}, "`y_bound` must lie between"),
+        ({"coef_bound": 1e-300}, "`coef_bound` must lie between"),
+        ({"intercept_constant": 1e-300}, "`intercept_constant` must lie between"),
+        ({"rho": 1e308}, "`rho` must lie between 1e-12 and 1e"),
+        ({"rho": 1e-320}, "`rho` must lie between"),
+        ({"rho": None, "epsilon": 1e-300, "delta": 1e-9}, "`epsilon` must lie between"),
+        ({"rho": None, "epsilon": 1e-9, "delta": 1e-9}, "`rho` must lie between"),
+        ({"rho": 1.0, "delta": 2.0}, "`delta` must lie between 0 and 1"),
+        ({"alpha": 1.8e-18}, "`alpha` must lie between 4e-06 and 4e"),
+        ({"alpha": 1e300}, "`alpha` must lie between"),
+        ({"random_state": "seed"}, "`random_state` must be"),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::epsilens.errors.PrivacyLeakWarning")
+def test_settings_are_refused_before_any_row_is_touched(mechanism, settings, words):
+    with pytest.raises(InputError, match=words) as raised:
+        PrivateRidge(**{"rho": 1.0, **BOUNDS, "mechanism": mechanism, **settings}).fit(
+            Untouchable(), Untouchable()
+        )
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("mechanism", ["output", "adassp"])
+@pytest.mark.parametrize("x_bound", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("y_bound", [1e-30, 1e30])
+@pytest.mark.parametrize("coef_bound", [1e-30, 1e30])
+def test_the_corners_of_what_is_allowed_are_fitted(mechanism, x_bound, y_bound, coef_bound):
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.standard_cauchy((20, 2)), np.zeros((2, 2)), np.full((2, 2), 1e270)])
+    y = np.append(rng.standard_cauchy(22), [1e270, -1e270])
+    bounds = {"x_bound": x_bound, "y_bound": y_bound, "coef_bound": coef_bound}
+    for rho, share, scale in [(1e-12, 1e-6, 1.0), (1e16, 1e20, 1e-30), (1.0, 1.0, x_bound)]:
+        model = PrivateRidge(
+            rho=rho, alpha=1.001 * share * x_bound**2, mechanism=mechanism, **bounds
+        )
+        if share == 1e20:
+            model.set_params(alpha=0.999 * share * x_bound**2)
+        model.fit(X * scale, y * scale)
+        assert np.isfinite(model.coef_).all()
+        assert all(0 < release.sigma < np.inf for release in model.releases_)
+
+
+def test_many_records_need_a_larger_penalty_whatever_they_hold():
+    n = 100_000
+    model = PrivateRidge(rho=1.0, **BOUNDS | {"alpha": 4.1e-6})
+    rng = np.random.default_rng(1)
+    # Rows at the bound along one line: the other direction is held by the penalty alone.
+    X = np.outer(rng.choice([-9.0, 9.0], n), [1.0, 1e-4])
+    for y in (np.zeros(n), np.full(n, 9.0), 9.0 * np.sign(X[:, 0]), rng.standard_normal(n)):
+        assert model.fit(X, y).n_features_in_ == 2
+    few = RidgeBounds(x_bound=2.0, y_bound=3.0, coef_bound=1.5, constant=1.0)
+    many = np.broadcast_to(np.zeros(2), (20_000_000, 2))
+    with pytest.raises(InputError, match="`alpha` must be larger for so many records"):
+        exact_coefficients(model, many, np.zeros(1), few)
+
+
+@pytest.mark.parametrize(
+    ("scale", "target"), [(1e200, 1.0), (1.0, 1e200), (1e-200, 1.0), (1e9, 1.0)]
+)
+def test_bounds_off_absurd_data_are_refused_without_a_number(table, scale, target):
+    X, y = table
+    model = PrivateRidge(rho=1.0, alpha=2.0, bounds_from_data=True)
+    with pytest.warns(PrivacyLeakWarning), pytest.raises(InputError, match="got others") as raised:
+        model.fit(X * scale, y * target)
+    assert "\n" not in str(raised.value)
+
+
+def test_warnings_point_at_the_line_of_the_user(table):
+    X, y = table
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        model = PrivateRidge(rho=1.0, alpha=2.0, bounds_from_data=True, random_state=0).fit(X, y)
+        model.clipped_share(X, y)
+        model.expected_excess_risk(X)
+        model.resolved_bounds(X, y)
+    assert len(warned) == 5
+    assert {one.filename for one in warned} == {__file__}
 
 
 def test_bounds_are_read_off_the_data_only_when_asked_and_with_a_warning(table):
