@@ -118,9 +118,15 @@ def checked_input(
     needs_target = {} if y is None and not reset else {"y": y, "y_numeric": True}
     refusal: InputError
     try:
-        checked = validate_data(
-            estimator, X, reset=reset, dtype=np.float64, **(needs_target or {"y": "no_validation"})
-        )
+        # The sum that looks for infinities may itself be none: no warning about that.
+        with np.errstate(over="ignore", invalid="ignore"):
+            checked = validate_data(
+                estimator,
+                X,
+                reset=reset,
+                dtype=np.float64,
+                **(needs_target or {"y": "no_validation"}),
+            )
         if not needs_target:
             return checked, np.empty(0)
         return checked[0], checked[1].astype(np.float64)

@@ -8,6 +8,8 @@ release that will be made.
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from epsilens._validate import as_count, as_positive, as_share
+from epsilens._validate import as_between, as_count, as_share
 from epsilens.channels import parse_grid
 from epsilens.document import EVERYBODY, Provenance, WhatIfCell, WhatIfDocument, whatif_number_types
 from epsilens.document import Baseline as BaselineNumbers
@@ -25,6 +27,7 @@ from epsilens.errors import InputError, InputTypeError
 from epsilens.models.gaussian_release import epsilon_of_rho
 from epsilens.models.private_ridge import PrivateRidge, exact_coefficients
 from epsilens.models.ridge_bounds import RidgeBounds
+from epsilens.models.ridge_sensitivity import RHO_RANGE
 from epsilens.models.scrubbed_input import checked_input
 from epsilens.models.tables import schema_fingerprint
 from epsilens.whatif.result import LossChangeEstimate
@@ -34,6 +37,12 @@ __all__ = ["RHO_METHOD", "what_if_rho"]
 FloatArray = NDArray[np.float64]
 
 RHO_METHOD: Final = "output-perturbation"
+
+# Below 19 draws the quantiles at 5 and 95 % are the least and the largest draw.
+_LEAST_DRAWS = 20
+_READ_OFF = "read off the data"
+# Squares of larger targets would leave double precision.
+_LARGEST_TARGET = 1e100
 
 
 @dataclass(frozen=True, repr=False)  # a printed slope would be a leak
@@ -94,11 +103,12 @@ def what_if_rho(
     y : array of shape (n,)
     X_test : array or frame of shape (m, p)
     y_test : array of shape (m,)
-    rho : str or sequence of float in (0, inf)
-        A grid as on the command line ("0.01:10:30") or the budgets themselves.
+    rho : str or sequence of float in [1e-12, 1e16]
+        A grid as on the command line ("0.01:10:30") or the budgets themselves. Each must mean
+        another ε above 0 at `delta`.
     delta : float in (0, 1)
         Each ρ is shown as the exact ε at this δ.
-    n_draws : int
+    n_draws : int, at least 20
         Simulated releases behind each interval. No model is fitted for them.
     random_state : int
         Their seed: the result is a simulation, no release.
@@ -112,6 +122,11 @@ def what_if_rho(
     ------
     InputError
         If a bound is missing, the mechanism is another, or the data are not numbers.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        If bounds were read off the data. They stay out of the document, which warns too.
 
     Notes
     -----
@@ -147,23 +162,28 @@ def what_if_rho(
         )
     grid = _as_grid(rho)
     at_delta = as_share(delta, name="delta")
-    draws = as_count(n_draws, name="n_draws")
+    epsilons = _as_epsilons(grid, at_delta)
+    draws = as_count(n_draws, name="n_draws", least=_LEAST_DRAWS)
     seed = as_count(random_state, name="random_state", least=0)
     model = clone(estimator)
     bounds = model.resolved_bounds(X, y)
     rows, targets = checked_input(model, X, y, reset=True)
     test_rows, test_targets = checked_input(model, X_test, y_test, reset=False)
+    if np.abs(test_targets).max() > _LARGEST_TARGET:
+        raise InputError(
+            f"`y_test` must stay within ±{_LARGEST_TARGET:g}, got a larger target. Measure in "
+            "larger units."
+        )
     theta = exact_coefficients(model, bounds.rows(rows), bounds.targets(targets), bounds)
     design = bounds.rows(test_rows)
     residuals = design @ theta - test_targets
     effect = _LossOfNoise.on(design, residuals)
     z = np.random.default_rng(seed).standard_normal((draws, len(theta)))
     cells, runs = [], []
-    for budget in grid:
+    for budget, epsilon in zip(grid, epsilons, strict=True):
         sigma = model.planned_release(bounds, rho=budget).sigma
         changes = effect.runs(sigma, z)
         low, high = np.quantile(changes, [0.05, 0.95], method="weibull")
-        epsilon = epsilon_of_rho(budget, at_delta)
         cells.append(
             WhatIfCell(
                 group=EVERYBODY,
@@ -177,6 +197,12 @@ def what_if_rho(
         )
         runs.append(changes)
     loss = float((residuals**2).mean())
+    shown = {
+        name: _READ_OFF if getattr(model, name) is None else getattr(bounds, name)
+        for name in ("x_bound", "y_bound", "coef_bound")
+    }
+    read_off = [name for name, value in shown.items() if value == _READ_OFF]
+    leak = f"{', '.join(read_off)} was read off the data, which no noise covers: a leak."
     document = WhatIfDocument(
         provenance=Provenance(
             method=RHO_METHOD,
@@ -191,9 +217,7 @@ def what_if_rho(
                 "alpha": model.alpha,
                 "sensitivity": model.sensitivity,
                 "adjacency": model.adjacency,
-                "x_bound": bounds.x_bound,
-                "y_bound": bounds.y_bound,
-                "coef_bound": bounds.coef_bound,
+                **shown,
                 "n_draws": draws,
             },
             seed=seed,
@@ -206,6 +230,7 @@ def what_if_rho(
         warnings=[
             f"Every ε is the exact ε of its ρ at δ = {at_delta:g}, for a whole record.",
             _cost_of_bounds(rows, targets, test_rows, test_targets, bounds, model.alpha, loss),
+            *([leak] if read_off else []),
         ],
         number_types=whatif_number_types(retrained=False),
         baseline=BaselineNumbers(
@@ -228,7 +253,22 @@ def _as_grid(rho: str | Sequence[float]) -> tuple[float, ...]:
             '`rho` must be a grid such as "0.01:10:30" or a list of numbers, got '
             f"{type(rho).__name__}."
         )
-    return tuple(sorted({as_positive(value, name="rho") for value in values}))
+    return tuple(sorted({as_between(value, *RHO_RANGE, name="rho") for value in values}))
+
+
+def _as_epsilons(grid: tuple[float, ...], delta: float) -> tuple[float, ...]:
+    epsilons = tuple(epsilon_of_rho(rho, delta) for rho in grid)
+    if epsilons[0] <= 0.0:
+        raise InputError(
+            f"`rho` must mean an ε above 0 at δ = {delta:g}, got {grid[0]:g}, which means 0. Raise "
+            "`rho` or lower `delta`."
+        )
+    if any(later <= earlier for earlier, later in itertools.pairwise(epsilons)):
+        raise InputError(
+            f"each `rho` must mean another ε at δ = {delta:g}, got several with the same. Put them "
+            "further apart."
+        )
+    return epsilons
 
 
 def _cost_of_bounds(
@@ -241,13 +281,27 @@ def _cost_of_bounds(
     loss: float,
 ) -> str:
     """Say what clipping and the ball cost by themselves: the changes do not contain it."""
-    constant = np.full(len(rows), bounds.constant)
-    free = np.column_stack([rows, constant]) if bounds.constant else rows
-    theta = np.linalg.solve(free.T @ free + alpha * np.eye(free.shape[1]), free.T @ targets)
-    p = rows.shape[1]
-    predicted = test_rows @ theta[:p] + (theta[p] * bounds.constant if bounds.constant else 0.0)
-    without = float(((predicted - test_targets) ** 2).mean())
-    return (
-        f"The bounds alone, without noise, change the test loss from {without:.4g} to {loss:.4g}; "
-        "the changes shown come on top."
-    )
+    constant = [bounds.constant] if bounds.constant else []
+    free = np.column_stack([rows, *(np.full(len(rows), value) for value in constant)])
+    test = np.column_stack([test_rows, *(np.full(len(test_rows), value) for value in constant)])
+    what = "The bounds alone, without noise, change"
+    without = _loss_of_ridge(free, targets, test, test_targets, alpha)
+    if not math.isfinite(without):  # some unclipped record is too large to compute with
+        what = (
+            "The bound on the coefficients alone, with clipped records and without noise, changes"
+        )
+        clipped = bounds.rows(rows), bounds.targets(targets), bounds.rows(test_rows)
+        without = _loss_of_ridge(*clipped, test_targets, alpha)
+    return f"{what} the test loss from {without:.4g} to {loss:.4g}; the changes shown come on top."
+
+
+def _loss_of_ridge(
+    X: FloatArray, y: FloatArray, X_test: FloatArray, y_test: FloatArray, alpha: float
+) -> float:
+    """Return the test loss without bounds and noise; not a number where it cannot be computed."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            theta = np.linalg.solve(X.T @ X + alpha * np.eye(X.shape[1]), X.T @ y)
+        except np.linalg.LinAlgError:
+            return math.nan
+        return float(((X_test @ theta - y_test) ** 2).mean())

@@ -62,6 +62,11 @@ def test_the_what_if_carries_no_value_either(which):
     assert "7331" not in str(raised.value)
 
 
+def test_the_largest_numbers_of_both_signs_are_taken_without_a_warning():
+    X = np.array([[1.7e308] * 8, [-1.7e308] * 8] * 8)
+    assert PrivateRidge(**MODEL).fit(X, X[:, 0]).n_features_in_ == 8
+
+
 def test_a_sentence_that_is_not_known_is_not_passed_on():
     class Spiteful:
         def __array__(self, dtype=None, copy=None):

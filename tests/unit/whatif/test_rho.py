@@ -124,12 +124,51 @@ def test_document_chart_report_and_choice(tables, tmp_path):
         ({"rho": []}, InputTypeError, "`rho` must be a grid"),
         ({"rho": [0.0]}, InputError, "`rho` must be finite and greater than 0"),
         ({"delta": 1.0}, InputError, "`delta` must lie between 0 and 1"),
-        ({"n_draws": 0}, InputError, "`n_draws` must be at least 1"),
+        ({"n_draws": 19}, InputError, "`n_draws` must be at least 20"),
+        ({"rho": [1e308]}, InputError, "`rho` must lie between"),
+        ({"rho": [1e-12, 1e-11, 1.0]}, InputError, "must mean an ε above 0 at δ = 1e-06"),
+        ({"rho": [1.0, 1.0 + 3e-16]}, InputError, "must mean another ε"),
     ],
 )
 def test_bad_settings(tables, settings, kind, words):
     with pytest.raises(kind, match=words):
         what_if_rho(MODEL, *tables, **settings)
+
+
+def test_bounds_off_the_data_stay_out_of_the_document(tables):
+    X, y, X_test, y_test = tables
+    y = y.copy()
+    y[7] = 73.3125
+    model = PrivateRidge(alpha=8.0, coef_bound=1.0, bounds_from_data=True)
+    with pytest.warns(PrivacyLeakWarning, match="x_bound, y_bound was read off"):
+        result = what_if_rho(model, X, y, X_test, y_test, rho=[0.1, 1.0])
+    settings = result.document.provenance.settings
+    assert settings["x_bound"] == settings["y_bound"] == "read off the data"
+    assert settings["coef_bound"] == 1.0
+    assert "73.3125" not in result.to_json()
+    assert any("x_bound, y_bound was read off" in text for text in result.document.warnings)
+    given = what_if_rho(MODEL, *tables, rho=[0.1, 1.0]).document
+    assert given.provenance.settings["x_bound"] == 1.5
+    assert not any("read off" in text for text in given.warnings)
+
+
+@pytest.mark.parametrize("scale", [1e40, 1e200, 1e308])
+def test_records_too_large_to_compute_with_are_clipped_before_the_bounds_are_weighed(tables, scale):
+    X, y, X_test, y_test = tables
+    model = PrivateRidge(**{**MODEL.get_params(), "fit_intercept": False})
+    document = what_if_rho(model, X * scale, y, X_test, y_test, rho=[1.0]).document
+    told = document.warnings[1]
+    assert "nan" not in told
+    assert "inf" not in told
+    if scale > 1e100:
+        assert "with clipped records" in told
+    assert np.isfinite(document.baseline.loss)
+
+
+def test_test_targets_without_a_square_are_refused(tables):
+    X, y, X_test, y_test = tables
+    with pytest.raises(InputError, match="`y_test` must stay within"):
+        what_if_rho(MODEL, X, y, X_test, y_test * 1e200)
 
 
 def test_other_models_and_mechanisms_are_refused(tables):
