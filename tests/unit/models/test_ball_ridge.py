@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from epsilens.models.ball_ridge import minimise_in_ball, minimise_quadratic_in_ball
+from epsilens.models.ball_ridge import least_penalty, minimise_in_ball, minimise_quadratic_in_ball
+from epsilens.models.ridge_sensitivity import ridge_sensitivity
 
 
 def projected_gradient(X, y, penalty, radius, steps=20_000):
@@ -67,3 +68,22 @@ def test_a_noisy_matrix_that_is_not_positive_is_still_solved():
 def test_no_number_is_printed():
     found = minimise_in_ball(np.ones((3, 1)), np.full(3, 0.7321), penalty=1.0, radius=1.0)
     assert "0.5" not in repr(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "p"), [(300, 3), (30_000, 50), (1_000_000, 4)])
+@pytest.mark.parametrize("kind", ["line", "decay", "same"])
+def test_the_least_penalty_keeps_the_allowance_on_ill_conditioned_rows(n, p, kind):
+    rng = np.random.default_rng(0)
+    X = {
+        "line": lambda: np.outer(rng.choice([-1.0, 1.0], n), np.r_[1.0, np.full(p - 1, 1e-5)]),
+        "decay": lambda: rng.standard_normal((n, p)) * 10.0 ** -np.linspace(0, 9, p),
+        "same": lambda: np.ones((n, p)),
+    }[kind]()
+    X /= np.linalg.norm(X, axis=1, keepdims=True) * (1.0 + 1e-14)
+    y = np.clip(X @ rng.standard_normal(p), -1.0, 1.0)
+    penalty = max(1e-6, least_penalty(n, p, x_bound=1.0, allowance=1e-5))
+    furthest = ridge_sensitivity(x_bound=1.0, y_bound=1.0, coef_bound=1.0, alpha=penalty)
+    found = minimise_in_ball(X, y, penalty=penalty, radius=1.0)
+    # A tenth of what it may be: the margin that the decision speaks of.
+    assert found.error_upper_bound <= 0.1 * 0.5e-5 * furthest
