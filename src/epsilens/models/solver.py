@@ -23,7 +23,9 @@ FloatArray = NDArray[np.float64]
 
 GRADIENT_TOLERANCE = 1e-8
 DECREMENT_TOLERANCE = 1e-16
-# No step may move a record's linear predictor further than this, for the Hessian says nothing there.
+# No first step may move a record's linear predictor further than this, for the Hessian says nothing
+# there. It doubles with every step that it shortened in vain: one record with huge values would
+# otherwise hold up all the others.
 LONGEST_REACH = 4.0
 _BOLD_DECREMENT = 0.05
 _SLOW_CONTRACTION = 0.2
@@ -91,8 +93,9 @@ def minimise(
 
     Each step solves with a Hessian taken at the mean of its cluster, which is refreshed when the
     gradient stops shrinking fast. A bold step is shortened to a reach within which the Hessian can be
-    believed; one that overshoots, seen by the slope along it at its end, is
-    cut back to where the secant puts the minimum: for a convex objective that is enough.
+    believed; one that overshoots, seen by the slope along it at its end, is cut back to where the
+    secant puts the minimum, and on from there if that is still far too short: between the two the
+    minimum along the step is bracketed, and for a convex objective that is enough.
 
     Parameters
     ----------
@@ -145,6 +148,9 @@ def minimise(
     must_solve = np.ones(n_problems, dtype=bool)
     n_slow = np.zeros(n_problems, dtype=np.intp)
     origin_size = np.full(n_problems, np.inf)
+    limit = np.full(n_problems, LONGEST_REACH)
+    too_short = np.zeros(n_problems)
+    too_long = np.full(n_problems, np.inf)
 
     for _ in range(max_iterations):
         for cluster in np.unique(cluster_of[active & must_solve]):
@@ -173,10 +179,12 @@ def minimise(
         origin[:, active & must_solve] = theta[:, active & must_solve]
         origin_size[must_solve] = size[must_solve]
         length[must_solve] = 1.0
+        too_short[must_solve] = 0.0
+        too_long[must_solve] = np.inf
         bold = np.flatnonzero(active & must_solve & (decrement > _BOLD_DECREMENT) & may_saturate)
         if len(bold):
             reach = problem.reach(step[:, bold])
-            length[bold] = np.minimum(1.0, LONGEST_REACH / np.maximum(reach, LONGEST_REACH))
+            length[bold] = np.minimum(1.0, limit[bold] / np.maximum(reach, limit[bold]))
             stale[np.unique(cluster_of[bold])] = True
         columns = np.flatnonzero(active)
         trial = origin[:, columns] + length[columns] * step[:, columns]
@@ -184,19 +192,30 @@ def minimise(
         n_gradients += len(columns)
         slope = np.einsum("ij,ij->j", trial_gradient, step[:, columns])
         # Rounding makes the slope meaningless once the step is down to the last digits.
-        overshoots = (slope > _OVERSHOOT * decrement[columns]) & (
-            decrement[columns] > DECREMENT_TOLERANCE * unit[columns] ** 2
-        )
+        slope_counts = decrement[columns] > DECREMENT_TOLERANCE * unit[columns] ** 2
+        overshoots = (slope > _OVERSHOOT * decrement[columns]) & slope_counts
         overshoots &= length[columns] > 1e-6
+        # A secant falls far short where the objective is flat at first and steep beyond.
+        falls_short = (slope < -_OVERSHOOT * decrement[columns]) & slope_counts
+        bracketed = np.isfinite(too_long[columns])
+        halted = ~overshoots & ~bracketed & (length[columns] < 1.0)
+        limit[columns[halted]] *= 2.0
+        limit[columns[overshoots]] = np.maximum(LONGEST_REACH, limit[columns[overshoots]] / 2.0)
+        falls_short &= bracketed & (too_long[columns] > 1.01 * length[columns])
+        too_long[columns[overshoots]] = length[columns[overshoots]]
+        too_short[columns[falls_short]] = length[columns[falls_short]]
         cut = decrement[columns] / (decrement[columns] + np.maximum(slope, 0.0))
+        searches = overshoots | falls_short
+        middle = np.sqrt(too_short[columns] * np.where(searches, too_long[columns], 0.0))
+        cut_back = np.where(too_short[columns] > 0.0, middle, length[columns] * cut)
         theta[:, columns] = trial
         gradient[:, columns] = trial_gradient
-        length[columns] = np.where(overshoots, length[columns] * cut, 1.0)
+        length[columns] = np.where(searches, cut_back, 1.0)
         must_solve = np.zeros(n_problems, dtype=bool)
-        must_solve[columns] = ~overshoots
+        must_solve[columns] = ~searches
         after = np.abs(trial_gradient).max(axis=0)
         # Against the start of the step, which an overshoot on the way has no part in.
-        slow = ~overshoots & (after > _SLOW_CONTRACTION * origin_size[columns])
+        slow = ~searches & (after > _SLOW_CONTRACTION * origin_size[columns])
         n_slow[columns[slow]] += 1
         # A column that the shared Hessian fails twice gets one of its own.
         alone = columns[slow & (n_slow[columns] == _PATIENCE)]

@@ -145,3 +145,28 @@ def test_a_bad_hessian_to_start_with_is_found_out(problem, labels):
         found = minimise(problem, linear, np.zeros((5, 1)), curvatures=(bad,), max_iterations=60)
         assert found.converged.all()
         np.testing.assert_allclose(found.theta, good.theta, atol=1e-7)
+
+
+def test_a_flat_start_and_a_steep_end_are_searched_between():
+    """Almost separable: a secant alone goes a hundredth of the way, two hundred times."""
+    rng = np.random.default_rng(22)
+    X = 3 * rng.standard_normal((30, 2))
+    y = (X[:, 0] + rng.logistic(size=30) > 0).astype(float)
+    problem = Problem(Design.from_features(X), np.ones(30), LogisticLoss(), np.array([1e-4, 1e-4, 0]))
+    linear = problem.linear_term(y[:, None])[:, None]
+    for start in (np.zeros(3), np.array([26.0, 1.4, -0.4]), np.array([-60.0, 80.0, 5.0])):
+        found = minimise(problem, linear, start[:, None], tolerance=1e-9)
+        assert found.converged.all()
+        assert found.n_gradients < 60
+
+
+def test_one_record_with_huge_values_does_not_hold_up_the_others():
+    rng = np.random.default_rng(13)
+    X = 3 * rng.standard_normal((30, 2))
+    X[0] *= 2000
+    y = (X[:, 0] + rng.logistic(size=30) > 0).astype(float)
+    scaled = Design.from_features(X)
+    problem = Problem(scaled, np.ones(30), LogisticLoss(), np.r_[1 / 30 / scaled.scale[:2] ** 2, 0])
+    found = minimise(problem, problem.linear_term(y[:, None])[:, None], np.zeros((3, 1)))
+    assert found.converged.all()
+    assert found.n_gradients < 60
