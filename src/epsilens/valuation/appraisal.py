@@ -166,7 +166,7 @@ class Appraisal:
         design, y = baseline.problem.design, baseline.label.y
         scores = np.empty(design.n_rows)
         for kind, _, shared in shared_objectives(baseline, change=-1):
-            records = Records(design, y, shared.problem.weights, -1)
+            records = Records(design, y, shared.problem.weights, -1, np.arange(len(y)))
             rows: NDArray[np.intp] | None = None
             if kind is not None:
                 rows = np.flatnonzero(baseline.label.domain()[0] == kind)

@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 from epsilens._validate import as_count, as_generator, as_share
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence.baseline import Baseline
+from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
 from epsilens.models.class_weights import class_totals, class_weights
 from epsilens.models.execution import workers
+from epsilens.models.separation import runs_away
 from epsilens.valuation.appraisal import Appraisal
 
 __all__ = ["CurvePoint", "addition_curve", "removal_curve"]
@@ -259,7 +261,16 @@ def _minimiser(
         solution = minimise(problem, linear[:, None], baseline.theta[:, None])
     except EstimateNotTrustworthyError:
         return None
-    return solution.theta[:, 0] if solution.converged[0] else None
+    theta = solution.theta[:, 0]
+    if not solution.converged[0]:
+        return None
+    if loss.is_quadratic or problem.penalty.any():
+        return theta
+    # Where the given model runs away too, that has been said, and all changes are from there.
+    if baseline.curvature.condition > LARGEST_CONDITION:
+        return theta
+    counts = weights > 0
+    return None if runs_away(design.take(counts), label.y[counts], theta) else theta
 
 
 def _points(

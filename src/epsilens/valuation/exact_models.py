@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence import Evaluation
+from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
 from epsilens.models.execution import workers
+from epsilens.models.separation import runs_away
 from epsilens.valuation.record_steps import Records, steps
 from epsilens.valuation.shared_objective import SharedObjective
 
@@ -169,9 +171,14 @@ def _in_blocks(
                 progress(done, len(records), "records")
     without = int(np.isnan(change).sum())
     if without:
+        if shared.problem.penalty.any():
+            raise EstimateNotTrustworthyError(
+                f"{without} of the {len(records)} models could not be minimised to a gradient of 1e-8. "
+                "Scale the features, or add regularisation."
+            )
         raise EstimateNotTrustworthyError(
-            f"{without} of the {len(records)} models have no finite optimum or cannot be minimised: "
-            "with one record less the data are separable. Add regularisation (a smaller C)."
+            f"{without} of the {len(records)} models have no finite optimum: with one record less the "
+            "data, or those of a rare category, are separable. Add regularisation (a finite C)."
         )
     return change
 
@@ -317,23 +324,18 @@ def _by_itself(
     except EstimateNotTrustworthyError:
         return None
     theta = solution.theta[:, 0]
-    if not solution.converged[0] or _separates(shared, record, theta):
+    if not solution.converged[0] or _has_no_optimum(shared, record, theta):
         return None
     return theta
 
 
-def _separates(shared: SharedObjective, record: Records, theta: FloatArray) -> bool:
-    """Return whether no training record is on the wrong side and nothing holds the model back."""
+def _has_no_optimum(shared: SharedObjective, record: Records, theta: FloatArray) -> bool:
+    """Return whether the model runs away without the record; a record more never makes it."""
     problem = shared.problem
-    if problem.penalty.any():
+    if problem.penalty.any() or record.places is None:
         return False
-    present = problem.weights > 0
-    n_wrong = int(_is_wrong(problem.design.predict(theta), shared.y)[present].sum())
-    own = int(_is_wrong(record.design.predict(theta), record.y).sum())
-    return n_wrong + record.change * own == 0
-
-
-def _is_wrong(s: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
-    if s.shape[1] == 1:
-        return np.asarray((s[:, 0] > 0) != (y > 0.5))
-    return np.asarray(s.argmax(axis=1) != y)
+    if shared.curvature.condition > LARGEST_CONDITION:
+        return False  # so does the given model, which has been warned of
+    others = problem.weights > 0
+    others[record.places] = False
+    return runs_away(problem.design.take(others), shared.y[others], theta)

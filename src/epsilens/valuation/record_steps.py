@@ -59,16 +59,22 @@ class Records:
         What each counts (or would count) in training.
     change : {-1, 1}
         −1: they go; 1: they come.
+    places : array of int, shape (B,), or None
+        Which training records they are; None for those that come.
     """
 
     design: Design
     y: FloatArray
     weights: FloatArray
     change: int
+    places: NDArray[np.intp] | None = None
 
     def take(self, rows: NDArray[np.intp]) -> Records:
         """Return some of the records."""
-        return Records(self.design.take(rows), self.y[rows], self.weights[rows], self.change)
+        places = None if self.places is None else self.places[rows]
+        return Records(
+            self.design.take(rows), self.y[rows], self.weights[rows], self.change, places
+        )
 
     def __len__(self) -> int:
         return len(self.y)

@@ -152,7 +152,9 @@ def test_a_flat_start_and_a_steep_end_are_searched_between():
     rng = np.random.default_rng(22)
     X = 3 * rng.standard_normal((30, 2))
     y = (X[:, 0] + rng.logistic(size=30) > 0).astype(float)
-    problem = Problem(Design.from_features(X), np.ones(30), LogisticLoss(), np.array([1e-4, 1e-4, 0]))
+    problem = Problem(
+        Design.from_features(X), np.ones(30), LogisticLoss(), np.array([1e-4, 1e-4, 0])
+    )
     linear = problem.linear_term(y[:, None])[:, None]
     for start in (np.zeros(3), np.array([26.0, 1.4, -0.4]), np.array([-60.0, 80.0, 5.0])):
         found = minimise(problem, linear, start[:, None], tolerance=1e-9)

@@ -447,6 +447,63 @@ def test_separable_without_one_record_is_not_answered():
         leave_one_out(LogisticRegression(C=np.inf), X, y, X_test, y_test)
 
 
+def rare_category(n_classes: int = 2) -> tuple[int, tuple[np.ndarray, ...]]:
+    """Return data with a category in which one record alone answers otherwise, and that record."""
+    rng = np.random.default_rng(0)
+    n = 90
+    x = rng.standard_normal(n)
+    y = (x + rng.logistic(size=n) > 0).astype(int)
+    if n_classes == 3:
+        y[rng.random(n) < 0.3] = 2
+    rare = np.zeros(n)
+    rare[np.flatnonzero(y == 1)[:4]] = 1
+    sole = int(np.flatnonzero(y == 0)[0])
+    rare[sole] = 1
+    if n_classes == 3:
+        rare[np.flatnonzero(y == 2)[:2]] = 1
+    X_test = np.c_[rng.standard_normal(40), np.arange(40) % 4 == 0]
+    y_test = (X_test[:, 0] + rng.logistic(size=40) > 0).astype(int)
+    return sole, (np.c_[x, rare], y, X_test, y_test)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("wrap", [np.asarray, scipy.sparse.csr_array])
+def test_a_category_whose_only_contrary_record_goes_is_not_answered(n_classes, wrap):
+    """Coefficients without a finite optimum: any number would be where the solver stopped."""
+    sole, (X, y, X_test, y_test) = rare_category(n_classes)
+    data = (wrap(X), y, wrap(X_test), y_test)
+    with pytest.raises(EstimateNotTrustworthyError, match="1 of the 90 models have no finite"):
+        leave_one_out(LogisticRegression(C=np.inf), *data)
+    assert np.isfinite(leave_one_out(LogisticRegression(C=10.0), *data)[sole])
+
+
+def test_a_model_far_out_that_has_an_optimum_is_answered():
+    """A predictor of hundreds is no proof: a record with huge values has one in any model."""
+    X, y, X_test, y_test, *_ = sample("words")
+    X[0] = X.mean(axis=0) + 300.0 * (X[0] - X.mean(axis=0))
+    model = LogisticRegression(C=np.inf)
+    assert np.isfinite(leave_one_out(model, X, y, X_test, y_test)).all()
+
+
+@pytest.mark.parametrize(("seed", "factor", "C"), [(22, 1.0, 100.0), (13, 200.0, 1.0)])
+def test_with_a_penalty_there_is_always_an_optimum(seed, factor, C):
+    """Almost separable, or one record with huge values: both were called separable once."""
+    rng = np.random.default_rng(seed)
+    X = 3 * rng.standard_normal((30, 2))
+    X[0] *= factor
+    y = (X[:, 0] + rng.logistic(size=30) > 0).astype(int)
+    model = LogisticRegression(C=C, solver="newton-cholesky", tol=1e-12, max_iter=10_000)
+
+    def loss(rows):
+        s = clone(model).fit(X[rows], y[rows]).decision_function(X)
+        return np.logaddexp(0.0, np.where(y == 1, -s, s)).mean()
+
+    everybody = np.arange(30)
+    truth = np.array([loss(everybody != j) for j in everybody]) - loss(everybody)
+    scores = leave_one_out(model, X, y, X, y)
+    np.testing.assert_allclose(scores, truth, atol=ITERATED * np.abs(truth).max())
+
+
 def test_a_transformer_that_looks_at_the_label_is_refused():
     X, y, X_test, y_test, *_ = sample("words")
     model = make_pipeline(SelectKBest(k=2), LogisticRegression())
