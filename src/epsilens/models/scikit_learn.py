@@ -159,6 +159,11 @@ def transform(
     if transformers is not None:
         with _without_values(f"transform the {what} data with the pipeline"):
             features = transformers.transform(X)
+    if _is_complex(features):
+        raise InputError(
+            f"the {what} features must be real numbers, got complex ones. Take their real parts, or "
+            "real and imaginary parts as two columns."
+        )
     if scipy.sparse.issparse(features):
         matrix = scipy.sparse.csr_array(features).astype(np.float64)
         finite = bool(np.isfinite(matrix.data).all())
@@ -184,6 +189,18 @@ def transform(
     if matrix.shape[0] == 0:
         raise InputError(f"the {what} data must have at least one row, got 0.")
     return matrix
+
+
+def _is_complex(features: object) -> bool:
+    """Return whether a column holds complex numbers, whose imaginary part would be lost."""
+    if isinstance(features, list | tuple):
+        return any(
+            isinstance(value, complex) for row in features for value in np.ravel(row).tolist()
+        )
+    types = getattr(features, "dtypes", None)
+    if types is None:
+        types = [getattr(features, "dtype", None)]
+    return any(getattr(kind, "kind", None) == "c" for kind in types)
 
 
 def _text_columns(features: object) -> list[str]:

@@ -162,7 +162,7 @@ class Appraisal:
         """Return what every training record is worth; see `epsilens.valuation.leave_one_out`."""
         method, test_loss = _choices(method, test_loss)
         baseline = self.baseline
-        self._refuse_last_of_a_class()
+        self._refuse_the_last()
         design, y = baseline.problem.design, baseline.label.y
         scores = np.empty(design.n_rows)
         for kind, _, shared in shared_objectives(baseline, change=-1):
@@ -266,12 +266,17 @@ class Appraisal:
             stacklevel=4,
         )
 
-    def _refuse_last_of_a_class(self) -> None:
+    def _refuse_the_last(self) -> None:
         label = self.baseline.label
+        present = self.baseline.problem.weights > 0
+        if present.sum() < 2:
+            raise InputError(
+                "leaving one out needs at least two training records with a weight above 0, got "
+                f"{int(present.sum())}: without it nothing is left to train on. Bring more."
+            )
         if label.n_classes == 0:
             return
         codes, _ = label.domain()
-        present = self.baseline.problem.weights > 0
         counts = np.bincount(codes[present], minlength=label.n_classes)
         if (counts == 1).any():
             raise InputError(

@@ -447,6 +447,25 @@ def test_separable_without_one_record_is_not_answered():
         leave_one_out(LogisticRegression(C=np.inf), X, y, X_test, y_test)
 
 
+@pytest.mark.parametrize("model", [Ridge(), LinearRegression()])
+@pytest.mark.parametrize("weights", [[1.0], [0.0, 2.0]])
+def test_the_only_record_cannot_be_left_out(model, weights):
+    X = np.arange(float(len(weights)))[:, None]
+    with pytest.raises(
+        InputError, match="at least two training records with a weight above 0, got 1"
+    ):
+        leave_one_out(model, X, X[:, 0], X, X[:, 0], sample_weight=weights)
+
+
+@pytest.mark.parametrize(
+    "wrap", [np.asarray, np.ndarray.tolist, pd.DataFrame, scipy.sparse.csr_array]
+)
+def test_complex_features_are_refused(wrap):
+    X, y, X_test, y_test, *_ = sample("numbers")
+    with pytest.raises(InputError, match="training features must be real numbers, got complex"):
+        leave_one_out(Ridge(), wrap(X + 1j), y, wrap(X_test), y_test)
+
+
 def rare_category(n_classes: int = 2) -> tuple[int, tuple[np.ndarray, ...]]:
     """Return data with a category in which one record alone answers otherwise, and that record."""
     rng = np.random.default_rng(0)
