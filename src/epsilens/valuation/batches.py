@@ -73,7 +73,7 @@ class BatchScores:
         D_b(k).
     measured_factor : float or None
         Sum of the scores over the real fall of the test loss; None before the batch is taken in, or
-        where that fall is 0.
+        where one of the two is 0 or they differ in sign: dividing by it would turn help into harm.
     corrected_by_measurement : array of shape (b,) or None
         Divided by the measured factor: the sum is the real fall.
     """
@@ -124,7 +124,7 @@ def correct_batch(
     if loss_decrease is not None:
         fall = as_finite(loss_decrease, name="loss_decrease")
         total = float(values.sum())
-        if fall != 0.0 and total != 0.0:
+        if fall * total > 0.0:
             measured = total / fall
             by_measurement = values / measured
     return BatchScores(values / expected, expected, measured, by_measurement)

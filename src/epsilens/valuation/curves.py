@@ -53,7 +53,8 @@ class CurvePoint:
         Test loss then, less that of the model as it is; below 0 is better. None where a model has
         no finite optimum or a class is gone.
     standard_error : float or None
-        Of the mean over random orders; None for the others.
+        "random": of the mean over random orders. The others: of the mean over test records, the
+        records trained on as they are. None where one draw says nothing of it.
     """
 
     order: Order
@@ -225,7 +226,29 @@ def _stack(first: Design, second: Design) -> FloatArray | scipy.sparse.csr_array
     return scipy.sparse.csr_array(scipy.sparse.vstack([first.matrix, second.matrix]))
 
 
-def _halves(appraisal: Appraisal, random_state: int) -> list[tuple[Appraisal, Appraisal]]:
+@dataclass(frozen=True, repr=False)
+class _Judge:
+    """A half of the test records, and its share of all their weight."""
+
+    appraisal: Appraisal
+    share: float
+
+    def change(self, theta: FloatArray) -> tuple[float, float]:
+        """Return what it adds to the change of the whole test loss, and to its variance."""
+        evaluation, start = self.appraisal.baseline.evaluation, self.appraisal.baseline.theta
+        before, after = (
+            evaluation.loss.value(evaluation.design.predict(at), evaluation.y)
+            for at in (start, theta)
+        )
+        weights = evaluation.weights
+        mean = float(weights @ (after - before))
+        squares = float(np.square(weights) @ np.square(after - before - mean))
+        left = 1.0 - float(weights @ weights)
+        variance = squares / left if len(weights) > 1 else np.nan
+        return self.share * mean, self.share**2 * variance
+
+
+def _halves(appraisal: Appraisal, random_state: int) -> list[tuple[Appraisal, _Judge]]:
     """Return (scores, judges) twice: one half of the test records scores, the other judges."""
     weights = appraisal.baseline.evaluation.weights
     order = as_generator(random_state).permutation(np.flatnonzero(weights > 0))
@@ -234,8 +257,12 @@ def _halves(appraisal: Appraisal, random_state: int) -> list[tuple[Appraisal, Ap
             "a curve needs at least 2 test records, got 1. Bring more, or leave it out."
         )
     cut = len(order) // 2
-    one, other = (appraisal.judged_by(np.sort(rows)) for rows in (order[:cut], order[cut:]))
-    return [(one, other), (other, one)]
+    parts = [np.sort(order[:cut]), np.sort(order[cut:])]
+    one, other = (
+        _Judge(appraisal.judged_by(rows), float(weights[rows].sum() / weights.sum()))
+        for rows in parts
+    )
+    return [(one.appraisal, other), (other.appraisal, one)]
 
 
 def _minimiser(
@@ -274,7 +301,7 @@ def _minimiser(
 
 
 def _points(
-    halves: list[tuple[Appraisal, Appraisal]],
+    halves: list[tuple[Appraisal, _Judge]],
     orders: list[NDArray[np.intp]],
     by_loss: NDArray[np.intp],
     shares: Sequence[float],
@@ -288,44 +315,43 @@ def _points(
     rng = as_generator(random_state)
     at_random = [rng.permutation(len(by_loss)) for _ in range(repeats)]
     judges = [judge for _, judge in halves]
-    plan: list[tuple[Order, NDArray[np.intp], list[Appraisal]]] = [
+    plan: list[tuple[Order, NDArray[np.intp], list[_Judge]]] = [
         *(("score", order, [judge]) for order, judge in zip(orders, judges, strict=True)),
         ("training loss", by_loss, judges),
         *(("random", order, judges) for order in at_random),
     ]
 
-    def change(count: int, order: NDArray[np.intp], asked: list[Appraisal]) -> float:
+    def change(count: int, order: NDArray[np.intp], asked: list[_Judge]) -> FloatArray:
         theta = model_of(order[:count])
         if theta is None:
-            return np.nan
-        changes = []
-        for judge in asked:
-            evaluation, start = judge.baseline.evaluation, judge.baseline.theta
-            before, after = evaluation.losses(np.stack([start, theta], axis=1))
-            changes.append(after - before)
-        return float(np.mean(changes))
+            return np.full(2, np.nan)
+        parts: FloatArray = np.sum([judge.change(theta) for judge in asked], axis=0)
+        return parts
 
-    def tasks() -> Iterator[Callable[[], float]]:
+    def tasks() -> Iterator[Callable[[], FloatArray]]:
         for _, order, asked in plan:
             for count in counts:
                 yield partial(change, count, order, asked)
 
-    values = np.empty(len(plan) * len(counts))
+    values = np.empty((len(plan) * len(counts), 2))
     with workers() as team:
         for number, value in enumerate(team.run(tasks())):
             values[number] = value
             if progress is not None:
                 progress(number + 1, len(values), "models")
-    table = values.reshape(len(plan), len(counts))
+    table = values.reshape(len(plan), len(counts), 2)
     points = []
     names: tuple[Order, ...] = get_args(Order)
     for name in names:
         chosen = table[[kind == name for kind, _, _ in plan]]
         for column, (share, count) in enumerate(zip(shares, counts, strict=True)):
-            mean = float(chosen[:, column].mean())
-            error = None
-            if name == "random" and repeats > 1:
-                error = float(chosen[:, column].std(ddof=1) / np.sqrt(repeats))
+            changes, variances = chosen[:, column].T
+            if name == "random":
+                mean = float(changes.mean())
+                error = float(changes.std(ddof=1) / np.sqrt(repeats)) if repeats > 1 else np.nan
+            else:
+                # Each half has added its share, with the scores in two rows and else in one.
+                mean, error = float(changes.sum()), float(np.sqrt(variances.sum()))
             unknown = bool(np.isnan(mean))
             points.append(
                 CurvePoint(
@@ -333,7 +359,7 @@ def _points(
                     share=float(share),
                     n_records=count,
                     loss_change=None if unknown else mean,
-                    standard_error=None if unknown else error,
+                    standard_error=None if unknown or np.isnan(error) else error,
                 )
             )
     return tuple(points)

@@ -50,6 +50,13 @@ def test_without_a_fall_nothing_is_measured(fall):
     assert batch.corrected_by_measurement is None
 
 
+@pytest.mark.parametrize(("score", "fall"), [(0.001, -0.05), (-0.001, 0.05)])
+def test_a_measurement_never_turns_help_into_harm(score, fall):
+    batch = correct_batch(np.full(10, score), q=200, loss_decrease=fall)
+    assert batch.measured_factor is None
+    assert batch.corrected_by_measurement is None
+
+
 def test_arguments_are_checked():
     with pytest.raises(InputError, match="`q` must be finite and greater than 0"):
         batch_correction(0, 10, 1)

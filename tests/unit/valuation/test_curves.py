@@ -38,12 +38,54 @@ def test_dropping_by_training_loss_is_fitting_again(data):
     order = np.argsort(-losses(whole, X, y))
     for share in (0.1, 0.25):
         keep = order[round(share * N) :]
-        change = losses(fitted(X[keep], y[keep]), X_test, y_test).mean()
-        change -= losses(whole, X_test, y_test).mean()
+        after = losses(fitted(X[keep], y[keep]), X_test, y_test)
+        changes = after - losses(whole, X_test, y_test)
+        change = changes.mean()
         point = value(points, "training loss", share)
         assert point.n_records == round(share * N)
         assert point.loss_change == pytest.approx(change, abs=1e-7)  # solver tolerance
-        assert point.standard_error is None
+        # The error is taken within the halves, which differ a little in their means.
+        assert point.standard_error == pytest.approx(changes.std(ddof=1) / np.sqrt(M), rel=0.05)
+
+
+@pytest.mark.parametrize("weigh", [False, True])
+def test_all_candidates_are_the_true_change_whatever_the_halves(data, weigh):
+    """An odd number of test records, or weighted ones: the halves are not of one size."""
+    X, y, X_test, y_test = data[0], data[1], data[2][:7], data[3][:7]
+    weights = np.array([1.0, 9.0, 2.0, 0.5, 4.0, 0.0, 3.0]) if weigh else np.ones(7)
+    appraisal = Appraisal.of(
+        LogisticRegression(), X[:80], y[:80], X_test, y_test, sample_weight_test=weights
+    )
+    change = losses(fitted(X, y), X_test, y_test) - losses(fitted(X[:80], y[:80]), X_test, y_test)
+    for seed in range(3):
+        points = addition_curve(appraisal, X[80:], y[80:], shares=[1.0], random_state=seed)
+        for point in points:
+            assert point.loss_change == pytest.approx(np.average(change, weights=weights), abs=1e-7)
+
+
+def test_a_single_judge_has_no_error(data):
+    X, y, X_test, y_test = data
+    points = removal_curve(
+        Appraisal.of(LogisticRegression(), X, y, X_test[:3], y_test[:3]), shares=[0.1]
+    )
+    assert value(points, "score", 0.1).loss_change is not None
+    assert value(points, "score", 0.1).standard_error is None
+
+
+def test_a_category_that_becomes_of_one_answer_has_no_point():
+    """Without a penalty its coefficient has no finite optimum, and any change would do."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=100)
+    y = (x + rng.logistic(size=100) > 0).astype(int)
+    rare = np.zeros(100)
+    rare[np.flatnonzero(y == 1)[:20]] = 1
+    sole = np.flatnonzero((y == 0) & (x > 0))[0]
+    rare[sole] = 1
+    X = np.c_[x, rare]
+    appraisal = Appraisal.of(LogisticRegression(C=np.inf), X, y, X, y)
+    assert appraisal.training_losses().argmax() == sole
+    points = removal_curve(appraisal, shares=[0.01])
+    assert value(points, "training loss", 0.01).loss_change is None
 
 
 def test_scores_are_judged_by_records_that_did_not_score(data):
