@@ -370,15 +370,14 @@ def _document(
     kind: NumberType = "measured" if method == "exact" else "estimated"
     types: dict[str, NumberType] = dict.fromkeys(("mean", "harmful", "total"), kind)
     types |= {"clearly_harmful": "estimated", "batch_factor": "estimated", "paid": kind}
-    types |= dict.fromkeys(
-        ("loss", "accuracy", "auc", "loss_change", "measured_batch_factor"), "measured"
-    )
-    together = [p.loss_change for p in points if p.share == 1.0 and p.order == "score"]
+    types |= dict.fromkeys(("loss", "accuracy", "auc", "loss_change"), "measured")
+    types |= {"standard_error": "estimated", "measured_batch_factor": kind}
     expected = measured = None
     if prepared.candidates is not None:
         expected = batch_correction(baseline.problem.n_rows, len(scores), 1)
-        if together and together[0]:
-            measured = float(scores.sum()) / -together[0]
+        measured = _measured_factor(float(scores.sum()), points)
+    if pay is not None and not (scores > 0).any():
+        pay = 0.0
     said = [in_command_words(note) for note in (*prepared.notes, *baseline.notes)]
     clear = frame["influence"] < -_CLEARLY * frame["standard_error"]
     return ValueDocument(
@@ -411,6 +410,16 @@ def _document(
         paid=pay,
         curve=[ValuePoint(**asdict(point)) for point in points],
     )
+
+
+def _measured_factor(total: float, points: tuple[CurvePoint, ...]) -> float | None:
+    """Return the sum of the scores over the fall with all candidates; None if that is no measure."""
+    for point in points:
+        if point.order == "score" and point.share == 1.0 and point.loss_change is not None:
+            fall, error = -point.loss_change, point.standard_error
+            if error is not None and abs(fall) > _CLEARLY * error and fall * total > 0:
+                return total / fall
+    return None
 
 
 def _write(

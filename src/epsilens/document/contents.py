@@ -360,7 +360,7 @@ class ValuePoint(_Part):
     loss_change: OptionalNumber
     """Change of the test loss, measured by training again; null where no model can be trained."""
     standard_error: OptionalNumber = None
-    """Of the mean over random orders; null for the others."""
+    """Of the mean over random orders, or for the other orders over test records; null if unknown."""
 
 
 class ValueDocument(_Document):
@@ -394,9 +394,10 @@ class ValueDocument(_Document):
     batch_factor: OptionalNumber = None
     """How much the candidates' sum is expected to overstate their worth together; else null."""
     measured_batch_factor: OptionalNumber = None
-    """The sum over the fall of the test loss when all are really added; null if that is not known."""
+    """The sum over the fall of the test loss when all are really added; null if that is not known,
+    is within two standard errors of zero, or differs from the sum in sign."""
     paid: OptionalNumber = None
-    """What was divided among helpful records; null if nothing was."""
+    """What was divided among helpful records, 0 if no record helps; null if none was asked for."""
     curve: Annotated[list[ValuePoint], BeforeValidator(_as_list)] = Field(default_factory=list)
     """Models trained again without the worst records, or with the best candidates."""
 

@@ -6,12 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epsilens.display.rounding import NOTHING, format_count
-from epsilens.document import ValueDocument, loss_unit
+from epsilens.document import ValueDocument, ValuePoint, loss_unit
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = ["value_sentences", "value_table"]
+
+_JUDGED_SHARE = 0.1
+_CLEARLY = 2.0
 
 
 def value_table(document: ValueDocument) -> Table:
@@ -46,7 +49,8 @@ def value_table(document: ValueDocument) -> Table:
         title_justify="left",
         title_style="bold",
         caption_justify="left",
-        caption="One half of the test records scores, the other half judges, and the other way round.",
+        caption="One half of the test records scores, the other half judges, and the other way round. "
+        "±: standard error over test records, at random over orders.",
         header_style="",
         box=SIMPLE_HEAD,
     )
@@ -66,11 +70,7 @@ def value_table(document: ValueDocument) -> Table:
             if point is None or point.loss_change is None:
                 row.append(NOTHING)
                 continue
-            text = _signed(point.loss_change)
-            # All candidates in any order are the same model: only rounding is left.
-            if point.standard_error is not None and point.standard_error > 1e-12:
-                text += f" ± {point.standard_error:.1g}"
-            row.append(text)
+            row.append(_with_error(point))
         table.add_row(*row)
     return table
 
@@ -125,7 +125,10 @@ def value_sentences(document: ValueDocument) -> list[str]:
             f"Records of one batch are partly redundant: their sum overstates the batch by a factor of "
             f"{document.batch_factor:.3g} as expected from its size{measured}."
         )
-    if document.paid is not None:
+        sentences += _why_not_measured(document)
+    if document.paid == 0:
+        sentences.append("No record has a positive score, so nobody is paid.")
+    elif document.paid is not None:
         sentences.append(
             f"{document.paid:,.6g} divided in proportion to the positive scores; harmful records get "
             "nothing."
@@ -133,27 +136,64 @@ def value_sentences(document: ValueDocument) -> list[str]:
     return sentences
 
 
-def _verdict(document: ValueDocument) -> list[str]:
-    """Say whether the order of the scores is of use: single scores need not add up."""
-    known = [
-        (point.loss_change, point)
-        for point in document.curve
-        if point.order == "score" and point.loss_change is not None
-    ]
-    if not known:
+def _why_not_measured(document: ValueDocument) -> list[str]:
+    """Say why really adding all candidates gave no factor, if it was tried."""
+    if document.measured_batch_factor is not None:
         return []
-    change, best = min(known, key=lambda pair: pair[0])
+    for point in document.curve:
+        if point.order == "score" and point.share == 1.0 and point.loss_change is not None:
+            return [
+                f"Really adding them all changes the test loss by {_with_error(point)} "
+                f"{loss_unit(document)}, which is within two standard errors or against the sign of "
+                "the scores' sum: no factor can be measured from it."
+            ]
+    return []
+
+
+def _verdict(document: ValueDocument) -> list[str]:
+    """Say whether the order of the scores is of use: single scores need not add up.
+
+    By one share, fixed beforehand: the best of several would be chosen by the records that judge it.
+    """
+    shares = [point.share for point in document.curve if point.share is not None]
+    if not shares:
+        return []
+    share = min(shares, key=lambda known: abs(known - _JUDGED_SHARE))
+    here = {point.order: point for point in document.curve if point.share == share}
+    point, other = here.get("score"), here.get("random")
+    if point is None or point.loss_change is None:
+        return []
     goes = document.scored == "training"
     what = "Dropping the lowest-scored" if goes else "Adding the highest-scored"
-    if change < 0:
+    change = point.loss_change
+    moves = "lowers" if change < 0 else "raises"
+    error = _error(point)
+    beside = ""
+    if other is not None and other.loss_change is not None:
+        beside = f" (as many at random: {_with_error(other)})"
+    said = (
+        f"{what} {100 * share:.3g} % {moves} the test loss by {abs(change):.3g}{error} "
+        f"{loss_unit(document)}{beside}, measured on test records that did not score"
+    )
+    if change >= 0:
         return [
-            f"{what} {100 * (best.share or 0.0):.3g} % lowers the test loss by {-change:.3g} "
-            f"{loss_unit(document)}, measured on test records that did not score."
+            f"{said}: what single records are worth does not add up, and a few test records can "
+            "mislead."
         ]
-    return [
-        f"{what} records does not lower the test loss here: what single records are worth does not "
-        "add up, and a few test records can mislead."
-    ]
+    if point.standard_error is not None and -change <= _CLEARLY * point.standard_error:
+        return [f"{said}; that is within two standard errors and may be chance."]
+    return [f"{said}."]
+
+
+def _error(point: ValuePoint) -> str:
+    # All candidates in any order are the same model: only rounding is left.
+    if point.standard_error is None or point.standard_error <= 1e-12:
+        return ""
+    return f" ± {point.standard_error:.1g}"
+
+
+def _with_error(point: ValuePoint) -> str:
+    return _signed(point.loss_change or 0.0) + _error(point)
 
 
 def _signed(value: float) -> str:
