@@ -10,6 +10,8 @@ from __future__ import annotations
 from epsilens.document.anonymise import anonymise
 from epsilens.document.contents import (
     DOCUMENT_VERSION,
+    AuditDocument,
+    AuditMethod,
     Baseline,
     ColumnKind,
     Document,
@@ -45,6 +47,8 @@ __all__ = [
     "EVERYBODY",
     "NUMBER_TYPES",
     "NUMBER_TYPE_MEANINGS",
+    "AuditDocument",
+    "AuditMethod",
     "Baseline",
     "ColumnKind",
     "Document",
