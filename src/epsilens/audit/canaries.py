@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,9 +79,12 @@ class Canaries:
         return len(self.records[0])
 
     @property
-    def vectors(self) -> NDArray[np.generic]:
-        """The canaries' features, one row each."""
-        return self.records[0]
+    def vectors(self) -> NDArray[np.float64]:
+        """The canaries' features as numbers, one row each; 32-bit numbers stay as they are."""
+        features = self.records[0]
+        if features.dtype.kind != "f":
+            features = features.astype(np.float64)
+        return cast("NDArray[np.float64]", features)
 
     def dataset(self, included: NDArray[np.bool_]) -> Dataset:
         """Return the data with these canaries in: a copy, which a mechanism may change.

@@ -11,7 +11,7 @@ import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -391,13 +391,10 @@ def load_callable(text: str) -> Callable_ | Mechanism:
                 f"`mechanism` must name something in module {module_name!r}, but it has no {name!r}."
             )
         found = getattr(found, part)
-    if isinstance(found, type) and isinstance(found, Callable):  # type: ignore[arg-type]
-        made = found()
-        if callable(made):
-            return made
-    if not callable(found) or isinstance(found, type):
+    made: object = found() if isinstance(found, type) else found
+    if not callable(made):
         raise InputError(
             f"`mechanism` must name a callable that turns a data set into an output, got "
-            f"{type(found).__name__}."
+            f"{type(made).__name__}."
         )
-    return found
+    return cast("Callable_ | Mechanism", made)

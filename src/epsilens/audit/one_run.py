@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ from epsilens.audit.canaries import Canaries, draw_inclusion
 from epsilens.audit.mechanisms import Callable_, Mechanism
 from epsilens.audit.scores import LinearMMSE, Loss, Score
 from epsilens.audit.selection import Selection, as_selection
-from epsilens.document import AuditDocument, Provenance, to_dict
+from epsilens.document import AuditDocument, Provenance, bound_text, to_dict
 from epsilens.document.numbers import NumberType
 from epsilens.errors import InputError, InputTypeError
 
@@ -372,10 +371,10 @@ class OneRunAudit:
 def _judge(bound: OneRunBound, epsilon: float | None, delta: float) -> tuple[bool, str]:
     sure = f"with {100 * bound.confidence:.4g} % confidence"
     at = f" at δ = {bound.delta:g}" if bound.delta > 0.0 else ""
-    found = f"{sure} ε is at least {_floor(bound.epsilon_lower_bound)}{at}"
+    found = f"{sure} ε is at least {bound_text(bound.epsilon_lower_bound)}{at}"
     if not bound.is_confidence_bound:
         return False, (
-            f"no verdict: {_floor(bound.epsilon_lower_bound)}{at} is the best of many uncorrected "
+            f"no verdict: {bound_text(bound.epsilon_lower_bound)}{at} is the best of many uncorrected "
             "tests and no confidence bound."
         )
     if epsilon is None:
@@ -392,14 +391,6 @@ def _judge(bound: OneRunBound, epsilon: float | None, delta: float) -> tuple[boo
     if bound.epsilon_lower_bound > epsilon:
         return True, f"the claim is broken: {found}, and {epsilon:.4g} is claimed{assumed}."
     return False, f"no evidence of a breach: {found}, and {epsilon:.4g} is claimed{assumed}."
-
-
-def _floor(epsilon: float) -> str:
-    """Round down, three digits: a bound must not be rounded up."""
-    if epsilon <= 0.0:
-        return "0"
-    unit = 10.0 ** (2 - math.floor(math.log10(epsilon)))
-    return f"{math.floor(epsilon * unit) / unit:.3g}"
 
 
 def _name(mechanism: object) -> str:

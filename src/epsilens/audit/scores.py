@@ -120,14 +120,14 @@ class LinearMMSE:
         factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
         return np.asarray(vectors @ cho_solve(factor, surprise), dtype=np.float64)
 
-    def _variance(self, vectors: NDArray[np.generic], surprise: NDArray[np.generic]) -> float:
+    def _variance(self, vectors: NDArray[np.float64], surprise: NDArray[np.float64]) -> float:
         """Return σ²: given, or what of the output's variance the coins do not explain."""
         if self.noise_scale is not None:
-            return self.noise_scale**2
+            return float(self.noise_scale**2)
         total = float(surprise @ surprise)
         coins = 0.25 * float(np.einsum("ij,ij->", vectors, vectors))
         least = 1e-4 * total / vectors.shape[1]
-        return max((total - coins) / vectors.shape[1], least, float(np.finfo(np.float32).tiny))
+        return float(max((total - coins) / vectors.shape[1], least, 1e-30))
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,8 @@ class Loss:
             given = chance[np.arange(len(labels)), column]
             return np.asarray(np.log(np.maximum(given, np.finfo(np.float64).tiny)))
         if hasattr(output, "predict"):
-            error = np.asarray(output.predict(features), dtype=np.float64) - labels
+            error = np.asarray(output.predict(features), dtype=np.float64)
+            error -= labels.astype(np.float64)
             return np.asarray(-(error**2), dtype=np.float64)
         raise InputError(
             f"the score 'loss' needs a fitted estimator as output, got {type(output).__name__}. Let "
@@ -232,31 +233,33 @@ class AnswerMatch:
         return np.asarray(is_one.astype(np.float64) - is_other.astype(np.float64))
 
 
-def _as_vector(output: object, canaries: Canaries) -> NDArray[np.generic]:
+def _as_vector(output: object, canaries: Canaries) -> NDArray[np.float64]:
+    """Return the output in the precision of the canaries."""
     vectors = canaries.vectors
-    values = np.asarray(output)
+    values = np.asarray(output, dtype=vectors.dtype)
     if vectors.ndim != 2 or values.shape != vectors.shape[1:]:
         raise InputError(
             f"this score needs an output with one number per dimension of the canaries "
             f"{vectors.shape[1:]}, got shape {values.shape}. Use a score made for the output."
         )
-    return values.astype(vectors.dtype if vectors.dtype.kind == "f" else np.float64, copy=False)
+    return values
 
 
-def _surprise(output: object, canaries: Canaries) -> NDArray[np.generic]:
+def _surprise(output: object, canaries: Canaries) -> NDArray[np.float64]:
     """Return the output less what is expected before the coins are known."""
     values = _as_vector(output, canaries)
     half = 0.5 * canaries.vectors.sum(axis=0)
-    known = 0.0 if canaries.base is None else canaries.base[0].sum(axis=0)
-    return np.asarray(values - half - known, dtype=values.dtype)
+    if canaries.base is not None:
+        half = half + canaries.base[0].astype(values.dtype, copy=False).sum(axis=0)
+    return np.asarray(values - half)
 
 
 def _features_and_labels(
     canaries: Canaries,
-) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+) -> tuple[NDArray[np.float64], NDArray[np.generic]]:
     if len(canaries.records) != 2:
         raise InputError(
             "this score needs canaries with features and labels. Make them by "
             "`mislabelled_records`, or by `own_canaries((features, labels))`."
         )
-    return canaries.records[0], canaries.records[1]
+    return canaries.vectors, canaries.records[1]

@@ -32,8 +32,8 @@ def _check_counts(n_counts: int, smallest: float, largest: float) -> None:
 def _geometric(
     n_canaries: int, n_counts: int, smallest: float, largest: float
 ) -> NDArray[np.int64]:
-    most = max(int(round(largest * n_canaries)), 1)
-    least = min(max(int(round(smallest * n_canaries)), 1), most)
+    most = max(round(largest * n_canaries), 1)
+    least = min(max(round(smallest * n_canaries), 1), most)
     grid = np.round(np.geomspace(least, most, n_counts)).astype(np.int64)
     return np.unique(np.minimum(grid, max(n_canaries // 2, 1)))
 

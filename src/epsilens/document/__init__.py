@@ -36,6 +36,7 @@ from epsilens.document.numbers import (
 from epsilens.document.serialise import DocumentKind, json_schema, load_document, to_dict, to_json
 from epsilens.document.wording import (
     EVERYBODY,
+    bound_text,
     cost_type,
     group_names,
     is_model_release,
@@ -65,6 +66,7 @@ __all__ = [
     "WhatIfDocument",
     "WhatIfMethod",
     "anonymise",
+    "bound_text",
     "cost_type",
     "group_names",
     "is_model_release",
