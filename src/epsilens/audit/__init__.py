@@ -22,6 +22,7 @@ from epsilens.audit.gaussian import gaussian_delta, gaussian_epsilon, gaussian_m
 from epsilens.audit.many_runs import ManyRunsBound, many_runs_bound
 from epsilens.audit.mechanisms import EstimatorFit, GaussianSum, Mechanism, RandomisedAnswers
 from epsilens.audit.one_run import AuditResult, OneRunAudit
+from epsilens.audit.private_ridge import PrivateRidgeFit
 from epsilens.audit.scores import AnswerMatch, Centred, Gradient, InnerProduct, LinearMMSE, Loss
 from epsilens.audit.selection import AsPrinted, Bonferroni, Fixed, Path, Split
 
@@ -47,6 +48,7 @@ __all__ = [
     "OneRunAudit",
     "OneRunBound",
     "Path",
+    "PrivateRidgeFit",
     "RandomisedAnswers",
     "Split",
     "answer_pairs",

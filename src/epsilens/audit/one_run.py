@@ -389,6 +389,8 @@ def _judge(bound: OneRunBound, epsilon: float | None, delta: float) -> tuple[boo
         else ""
     )
     if bound.epsilon_lower_bound > epsilon:
+        if float(bound_text(bound.epsilon_lower_bound)) <= epsilon:  # apart by a hair
+            found = f"{sure} ε is more than {epsilon:.4g}{at}"
         return True, f"the claim is broken: {found}, and {epsilon:.4g} is claimed{assumed}."
     return False, f"no evidence of a breach: {found}, and {epsilon:.4g} is claimed{assumed}."
 

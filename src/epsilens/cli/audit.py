@@ -14,19 +14,23 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
 
+    from epsilens.audit.bound import Method
     from epsilens.audit.mechanisms import Callable_, Mechanism
     from epsilens.audit.one_run import OneRunAudit
     from epsilens.audit.scores import Score
     from epsilens.document import AuditDocument
 
-__all__ = ["audit_app", "one_run"]
+__all__ = ["audit"]
 
 EXIT_CLAIM_BROKEN = 3
 _OUT_SUFFIXES = (".json", ".png", ".svg")
 _DEFAULT_DELTA = 1e-6
 
-audit_app = typer.Typer(
-    help="Check by attack that a mechanism leaks no more than it claims.", no_args_is_help=True
+audit = typer.Typer(
+    name="audit",
+    help="Check by attack that a mechanism leaks no more than it claims.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
 )
 
 
@@ -38,6 +42,14 @@ class MethodChoice(StrEnum):
     approximate = "approximate"
     f_dp = "f-dp"
     independent_gdp = "independent-gdp"
+
+
+_METHODS: dict[MethodChoice, Method] = {
+    MethodChoice.pure: "pure",
+    MethodChoice.approximate: "approximate",
+    MethodChoice.f_dp: "f-dp",
+    MethodChoice.independent_gdp: "independent-gdp",
+}
 
 
 class ScoreChoice(StrEnum):
@@ -63,15 +75,12 @@ class DirectionChoice(StrEnum):
     one_hot = "one-hot"
 
 
-@audit_app.callback()
-def audit() -> None:
-    """Check by attack that a mechanism leaks no more than it claims.
-
-    Example: [bold]epsilens audit one-run --mechanism gaussian-sum --epsilon 4 --delta 1e-6[/bold]
-    """
+@audit.callback()
+def _group() -> None:
+    """Check by attack that a mechanism leaks no more than it claims."""
 
 
-@audit_app.command(name="one-run")
+@audit.command("one-run")
 def one_run(
     mechanism: Annotated[
         str,
@@ -151,7 +160,12 @@ def one_run(
     out: Out = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="N", min=0, help="Makes the audit repeatable."),
+        typer.Option(
+            "--seed",
+            metavar="N",
+            min=0,
+            help="Makes coins, canaries and simulated noise repeatable.",
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -225,9 +239,9 @@ def _study(
         Mechanism,
         RandomisedAnswers,
         load_callable,
-        private_ridge,
     )
     from epsilens.audit.one_run import OneRunAudit
+    from epsilens.audit.private_ridge import PrivateRidgeFit
 
     # The mechanism's noise must not repeat the coins, so it has a generator of its own.
     own = np.random.default_rng(None if seed is None else [seed, 1])
@@ -249,7 +263,7 @@ def _study(
         audited = RandomisedAnswers(epsilon, k=answers, generator=own)
         claimed_delta = 0.0 if delta is None else delta
     elif mechanism == "private-ridge":
-        audited = private_ridge(epsilon, claimed_delta, n_canaries=canaries)
+        audited = PrivateRidgeFit(epsilon, claimed_delta, n_features=dimension or canaries)
     elif mechanism == "dpsgd":
         raise InputError(
             "`mechanism` 'dpsgd' cannot be audited by this version. Use gaussian-sum, rr, "
@@ -269,7 +283,7 @@ def _study(
         score=_score(score),
         claimed_epsilon=epsilon,
         claimed_delta=claimed_delta,
-        method=None if method is MethodChoice.auto else method.value,
+        method=None if method is MethodChoice.auto else _METHODS[method],
         selection=_selection(selection),
         confidence=confidence,
         reference_run=reference_run,

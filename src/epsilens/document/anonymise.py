@@ -94,9 +94,7 @@ _OWN_WORDS = frozenset(
 )
 _GRID = re.compile(r"(lin:)?[0-9.,:e+-]*(inf)?")
 
-_D = TypeVar(
-    "_D", WhatIfDocument, ReleaseDocument, InspectDocument, ValueDocument, AuditDocument
-)
+_D = TypeVar("_D", WhatIfDocument, ReleaseDocument, InspectDocument, ValueDocument, AuditDocument)
 
 
 class _Names:
