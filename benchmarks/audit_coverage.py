@@ -14,9 +14,8 @@ import time
 import warnings
 from pathlib import Path
 
-from measure import write
-
 from epsilens.audit import measure_coverage
+from measure import write
 
 EPSILONS = (0.0, 1.0, 3.0)
 AUDITS_OF_THE_DEFAULT = 4000

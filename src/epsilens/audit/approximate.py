@@ -52,7 +52,7 @@ def approximate_p_values(
     Examples
     --------
     >>> approximate_p_values(95, 100, np.array([2.0]), n_canaries=1000, delta=1e-5).round(4)
-    array([0.0198])
+    array([0.0178])
     """
     tail = pure_p_value(n_correct, n_guesses, epsilon)
     if delta == 0.0 or n_correct == 0:
@@ -91,7 +91,7 @@ def approximate_bound(
     Examples
     --------
     >>> round(approximate_bound(95, 100, n_canaries=1000, delta=1e-6, level=0.05), 3)
-    2.187
+    2.169
     """
     if delta == 0.0:
         return float(pure_bounds(n_correct, n_guesses, level=level))

@@ -184,7 +184,7 @@ def one_run_bound(
     >>> scores = included + rng.normal(0, 0.5, 1000)       # Gaussian noise with mu = 2
     >>> result = one_run_bound(included, scores, delta=1e-6)
     >>> result.method, result.selection, round(result.epsilon_lower_bound, 1)
-    ('approximate', 'path', 3.2)
+    ('approximate', 'path', 3.9)
     """
     coins, values = _checked(included, scores)
     level = 1.0 - as_share(confidence, name="confidence")

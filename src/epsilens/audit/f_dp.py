@@ -53,7 +53,7 @@ def f_dp_refutes(
 
     Examples
     --------
-    >>> f_dp_refutes(95, 100, np.array([1.0, 3.0]), n_canaries=1000, level=0.05)
+    >>> f_dp_refutes(95, 100, np.array([0.5, 1.0]), n_canaries=1000, level=0.05)
     array([ True, False])
     """
     right = np.full(mu.shape, level * n_correct / n_canaries)
@@ -93,7 +93,7 @@ def f_dp_mu_bound(n_correct: int, n_guesses: int, *, n_canaries: int, level: flo
     Examples
     --------
     >>> round(f_dp_mu_bound(95, 100, n_canaries=1000, level=0.05), 3)
-    1.126
+    0.787
     """
     low, high = 0.0, _LARGEST_MU
     if (

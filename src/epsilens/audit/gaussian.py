@@ -12,8 +12,6 @@ from epsilens._validate import as_epsilon, as_positive, as_share
 
 __all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "printed_noise"]
 
-_LARGEST_MU = 200.0
-
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """Return the δ at which Gaussian noise keeps a given ε.
@@ -117,9 +115,10 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     as_epsilon(epsilon)
     as_share(delta, name="delta")
-    return float(
-        brentq(lambda mu: gaussian_delta(mu, epsilon) - delta, 1e-9, _LARGEST_MU, xtol=1e-13)
-    )
+    high = 1.0
+    while gaussian_delta(high, epsilon) < delta:
+        high *= 2.0
+    return float(brentq(lambda mu: gaussian_delta(mu, epsilon) - delta, 0.0, high, xtol=1e-13))
 
 
 def printed_noise(epsilon: float, delta: float) -> float:

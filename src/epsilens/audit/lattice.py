@@ -51,8 +51,8 @@ def last_refuted(
 
     Examples
     --------
-    >>> round(last_refuted(lambda epsilon: epsilon / 10, level=0.05), 3)
-    0.499
+    >>> round(last_refuted(lambda epsilon: epsilon / 10, level=0.05), 2)
+    0.5
     """
     start = 0 if surely is None else int(np.argmin(surely)) if not surely.all() else LEVELS.size
     for first in range(start, LEVELS.size, _BATCH):

@@ -85,7 +85,7 @@ def many_runs_bound(
     Examples
     --------
     >>> round(many_runs_bound(900, 1000, 100, 1000).epsilon_lower_bound, 3)
-    2.007
+    1.99
     """
     level = (1.0 - as_share(confidence, name="confidence")) / 2.0
     for said, runs in ((n_said_in_when_in, n_runs_in), (n_said_in_when_out, n_runs_out)):

@@ -203,7 +203,7 @@ class OneRunAudit:
     ...     return rows.sum(axis=0)
     >>> audit = OneRunAudit(forgets_the_noise, canaries=one_hot_directions(200), claimed_epsilon=1.0)
     >>> print(audit.run(random_state=0).verdict)
-    the claim is broken: with 95 % confidence ε is at least 4.19, and 1 is claimed.
+    the claim is broken: with 95 % confidence ε is at least 4.02, and 1 is claimed.
     """
 
     def __init__(

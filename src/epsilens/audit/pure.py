@@ -70,7 +70,7 @@ def pure_bounds(n_correct: ArrayLike, n_guesses: ArrayLike, *, level: float) -> 
     Examples
     --------
     >>> float(pure_bounds(95, 100, level=0.05).round(4))
-    2.1936
+    2.1724
     """
     right, guesses = np.asarray(n_correct), np.asarray(n_guesses)
     safe = np.maximum(right, 1)

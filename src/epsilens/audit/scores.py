@@ -93,7 +93,7 @@ class LinearMMSE:
     --------
     >>> import numpy as np
     >>> from epsilens.audit.canaries import own_canaries
-    >>> LinearMMSE(1.0)(np.array([1.0, 0.0]), own_canaries(np.eye(2))).tolist()
+    >>> LinearMMSE(1.0)(np.array([1.0, 0.0]), own_canaries(np.eye(2))).round(6).tolist()
     [0.4, -0.4]
     """
 
