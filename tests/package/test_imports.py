@@ -26,14 +26,16 @@ ALLOWED = {
     # A public door: it names what other rooms hold.
     "ridge": {"models", "whatif"},
     "valuation": LEFT | {"data", "channels", "models", "influence"},
-    "display": LEFT | {"data", "channels", "models", "influence", "whatif", "valuation"},
+    "audit": LEFT | {"data", "channels", "models"},
+    "display": LEFT | {"data", "channels", "models", "influence", "whatif", "valuation", "audit"},
     "reporting": LEFT
-    | {"data", "channels", "models", "influence", "whatif", "valuation", "display"},
+    | {"data", "channels", "models", "influence", "whatif", "valuation", "audit", "display"},
     "cli": LEFT
-    | {"data", "channels", "models", "influence", "whatif", "valuation", "display", "reporting"},
+    | {"data", "channels", "models", "influence", "whatif", "valuation"}
+    | {"audit", "display", "reporting"},
 }
 # Results draw themselves: the one import that may look right, inside a method.
-LAZY = {("whatif", "display")}
+LAZY = {("whatif", "display"), ("audit", "display")}
 
 
 def room(path: Path) -> str:

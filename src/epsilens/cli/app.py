@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from epsilens import __version__
+from epsilens.cli.audit import audit
 from epsilens.cli.demo import demo
 from epsilens.cli.inspect import inspect
 from epsilens.cli.randomise import randomise
@@ -52,3 +53,4 @@ def _options(
 for _command in COMMANDS:
     app.command(name=_command.__name__)(_command)
 app.add_typer(value)
+app.add_typer(audit)

@@ -13,6 +13,17 @@ from collections.abc import Callable
 __all__ = ["in_command_words"]
 
 _OPTIONS = {
+    "canaries": "--canaries",
+    "claimed_delta": "--delta",
+    "claimed_epsilon": "--epsilon",
+    "confidence": "--confidence",
+    "delta": "--delta",
+    "dimension": "--dimension",
+    "directions": "--directions",
+    "mechanism": "--mechanism",
+    "n_canaries": "--canaries",
+    "noise": "--noise",
+    "selection": "--selection",
     "bins": "--bins",
     "categorical": "--categorical",
     "categories": "--categories",

@@ -10,6 +10,8 @@ from __future__ import annotations
 from epsilens.document.anonymise import anonymise
 from epsilens.document.contents import (
     DOCUMENT_VERSION,
+    AuditDocument,
+    AuditMethod,
     Baseline,
     ColumnKind,
     Document,
@@ -34,6 +36,7 @@ from epsilens.document.numbers import (
 from epsilens.document.serialise import DocumentKind, json_schema, load_document, to_dict, to_json
 from epsilens.document.wording import (
     EVERYBODY,
+    bound_text,
     cost_type,
     group_names,
     is_model_release,
@@ -45,6 +48,8 @@ __all__ = [
     "EVERYBODY",
     "NUMBER_TYPES",
     "NUMBER_TYPE_MEANINGS",
+    "AuditDocument",
+    "AuditMethod",
     "Baseline",
     "ColumnKind",
     "Document",
@@ -61,6 +66,7 @@ __all__ = [
     "WhatIfDocument",
     "WhatIfMethod",
     "anonymise",
+    "bound_text",
     "cost_type",
     "group_names",
     "is_model_release",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from epsilens.document.contents import (
+    AuditDocument,
     InspectDocument,
     Provenance,
     ReleaseDocument,
@@ -62,6 +63,17 @@ _OWN_WORDS = frozenset(
         "arrow",
         "feather",
         "rr",
+        "gaussian-sum",
+        "private-ridge",
+        "dpsgd",
+        "pure",
+        "approximate",
+        "f-dp",
+        "independent-gdp",
+        "path",
+        "bonferroni",
+        "split",
+        "as_printed",
         "squared",
         "Pipeline",
         "LogisticRegression",
@@ -82,7 +94,7 @@ _OWN_WORDS = frozenset(
 )
 _GRID = re.compile(r"(lin:)?[0-9.,:e+-]*(inf)?")
 
-_D = TypeVar("_D", WhatIfDocument, ReleaseDocument, InspectDocument, ValueDocument)
+_D = TypeVar("_D", WhatIfDocument, ReleaseDocument, InspectDocument, ValueDocument, AuditDocument)
 
 
 class _Names:
@@ -139,6 +151,9 @@ def anonymise(document: _D) -> _D:
     elif isinstance(document, ReleaseDocument):
         changes["columns"] = [columns(name) for name in document.columns]
         changes["epsilon"] = {columns(name): spent for name, spent in document.epsilon.items()}
+    elif isinstance(document, AuditDocument):
+        if document.mechanism not in _OWN_WORDS:
+            changes["mechanism"] = WITHHELD
     elif isinstance(document, InspectDocument):
         changes["columns"] = [
             column.model_copy(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeAlias, cast
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from epsilens.document.contents import (
+    AuditDocument,
     Document,
     InspectDocument,
     ReleaseDocument,
@@ -22,16 +23,21 @@ from epsilens.errors import InputError, InputTypeError
 
 __all__ = ["DocumentKind", "json_schema", "load_document", "to_dict", "to_json"]
 
-DocumentKind: TypeAlias = Literal["whatif", "release", "inspect", "value"]
+DocumentKind: TypeAlias = Literal["whatif", "release", "inspect", "value", "audit"]
 
 _MODELS: dict[
     str,
-    type[WhatIfDocument] | type[ReleaseDocument] | type[InspectDocument] | type[ValueDocument],
+    type[WhatIfDocument]
+    | type[ReleaseDocument]
+    | type[InspectDocument]
+    | type[ValueDocument]
+    | type[AuditDocument],
 ] = {
     "whatif": WhatIfDocument,
     "release": ReleaseDocument,
     "inspect": InspectDocument,
     "value": ValueDocument,
+    "audit": AuditDocument,
 }
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -97,8 +103,8 @@ def load_document(source: str | Path | Mapping[str, object]) -> Document:
     Returns
     -------
     Document
-        A `WhatIfDocument`, `ReleaseDocument`, `InspectDocument` or `ValueDocument`, as its `kind`
-        says.
+        A `WhatIfDocument`, `ReleaseDocument`, `InspectDocument`, `ValueDocument` or
+        `AuditDocument`, as its `kind` says.
 
     Raises
     ------
@@ -134,7 +140,7 @@ def json_schema(kind: DocumentKind | None = None) -> dict[str, object]:
 
     Parameters
     ----------
-    kind : {"whatif", "release", "inspect", "value"}, optional
+    kind : {"whatif", "release", "inspect", "value", "audit"}, optional
         One kind of document; all of them when left out.
 
     Returns

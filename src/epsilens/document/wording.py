@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the numbers of a what-if are called, so that every view of it uses the same words."""
+"""What the numbers of a result are called, so that every view of it uses the same words."""
 
 from __future__ import annotations
+
+import math
 
 from epsilens.document.contents import ValueDocument, WhatIfDocument
 from epsilens.document.numbers import NumberType
 
-__all__ = ["EVERYBODY", "cost_type", "group_names", "is_model_release", "loss_unit"]
+__all__ = ["EVERYBODY", "bound_text", "cost_type", "group_names", "is_model_release", "loss_unit"]
 
 EVERYBODY = "all"
 """The package's own name for the group of everybody."""
@@ -78,3 +80,17 @@ def is_model_release(document: WhatIfDocument) -> bool:
     """
     cells = document.cells
     return bool(cells) and all(cell.method == "output-perturbation" for cell in cells)
+
+
+def bound_text(epsilon: float) -> str:
+    """Round a lower bound on a privacy budget down, to three significant digits.
+
+    Examples
+    --------
+    >>> bound_text(1.2399), bound_text(0.0), bound_text(15.99)
+    ('1.23', '0', '15.9')
+    """
+    if epsilon <= 0.0 or not math.isfinite(epsilon):
+        return "0" if epsilon <= 0.0 else "∞"
+    unit = 10.0 ** (2 - math.floor(math.log10(epsilon)))
+    return f"{math.floor(epsilon * unit * (1 + 1e-12)) / unit:.3g}"

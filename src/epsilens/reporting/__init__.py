@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from epsilens.reporting.audit import audit_sentence, audit_table
 from epsilens.reporting.report import write_report
 from epsilens.reporting.sentences import cell_sentence, whatif_sentence
 from epsilens.reporting.terminal import gap_table, inspect_table, release_summary, whatif_table
 from epsilens.reporting.value import value_sentences, value_table
 
 __all__ = [
+    "audit_sentence",
+    "audit_table",
     "cell_sentence",
     "gap_table",
     "inspect_table",

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof by attack: what one run of a mechanism proves about how much it leaks.
+
+Canaries go among the data by fair coins, the mechanism runs once, and the canaries are guessed
+back from its output. Guesses that are better than ε allows refute ε.
+"""
+
+from __future__ import annotations
+
+from epsilens.audit.bound import METHODS, Method, OneRunBound, one_run_bound
+from epsilens.audit.canaries import (
+    Canaries,
+    answer_pairs,
+    draw_inclusion,
+    mislabelled_records,
+    one_hot_directions,
+    own_canaries,
+    random_unit_vectors,
+)
+from epsilens.audit.coverage import CoverageReport, measure_coverage
+from epsilens.audit.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, printed_noise
+from epsilens.audit.many_runs import ManyRunsBound, many_runs_bound
+from epsilens.audit.mechanisms import EstimatorFit, GaussianSum, Mechanism, RandomisedAnswers
+from epsilens.audit.one_run import AuditResult, OneRunAudit
+from epsilens.audit.private_ridge import PrivateRidgeFit
+from epsilens.audit.scores import AnswerMatch, Centred, Gradient, InnerProduct, LinearMMSE, Loss
+from epsilens.audit.selection import AsPrinted, Bonferroni, Fixed, Path, Split
+
+__all__ = [
+    "METHODS",
+    "AnswerMatch",
+    "AsPrinted",
+    "AuditResult",
+    "Bonferroni",
+    "Canaries",
+    "Centred",
+    "CoverageReport",
+    "EstimatorFit",
+    "Fixed",
+    "GaussianSum",
+    "Gradient",
+    "InnerProduct",
+    "LinearMMSE",
+    "Loss",
+    "ManyRunsBound",
+    "Mechanism",
+    "Method",
+    "OneRunAudit",
+    "OneRunBound",
+    "Path",
+    "PrivateRidgeFit",
+    "RandomisedAnswers",
+    "Split",
+    "answer_pairs",
+    "draw_inclusion",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "many_runs_bound",
+    "measure_coverage",
+    "mislabelled_records",
+    "one_hot_directions",
+    "one_run_bound",
+    "own_canaries",
+    "printed_noise",
+    "random_unit_vectors",
+]

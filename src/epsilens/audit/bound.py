@@ -1,0 +1,450 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From inclusion and scores to a lower bound on ε, by any method and any choice of guesses."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binomtest
+
+from epsilens._validate import as_choice, as_share
+from epsilens.audit.approximate import approximate_bound
+from epsilens.audit.f_dp import f_dp_mu_bound
+from epsilens.audit.gaussian import gaussian_epsilon
+from epsilens.audit.guesses import Guesses, make_guesses
+from epsilens.audit.independent_gdp import independent_gdp_mu_bound
+from epsilens.audit.path import path_bound
+from epsilens.audit.pure import pure_bounds
+from epsilens.audit.selection import (
+    AsPrinted,
+    Bonferroni,
+    Fixed,
+    Path,
+    Selection,
+    Split,
+    as_selection,
+)
+from epsilens.errors import ApproximationWarning, InputError, InputTypeError
+
+__all__ = [
+    "CONDITIONS",
+    "METHODS",
+    "Method",
+    "OneRunBound",
+    "bound_of_scores",
+    "checked_method",
+    "default_selection",
+    "one_run_bound",
+]
+
+Method: TypeAlias = Literal["pure", "approximate", "f-dp", "independent-gdp"]
+
+METHODS: tuple[Method, ...] = get_args(Method)
+
+ASSUMPTIONS: dict[Method, tuple[str, ...]] = {
+    "pure": ("pure differential privacy",),
+    "approximate": ("(epsilon, delta)-differential privacy",),
+    "f-dp": ("gaussian trade-off",),
+    "independent-gdp": ("gaussian trade-off", "independent canaries"),
+}
+
+CONDITIONS = (
+    "every canary was put in or left out by a fair coin of its own",
+    "the scores come from the output and from randomness outside, never from the inclusion",
+)
+"""What every one-run bound rests on."""
+
+_GAUSSIAN = ("f-dp", "independent-gdp")
+_FEW = Bonferroni(n_counts=3, smallest=1 / 12, largest=1 / 3)
+_UNFAIR = 1e-9
+_LEAST_FOR_HALF = 20
+
+
+@dataclass(frozen=True)
+class OneRunBound:
+    """What one run of a mechanism proves about its ε.
+
+    Attributes
+    ----------
+    epsilon_lower_bound : float in [0, inf)
+        With the stated confidence the mechanism's ε is at least this, if the assumptions hold.
+    is_confidence_bound : bool
+        False for `as_printed`: then the number is no bound at all.
+    assumptions : list of str
+        What the method takes for granted about the mechanism.
+    confidence : float in (0, 1)
+        How often such a bound is right.
+    delta : float in [0, 1)
+        The δ at which ε is meant.
+    method : {"pure", "approximate", "f-dp", "independent-gdp"}
+        Which theorem it rests on.
+    selection : str
+        How the number of guesses was chosen.
+    n_canaries, n_guesses, n_correct : int
+        Canaries, guesses and right guesses where the bound was found.
+    conditions : list of str
+        What every one-run bound rests on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> included = rng.random(1000) < 0.5
+    >>> one_run_bound(included, included + rng.normal(0, 0.5, 1000)).is_confidence_bound
+    True
+    """
+
+    epsilon_lower_bound: float
+    is_confidence_bound: bool
+    assumptions: list[str]
+    confidence: float
+    delta: float
+    method: Method
+    selection: str
+    n_canaries: int
+    n_guesses: int
+    n_correct: int
+    conditions: list[str] = field(default_factory=lambda: list(CONDITIONS), repr=False)
+
+
+def one_run_bound(
+    included: ArrayLike,
+    scores: ArrayLike,
+    *,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    method: Method | None = None,
+    selection: str | int | Selection | None = None,
+) -> OneRunBound:
+    """Prove how much a mechanism leaks at least, from one run with canaries in it.
+
+    Canaries are records made for the purpose. Each was put among the data or left out by the toss
+    of a coin; the mechanism ran once; and somebody who saw only its output gave every canary a
+    score, high where it seems to be in. The better the scores tell who was in, the more the
+    mechanism leaks. This returns a number that is below the mechanism's true ε in at least 95 of
+    100 audits.
+
+    Parameters
+    ----------
+    included : array of bool, (m,)
+        Which canaries were in: by independent fair coins, not by a fixed number.
+    scores : array of float, (m,)
+        High where the canary seems to be in. Computed without looking at `included`.
+    delta : float in [0, 1)
+        The δ at which ε is meant. 0 for pure differential privacy.
+    confidence : float in (0, 1)
+        How often the bound must be right.
+    method : {"pure", "approximate", "f-dp", "independent-gdp"}, optional
+        The theorem. By default "pure" if `delta` is 0 and "approximate" otherwise. "f-dp" holds for
+        mechanisms that leak as Gaussian noise does; "independent-gdp" only if every canary also has
+        noise of its own. Both need `delta` > 0.
+    selection : {"path", "bonferroni", "split", "as_printed"}, int or strategy, optional
+        How many guesses are made. An int fixes the guesses on each side beforehand. By default
+        "path" for pure and approximate bounds, three counts by `Bonferroni` for "f-dp", and a
+        quarter of the canaries on each side for "independent-gdp".
+
+    Returns
+    -------
+    OneRunBound
+        The bound, whether it is one, and what it assumes.
+
+    Raises
+    ------
+    InputError
+        If the inputs do not fit each other, or the inclusion cannot come from fair coins.
+
+    Warns
+    -----
+    ApproximationWarning
+        If exactly half of the canaries were in. Fair coins do that now and then; a design that
+        fixes the number breaks the theory.
+
+    Notes
+    -----
+    Assumptions: those in `conditions` and `assumptions` of the result. Neighbouring data sets
+    differ by one canary, put in or left out (or replaced, if that is what the coin decided).
+
+    References
+    ----------
+    .. [1] Steinke, T., Nasr, M. and Jagielski, M. (2023). Privacy auditing with one (1) training
+       run. NeurIPS 36. arXiv:2305.08846.
+    .. [2] Mahloujifar, S., Melis, L. and Chaudhuri, K. (2024). Auditing f-differential privacy in
+       one run. arXiv:2410.22235.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> included = rng.random(1000) < 0.5
+    >>> scores = included + rng.normal(0, 0.5, 1000)       # Gaussian noise with mu = 2
+    >>> result = one_run_bound(included, scores, delta=1e-6)
+    >>> result.method, result.selection, round(result.epsilon_lower_bound, 1)
+    ('approximate', 'path', 3.9)
+    """
+    coins, values = _checked(included, scores)
+    level = 1.0 - as_share(confidence, name="confidence")
+    way = checked_method(method, delta)
+    choice = default_selection(way, coins.size) if selection is None else as_selection(selection)
+    _require_fair_coins(coins)
+    return bound_of_scores(coins, values, delta=delta, level=level, method=way, selection=choice)
+
+
+def default_selection(method: Method, n_canaries: int) -> Selection:
+    """Return the choice of guesses that suits a method.
+
+    Examples
+    --------
+    >>> default_selection("approximate", 1000).name
+    'path'
+    """
+    if method == "f-dp":
+        return _FEW
+    if method == "independent-gdp":
+        return Fixed(max(n_canaries // 4, 1))
+    return Path()
+
+
+def bound_of_scores(
+    included: NDArray[np.bool_],
+    scores: NDArray[np.float64],
+    *,
+    delta: float,
+    level: float,
+    method: Method,
+    selection: Selection,
+) -> OneRunBound:
+    """Return the bound of scores that are known to be in order: the core of `one_run_bound`.
+
+    Parameters
+    ----------
+    included : array of bool, (m,)
+        Which canaries were in.
+    scores : array of float64, (m,)
+        High where the canary seems to be in.
+    delta : float in [0, 1)
+        The δ of the claim.
+    level : float in (0, 1)
+        The accepted probability of a bound above the truth.
+    method : {"pure", "approximate", "f-dp", "independent-gdp"}
+        The theorem.
+    selection : Selection
+        How many guesses are made.
+
+    Returns
+    -------
+    OneRunBound
+        The bound and what it assumes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> included = np.arange(100) % 2 == 0
+    >>> found = bound_of_scores(included, included * 1.0, delta=0.0, level=0.05, method="pure",
+    ...                         selection=Fixed(50))
+    >>> round(found.epsilon_lower_bound, 3)
+    3.493
+    """
+    if isinstance(selection, Split):
+        return _split(included, scores, selection, delta=delta, level=level, method=method)
+    guesses = make_guesses(included, scores)
+    if isinstance(selection, Path):
+        epsilon, count = _along_the_path(
+            guesses, selection, delta=delta, level=level, method=method
+        )
+    elif isinstance(selection, Fixed):
+        _require_room(guesses, selection)
+        count = selection.n_each_side
+        epsilon = _at_count(guesses, count, delta=delta, level=level, method=method)
+    else:
+        counts = selection.counts(guesses.n_canaries)
+        each = level / counts.size if isinstance(selection, Bonferroni) else level
+        epsilon, count = _best(guesses, counts, delta=delta, level=each, method=method)
+    return OneRunBound(
+        epsilon_lower_bound=epsilon,
+        is_confidence_bound=not isinstance(selection, AsPrinted),
+        assumptions=list(ASSUMPTIONS[method]),
+        confidence=1.0 - level,
+        delta=0.0 if method == "pure" else delta,
+        method=method,
+        selection=selection.name,
+        n_canaries=guesses.n_canaries,
+        n_guesses=2 * count,
+        n_correct=int(guesses.n_correct(np.array([count]))[0]),
+    )
+
+
+def _at_count(guesses: Guesses, count: int, *, delta: float, level: float, method: Method) -> float:
+    """Return the bound of one number of guesses on each side, by itself."""
+    right = int(guesses.n_correct(np.array([count]))[0])
+    m = guesses.n_canaries
+    if method == "pure":
+        return float(pure_bounds(right, 2 * count, level=level))
+    if method == "approximate":
+        return approximate_bound(right, 2 * count, n_canaries=m, delta=delta, level=level)
+    if method == "f-dp":
+        mu = f_dp_mu_bound(right, 2 * count, n_canaries=m, level=level)
+    else:
+        mu = independent_gdp_mu_bound(right, count, n_canaries=m, level=level)
+    return gaussian_epsilon(mu, delta)
+
+
+def _best(
+    guesses: Guesses, counts: NDArray[np.int64], *, delta: float, level: float, method: Method
+) -> tuple[float, int]:
+    """Return the largest bound over several counts, each at this level, and its count."""
+    if method == "pure":
+        bounds = pure_bounds(guesses.n_correct(counts), 2 * counts, level=level)
+    else:
+        bounds = np.array(
+            [
+                _at_count(guesses, count, delta=delta, level=level, method=method)
+                for count in counts.tolist()
+            ]
+        )
+    best = int(np.argmax(bounds))
+    return float(bounds[best]), int(counts[best])
+
+
+def _along_the_path(
+    guesses: Guesses, selection: Path, *, delta: float, level: float, method: Method
+) -> tuple[float, int]:
+    if method in _GAUSSIAN:
+        raise InputError(
+            f"`selection` must be 'bonferroni', 'split' or a number of guesses for method "
+            f"{method!r}, got 'path': the path correction is proved for pure and approximate "
+            "bounds only."
+        )
+    counts = selection.counts(guesses.n_canaries)
+    right = guesses.n_correct(counts)
+    epsilon = path_bound(
+        2 * counts,
+        right,
+        n_canaries=guesses.n_canaries,
+        delta=0.0 if method == "pure" else delta,
+        level=level,
+    )
+    # The look that weighs most where the bound was found.
+    best = int(np.argmax(pure_bounds(right, 2 * counts, level=level / counts.size)))
+    return epsilon, int(counts[best])
+
+
+def _split(
+    included: NDArray[np.bool_],
+    scores: NDArray[np.float64],
+    selection: Split,
+    *,
+    delta: float,
+    level: float,
+    method: Method,
+) -> OneRunBound:
+    """Choose the count on some of the canaries, test it on the others."""
+    chosen = np.random.default_rng(selection.seed).random(scores.size) < selection.fraction
+    n_choosing = int(chosen.sum())
+    n_testing = scores.size - n_choosing
+    if min(n_choosing, n_testing) < 2:
+        raise InputError(
+            f"`selection` 'split' needs canaries in both parts, got {scores.size} canaries. "
+            "Use more of them."
+        )
+    tried = _FEW if method in _GAUSSIAN else Bonferroni()
+    first = make_guesses(included[chosen], scores[chosen])
+    counts = tried.counts(n_choosing)
+    _, count = _best(first, counts, delta=delta, level=level, method=method)
+    scaled = min(max(round(count * n_testing / n_choosing), 1), n_testing // 2)
+    found = bound_of_scores(
+        included[~chosen],
+        scores[~chosen],
+        delta=delta,
+        level=level,
+        method=method,
+        selection=Fixed(scaled),
+    )
+    return replace(found, selection=selection.name, n_canaries=scores.size)
+
+
+def _checked(
+    included: ArrayLike, scores: ArrayLike
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    coins = np.asarray(included)
+    if coins.dtype != np.bool_:
+        raise InputTypeError(
+            f"`included` must be an array of True and False, got values of type {coins.dtype}. "
+            "Compare with what means in, as in `included == 1`."
+        )
+    try:
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"`scores` must be an array of numbers, got {type(scores).__name__}."
+        ) from None
+    if coins.ndim != 1 or coins.shape != values.shape:
+        raise InputError(
+            "`included` and `scores` must be lists of the same length, one entry per canary, got "
+            f"shapes {coins.shape} and {values.shape}."
+        )
+    if coins.size < 2:
+        raise InputError(f"an audit needs at least 2 canaries, got {coins.size}. Use 1000.")
+    n_missing = int(np.isnan(values).sum())
+    if n_missing:
+        raise InputError(
+            f"`scores` must be numbers, but {n_missing} of {values.size} are NaN. Give a canary "
+            "without an opinion the middle score."
+        )
+    return coins, values
+
+
+def checked_method(method: Method | None, delta: float) -> Method:
+    """Return the method that was asked for, or the one that suits δ; refuse what cannot be.
+
+    Examples
+    --------
+    >>> checked_method(None, 0.0), checked_method(None, 1e-6)
+    ('pure', 'approximate')
+    """
+    if isinstance(delta, bool) or not isinstance(delta, int | float | np.floating):
+        raise InputTypeError(f"`delta` must be a number, got {type(delta).__name__}.")
+    if not 0.0 <= delta < 1.0:
+        raise InputError(f"`delta` must be at least 0 and below 1, got {float(delta)!r}.")
+    if method is None:
+        return "pure" if delta == 0.0 else "approximate"
+    as_choice(method, METHODS, name="method")
+    if method in _GAUSSIAN and delta == 0.0:
+        raise InputError(
+            f"`delta` must be greater than 0 for method {method!r}, got 0: Gaussian noise keeps no "
+            "finite epsilon at delta 0. Use delta=1e-6, or method 'pure'."
+        )
+    return method
+
+
+def _require_fair_coins(coins: NDArray[np.bool_]) -> None:
+    n_in = int(coins.sum())
+    if binomtest(n_in, coins.size).pvalue < _UNFAIR:
+        raise InputError(
+            f"`included` must come from fair coins, got {n_in} of {coins.size} canaries in, which "
+            "fair coins do less than once in a thousand million audits. Draw each canary's "
+            "inclusion with probability one half."
+        )
+    if 2 * n_in == coins.size and coins.size >= _LEAST_FOR_HALF:
+        often = math.exp(
+            math.lgamma(coins.size + 1) - 2 * math.lgamma(n_in + 1) - coins.size * math.log(2)
+        )
+        warnings.warn(
+            f"exactly half of the {coins.size} canaries were in. Fair coins do that in "
+            f"{100 * often:.1f} % of audits; if the number was fixed, this is not a confidence "
+            "bound. Draw each canary's inclusion by a coin of its own.",
+            ApproximationWarning,
+            stacklevel=3,
+        )
+
+
+def _require_room(guesses: Guesses, selection: Selection) -> None:
+    if isinstance(selection, Fixed) and selection.n_each_side > guesses.most_each_side:
+        raise InputError(
+            f"`selection` must be at most half of the {guesses.n_canaries} canaries on each side, "
+            f"got {selection.n_each_side}. Use {guesses.most_each_side} or fewer."
+        )

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Canaries: records made to be found again, each put among the data by a coin of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsilens._validate import as_count, as_generator, as_positive
+from epsilens.errors import InputError, InputTypeError
+
+__all__ = [
+    "Canaries",
+    "Columns",
+    "Dataset",
+    "answer_pairs",
+    "draw_inclusion",
+    "mislabelled_records",
+    "one_hot_directions",
+    "own_canaries",
+    "random_unit_vectors",
+]
+
+Columns: TypeAlias = tuple[NDArray[np.generic], ...]
+"""The parts of a table: features alone, or features and labels, with one row per record."""
+Dataset: TypeAlias = "NDArray[np.generic] | Columns"
+"""What a mechanism is given: one array, or features and labels."""
+
+_ROWS_AT_ONCE = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Canaries:
+    """Records whose presence an audit tries to tell from a mechanism's output.
+
+    Attributes
+    ----------
+    records : tuple of arrays
+        The canaries, one row each: features alone, or features and labels.
+    base : tuple of arrays or None
+        The records that are always there.
+    left_out : tuple of arrays or None
+        What stands in a canary's place when it is not in; None: nothing does. With it the audit is
+        about replacing a record, without it about adding or removing one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> canaries = own_canaries(np.eye(3))
+    >>> canaries.dataset(np.array([True, False, True])).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    records: Columns
+    base: Columns | None = None
+    left_out: Columns | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {len(part) for part in self.records}
+        if len(lengths) != 1 or 0 in lengths:
+            raise InputError(
+                "canaries must have the same number of rows in every part and at least one, got "
+                f"{sorted(lengths)}."
+            )
+        for name, other in (("base", self.base), ("left_out", self.left_out)):
+            if other is not None and [part.shape[1:] for part in other] != [
+                part.shape[1:] for part in self.records
+            ]:
+                raise InputError(f"`{name}` must have the columns of the canaries.")
+        if self.left_out is not None and len(self.left_out[0]) != self.n_canaries:
+            raise InputError("`left_out` must have one row per canary.")
+
+    @property
+    def n_canaries(self) -> int:
+        """How many canaries there are."""
+        return len(self.records[0])
+
+    @property
+    def vectors(self) -> NDArray[np.float64]:
+        """The canaries' features as numbers, one row each; 32-bit numbers stay as they are."""
+        features = self.records[0]
+        if features.dtype.kind != "f":
+            features = features.astype(np.float64)
+        return cast("NDArray[np.float64]", features)
+
+    def dataset(self, included: NDArray[np.bool_]) -> Dataset:
+        """Return the data with these canaries in: a copy, which a mechanism may change.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> answer_pairs(4, k=2, random_state=0).dataset(np.ones(4, dtype=bool)).shape
+        (4,)
+        """
+        parts = []
+        for place, part in enumerate(self.records):
+            if self.left_out is None:
+                rows = part[included]
+            else:
+                rows = part.copy()
+                rows[~included] = self.left_out[place][~included]
+            if self.base is not None:
+                rows = np.concatenate([self.base[place], rows])
+            parts.append(rows)
+        return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def draw_inclusion(
+    n_canaries: int, random_state: int | np.random.Generator | None = None
+) -> NDArray[np.bool_]:
+    """Toss a fair coin for every canary.
+
+    The coins are independent. A design that puts exactly half of the canaries in breaks the theory
+    of every one-run bound, so there is none here.
+
+    Parameters
+    ----------
+    n_canaries : int, at least 1
+        How many coins.
+    random_state : None, int or numpy.random.Generator
+        None: the operating system's randomness.
+
+    Returns
+    -------
+    array of bool, (n_canaries,)
+        True: the canary is in.
+
+    Examples
+    --------
+    >>> draw_inclusion(3, random_state=0).shape
+    (3,)
+    """
+    as_count(n_canaries, name="n_canaries")
+    generator = np.random.default_rng() if random_state is None else as_generator(random_state)
+    return np.asarray(generator.integers(0, 2, size=n_canaries).astype(np.bool_))
+
+
+def random_unit_vectors(
+    n_canaries: int,
+    dimension: int,
+    *,
+    norm: float = 1.0,
+    random_state: int | np.random.Generator | None = None,
+) -> Canaries:
+    """Make canaries that point into random directions, as P3 does.
+
+    Parameters
+    ----------
+    n_canaries, dimension : int, at least 1
+        How many, and in how many dimensions.
+    norm : float, greater than 0
+        Their length. Larger than a mechanism's clipping bound tests whether it really clips.
+    random_state : None, int or numpy.random.Generator
+        Where the directions come from.
+
+    Returns
+    -------
+    Canaries
+        Of 32-bit numbers: 16,384 canaries in 10,000 dimensions take 0.66 GB. The data beside them
+        are one vector of zeros.
+
+    Examples
+    --------
+    >>> random_unit_vectors(5, 100, random_state=0).vectors.shape
+    (5, 100)
+    """
+    as_count(n_canaries, name="n_canaries")
+    as_count(dimension, name="dimension")
+    generator = np.random.default_rng() if random_state is None else as_generator(random_state)
+    vectors = np.empty((n_canaries, dimension), dtype=np.float32)
+    for first in range(0, n_canaries, _ROWS_AT_ONCE):
+        block = vectors[first : first + _ROWS_AT_ONCE]
+        generator.standard_normal(out=block, dtype=np.float32)
+        block *= (as_positive(norm, name="norm") / np.linalg.norm(block, axis=1))[:, None]
+    return Canaries((vectors,), base=(np.zeros((1, dimension), dtype=np.float32),))
+
+
+def one_hot_directions(
+    n_canaries: int, dimension: int | None = None, *, norm: float = 1.0
+) -> Canaries:
+    """Make canaries with a direction of their own each, so that none hides another.
+
+    Parameters
+    ----------
+    n_canaries : int, at least 1
+        How many.
+    dimension : int, at least `n_canaries`, optional
+        As many as canaries by default.
+    norm : float, greater than 0
+        Their length.
+
+    Returns
+    -------
+    Canaries
+        Canary i is `norm` in coordinate i and 0 elsewhere.
+
+    Examples
+    --------
+    >>> one_hot_directions(2, 3).vectors.tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    wide = as_count(n_canaries, name="n_canaries") if dimension is None else dimension
+    if as_count(wide, name="dimension") < n_canaries:
+        raise InputError(
+            f"`dimension` must be at least the number of canaries ({n_canaries}) for a direction "
+            f"each, got {wide}. Use fewer canaries or `random_unit_vectors`."
+        )
+    vectors = np.zeros((n_canaries, wide), dtype=np.float32)
+    np.fill_diagonal(vectors, as_positive(norm, name="norm"))
+    return Canaries((vectors,), base=(np.zeros((1, wide), dtype=np.float32),))
+
+
+def mislabelled_records(
+    features: ArrayLike,
+    labels: ArrayLike,
+    n_canaries: int,
+    *,
+    random_state: int | np.random.Generator | None = None,
+) -> Canaries:
+    """Take records from a table and give each a wrong label: a model must memorise them to fit.
+
+    Parameters
+    ----------
+    features : array, (n, d)
+        The table.
+    labels : array, (n,)
+        Its labels, of two kinds or more.
+    n_canaries : int, below n
+        How many records are taken; the others are always there.
+    random_state : None, int or numpy.random.Generator
+        Which ones, and which wrong label.
+
+    Returns
+    -------
+    Canaries
+        Features and labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> canaries = mislabelled_records(np.eye(6), np.array([0, 1] * 3), 2, random_state=0)
+    >>> canaries.n_canaries, canaries.base[0].shape
+    (2, (4, 6))
+    """
+    table, given = np.asarray(features), np.asarray(labels)
+    if given.ndim != 1 or len(table) != len(given):
+        raise InputError(
+            f"`labels` must have one entry per row of `features` ({len(table)}), got shape "
+            f"{given.shape}."
+        )
+    kinds, codes = np.unique(given, return_inverse=True)
+    if kinds.size < 2:
+        raise InputError("`labels` must have two different values or more, got one.")
+    if as_count(n_canaries, name="n_canaries") >= len(given):
+        raise InputError(
+            f"`n_canaries` must be below the number of records ({len(given)}), got {n_canaries}."
+        )
+    generator = np.random.default_rng() if random_state is None else as_generator(random_state)
+    taken = np.zeros(len(given), dtype=np.bool_)
+    taken[generator.choice(len(given), n_canaries, replace=False)] = True
+    shift = generator.integers(1, kinds.size, size=n_canaries)
+    wrong = kinds[(codes[taken] + shift) % kinds.size]
+    return Canaries((table[taken], wrong), base=(table[~taken], given[~taken]))
+
+
+def answer_pairs(
+    n_canaries: int, *, k: int, random_state: int | np.random.Generator | None = None
+) -> Canaries:
+    """Make people with one of two answers each, for mechanisms that randomise answers.
+
+    The coin decides which of the two is a person's true answer.
+
+    Parameters
+    ----------
+    n_canaries : int, at least 1
+        How many people.
+    k : int, at least 2
+        How many answers are possible.
+    random_state : None, int or numpy.random.Generator
+        Which two answers.
+
+    Returns
+    -------
+    Canaries
+        `records` has the answer of a canary that is in, `left_out` the other one.
+
+    Examples
+    --------
+    >>> canaries = answer_pairs(5, k=3, random_state=0)
+    >>> bool((canaries.records[0] != canaries.left_out[0]).all())
+    True
+    """
+    as_count(k, name="k", least=2)
+    generator = np.random.default_rng() if random_state is None else as_generator(random_state)
+    one = generator.integers(0, k, size=as_count(n_canaries, name="n_canaries"))
+    other = (one + generator.integers(1, k, size=n_canaries)) % k
+    return Canaries((one,), left_out=(other,))
+
+
+def own_canaries(
+    records: ArrayLike | tuple[ArrayLike, ...],
+    *,
+    base: ArrayLike | tuple[ArrayLike, ...] | None = None,
+    left_out: ArrayLike | tuple[ArrayLike, ...] | None = None,
+) -> Canaries:
+    """Use canaries of one's own making.
+
+    Parameters
+    ----------
+    records : array or tuple of arrays
+        The canaries, one row each: features alone, or (features, labels).
+    base : array or tuple of arrays, optional
+        The records that are always there.
+    left_out : array or tuple of arrays, optional
+        What stands in a canary's place when it is not in.
+
+    Returns
+    -------
+    Canaries
+        To be given to `OneRunAudit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> own_canaries((np.eye(3), np.array([0, 1, 0]))).n_canaries
+    3
+    """
+    return Canaries(
+        _as_columns(records, "records") or (),
+        base=_as_columns(base, "base"),
+        left_out=_as_columns(left_out, "left_out"),
+    )
+
+
+def _as_columns(value: ArrayLike | tuple[ArrayLike, ...] | None, name: str) -> Columns | None:
+    if value is None:
+        return None
+    parts = tuple(np.asarray(part) for part in (value if isinstance(value, tuple) else (value,)))
+    if not parts or any(part.ndim == 0 or part.dtype == np.object_ for part in parts):
+        raise InputTypeError(
+            f"`{name}` must be an array, or a tuple of arrays, with one row per record. Encode text "
+            "and mixed columns as numbers first."
+        )
+    return parts

@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit itself: coins, one run, scores, a bound, and what it says about a claim."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+import epsilens
+from epsilens._validate import as_count, as_epsilon, as_generator, as_share
+from epsilens.audit.bound import (
+    CONDITIONS,
+    Method,
+    OneRunBound,
+    bound_of_scores,
+    checked_method,
+    default_selection,
+)
+from epsilens.audit.canaries import Canaries, draw_inclusion
+from epsilens.audit.mechanisms import Callable_, Mechanism
+from epsilens.audit.scores import LinearMMSE, Loss, Score
+from epsilens.audit.selection import Selection, as_selection
+from epsilens.document import AuditDocument, Provenance, bound_text, to_dict
+from epsilens.document.numbers import NumberType
+from epsilens.errors import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    import altair as alt
+    import pandas as pd
+
+__all__ = ["AuditResult", "OneRunAudit"]
+
+_GAUSSIAN = ("f-dp", "independent-gdp")
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit found, beside what was claimed and what is known to be true.
+
+    Attributes
+    ----------
+    bound : OneRunBound
+        What one run proves.
+    mechanism : str
+        What was audited.
+    claimed_epsilon, claimed_delta : float or None
+        The claim.
+    true_epsilon : float or None
+        The ε that the mechanism is known to keep at the claimed δ, where theory has it.
+    is_broken : bool
+        Whether the claim is refuted.
+    verdict : str
+        The same as a sentence.
+    notes : tuple of str
+        What the reader must know before relying on it.
+    seed : int or None
+        Of the coins, canaries and simulated noise.
+    seconds : float
+        How long it took.
+
+    Examples
+    --------
+    >>> from epsilens.audit import GaussianSum, OneRunAudit
+    >>> result = OneRunAudit(GaussianSum(4.0, 1e-6, dimension=400), canaries=100).run(random_state=0)
+    >>> result.is_broken
+    False
+    """
+
+    bound: OneRunBound
+    mechanism: str
+    claimed_epsilon: float | None
+    claimed_delta: float | None
+    true_epsilon: float | None
+    is_broken: bool
+    verdict: str
+    notes: tuple[str, ...]
+    seed: int | None
+    seconds: float
+
+    @property
+    def epsilon_lower_bound(self) -> float:
+        """What one run proves: ε is at least this."""
+        return self.bound.epsilon_lower_bound
+
+    @property
+    def document(self) -> AuditDocument:
+        """The result as the versioned document that every view renders."""
+        bound = self.bound
+        kind: NumberType = "proven" if bound.is_confidence_bound else "estimated"
+        numbers: dict[str, NumberType] = {"epsilon_lower_bound": kind}
+        if self.true_epsilon is not None:
+            numbers["true_epsilon"] = "proven"
+        return AuditDocument(
+            provenance=Provenance(
+                method=bound.method,
+                settings={
+                    "mechanism": self.mechanism,
+                    "canaries": bound.n_canaries,
+                    "epsilon": self.claimed_epsilon,
+                    "delta": self.claimed_delta,
+                    "method": bound.method,
+                    "selection": bound.selection,
+                    "confidence": round(bound.confidence, 12),
+                },
+                seed=self.seed,
+                simulated=self.seed is not None,
+                version=epsilens.__version__,
+                seconds=round(self.seconds, 3),
+            ),
+            warnings=list(self.notes),
+            number_types=numbers,
+            epsilon_lower_bound=bound.epsilon_lower_bound,
+            confidence=round(bound.confidence, 12),
+            method=bound.method,
+            selection=bound.selection,
+            is_confidence_bound=bound.is_confidence_bound,
+            assumptions=[*bound.assumptions],
+            conditions=[*CONDITIONS],
+            mechanism=self.mechanism,
+            claimed_epsilon=self.claimed_epsilon,
+            claimed_delta=self.claimed_delta,
+            true_epsilon=self.true_epsilon,
+            is_broken=self.is_broken,
+            verdict=self.verdict,
+            n_canaries=bound.n_canaries,
+            n_guesses=bound.n_guesses,
+            n_correct=bound.n_correct,
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the document as plain objects."""
+        return to_dict(self.document)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the numbers as a table with one row."""
+        import pandas as pd
+
+        content = self.to_dict()
+        kept = [name for name in content if name not in _NOT_IN_A_TABLE]
+        return pd.DataFrame([{name: content[name] for name in kept}])
+
+    def plot(self) -> alt.LayerChart:
+        """Draw the bound, the claim and the truth on one axis."""
+        from epsilens.display import audit_chart
+
+        return audit_chart(self.document)
+
+
+_NOT_IN_A_TABLE = {
+    "epsilens_document",
+    "kind",
+    "provenance",
+    "warnings",
+    "number_types",
+    "assumptions",
+    "conditions",
+}
+
+
+class OneRunAudit:
+    """Check from one run that a mechanism leaks no more than it claims.
+
+    Canaries are put among the data by fair coins, the mechanism runs once, and the canaries are
+    guessed back from its output. If the guesses are better than the claim allows, the claim is
+    broken. If they are not, nothing is proved: a better attack may exist.
+
+    Parameters
+    ----------
+    mechanism : Mechanism or callable
+        Ready-made (`GaussianSum`, `RandomisedAnswers`, `EstimatorFit`, …) or any callable that
+        turns a data set into an output.
+    canaries : int or Canaries
+        How many the mechanism is to bring, or the canaries themselves. A bare callable needs the
+        latter.
+    score : callable, optional
+        `score(output, canaries)` gives each canary a number, high where it seems to be in. By
+        default the mechanism's own; for a bare callable `Loss` for canaries with labels and
+        `LinearMMSE` otherwise.
+    claimed_epsilon : float in (0, inf), optional
+        The claim; the mechanism's own by default.
+    claimed_delta : float in [0, 1), optional
+        Its δ.
+    method : {"pure", "approximate", "f-dp", "independent-gdp"}, optional
+        See `one_run_bound`. Refused where the mechanism is known to be of another kind.
+    selection : {"path", "bonferroni", "split", "as_printed"}, int or strategy, optional
+        See `one_run_bound`.
+    confidence : float in (0, 1)
+        How often the bound must be right.
+    reference_run : bool
+        Run the mechanism once more on the data without any canary and score the difference of the
+        two outputs. Finds noise that is not fresh, as from a repeated seed; costs strength where
+        the noise is fresh. For outputs that are arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.audit import OneRunAudit, one_hot_directions
+    >>> def forgets_the_noise(rows):
+    ...     return rows.sum(axis=0)
+    >>> audit = OneRunAudit(forgets_the_noise, canaries=one_hot_directions(200), claimed_epsilon=1.0)
+    >>> print(audit.run(random_state=0).verdict)
+    the claim is broken: with 95 % confidence ε is at least 4.02, and 1 is claimed.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism | Callable_,
+        *,
+        canaries: int | Canaries = 1000,
+        score: Score | None = None,
+        claimed_epsilon: float | None = None,
+        claimed_delta: float | None = None,
+        method: Method | None = None,
+        selection: str | int | Selection | None = None,
+        confidence: float = 0.95,
+        reference_run: bool = False,
+    ) -> None:
+        if not callable(mechanism):
+            raise InputTypeError(
+                "`mechanism` must be a callable that turns a data set into an output, got "
+                f"{type(mechanism).__name__}."
+            )
+        self.mechanism = mechanism
+        self.canaries = canaries
+        self.score = score
+        self.claimed_epsilon = claimed_epsilon
+        self.claimed_delta = claimed_delta
+        self.method = method
+        self.selection = selection
+        self.confidence = confidence
+        self.reference_run = reference_run
+
+    def run(self, random_state: int | None = None) -> AuditResult:
+        """Toss the coins, run the mechanism, score the canaries and bound ε.
+
+        Parameters
+        ----------
+        random_state : int, optional
+            Makes the coins and the canaries repeatable. A mechanism's own noise is its own.
+
+        Returns
+        -------
+        AuditResult
+            The bound, the claim, the truth where it is known, and a verdict.
+
+        Raises
+        ------
+        InputError
+            If the method does not fit the mechanism, or canaries and output do not fit the score.
+        """
+        started = time.perf_counter()
+        epsilon, delta = self._claim()
+        method = checked_method(self.method, delta or 0.0)
+        self._require_fitting(method)
+        level = 1.0 - as_share(self.confidence, name="confidence")
+        generator = np.random.default_rng() if random_state is None else as_generator(random_state)
+        canaries = self._make_canaries(generator)
+        score = self._make_score(canaries)
+        selection = (
+            default_selection(method, canaries.n_canaries)
+            if self.selection is None
+            else as_selection(self.selection)
+        )
+        # Nothing below that makes scores is given `included`.
+        included = draw_inclusion(canaries.n_canaries, generator)
+        output = self._run_once(canaries, included)
+        scores = np.asarray(score(output, canaries), dtype=np.float64)
+        _require_scores(scores, canaries)
+        bound = bound_of_scores(
+            included, scores, delta=delta or 0.0, level=level, method=method, selection=selection
+        )
+        is_broken, verdict = _judge(bound, epsilon, delta or 0.0)
+        truth = (
+            self.mechanism.true_epsilon(delta or 0.0)
+            if isinstance(self.mechanism, Mechanism)
+            else None
+        )
+        return AuditResult(
+            bound=bound,
+            mechanism=_name(self.mechanism),
+            claimed_epsilon=epsilon,
+            claimed_delta=delta,
+            true_epsilon=truth,
+            is_broken=is_broken,
+            verdict=verdict,
+            notes=self._notes(bound, canaries, delta or 0.0),
+            seed=random_state,
+            seconds=time.perf_counter() - started,
+        )
+
+    def _claim(self) -> tuple[float | None, float | None]:
+        own = self.mechanism if isinstance(self.mechanism, Mechanism) else None
+        epsilon, delta = self.claimed_epsilon, self.claimed_delta
+        if epsilon is None and own is not None:
+            epsilon = own.claimed_epsilon
+        if delta is None and own is not None:
+            delta = own.claimed_delta
+        if epsilon is not None:
+            as_epsilon(epsilon, name="claimed_epsilon", allow_zero=True)
+        if delta is not None and not 0.0 <= delta < 1.0:
+            raise InputError(f"`claimed_delta` must be at least 0 and below 1, got {delta!r}.")
+        return epsilon, delta
+
+    def _require_fitting(self, method: Method) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            return
+        if method in _GAUSSIAN and self.mechanism.leakage == "pure":
+            raise InputError(
+                f"`method` {method!r} is for mechanisms that leak as Gaussian noise does, and "
+                f"{_name(self.mechanism)!r} is known not to: the bound would be false. Use 'pure' "
+                "or 'approximate'."
+            )
+
+    def _make_canaries(self, generator: np.random.Generator) -> Canaries:
+        if isinstance(self.canaries, Canaries):
+            return self.canaries
+        n_canaries = as_count(self.canaries, name="canaries", least=2)
+        if not isinstance(self.mechanism, Mechanism):
+            raise InputError(
+                "`canaries` must be canaries for a bare callable, got a number. Make them by "
+                "`random_unit_vectors`, `one_hot_directions`, `mislabelled_records` or "
+                "`own_canaries`."
+            )
+        return self.mechanism.canaries(n_canaries, generator)
+
+    def _make_score(self, canaries: Canaries) -> Score:
+        if self.score is not None:
+            return self.score
+        if isinstance(self.mechanism, Mechanism):
+            return self.mechanism.score()
+        return Loss() if len(canaries.records) == 2 else LinearMMSE()
+
+    def _run_once(self, canaries: Canaries, included: NDArray[np.bool_]) -> object:
+        output = self.mechanism(canaries.dataset(included))
+        if not self.reference_run:
+            return output
+        nobody = self.mechanism(canaries.dataset(np.zeros_like(included)))
+        base = 0.0 if canaries.base is None else canaries.base[0].sum(axis=0)
+        # Scores take the other data off themselves; they stand in neither difference.
+        return np.asarray(output, dtype=np.float64) - np.asarray(nobody, dtype=np.float64) + base
+
+    def _notes(self, bound: OneRunBound, canaries: Canaries, delta: float) -> tuple[str, ...]:
+        notes = []
+        if not bound.is_confidence_bound:
+            notes.append(
+                "As printed, the best of many uncorrected tests: this number is not a confidence "
+                "bound and lies above the truth in about every third audit."
+            )
+        if bound.method == "pure" and (delta > 0.0 or _leaks_as(self.mechanism, "gaussian")):
+            notes.append(
+                "Gaussian noise keeps no finite ε at δ = 0, so that a pure bound says nothing about "
+                "a claim with δ > 0. Use the method approximate or f-dp."
+            )
+        if bound.method in _GAUSSIAN and not _leaks_as(self.mechanism, "gaussian"):
+            notes.append(
+                "The bound is about mechanisms that leak as Gaussian noise does. Nothing here checks "
+                "that this one does."
+            )
+        if bound.method == "independent-gdp" and _overlap(canaries) > 1e-6:
+            notes.append(
+                "The canaries overlap, so that they are not independent, as the method assumes. Use "
+                "one-hot directions."
+            )
+        return tuple(notes)
+
+
+def _judge(bound: OneRunBound, epsilon: float | None, delta: float) -> tuple[bool, str]:
+    sure = f"with {100 * bound.confidence:.4g} % confidence"
+    at = f" at δ = {bound.delta:g}" if bound.delta > 0.0 else ""
+    found = f"{sure} ε is at least {bound_text(bound.epsilon_lower_bound)}{at}"
+    if not bound.is_confidence_bound:
+        return False, (
+            f"no verdict: {bound_text(bound.epsilon_lower_bound)}{at} is the best of many uncorrected "
+            "tests and no confidence bound."
+        )
+    if epsilon is None:
+        return False, f"no claim to judge: {found}."
+    if bound.delta < delta:
+        return False, (
+            f"no verdict: {found} at δ = 0, which says nothing about a claim at δ = {delta:g}."
+        )
+    assumed = (
+        f", if the mechanism has a {' and '.join(bound.assumptions)}"
+        if bound.method in _GAUSSIAN
+        else ""
+    )
+    if bound.epsilon_lower_bound > epsilon:
+        if float(bound_text(bound.epsilon_lower_bound)) <= epsilon:  # apart by a hair
+            found = f"{sure} ε is more than {epsilon:.4g}{at}"
+        return True, f"the claim is broken: {found}, and {epsilon:.4g} is claimed{assumed}."
+    return False, f"no evidence of a breach: {found}, and {epsilon:.4g} is claimed{assumed}."
+
+
+def _name(mechanism: object) -> str:
+    if isinstance(mechanism, Mechanism):
+        return mechanism.name
+    return str(getattr(mechanism, "__name__", type(mechanism).__name__))
+
+
+def _leaks_as(mechanism: object, leakage: str) -> bool:
+    return isinstance(mechanism, Mechanism) and mechanism.leakage == leakage
+
+
+def _overlap(canaries: Canaries) -> float:
+    """Return the largest cosine between the first canaries, a few hundred at most."""
+    if canaries.vectors.ndim != 2 or canaries.left_out is not None:
+        return 0.0
+    some = canaries.vectors[:200].astype(np.float64)
+    some /= np.maximum(np.linalg.norm(some, axis=1), 1e-300)[:, None]
+    cosines = np.abs(some @ some.T)
+    np.fill_diagonal(cosines, 0.0)
+    return float(cosines.max())
+
+
+def _require_scores(scores: NDArray[np.float64], canaries: Canaries) -> None:
+    if scores.shape != (canaries.n_canaries,) or np.isnan(scores).any():
+        raise InputError(
+            f"`score` must return one number per canary ({canaries.n_canaries}), got shape "
+            f"{scores.shape}{' with NaN' if np.isnan(scores).any() else ''}."
+        )

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens audit one-run`: does a mechanism leak more than it claims? Proof by attack."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsilens.cli.options import Json, Out, Quiet
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from epsilens.audit.bound import Method
+    from epsilens.audit.mechanisms import Callable_, Mechanism
+    from epsilens.audit.one_run import OneRunAudit
+    from epsilens.audit.scores import Score
+    from epsilens.document import AuditDocument
+
+__all__ = ["audit"]
+
+EXIT_CLAIM_BROKEN = 3
+_OUT_SUFFIXES = (".json", ".png", ".svg")
+_DEFAULT_DELTA = 1e-6
+
+audit = typer.Typer(
+    name="audit",
+    help="Check by attack that a mechanism leaks no more than it claims.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+class MethodChoice(StrEnum):
+    """The theorems."""
+
+    auto = "auto"
+    pure = "pure"
+    approximate = "approximate"
+    f_dp = "f-dp"
+    independent_gdp = "independent-gdp"
+
+
+_METHODS: dict[MethodChoice, Method] = {
+    MethodChoice.pure: "pure",
+    MethodChoice.approximate: "approximate",
+    MethodChoice.f_dp: "f-dp",
+    MethodChoice.independent_gdp: "independent-gdp",
+}
+
+
+class ScoreChoice(StrEnum):
+    """What is made of the output."""
+
+    auto = "auto"
+    mmse = "mmse"
+    centred = "centred"
+    inner_product = "inner-product"
+
+
+class NoiseChoice(StrEnum):
+    """How much noise the Gaussian sum has."""
+
+    exact = "exact"
+    printed = "printed"
+
+
+class DirectionChoice(StrEnum):
+    """Where canaries point."""
+
+    random = "random"
+    one_hot = "one-hot"
+
+
+@audit.callback()
+def _group() -> None:
+    """Check by attack that a mechanism leaks no more than it claims."""
+
+
+@audit.command("one-run")
+def one_run(
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            "--mechanism",
+            metavar="NAME",
+            help="gaussian-sum, rr, private-ridge, or MODULE:CALLABLE of your own, which turns an "
+            "array of rows into an array.",
+        ),
+    ],
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", metavar="E", help="The privacy level that is claimed.")
+    ],
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta", metavar="D", help="Its delta. Default: 0 for rr, 1e-6 for all others."
+        ),
+    ] = None,
+    canaries: Annotated[
+        int, typer.Option("--canaries", metavar="N", min=2, help="How many canaries.")
+    ] = 1000,
+    method: Annotated[
+        MethodChoice,
+        typer.Option(
+            "--method",
+            help="auto: pure without delta, approximate with it. f-dp is for Gaussian noise; "
+            "independent-gdp also needs canaries that do not disturb each other.",
+        ),
+    ] = MethodChoice.auto,
+    selection: Annotated[
+        str | None,
+        typer.Option(
+            "--selection",
+            metavar="NAME|N",
+            help="How many guesses: path, bonferroni, split, N on each side fixed beforehand, or "
+            "as_printed, which is no confidence bound.",
+        ),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option("--confidence", metavar="C", help="How often the bound must be right.")
+    ] = 0.95,
+    dimension: Annotated[
+        int | None,
+        typer.Option(
+            "--dimension",
+            metavar="D",
+            min=1,
+            help="Dimensions of the vectors. Default: 10000, or as many as one-hot canaries.",
+        ),
+    ] = None,
+    directions: Annotated[
+        DirectionChoice,
+        typer.Option("--directions", help="Canaries in random directions, or each in its own."),
+    ] = DirectionChoice.random,
+    score: Annotated[
+        ScoreChoice,
+        typer.Option("--score", help="How the canaries are looked for in a vector output."),
+    ] = ScoreChoice.auto,
+    noise: Annotated[
+        NoiseChoice,
+        typer.Option(
+            "--noise", help="gaussian-sum: just enough, or the textbook's formula as printed."
+        ),
+    ] = NoiseChoice.exact,
+    answers: Annotated[
+        int, typer.Option("--answers", metavar="K", min=2, help="rr: how many answers there are.")
+    ] = 2,
+    reference_run: Annotated[
+        bool,
+        typer.Option(
+            "--reference-run",
+            help="Run once more without canaries and look at the difference: finds noise that is "
+            "not fresh.",
+        ),
+    ] = False,
+    out: Out = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            min=0,
+            help="Makes coins, canaries and simulated noise repeatable.",
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Audit a mechanism from one run: the bound beside the claim and the theoretical level.
+
+    Exit code 3 means that the claim is broken.
+
+    Example: [bold]epsilens audit one-run --mechanism gaussian-sum --epsilon 4 --delta 1e-6[/bold]
+    """
+    import warnings
+
+    from epsilens.cli.session import print_json
+    from epsilens.cli.target import check_target
+    from epsilens.document import to_json
+    from epsilens.errors import ApproximationWarning
+
+    check_target(out, sources={}, suffixes=_OUT_SUFFIXES)
+    study = _study(
+        mechanism,
+        epsilon=epsilon,
+        delta=delta,
+        canaries=canaries,
+        method=method,
+        selection=selection,
+        confidence=confidence,
+        dimension=dimension,
+        directions=directions,
+        score=score,
+        noise=noise,
+        answers=answers,
+        reference_run=reference_run,
+        seed=seed,
+    )
+    result = study.run(random_state=seed)
+    document = result.document
+    for note in document.warnings:
+        warnings.warn(note, ApproximationWarning, stacklevel=2)
+    if out is not None:
+        _write(document, out)
+    if json:
+        print_json(to_json(document))
+    else:
+        _print(document, quiet=quiet, out=out)
+    return EXIT_CLAIM_BROKEN if document.is_broken else 0
+
+
+def _study(
+    mechanism: str,
+    *,
+    epsilon: float,
+    delta: float | None,
+    canaries: int,
+    method: MethodChoice,
+    selection: str | None,
+    confidence: float,
+    dimension: int | None,
+    directions: DirectionChoice,
+    score: ScoreChoice,
+    noise: NoiseChoice,
+    answers: int,
+    reference_run: bool,
+    seed: int | None,
+) -> OneRunAudit:
+    """Return the audit that was asked for."""
+    import numpy as np
+
+    from epsilens.audit.canaries import Canaries, one_hot_directions, random_unit_vectors
+    from epsilens.audit.mechanisms import (
+        GaussianSum,
+        Mechanism,
+        RandomisedAnswers,
+        load_callable,
+    )
+    from epsilens.audit.one_run import OneRunAudit
+    from epsilens.audit.private_ridge import PrivateRidgeFit
+
+    # The mechanism's noise must not repeat the coins, so it has a generator of its own.
+    own = np.random.default_rng(None if seed is None else [seed, 1])
+    is_one_hot = directions is DirectionChoice.one_hot
+    wide = dimension or (canaries if is_one_hot else 10_000)
+    given: int | Canaries = canaries
+    audited: Mechanism | Callable_
+    claimed_delta = _DEFAULT_DELTA if delta is None else delta
+    if mechanism == "gaussian-sum":
+        audited = GaussianSum(
+            epsilon,
+            claimed_delta,
+            dimension=wide,
+            noise=noise.value,
+            directions=directions.value,
+            generator=own,
+        )
+    elif mechanism == "rr":
+        audited = RandomisedAnswers(epsilon, k=answers, generator=own)
+        claimed_delta = 0.0 if delta is None else delta
+    elif mechanism == "private-ridge":
+        audited = PrivateRidgeFit(epsilon, claimed_delta, n_features=dimension or canaries)
+    elif mechanism == "dpsgd":
+        raise InputError(
+            "`mechanism` 'dpsgd' cannot be audited by this version. Use gaussian-sum, rr, "
+            "private-ridge or MODULE:CALLABLE."
+        )
+    else:
+        audited = load_callable(mechanism)
+        if not isinstance(audited, Mechanism):
+            given = (
+                one_hot_directions(canaries, wide)
+                if is_one_hot
+                else random_unit_vectors(canaries, wide, random_state=_generator(seed))
+            )
+    return OneRunAudit(
+        audited,
+        canaries=given,
+        score=_score(score),
+        claimed_epsilon=epsilon,
+        claimed_delta=claimed_delta,
+        method=None if method is MethodChoice.auto else _METHODS[method],
+        selection=_selection(selection),
+        confidence=confidence,
+        reference_run=reference_run,
+    )
+
+
+def _generator(seed: int | None) -> np.random.Generator:
+    import numpy as np
+
+    return np.random.default_rng(None if seed is None else [seed, 2])
+
+
+def _score(choice: ScoreChoice) -> Score | None:
+    from epsilens.audit.scores import Centred, InnerProduct, LinearMMSE
+
+    if choice is ScoreChoice.mmse:
+        return LinearMMSE()
+    if choice is ScoreChoice.centred:
+        return Centred()
+    return InnerProduct() if choice is ScoreChoice.inner_product else None
+
+
+def _selection(text: str | None) -> str | int | None:
+    if text is None:
+        return None
+    return int(text) if text.isdecimal() else text
+
+
+def _write(document: AuditDocument, out: str) -> None:
+    from pathlib import Path
+
+    from epsilens.data import write_text
+    from epsilens.display import audit_chart, save_chart
+    from epsilens.document import to_json
+
+    if Path(out).suffix.lower() == ".json":
+        write_text(to_json(document) + "\n", out)
+    else:
+        save_chart(audit_chart(document), out)
+
+
+def _print(document: AuditDocument, *, quiet: bool, out: str | None) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from epsilens.reporting import audit_sentence, audit_table
+
+    console = Console()
+    if not quiet:
+        console.print(audit_table(document))
+    console.print(Text(audit_sentence(document)), soft_wrap=True)
+    if out is not None and not quiet:
+        console.print(Text(f"Written: {out}"))

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts of audits: what was proved, what was claimed, and what is true, on one axis of ε."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from epsilens.display.plotted import ACCENT, DASHES, SHADES
+from epsilens.display.rounding import format_epsilon
+from epsilens.document import AuditDocument, bound_text
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["audit_chart", "sweep_chart"]
+
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+
+
+def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
+    """Draw the bound of an audit beside the claim and, where it is known, the truth.
+
+    What is proved is a bar from the bound to the right: ε lies somewhere in it, with the stated
+    confidence. The claim and the truth are points. A claim to the left of the bar is broken.
+
+    Parameters
+    ----------
+    document : AuditDocument
+        The audit.
+    width : int
+        Width of the plot in pixels.
+
+    Returns
+    -------
+    altair.LayerChart
+        A Vega-Lite chart; it shows itself in a notebook.
+
+    Examples
+    --------
+    >>> from epsilens.document import AuditDocument, Provenance
+    >>> audit = AuditDocument(provenance=Provenance(method="pure"), mechanism="rr",
+    ...     epsilon_lower_bound=0.8, confidence=0.95, method="pure", selection="path",
+    ...     is_confidence_bound=True, assumptions=["pure differential privacy"],
+    ...     claimed_epsilon=1.0, claimed_delta=0.0, true_epsilon=1.0, is_broken=False,
+    ...     verdict="no evidence of a breach", n_canaries=1000, n_guesses=500, n_correct=365)
+    >>> audit_chart(audit).to_dict()["title"]["text"]
+    'What one run proves'
+    """
+    import altair as alt
+
+    bound = document.epsilon_lower_bound
+    points = {"claimed": document.claimed_epsilon, "true": document.true_epsilon}
+    known = {
+        name: value for name, value in points.items() if value is not None and math.isfinite(value)
+    }
+    right = 1.15 * max([bound, *known.values(), 1e-3])
+    sure = f"at least ({100 * document.confidence:.4g} % sure)"
+    if not document.is_confidence_bound:
+        sure = "as printed (no bound)"
+    order = [sure, *known]
+    rows = [{"what": sure, "from": bound, "to": right, "says": f"ε ≥ {bound_text(bound)}"}]
+    marks = [
+        {"what": name, "at": value, "says": f"ε = {format_epsilon(value)}"}
+        for name, value in known.items()
+    ]
+    x = alt.X(
+        "from:Q",
+        scale=alt.Scale(domain=[0, right], nice=False),
+        axis=alt.Axis(title="privacy level ε", grid=True, tickCount=6),
+    )
+    y = alt.Y("what:N", sort=order, scale=alt.Scale(domain=order), axis=alt.Axis(title=None))
+    bar = alt.Chart(alt.InlineData(values=rows))
+    point = alt.Chart(alt.InlineData(values=marks))
+    layers: list[Any] = [
+        bar.mark_bar(color=ACCENT, opacity=0.25, height=16).encode(x=x, x2="to:Q", y=y),
+        bar.mark_tick(color=ACCENT, thickness=3, size=22).encode(
+            x=x, y=y, tooltip=[alt.Tooltip("says:N", title="proved")]
+        ),
+        bar.mark_text(align="left", dx=7, fontSize=12).encode(x=x, y=y, text="says:N"),
+    ]
+    if marks:
+        at = alt.X("at:Q", scale=alt.Scale(domain=[0, right], nice=False))
+        layers += [
+            point.mark_point(filled=True, size=70, color="#3b414c", opacity=1).encode(
+                x=at,
+                y=y,
+                shape=alt.Shape("what:N", scale=alt.Scale(range=_SHAPES[:2]), legend=None),
+            ),
+            point.mark_text(align="right", dx=-9, fontSize=12).encode(x=at, y=y, text="says:N"),
+        ]
+    at_delta = f", δ = {document.claimed_delta:g}" if document.claimed_delta else ""
+    return _dressed(
+        alt.layer(*layers).properties(width=width, height=36 * len(order)),
+        title="What one run proves",
+        subtitle=f"{document.mechanism}{at_delta}: {document.verdict}",
+        description=f"{document.mechanism}: {document.verdict}",
+    )
+
+
+def sweep_chart(
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    title: str,
+    x_title: str,
+    y_title: str = "privacy level ε",
+    is_log: bool = True,
+    width: int = 520,
+    height: int = 300,
+) -> alt.LayerChart:
+    """Draw bounds over something that is varied, a line for each: P3's three figures.
+
+    Parameters
+    ----------
+    series : mapping of str to list of (float, float)
+        Where, and what, by the name of the line.
+    title, x_title, y_title : str
+        The words.
+    is_log : bool
+        Whether the horizontal axis is logarithmic.
+    width, height : int
+        In pixels.
+
+    Returns
+    -------
+    altair.LayerChart
+        A Vega-Lite chart.
+
+    Examples
+    --------
+    >>> chart = sweep_chart({"path": [(1, 0.1), (16, 4.2)]}, title="Bounds", x_title="ε")
+    >>> len(chart.to_dict()["layer"])
+    2
+    """
+    import altair as alt
+
+    rows = [
+        {"line": name, "x": at, "y": value} for name, line in series.items() for at, value in line
+    ]
+    places = sorted({float(at) for line in series.values() for at, _ in line})
+    if not rows:
+        raise InputError("expected at least one line with numbers, got none.")
+    names = list(series)
+    scale_x = alt.Scale(type="log" if is_log else "linear", nice=False)
+    x = alt.X("x:Q", scale=scale_x, axis=alt.Axis(title=x_title, values=places, format="~s"))
+    y = alt.Y("y:Q", axis=alt.Axis(title=y_title, grid=True))
+    shades = [SHADES[number % len(SHADES)] for number in range(len(names))]
+    shapes = [_SHAPES[number % len(_SHAPES)] for number in range(len(names))]
+    dashes = [list(DASHES[number % len(DASHES)]) for number in range(len(names))]
+    colour = alt.Color("line:N", scale=alt.Scale(domain=names, range=shades), title=None)
+    base = alt.Chart(alt.InlineData(values=rows))
+    chart = alt.layer(
+        base.mark_line(size=2).encode(
+            x=x,
+            y=y,
+            color=colour,
+            strokeDash=alt.StrokeDash(
+                "line:N", scale=alt.Scale(domain=names, range=dashes), title=None
+            ),
+        ),
+        base.mark_point(size=45, filled=True, opacity=1).encode(
+            x=x,
+            y=y,
+            color=colour,
+            shape=alt.Shape("line:N", scale=alt.Scale(domain=names, range=shapes), title=None),
+            tooltip=["line:N", "x:Q", alt.Tooltip("y:Q", format=".3~g")],
+        ),
+    ).properties(width=width, height=height)
+    return _dressed(
+        chart, title=title, subtitle="", description=f"{title}. {x_title} to the right."
+    )
+
+
+def _dressed(
+    chart: alt.LayerChart | alt.FacetChart, *, title: str, subtitle: str, description: str
+) -> alt.LayerChart:
+    import textwrap
+
+    import altair as alt
+
+    lines = textwrap.wrap(subtitle, 84)
+    words = alt.TitleParams(text=title, subtitle=lines) if lines else alt.TitleParams(text=title)
+    dressed: alt.LayerChart = (
+        chart.properties(title=words, description=description)
+        .configure(font=_FONT)
+        .configure_view(stroke=None)
+        .configure_title(
+            anchor="start", fontSize=17, fontWeight=600, subtitleFontSize=12.5, offset=14
+        )
+        .configure_axis(
+            labelFontSize=12, titleFontSize=12.5, titleFontWeight="normal", labelLimit=260
+        )
+        .configure_legend(labelFontSize=12, labelLimit=260)
+    )
+    return dressed

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An audit in words for the terminal: the bound beside the claim and the truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epsilens.display.rounding import NOTHING, format_count, format_epsilon
+from epsilens.document import AuditDocument, bound_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["audit_sentence", "audit_table"]
+
+
+def audit_sentence(document: AuditDocument) -> str:
+    """Say in a sentence what an audit found.
+
+    Examples
+    --------
+    >>> from epsilens.document import AuditDocument, Provenance
+    >>> audit_sentence(AuditDocument(provenance=Provenance(method="pure"), mechanism="rr",
+    ...     epsilon_lower_bound=2.1, confidence=0.95, method="pure", selection="path",
+    ...     is_confidence_bound=True, assumptions=[], claimed_epsilon=1.0, claimed_delta=0.0,
+    ...     true_epsilon=None, is_broken=True, verdict="the claim is broken: ε is at least 2.1.",
+    ...     n_canaries=1000, n_guesses=500, n_correct=365))
+    'The claim is broken: ε is at least 2.1.'
+    """
+    sentence = document.verdict[:1].upper() + document.verdict[1:]
+    if document.is_broken or not sentence.startswith("No evidence"):
+        return sentence
+    return f"{sentence} That proves nothing good: a better attack may exist."
+
+
+def audit_table(document: AuditDocument) -> Table:
+    """Show what was proved, claimed and is true, and how it was found.
+
+    Parameters
+    ----------
+    document : AuditDocument
+        The audit.
+
+    Returns
+    -------
+    rich.table.Table
+        A table for `rich.console.Console.print`.
+
+    Examples
+    --------
+    >>> from epsilens.document import AuditDocument, Provenance
+    >>> audit_table(AuditDocument(provenance=Provenance(method="pure"), mechanism="rr",
+    ...     epsilon_lower_bound=0.8, confidence=0.95, method="pure", selection="path",
+    ...     is_confidence_bound=True, assumptions=["pure differential privacy"],
+    ...     claimed_epsilon=1.0, claimed_delta=0.0, true_epsilon=1.0, is_broken=False,
+    ...     verdict="no evidence of a breach", n_canaries=1000, n_guesses=500,
+    ...     n_correct=365)).row_count
+    7
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    at = f" at δ = {document.claimed_delta:g}" if document.claimed_delta else ""
+    table = Table(
+        title=f"One-run audit of {document.mechanism}{at}",
+        title_justify="left",
+        title_style="bold",
+        show_header=False,
+        box=box.SIMPLE_HEAD,
+    )
+    table.add_column("what")
+    table.add_column("value", overflow="fold")
+    is_bound = document.is_confidence_bound
+    sure = f"proven, {100 * document.confidence:.4g} % confidence" if is_bound else "no bound"
+    rows = [
+        ("ε is at least", f"{bound_text(document.epsilon_lower_bound)} ({sure})"),
+        ("claimed ε", format_epsilon(document.claimed_epsilon)),
+        (
+            "theoretical ε",
+            NOTHING
+            if document.true_epsilon is None
+            else f"{format_epsilon(document.true_epsilon)} (proven)",
+        ),
+        (
+            "guesses",
+            f"{format_count(document.n_correct)} right of {format_count(document.n_guesses)}, "
+            f"{format_count(document.n_canaries)} canaries",
+        ),
+        ("method", document.method),
+        ("number of guesses", document.selection),
+        ("assumes", ", ".join(document.assumptions) or NOTHING),
+    ]
+    for what, value in rows:
+        table.add_row(Text(what), Text(value))
+    return table

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Laws of the one-run bounds that hold for all inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epsilens.audit import Bonferroni, Path
+from epsilens.audit.bound import bound_of_scores
+from epsilens.audit.gaussian import gaussian_delta, gaussian_epsilon
+from epsilens.audit.path import crossing_probability, path_p_value
+from epsilens.audit.pure import pure_bounds, pure_p_value
+
+
+@given(st.integers(1, 300), st.data())
+def test_one_more_right_guess_never_proves_less(guesses, data):
+    right = data.draw(st.integers(0, guesses - 1))
+    fewer, more = pure_bounds(np.array([right, right + 1]), guesses, level=0.05)
+    assert fewer <= more
+
+
+@given(st.integers(1, 300), st.data(), st.floats(0.0, 10.0), st.floats(0.0, 3.0))
+def test_evidence_against_a_level_falls_with_the_level(guesses, data, epsilon, step):
+    right = data.draw(st.integers(0, guesses))
+    assert pure_p_value(right, guesses, epsilon) <= pure_p_value(right, guesses, epsilon + step) + (
+        1e-12
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.data(), st.floats(0.5, 0.99))
+def test_a_path_crosses_at_least_as_often_as_any_look_and_at_most_as_all(steps, data, chance):
+    lengths = np.cumsum(steps)
+    thresholds = np.array([data.draw(st.integers(1, int(length) + 1)) for length in lengths])
+    single = pure_p_value(thresholds, lengths, np.log(chance / (1 - chance)))
+    found = crossing_probability(lengths, thresholds, chance)
+    assert single.max() - 1e-9 <= found <= single.sum() + 1e-9
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.data(), st.floats(0.0, 4.0))
+def test_the_correction_is_between_none_and_bonferroni(steps, data, epsilon):
+    lengths = np.cumsum(steps)
+    right = np.array([data.draw(st.integers(0, int(length))) for length in lengths])
+    smallest = float(pure_p_value(right, lengths, epsilon).min())
+    found = path_p_value(lengths, right, epsilon)
+    assert smallest - 1e-9 <= found <= min(lengths.size * smallest, 1.0) + 1e-9
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([Path(n_counts=5), Bonferroni(n_counts=3)]))
+def test_bounds_do_not_depend_on_the_scale_of_scores_or_the_names_of_the_sides(seed, selection):
+    rng = np.random.default_rng(seed)
+    included = rng.random(100) < 0.5
+    scores = included + rng.normal(size=100)
+    rule = {"delta": 0.0, "level": 0.05, "method": "pure", "selection": selection}
+    one = bound_of_scores(included, scores, **rule).epsilon_lower_bound
+    assert bound_of_scores(included, 3 * scores + 7, **rule).epsilon_lower_bound == one
+    # In and out exchanged: the same guesses with their sides exchanged in each pair, and all looks
+    # are at whole pairs.
+    assert bound_of_scores(~included, -scores, **rule).epsilon_lower_bound == one
+
+
+@given(st.floats(0.01, 8.0), st.floats(0.0, 30.0), st.floats(1e-9, 0.1))
+def test_more_noise_or_more_delta_is_more_private(mu, epsilon, delta):
+    assert gaussian_delta(mu, epsilon) <= gaussian_delta(1.1 * mu, epsilon) + 1e-15
+    assert gaussian_epsilon(mu, delta) <= gaussian_epsilon(1.1 * mu, delta) + 1e-9
+    assert gaussian_epsilon(mu, 2 * delta) <= gaussian_epsilon(mu, delta) + 1e-9

@@ -1,0 +1,160 @@
+"""The public door of the bounds: choices, refusals, words."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from epsilens.audit import (
+    AsPrinted,
+    Bonferroni,
+    Fixed,
+    Path,
+    Split,
+    one_run_bound,
+)
+from epsilens.audit.guesses import make_guesses
+from epsilens.audit.selection import as_selection
+from epsilens.errors import ApproximationWarning, InputError, InputTypeError
+
+
+@pytest.fixture(scope="module")
+def audit():
+    rng = np.random.default_rng(3)
+    included = rng.random(1000) < 0.5
+    return included, included + rng.normal(0.0, 0.4, 1000)
+
+
+def test_defaults_follow_delta(audit):
+    pure = one_run_bound(*audit)
+    assert (pure.method, pure.selection, pure.delta) == ("pure", "path", 0.0)
+    approximate = one_run_bound(*audit, delta=1e-6)
+    assert (approximate.method, approximate.selection) == ("approximate", "path")
+    assert approximate.epsilon_lower_bound <= pure.epsilon_lower_bound
+    assert one_run_bound(*audit, delta=1e-6, method="f-dp").assumptions == ["gaussian trade-off"]
+
+
+@pytest.mark.parametrize("method", ["pure", "approximate", "f-dp", "independent-gdp"])
+@pytest.mark.parametrize("selection", ["bonferroni", "split", 100, Bonferroni(n_counts=2)])
+def test_every_method_takes_every_honest_choice(audit, method, selection):
+    if method == "independent-gdp" and selection == "bonferroni":
+        selection = Bonferroni(n_counts=2, smallest=0.05, largest=0.2)
+    found = one_run_bound(*audit, delta=1e-6, method=method, selection=selection)
+    assert found.is_confidence_bound
+    assert 0.5 < found.epsilon_lower_bound < 40.0
+    assert found.n_correct <= found.n_guesses <= found.n_canaries == 1000
+
+
+def test_as_printed_says_that_it_is_no_bound(audit):
+    printed = one_run_bound(*audit, selection="as_printed")
+    assert not printed.is_confidence_bound
+    for honest in ("path", "bonferroni", 100):
+        assert one_run_bound(*audit, selection=honest).epsilon_lower_bound <= (
+            printed.epsilon_lower_bound
+        )
+
+
+def test_an_int_fixes_the_guesses_on_each_side(audit):
+    found = one_run_bound(*audit, selection=100)
+    assert (found.n_guesses, found.selection) == (200, "100")
+    assert one_run_bound(*audit, selection=Fixed(100)) == found
+    assert one_run_bound(*audit, selection=np.int64(100)) == found
+
+
+def test_scores_count_by_their_order_alone(audit):
+    included, scores = audit
+    assert one_run_bound(included, np.exp(scores)) == one_run_bound(included, scores)
+
+
+def test_more_confidence_proves_less(audit):
+    bounds = [
+        one_run_bound(*audit, confidence=level).epsilon_lower_bound for level in (0.5, 0.9, 0.999)
+    ]
+    assert bounds == sorted(bounds, reverse=True)
+
+
+def test_equal_scores_are_not_ordered_by_position():
+    # Sorted by inclusion and all scores equal: nothing is known, so nothing must be proved.
+    included = np.arange(1000) < 497
+    assert one_run_bound(included, np.zeros(1000)).epsilon_lower_bound == 0.0
+
+
+def test_guesses_take_turns_from_both_ends():
+    included = np.array([True, False, True, False, True])
+    guesses = make_guesses(included, np.array([5.0, 1.0, 4.0, 2.0, 3.0]))
+    assert guesses.right.tolist() == [True, True, True, True]
+    assert guesses.n_canaries == 5
+    assert guesses.n_correct(np.array([1, 2])).tolist() == [2, 4]
+
+
+def test_infinite_scores_are_the_surest(audit):
+    included, _ = audit
+    certain = np.where(included, np.inf, -np.inf)
+    assert one_run_bound(included, certain).epsilon_lower_bound > 5.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "words"),
+    [
+        (([0, 1], [0.0, 1.0]), {}, "True and False"),
+        (([True, False], [0.0]), {}, "same length"),
+        (([True], [0.0]), {}, "at least 2"),
+        (([True, False], ["a", "b"]), {}, "array of numbers"),
+        (([True, False], [0.0, np.nan]), {}, "1 of 2 are NaN"),
+        (([True, False], [0.0, 1.0]), {"delta": 1.0}, "below 1"),
+        (([True, False], [0.0, 1.0]), {"delta": "x"}, "`delta` must be a number"),
+        (([True, False], [0.0, 1.0]), {"confidence": 1.0}, "between 0 and 1"),
+        (([True, False], [0.0, 1.0]), {"method": "guess"}, "one of 'pure'"),
+        (([True, False], [0.0, 1.0]), {"method": "f-dp"}, "greater than 0 for method 'f-dp'"),
+        (([True, False], [0.0, 1.0]), {"selection": "best"}, "one of 'path'"),
+        (([True, False], [0.0, 1.0]), {"selection": 2}, "at most half"),
+        (([True, False], [0.0, 1.0]), {"selection": 0}, "at least 1"),
+        (([True, False], [0.0, 1.0]), {"selection": 0.5}, "whole number of guesses"),
+        (([True, False], [0.0, 1.0]), {"selection": "split"}, "both parts"),
+    ],
+)
+def test_bad_input_is_refused_in_a_line(arguments, settings, words):
+    with pytest.raises(InputError, match=words):
+        one_run_bound(*arguments, **settings)
+
+
+def test_the_path_is_refused_where_it_is_not_proved(audit):
+    with pytest.raises(InputError, match="proved for pure and approximate"):
+        one_run_bound(*audit, delta=1e-6, method="f-dp", selection="path")
+
+
+def test_coins_that_cannot_be_fair_are_refused():
+    with pytest.raises(InputError, match="fair coins"):
+        one_run_bound(np.ones(100, dtype=bool), np.zeros(100))
+
+
+def test_exactly_half_is_said():
+    included = np.arange(1000) % 2 == 0
+    with pytest.warns(ApproximationWarning, match="exactly half of the 1000 canaries"):
+        one_run_bound(included, included * 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one_run_bound(np.arange(1000) < 501, np.zeros(1000))
+
+
+def test_exactly_half_breaks_the_theory():
+    # The mechanism tells all bits but the last: with a fixed number in, the last one follows from
+    # the rest, though each bit by itself was a fair coin. So fixed numbers are no coins.
+    included = np.random.default_rng(0).permutation(np.arange(10) < 5)
+    assert included[-1] == (included[:-1].sum() == 4)
+
+
+def test_strategies_check_themselves():
+    assert as_selection("path") == Path()
+    assert Bonferroni(n_counts=1, smallest=0.1, largest=0.1).counts(1000).tolist() == [100]
+    assert AsPrinted().counts(5000).size == 500
+    assert Path().counts(3).tolist() == [1]
+    for wrong in ({"smallest": 0.0}, {"largest": 0.6}, {"smallest": 0.4, "largest": 0.3}):
+        with pytest.raises(InputError, match="shares of the canaries"):
+            Path(**wrong)
+    with pytest.raises(InputError, match="fraction"):
+        Split(fraction=1.0)
+    with pytest.raises(InputTypeError, match="n_each_side"):
+        Fixed(1.5)
