@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 
 from epsilens.audit import measure_coverage
-from measure import write
+from timing import keep
 
 EPSILONS = (0.0, 1.0, 3.0)
 AUDITS_OF_THE_DEFAULT = 4000
@@ -89,11 +89,11 @@ def main() -> None:
             print(
                 {name: row[name] for name in ("method", "selection", "epsilon", "rate")}, flush=True
             )
-    write(
+    keep(
         "audit-coverage",
-        settings,
         table(rows, settings.canaries),
         {"canaries": settings.canaries, "seed": settings.seed, "rows": rows},
+        is_quick=settings.quick,
     )
 
 

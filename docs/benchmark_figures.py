@@ -135,6 +135,91 @@ def pubcov_figure(labels: Mapping[str, Any], columns: Mapping[str, Any]) -> alt.
     )
 
 
+_AUDIT_LINES = {
+    "truth": (_INK, [1, 0]),
+    "f-dp, our score": (ACCENT, [1, 0]),
+    "jax_privacy f-DP, P3's score": (ACCENT, [2, 3]),
+    "(ε, δ), our score": (_GREY, [1, 0]),
+    "jax_privacy one-run, P3's score": (_GREY, [2, 3]),
+}
+_AUDIT_BOUNDS = {
+    "f-dp, our score": ("ours", "f-dp"),
+    "jax_privacy f-DP, P3's score": ("P3", "jax f-DP"),
+    "(ε, δ), our score": ("ours", "approximate"),
+    "jax_privacy one-run, P3's score": ("P3", "jax one-run"),
+}
+_SWEEPS = {"epsilon": "nominal ε", "canaries": "number of canaries m", "dimension": "dimension d"}
+
+
+def audit_figure(result: Mapping[str, Any]) -> alt.HConcatChart:
+    """Draw P3's three figures: what one run proves, over ε, canaries and dimensions."""
+    names = list(_AUDIT_LINES)
+    colours = alt.Scale(domain=names, range=[_AUDIT_LINES[name][0] for name in names])
+    dashes = alt.Scale(domain=names, range=[_AUDIT_LINES[name][1] for name in names])
+    drawn = []
+    for sweep, title in _SWEEPS.items():
+        rows = []
+        for point in (point for point in result["points"] if point["sweep"] == sweep):
+            means = {(row["scores"], row["bound"]): row["mean"] for row in point["bounds"]}
+            values = {name: means[key] for name, key in _AUDIT_BOUNDS.items() if key in means}
+            values["truth"] = point["true_epsilon"]
+            rows += [
+                {"at": point[sweep], "line": name, "epsilon": value}
+                for name, value in values.items()
+            ]
+        base = alt.Chart(alt.InlineData(values=rows)).encode(
+            x=alt.X(
+                "at:Q",
+                scale=alt.Scale(type="log", nice=False),
+                axis=alt.Axis(
+                    title=title, values=sorted({row["at"] for row in rows}), format="~s", grid=False
+                ),
+            ),
+            y=alt.Y(
+                "epsilon:Q",
+                scale=alt.Scale(type="symlog", constant=1),
+                axis=alt.Axis(
+                    title="ε" if sweep == "epsilon" else None, values=[0, 0.5, 1, 2, 4, 8, 16]
+                ),
+            ),
+            color=alt.Color("line:N", scale=colours, title=None, legend=alt.Legend(orient="top")),
+            strokeDash=alt.StrokeDash("line:N", scale=dashes, title=None),
+        )
+        lines = base.mark_line(size=2) + base.mark_point(size=24, filled=True, opacity=1)
+        drawn.append(lines.properties(width=210, height=230))
+    said = [f"{title}: from {_ends(result, sweep)}." for sweep, title in _SWEEPS.items()]
+    return (
+        alt.hconcat(*drawn, spacing=22)
+        .properties(
+            title=alt.TitleParams(
+                text="What one run proves of P3's Gaussian sum",
+                subtitle="Lower bounds on ε at 95 %; the truth is that of the noise",
+            ),
+            description="What one run proves of P3's Gaussian sum. " + " ".join(said),
+        )
+        .configure(font=_FONT)
+        .configure_view(stroke=None)
+        .configure_title(anchor="start", fontSize=17, fontWeight=600, subtitleFontSize=12.5)
+        .configure_axis(
+            labelFontSize=11.5, titleFontSize=12.5, titleFontWeight="normal", gridColor=_GRID
+        )
+        .configure_legend(labelFontSize=12, labelLimit=260, columns=3)
+    )
+
+
+def _ends(result: Mapping[str, Any], sweep: str) -> str:
+    points = [point for point in result["points"] if point["sweep"] == sweep]
+    words = []
+    for point in (points[0], points[-1]):
+        mean = next(
+            row["mean"]
+            for row in point["bounds"]
+            if (row["scores"], row["bound"]) == ("ours", "f-dp")
+        )
+        words.append(f"{mean:.2g} (truth {point['true_epsilon']:.3g}) at {point[sweep]:g}")
+    return " to ".join(words)
+
+
 def read_result(name: str) -> dict[str, Any]:
     """Read the numbers of a benchmark."""
     result: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
@@ -148,12 +233,13 @@ def _points(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Write docs/images/whatif-adult.svg and docs/images/whatif-pubcov.svg."""
+    """Write whatif-adult.svg, whatif-pubcov.svg and one-run.svg into docs/images."""
     IMAGES.mkdir(exist_ok=True)
     adult = adult_figure(read_result("whatif-adult"), read_result("whatif-flc"))
     save_chart(adult, IMAGES / "whatif-adult.svg")
     pubcov = pubcov_figure(read_result("whatif-pubcov"), read_result("whatif-features"))
     save_chart(pubcov, IMAGES / "whatif-pubcov.svg")
+    save_chart(audit_figure(read_result("one-run")), IMAGES / "one-run.svg")
 
 
 def _panel(panel: Panel, *, width: int, name: str) -> alt.LayerChart:

@@ -57,6 +57,14 @@ _SECTIONS = {
         "does well with many records and few features, and fails on the wine. The tight bound saves much at "
         "small penalties and little at the large ones that `balanced_alpha` asks for.",
     ),
+    "one-run": (
+        "What one run proves",
+        "P3 part 2, Q2.1 to Q2.3. docs/one-run-audit.md has the bounds and their proof.",
+    ),
+    "audit-coverage": (
+        "How often a bound is wrong",
+        "The auditor audited: mechanisms whose ε is known, again and again.",
+    ),
     "loo": (
         "What a record is worth",
         'P4 Table 1. P4 is A. Richardson, A. Filos-Ratsikas, L. Rokvic and B. Faltings, "Privately '
@@ -69,6 +77,7 @@ _SECTIONS = {
 }
 _FIGURES = {
     "whatif-flc": ("whatif-adult.svg", "Loss change against ε on Adult, four group sizes"),
+    "one-run": ("one-run.svg", "Bounds over ε, the number of canaries and the dimension"),
     "whatif-features": (
         "whatif-pubcov.svg",
         "Loss change against ε on PubCov, three choices of columns",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epsilens.display.audit_chart import audit_chart, sweep_chart
+from epsilens.display.audit_chart import audit_chart
 from epsilens.display.charts import available_outcomes, cost_chart, save_chart
 from epsilens.display.page_chart import page_chart
 from epsilens.display.value_chart import value_chart
@@ -22,7 +22,6 @@ __all__ = [
     "cost_chart",
     "page_chart",
     "save_chart",
-    "sweep_chart",
     "value_chart",
 ]
 

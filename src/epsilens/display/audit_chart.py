@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of audits: what was proved, what was claimed, and what is true, on one axis of ε."""
+"""The chart of an audit: what was proved, what was claimed, and what is true, on one axis."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from epsilens.display.plotted import ACCENT, DASHES, SHADES
+from epsilens.display.plotted import ACCENT
 from epsilens.display.rounding import format_epsilon
 from epsilens.document import AuditDocument, bound_text
-from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["audit_chart", "sweep_chart"]
+__all__ = ["audit_chart"]
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+_SHAPES = ["circle", "square"]
 
 
 def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
@@ -88,7 +86,7 @@ def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
             point.mark_point(filled=True, size=70, color="#3b414c", opacity=1).encode(
                 x=at,
                 y=y,
-                shape=alt.Shape("what:N", scale=alt.Scale(range=_SHAPES[:2]), legend=None),
+                shape=alt.Shape("what:N", scale=alt.Scale(range=_SHAPES), legend=None),
             ),
             point.mark_text(align="right", dx=-9, fontSize=12).encode(x=at, y=y, text="says:N"),
         ]
@@ -98,79 +96,6 @@ def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
         title="What one run proves",
         subtitle=f"{document.mechanism}{at_delta}: {document.verdict}",
         description=f"{document.mechanism}: {document.verdict}",
-    )
-
-
-def sweep_chart(
-    series: Mapping[str, Sequence[tuple[float, float]]],
-    *,
-    title: str,
-    x_title: str,
-    y_title: str = "privacy level ε",
-    is_log: bool = True,
-    width: int = 520,
-    height: int = 300,
-) -> alt.LayerChart:
-    """Draw bounds over something that is varied, a line for each: P3's three figures.
-
-    Parameters
-    ----------
-    series : mapping of str to list of (float, float)
-        Where, and what, by the name of the line.
-    title, x_title, y_title : str
-        The words.
-    is_log : bool
-        Whether the horizontal axis is logarithmic.
-    width, height : int
-        In pixels.
-
-    Returns
-    -------
-    altair.LayerChart
-        A Vega-Lite chart.
-
-    Examples
-    --------
-    >>> chart = sweep_chart({"path": [(1, 0.1), (16, 4.2)]}, title="Bounds", x_title="ε")
-    >>> len(chart.to_dict()["layer"])
-    2
-    """
-    import altair as alt
-
-    rows = [
-        {"line": name, "x": at, "y": value} for name, line in series.items() for at, value in line
-    ]
-    places = sorted({float(at) for line in series.values() for at, _ in line})
-    if not rows:
-        raise InputError("expected at least one line with numbers, got none.")
-    names = list(series)
-    scale_x = alt.Scale(type="log" if is_log else "linear", nice=False)
-    x = alt.X("x:Q", scale=scale_x, axis=alt.Axis(title=x_title, values=places, format="~s"))
-    y = alt.Y("y:Q", axis=alt.Axis(title=y_title, grid=True))
-    shades = [SHADES[number % len(SHADES)] for number in range(len(names))]
-    shapes = [_SHAPES[number % len(_SHAPES)] for number in range(len(names))]
-    dashes = [list(DASHES[number % len(DASHES)]) for number in range(len(names))]
-    colour = alt.Color("line:N", scale=alt.Scale(domain=names, range=shades), title=None)
-    base = alt.Chart(alt.InlineData(values=rows))
-    chart = alt.layer(
-        base.mark_line(size=2).encode(
-            x=x,
-            y=y,
-            color=colour,
-            strokeDash=alt.StrokeDash(
-                "line:N", scale=alt.Scale(domain=names, range=dashes), title=None
-            ),
-        ),
-        base.mark_point(size=45, filled=True, opacity=1).encode(
-            x=x,
-            y=y,
-            color=colour,
-            shape=alt.Shape("line:N", scale=alt.Scale(domain=names, range=shapes), title=None),
-            tooltip=["line:N", "x:Q", alt.Tooltip("y:Q", format=".3~g")],
-        ),
-    ).properties(width=width, height=height)
-    return _dressed(
-        chart, title=title, subtitle="", description=f"{title}. {x_title} to the right."
     )
 
 

@@ -6,12 +6,10 @@ from __future__ import annotations
 import io
 import math
 
-import pytest
 from rich.console import Console
 
-from epsilens.display import audit_chart, save_chart, sweep_chart
+from epsilens.display import audit_chart, save_chart
 from epsilens.document import AuditDocument, Provenance, anonymise
-from epsilens.errors import InputError
 from epsilens.reporting import audit_sentence, audit_table
 
 
@@ -68,16 +66,6 @@ def test_what_is_not_known_is_not_drawn(tmp_path):
 def test_a_number_that_is_no_bound_is_called_so():
     rows = values(audit_chart(audit(is_confidence_bound=False)).to_dict())
     assert "as printed (no bound)" in {row["what"] for row in rows}
-
-
-def test_lines_of_a_sweep_differ_in_dash_and_shape():
-    chart = sweep_chart(
-        {"path": [(1, 0.1), (16, 4.0)], "true": [(1, 0.8), (16, 18.0)]}, title="T", x_title="ε"
-    ).to_dict()
-    line = chart["layer"][0]["encoding"]["strokeDash"]["scale"]["range"]
-    assert line[0] != line[1]
-    with pytest.raises(InputError, match="at least one line"):
-        sweep_chart({}, title="T", x_title="ε")
 
 
 def test_the_table_and_the_sentence():
