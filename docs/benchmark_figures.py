@@ -172,14 +172,16 @@ def audit_figure(result: Mapping[str, Any]) -> alt.HConcatChart:
                 "at:Q",
                 scale=alt.Scale(type="log", nice=False),
                 axis=alt.Axis(
-                    title=title, values=sorted({row["at"] for row in rows}), format="~s", grid=False
+                    title=title, values=sorted({row["at"] for row in rows}), format=",", grid=False
                 ),
             ),
             y=alt.Y(
                 "epsilon:Q",
                 scale=alt.Scale(type="symlog", constant=1),
                 axis=alt.Axis(
-                    title="ε" if sweep == "epsilon" else None, values=[0, 0.5, 1, 2, 4, 8, 16]
+                    title="ε" if sweep == "epsilon" else None,
+                    values=[0, 0.5, 1, 2, 4, 8, 16],
+                    format="~g",
                 ),
             ),
             color=alt.Color("line:N", scale=colours, title=None, legend=alt.Legend(orient="top")),

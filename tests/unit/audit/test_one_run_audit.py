@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import jsonschema
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -29,7 +30,7 @@ from epsilens.channels import (
     UnaryEncoding,
     simulate,
 )
-from epsilens.document import load_document, to_json
+from epsilens.document import json_schema, load_document, to_json
 from epsilens.errors import InputError, InputTypeError
 
 
@@ -267,6 +268,7 @@ def test_the_document_says_everything():
     document = load_document(to_json(result.document))
     assert document == result.document
     content = result.to_dict()
+    jsonschema.validate(content, json_schema("audit"))
     for name in (
         *("epsilon_lower_bound", "confidence", "method", "selection", "is_confidence_bound"),
         *("assumptions", "claimed_epsilon", "claimed_delta", "true_epsilon", "verdict"),
