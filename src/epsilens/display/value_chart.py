@@ -33,7 +33,7 @@ def value_chart(document: ValueDocument, *, width: int = 560, height: int = 300)
     """Draw how the test loss changes as records are dropped, or candidates added, in three orders.
 
     A line below the others means that this order finds the records that matter. The scores have not
-    seen the test records that judge them here. Bars around the random order are two standard errors.
+    seen the test records that judge them here. Bars are two standard errors.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def value_chart(document: ValueDocument, *, width: int = 560, height: int = 300)
                 if goes
                 else "The test loss with the best candidates",
                 subtitle="measured by training again; one half of the test set scores, the other "
-                "judges",
+                "judges; bars are two standard errors",
                 anchor="start",
             ),
             description=f"Change of the test loss in {len(drawn)} orders of records.",
