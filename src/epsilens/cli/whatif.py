@@ -447,7 +447,7 @@ def _ask(
     dependent: str,
     progress: object,
 ) -> LossChangeEstimate:
-    from epsilens.whatif.groups import Group
+    from epsilens.influence.groups import Group
 
     groups = {
         name: Group(

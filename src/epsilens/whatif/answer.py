@@ -18,8 +18,8 @@ from epsilens.document import (
 )
 from epsilens.influence import FirstOrder
 from epsilens.influence.baseline import Baseline
+from epsilens.influence.question import Asked
 from epsilens.whatif.cells import CellAnswer
-from epsilens.whatif.question import Asked
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import RUN_OUTCOMES, Run, run_outcomes
 

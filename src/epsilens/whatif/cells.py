@@ -15,7 +15,7 @@ from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.evaluation import DrawnOutcomes
 from epsilens.influence.first_order import SolveError
-from epsilens.whatif.groups import Group
+from epsilens.influence.groups import Group
 
 __all__ = ["CellAnswer", "Progress", "Question", "Rung", "changes_from", "ends", "group_seeds"]
 

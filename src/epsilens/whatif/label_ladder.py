@@ -24,6 +24,7 @@ from epsilens.influence import (
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.exact import PathPoint
 from epsilens.influence.first_order import N_PROBES, noise_bound, probe_seed
+from epsilens.influence.groups import Group
 from epsilens.influence.linear_noise import LinearNoise, draw_along, draw_runs
 from epsilens.models import Curvature, factorise
 from epsilens.models.execution import workers
@@ -40,7 +41,6 @@ from epsilens.whatif.cells import (
     intervals_from,
     unchanged,
 )
-from epsilens.whatif.groups import Group
 from epsilens.whatif.label_curve import answer_by_curve, curve_bytes, suits_a_curve
 
 __all__ = ["climb_labels"]

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from epsilens.influence.baseline import Baseline
+from epsilens.influence.mechanisms import UnaryBlock
+from epsilens.influence.question import Asked
 from epsilens.whatif.cells import CellAnswer, Question, Rung
 from epsilens.whatif.ladder import climb
-from epsilens.whatif.mechanisms import UnaryBlock
-from epsilens.whatif.question import Asked
 
 __all__ = ["with_sampling_error"]
 

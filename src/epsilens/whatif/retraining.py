@@ -26,13 +26,13 @@ from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence import summarise_group
 from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.baseline import Baseline
+from epsilens.influence.groups import Group
+from epsilens.influence.question import Asked
 from epsilens.influence.realised import RealisedObjective
 from epsilens.influence.reports import Reports
 from epsilens.models import factorise, minimise
 from epsilens.models.class_weights import class_totals, class_weights
 from epsilens.models.execution import workers
-from epsilens.whatif.groups import Group
-from epsilens.whatif.question import Asked
 
 __all__ = ["RUN_OUTCOMES", "Run", "retrain_cells", "run_outcomes"]
 

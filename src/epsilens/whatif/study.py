@@ -27,6 +27,8 @@ from epsilens.influence import (
     label_point_table,
 )
 from epsilens.influence.baseline import Baseline, fit_baseline
+from epsilens.influence.groups import is_associated
+from epsilens.influence.question import Asked, Epsilon, read_question
 from epsilens.models.execution import workers
 from epsilens.models.tables import (
     column_names,
@@ -38,10 +40,8 @@ from epsilens.whatif.answer import Study, write_estimate, write_retraining
 from epsilens.whatif.calibration import Calibration, fit_calibration
 from epsilens.whatif.cells import Progress, Question, Rung
 from epsilens.whatif.general_ladder import objective_of
-from epsilens.whatif.groups import is_associated
 from epsilens.whatif.ladder import climb, is_label_only, plan
 from epsilens.whatif.pattern_sampling import with_sampling_error
-from epsilens.whatif.question import Asked, Epsilon, read_question
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import retrain_cells
 

@@ -20,8 +20,8 @@ from epsilens._validate import as_choice
 from epsilens.channels import LocalHashing, RandomizedResponse, UnaryEncoding
 from epsilens.errors import InputError
 from epsilens.influence.alternatives import Alternatives
+from epsilens.influence.blocks import ProtectedFeature
 from epsilens.models import Design
-from epsilens.whatif.blocks import ProtectedFeature
 
 __all__ = ["Mechanism", "UnaryBlock", "as_mechanism", "channel_of"]
 

@@ -21,18 +21,18 @@ from epsilens.channels import ProductChannel, RandomizedResponse, parse_grid
 from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 from epsilens.influence.alternatives import Alternatives, no_alternatives
 from epsilens.influence.baseline import Baseline
-from epsilens.models import Design
-from epsilens.models.label import Label
-from epsilens.whatif.blocks import ProtectedFeature, join_blocks, read_block
-from epsilens.whatif.domains import read_domain
-from epsilens.whatif.groups import Group, read_groups, refuse_dependent_groups
-from epsilens.whatif.mechanisms import (
+from epsilens.influence.blocks import ProtectedFeature, join_blocks, read_block
+from epsilens.influence.domains import read_domain
+from epsilens.influence.groups import Group, read_groups, refuse_dependent_groups
+from epsilens.influence.mechanisms import (
     MOST_ENUMERATED,
     Mechanism,
     UnaryBlock,
     as_mechanism,
     channel_of,
 )
+from epsilens.models import Design
+from epsilens.models.label import Label
 
 __all__ = ["Asked", "Epsilon", "read_question"]
 
