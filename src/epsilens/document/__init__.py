@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from epsilens.document.anonymise import anonymise
 from epsilens.document.contents import (
-    DOCUMENT_VERSION,
     AuditDocument,
     AuditMethod,
-    Baseline,
     ColumnKind,
     Document,
     InspectColumn,
     InspectDocument,
     OutcomeInterval,
-    Provenance,
     ReleaseDocument,
     ValueDocument,
     ValuePoint,
@@ -33,6 +30,8 @@ from epsilens.document.numbers import (
     NumberType,
     whatif_number_types,
 )
+from epsilens.document.parts import DOCUMENT_VERSION, Baseline, Provenance
+from epsilens.document.risk import EquivalentEpsilon, RiskCell, RiskDocument, risk_number_types
 from epsilens.document.serialise import DocumentKind, json_schema, load_document, to_dict, to_json
 from epsilens.document.wording import (
     EVERYBODY,
@@ -54,12 +53,15 @@ __all__ = [
     "ColumnKind",
     "Document",
     "DocumentKind",
+    "EquivalentEpsilon",
     "InspectColumn",
     "InspectDocument",
     "NumberType",
     "OutcomeInterval",
     "Provenance",
     "ReleaseDocument",
+    "RiskCell",
+    "RiskDocument",
     "ValueDocument",
     "ValuePoint",
     "WhatIfCell",
@@ -74,6 +76,7 @@ __all__ = [
     "load_document",
     "loss_unit",
     "migrate",
+    "risk_number_types",
     "to_dict",
     "to_json",
     "whatif_number_types",

@@ -10,11 +10,12 @@ from typing import TypeVar
 from epsilens.document.contents import (
     AuditDocument,
     InspectDocument,
-    Provenance,
     ReleaseDocument,
     ValueDocument,
     WhatIfDocument,
 )
+from epsilens.document.parts import Provenance
+from epsilens.document.risk import RiskDocument
 from epsilens.document.wording import EVERYBODY
 
 __all__ = ["WITHHELD", "WITHHELD_WARNING", "anonymise"]
@@ -66,6 +67,12 @@ _OWN_WORDS = frozenset(
         "gaussian-sum",
         "private-ridge",
         "dpsgd",
+        "randomised response",
+        "DP-SGD",
+        "shadow models",
+        "offline",
+        "online",
+        "softmax",
         "pure",
         "approximate",
         "f-dp",
@@ -94,7 +101,15 @@ _OWN_WORDS = frozenset(
 )
 _GRID = re.compile(r"(lin:)?[0-9.,:e+-]*(inf)?")
 
-_D = TypeVar("_D", WhatIfDocument, ReleaseDocument, InspectDocument, ValueDocument, AuditDocument)
+_D = TypeVar(
+    "_D",
+    WhatIfDocument,
+    ReleaseDocument,
+    InspectDocument,
+    ValueDocument,
+    AuditDocument,
+    RiskDocument,
+)
 
 
 class _Names:

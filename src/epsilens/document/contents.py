@@ -8,42 +8,29 @@ the descriptions in the JSON Schema.
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StrictStr,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, StrictStr, model_validator
 
-import epsilens
 from epsilens.document.numbers import (
     Budget,
     Count,
     Flag,
-    JsonValue,
-    NumberType,
     OptionalBudget,
     OptionalNumber,
     plain_value,
 )
+from epsilens.document.parts import Baseline, DocumentHead, Names, Part, as_list
+from epsilens.document.risk import RiskDocument
 
 __all__ = [
-    "DOCUMENT_VERSION",
     "AuditDocument",
     "AuditMethod",
-    "Baseline",
     "ColumnKind",
     "Document",
     "InspectColumn",
     "InspectDocument",
     "OutcomeInterval",
-    "Provenance",
     "ReleaseDocument",
     "ValueDocument",
     "ValuePoint",
@@ -52,37 +39,11 @@ __all__ = [
     "WhatIfMethod",
 ]
 
-DOCUMENT_VERSION = 1
-
 WhatIfMethod: TypeAlias = Literal[
     "influence", "newton", "exact", "retrain", "paper", "output-perturbation"
 ]
 AuditMethod: TypeAlias = Literal["pure", "approximate", "f-dp", "independent-gdp"]
 ColumnKind: TypeAlias = Literal["numeric", "categorical", "binary", "constant", "identifier"]
-
-
-def _as_json_value(value: object) -> JsonValue:
-    value = plain_value(value)
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
-    if isinstance(value, dict):
-        return {str(key): _as_json_value(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
-        return [_as_json_value(item) for item in items]
-    raise ValueError("settings must be made of text, numbers, true, false, null, lists and objects")
-
-
-def _as_settings(value: object) -> object:
-    return _as_json_value(value) if isinstance(value, dict) else value
-
-
-def _as_list(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _as_category_names(value: object) -> object:
@@ -91,83 +52,7 @@ def _as_category_names(value: object) -> object:
     return [str(plain_value(item)) for item in value]
 
 
-Settings = Annotated[
-    dict[str, object], BeforeValidator(_as_settings), WithJsonSchema({"type": "object"})
-]
-Names = Annotated[list[StrictStr], BeforeValidator(_as_list)]
-
-
-def _tidy_schema(schema: dict[str, Any]) -> None:
-    """Keep of a docstring what a reader of the schema can use, and drop generated titles."""
-    schema["description"] = schema["description"].partition("\n\nExamples")[0].replace("\n", " ")
-    for field in schema["properties"].values():
-        field.pop("title", None)
-        field["description"] = field["description"].replace("\n", " ")
-
-
-class _Part(BaseModel):
-    # Inputs are hidden from pydantic's messages: a message must never carry a value.
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-        json_schema_serialization_defaults_required=True,
-        json_schema_extra=_tidy_schema,
-    )
-
-
-class Provenance(_Part):
-    """Where a result comes from: enough to make it again, nothing about any person.
-
-    Examples
-    --------
-    >>> origin = Provenance(method="exact", settings={"protect": ["smokes"]}, seed=0,
-    ...                     simulated=True, schema_fingerprint="0f3a", seconds=1.2)
-    >>> origin.method, origin.simulated
-    ('exact', True)
-    """
-
-    method: StrictStr
-    """The method that was asked for or used."""
-    settings: Settings = Field(default_factory=dict)
-    """The choices the caller made, by the name they have on the command line."""
-    seed: Count | None = None
-    """The seed of the random numbers, or null when the operating system supplied them."""
-    simulated: Flag = False
-    """Whether the random numbers were seeded, so that this is a simulation and not a release."""
-    version: StrictStr = Field(default_factory=lambda: epsilens.__version__)
-    """The version of epsilens that wrote the document."""
-    schema_fingerprint: StrictStr | None = None
-    """SHA-256 over column names, kinds and counts (never values), or null."""
-    seconds: OptionalNumber = None
-    """How long the computation took, in seconds."""
-
-
-class Baseline(_Part):
-    """How good the model is before anything is randomised.
-
-    Examples
-    --------
-    >>> Baseline(loss=0.54, accuracy=0.72, auc=0.75, n_train=4774, n_test=1592, n_parameters=9).loss
-    0.54
-    """
-
-    loss: OptionalNumber
-    """Mean test loss: nats for a classification, squared error for a regression."""
-    accuracy: OptionalNumber
-    """Share of the test rows predicted correctly; null for a regression."""
-    auc: OptionalNumber
-    """Area under the ROC curve on the test rows; null for a regression."""
-    n_train: Count
-    """Number of training rows."""
-    n_test: Count
-    """Number of test rows."""
-    n_parameters: Count
-    """Number of fitted coefficients, intercepts included."""
-
-
-class WhatIfCell(_Part):
+class WhatIfCell(Part):
     """What one privacy budget would cost if one group's answers were randomised with it.
 
     Examples
@@ -213,7 +98,7 @@ class WhatIfCell(_Part):
         return self
 
 
-class OutcomeInterval(_Part):
+class OutcomeInterval(Part):
     """The 5-95 % prediction interval of accuracy, AUC or a gap for one cell.
 
     Examples
@@ -234,18 +119,7 @@ class OutcomeInterval(_Part):
     """95 % end of the change that one realised run shows."""
 
 
-class _Document(_Part):
-    epsilens_document: Literal[1] = 1
-    """Version of the document format."""
-    provenance: Provenance
-    """Where the result comes from."""
-    warnings: Names = Field(default_factory=list)
-    """What the reader must know before relying on the numbers, one sentence each."""
-    number_types: dict[StrictStr, NumberType] = Field(default_factory=dict)
-    """For each number, whether it is a proven bound, measured or estimated."""
-
-
-class WhatIfDocument(_Document):
+class WhatIfDocument(DocumentHead):
     """What privacy budgets would cost: one cell for each group and budget.
 
     Examples
@@ -264,15 +138,15 @@ class WhatIfDocument(_Document):
     """The kind of document."""
     baseline: Baseline
     """The model before anything is randomised."""
-    cells: Annotated[list[WhatIfCell], BeforeValidator(_as_list)]
+    cells: Annotated[list[WhatIfCell], BeforeValidator(as_list)]
     """Groups in the given order, epsilon ascending."""
-    intervals: Annotated[list[OutcomeInterval], BeforeValidator(_as_list)] = Field(
+    intervals: Annotated[list[OutcomeInterval], BeforeValidator(as_list)] = Field(
         default_factory=list
     )
     """Prediction intervals of accuracy and AUC, where they were computed."""
 
 
-class ReleaseDocument(_Document):
+class ReleaseDocument(DocumentHead):
     """The receipt of a release: what was randomised and how much budget was spent.
 
     Examples
@@ -300,7 +174,7 @@ class ReleaseDocument(_Document):
     """The mechanism that randomised the values."""
 
 
-class InspectColumn(_Part):
+class InspectColumn(Part):
     """One column of a table: what it is and whether it can be protected.
 
     Examples
@@ -326,7 +200,7 @@ class InspectColumn(_Part):
     """What the reader should know about the column."""
 
 
-class InspectDocument(_Document):
+class InspectDocument(DocumentHead):
     """What a table contains and what of it can be protected.
 
     Examples
@@ -339,13 +213,13 @@ class InspectDocument(_Document):
     """The kind of document."""
     rows: Count
     """How many rows the table has."""
-    columns: Annotated[list[InspectColumn], BeforeValidator(_as_list)]
+    columns: Annotated[list[InspectColumn], BeforeValidator(as_list)]
     """The columns in the order of the table."""
     suggestion: StrictStr | None = None
     """A command to go on with, ready for the shell; null when none suggests itself."""
 
 
-class ValuePoint(_Part):
+class ValuePoint(Part):
     """What the test loss does when a share of the records is dropped, or added, in some order.
 
     Examples
@@ -366,7 +240,7 @@ class ValuePoint(_Part):
     """Of the mean over random orders, or for the other orders over test records; null if unknown."""
 
 
-class ValueDocument(_Document):
+class ValueDocument(DocumentHead):
     """What records are worth to a model: a summary. The scores themselves are in a local file.
 
     Examples
@@ -401,11 +275,11 @@ class ValueDocument(_Document):
     is within two standard errors of zero, or differs from the sum in sign."""
     paid: OptionalNumber = None
     """What was divided among helpful records, 0 if no record helps; null if none was asked for."""
-    curve: Annotated[list[ValuePoint], BeforeValidator(_as_list)] = Field(default_factory=list)
+    curve: Annotated[list[ValuePoint], BeforeValidator(as_list)] = Field(default_factory=list)
     """Models trained again without the worst records, or with the best candidates."""
 
 
-class AuditDocument(_Document):
+class AuditDocument(DocumentHead):
     """What one run of a mechanism proves about its privacy level, beside what was claimed.
 
     Examples
@@ -456,5 +330,10 @@ class AuditDocument(_Document):
 
 
 Document: TypeAlias = (
-    WhatIfDocument | ReleaseDocument | InspectDocument | ValueDocument | AuditDocument
+    WhatIfDocument
+    | ReleaseDocument
+    | InspectDocument
+    | ValueDocument
+    | AuditDocument
+    | RiskDocument
 )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 
 import epsilens
-from epsilens.document.contents import DOCUMENT_VERSION
+from epsilens.document.parts import DOCUMENT_VERSION
 from epsilens.errors import InputError
 
 __all__ = ["STEPS", "migrate"]

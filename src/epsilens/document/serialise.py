@@ -19,11 +19,12 @@ from epsilens.document.contents import (
     WhatIfDocument,
 )
 from epsilens.document.migration import migrate
+from epsilens.document.risk import RiskDocument
 from epsilens.errors import InputError, InputTypeError
 
 __all__ = ["DocumentKind", "json_schema", "load_document", "to_dict", "to_json"]
 
-DocumentKind: TypeAlias = Literal["whatif", "release", "inspect", "value", "audit"]
+DocumentKind: TypeAlias = Literal["whatif", "release", "inspect", "value", "audit", "risk"]
 
 _MODELS: dict[
     str,
@@ -31,13 +32,15 @@ _MODELS: dict[
     | type[ReleaseDocument]
     | type[InspectDocument]
     | type[ValueDocument]
-    | type[AuditDocument],
+    | type[AuditDocument]
+    | type[RiskDocument],
 ] = {
     "whatif": WhatIfDocument,
     "release": ReleaseDocument,
     "inspect": InspectDocument,
     "value": ValueDocument,
     "audit": AuditDocument,
+    "risk": RiskDocument,
 }
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -103,8 +106,8 @@ def load_document(source: str | Path | Mapping[str, object]) -> Document:
     Returns
     -------
     Document
-        A `WhatIfDocument`, `ReleaseDocument`, `InspectDocument`, `ValueDocument` or
-        `AuditDocument`, as its `kind` says.
+        A `WhatIfDocument`, `ReleaseDocument`, `InspectDocument`, `ValueDocument`,
+        `AuditDocument` or `RiskDocument`, as its `kind` says.
 
     Raises
     ------
@@ -140,7 +143,7 @@ def json_schema(kind: DocumentKind | None = None) -> dict[str, object]:
 
     Parameters
     ----------
-    kind : {"whatif", "release", "inspect", "value", "audit"}, optional
+    kind : {"whatif", "release", "inspect", "value", "audit", "risk"}, optional
         One kind of document; all of them when left out.
 
     Returns

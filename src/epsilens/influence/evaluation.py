@@ -197,6 +197,13 @@ class Evaluation:
             total += self.weights[rows] @ self.loss.value(s, self.y[rows])
         return total
 
+    def accuracies(self, theta: FloatArray) -> FloatArray:
+        """Return the share of right predictions for every column of θ."""
+        total = np.zeros(theta.shape[1])
+        for rows in self.design.chunks(width=2 * len(theta) // self.design.n_columns):
+            total += self.weights[rows] @ self._correct(self.design.predict_rows(rows, theta), rows)
+        return total
+
     def gradient(self, theta: FloatArray) -> FloatArray:
         """Return η = ∇L_te(θ), shape (K·p,)."""
         s = self.design.predict(theta)

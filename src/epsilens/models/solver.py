@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.models.curvature import Curvature, factorise, factorise_shifted
 
-__all__ = ["Objective", "Solution", "minimise"]
+__all__ = ["Objective", "SeparateObjectives", "Solution", "minimise"]
 
 FloatArray = NDArray[np.float64]
 
@@ -57,6 +57,19 @@ class Objective(Protocol):
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the furthest that each column of steps moves a predictor."""
         ...
+
+
+@runtime_checkable
+class SeparateObjectives(Objective, Protocol):
+    """Objectives that differ by more than the linear term, such as models on different records."""
+
+    def of_columns(self, columns: NDArray[np.intp]) -> Objective:
+        """Return the objectives of some columns only."""
+        ...
+
+
+def _of_columns(problem: Objective, columns: NDArray[np.intp]) -> Objective:
+    return problem.of_columns(columns) if isinstance(problem, SeparateObjectives) else problem
 
 
 @dataclass(frozen=True)
@@ -158,7 +171,8 @@ def minimise(
             here = members & active & must_solve
             factor = known[cluster]
             if factor is None or stale[cluster]:
-                hessian = problem.hessian(theta[:, here].mean(axis=1))
+                own = _of_columns(problem, np.flatnonzero(here))
+                hessian = own.hessian(theta[:, here].mean(axis=1))
                 factor = factorise(hessian) if problem.is_convex else factorise_shifted(hessian)
                 known[cluster] = factor
                 stale[cluster] = False
@@ -188,7 +202,7 @@ def minimise(
             stale[np.unique(cluster_of[bold])] = True
         columns = np.flatnonzero(active)
         trial = origin[:, columns] + length[columns] * step[:, columns]
-        trial_gradient = problem.gradient(trial, linear[:, columns])
+        trial_gradient = _of_columns(problem, columns).gradient(trial, linear[:, columns])
         n_gradients += len(columns)
         slope = np.einsum("ij,ij->j", trial_gradient, step[:, columns])
         # Rounding makes the slope meaningless once the step is down to the last digits.

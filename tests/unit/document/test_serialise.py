@@ -99,7 +99,7 @@ def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
         ('{"a": NaN}', "NaN or Infinity"),
         ("{}", "epsilens_document"),
         ('{"epsilens_document": true}', "epsilens_document"),
-        ('{"epsilens_document": 1}', "one of whatif, release, inspect, value, audit, got none"),
+        ('{"epsilens_document": 1}', "one of whatif, release, inspect, value, audit, risk, got none"),
         ('{"epsilens_document": 1, "kind": "SECRET"}', "got another"),
         ('{"epsilens_document": 1, "kind": "whatif"}', "malformed document at `provenance`"),
         ("[" * 100_000, "nested too deeply"),

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The document of a risk: what an attacker gets at each privacy budget, its floor and its ceiling."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import BeforeValidator, Field, StrictStr, model_validator
+
+from epsilens.document.numbers import (
+    Count,
+    NumberType,
+    OptionalBudget,
+    OptionalNumber,
+)
+from epsilens.document.parts import Baseline, DocumentHead, Part, as_list
+
+__all__ = ["EquivalentEpsilon", "RiskCell", "RiskDocument", "RiskMechanism", "risk_number_types"]
+
+RiskMechanism: TypeAlias = Literal["rr", "dpsgd"]
+
+
+class RiskCell(Part):
+    """What an attacker gets at one privacy budget.
+
+    Examples
+    --------
+    >>> cell = RiskCell(epsilon=1.0, mechanism="rr", record_epsilon=1.0, answer_inference_rate=0.72,
+    ...                 answer_inference_low=0.71, answer_inference_high=0.73,
+    ...                 answer_inference_baseline=0.717, answer_inference_ceiling=0.873)
+    >>> cell.answer_inference_ceiling
+    0.873
+    """
+
+    epsilon: OptionalBudget
+    """Privacy budget: per protected column for rr (null when the columns differ), of a whole record
+    for dpsgd."""
+    mechanism: RiskMechanism
+    """What protects: randomised response (rr) or noisy training (dpsgd). Their budgets are of
+    different things and are never compared."""
+    record_epsilon: OptionalBudget = None
+    """For rr, the sum over the protected columns, which the ceiling rests on."""
+    delta: OptionalNumber = None
+    """For dpsgd, the delta of the guarantee."""
+    answer_inference_rate: OptionalNumber = None
+    """How often the attack guesses all protected answers of a person in the training data."""
+    answer_inference_low: OptionalNumber = None
+    """5 % end of that rate for one realised release."""
+    answer_inference_high: OptionalNumber = None
+    """95 % end of that rate for one realised release."""
+    answer_inference_baseline: OptionalNumber = None
+    """The same attack on people whom the model never saw."""
+    answer_inference_ceiling: OptionalNumber = None
+    """The most that anyone can reach whose best guess without the answer is the baseline."""
+    asr_max: OptionalNumber = None
+    """Membership attack: the success rate on the most exposed record."""
+    asr_max_null_q95: OptionalNumber = None
+    """What that maximum stays below in 95 of 100 useless attacks: its noise floor."""
+    asr_max_lower_bound: OptionalNumber = None
+    """With 95 % confidence the attack succeeds on some record at least this often."""
+    asr_max_p_value: OptionalNumber = None
+    """How often a useless attack reaches the maximum by chance."""
+    asr_mean: OptionalNumber = None
+    """Membership attack: mean success rate over the records."""
+    asr_ceiling: OptionalNumber = None
+    """For dpsgd, the success rate that no membership attack can exceed; null for rr, which does
+    not hide membership."""
+    tpr_at_fpr_0_001: OptionalNumber = None
+    """Share of members found with one false alarm in a thousand."""
+    tpr_at_fpr_0_01: OptionalNumber = None
+    """Share of members found with one false alarm in a hundred."""
+    epsilon_lower_bound: OptionalBudget = None
+    """For dpsgd, the privacy level that the attack refutes everything below of; null for rr."""
+    accuracy: OptionalNumber = None
+    """Mean test accuracy of the shadow models, which train on half of the records."""
+    noise_multiplier: OptionalNumber = None
+    """For dpsgd, the standard deviation of the noise in units of the clipping bound."""
+
+    @model_validator(mode="after")
+    def _interval_is_ordered(self) -> Self:
+        low, high = self.answer_inference_low, self.answer_inference_high
+        if low is not None and high is not None and low > high:
+            raise ValueError("answer_inference_low must not exceed answer_inference_high")
+        return self
+
+
+class EquivalentEpsilon(Part):
+    """The budget at which another table is as exposed as this one (P5).
+
+    Examples
+    --------
+    >>> EquivalentEpsilon(epsilon=1.0, equivalent=3.9, low=1.2, high=10.0).equivalent
+    3.9
+    """
+
+    epsilon: OptionalBudget
+    """The budget on this table."""
+    equivalent: OptionalBudget
+    """The budget on the other table with the same success rate on its most exposed record; null
+    outside its grid."""
+    low: OptionalBudget
+    """Smallest budget of the other grid that the confidence intervals do not rule out; null if all
+    are ruled out."""
+    high: OptionalBudget
+    """Largest budget of the other grid that the confidence intervals do not rule out."""
+
+
+class RiskDocument(DocumentHead):
+    """What attackers get at each privacy budget: measured, with its noise floor and its ceiling.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> risk = RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...     n_targets=4774, cells=[RiskCell(epsilon=1.0, mechanism="rr", asr_max=0.55)])
+    >>> risk.kind, len(risk.cells)
+    ('risk', 1)
+    """
+
+    kind: Literal["risk"] = "risk"
+    """The kind of document."""
+    baseline: Baseline | None = None
+    """The model on all training records, without any privacy."""
+    n_models: Count
+    """How many shadow models were trained for every budget."""
+    n_targets: Count
+    """How many records' membership was attacked."""
+    protect: Annotated[list[StrictStr], BeforeValidator(as_list)] = Field(default_factory=list)
+    """The protected columns; empty for dpsgd, which protects whole records."""
+    cells: Annotated[list[RiskCell], BeforeValidator(as_list)]
+    """Epsilon ascending."""
+    equivalent_epsilon: Annotated[list[EquivalentEpsilon], BeforeValidator(as_list)] = Field(
+        default_factory=list
+    )
+    """Where two tables are compared: the budget of the other that exposes as much."""
+
+
+def risk_number_types() -> dict[str, NumberType]:
+    """Say which numbers of a risk are proven, measured and estimated.
+
+    The budgets and the ceilings hold by proof, the ceiling of an answer for the stated baseline; so
+    does the privacy level that an attack refutes, at its confidence. Attack rates are measured on
+    models that were really trained.
+
+    Examples
+    --------
+    >>> risk_number_types()["answer_inference_ceiling"], risk_number_types()["asr_max"]
+    ('proven', 'measured')
+    """
+    proven = (
+        "epsilon",
+        "record_epsilon",
+        "delta",
+        "answer_inference_ceiling",
+        "asr_ceiling",
+        "epsilon_lower_bound",
+        "asr_max_null_q95",
+        "noise_multiplier",
+    )
+    types: dict[str, NumberType] = dict.fromkeys(proven, "proven")
+    measured = tuple(name for name in RiskCell.model_fields if name not in (*proven, "mechanism"))
+    types |= dict.fromkeys((*measured, "loss", "auc"), "measured")
+    types["equivalent_epsilon"] = "estimated"
+    return types

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a published model gives away of a person's own answer, and what it can give away at most.
+
+The attacker has the model, every other column of the person and the shares of the answers, and guesses the
+protected answer by their likelihood. The same guess with a model that never saw the person is the
+baseline. Randomised response at ε does not hide what is true
+of people like them; it bounds what their own answer adds to that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens._validate import as_epsilon
+from epsilens.errors import InputError
+from epsilens.influence.alternatives import Alternatives
+from epsilens.models.losses import Loss
+
+__all__ = ["AnswerAttack", "Calibration", "inference_ceiling"]
+
+FloatArray = NDArray[np.float64]
+_CALIBRATION_PAIRS = 20_000
+_NEWTON_STEPS = 50
+
+
+def inference_ceiling(baseline_rate: float, epsilon: float) -> float:
+    """Return how often an answer can be guessed at most, once it is released at ε.
+
+    Whoever guesses right with probability b from everything else guesses right with at most
+    f(b) = e^ε b / (e^ε b + 1 − b) when the randomised answer is added, whatever they know and
+    however they attack.
+
+    Parameters
+    ----------
+    baseline_rate : float in [0, 1]
+        How often the best guess without the answer is right.
+    epsilon : float in (0, inf]
+        The budget of the answer; of several answers together the sum.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    For every report the posterior odds of any answer are at most e^ε times its prior odds. f is
+    increasing and concave, so the bound holds for averages over people too.
+
+    Examples
+    --------
+    >>> round(inference_ceiling(0.5, 1.0), 3)
+    0.731
+    >>> inference_ceiling(0.7, float("inf"))
+    1.0
+    """
+    budget = as_epsilon(epsilon)
+    if not 0.0 <= baseline_rate <= 1.0:
+        raise InputError("`baseline_rate` must be between 0 and 1. Give a share, not a percentage.")
+    if baseline_rate == 0.0:
+        return 0.0
+    return baseline_rate / (baseline_rate + (1.0 - baseline_rate) * math.exp(-budget))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How much an attacker believes a model of this noise.
+
+    The log-odds of a candidate answer are `share` times the log of how common it is, plus `evidence` times
+    the model's log-likelihood of it. Under much noise the evidence counts for nothing and the most common
+    answer is guessed; without noise the model's own probabilities are taken as they are.
+
+    Attributes
+    ----------
+    share, evidence : float
+    """
+
+    share: float
+    evidence: float
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class AnswerAttack:
+    """Guesses of the protected answers from a model and all other columns.
+
+    Attributes
+    ----------
+    loss : Loss
+        Logistic or softmax: a model that gives probabilities.
+    alternatives : Alternatives
+        The records, and what the protected features could have been.
+    classes : array of int, shape (n,)
+        The true class of every record.
+    guesses_label : bool
+        Whether the label is protected; otherwise the attacker knows it.
+    """
+
+    loss: Loss
+    alternatives: Alternatives
+    classes: NDArray[np.intp]
+    guesses_label: bool
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return max(self.loss.n_outputs, 2)
+
+    @cached_property
+    def truth(self) -> NDArray[np.intp]:
+        """The protected answers of every record as one number, (n,)."""
+        codes = self.alternatives.codes
+        return codes * self.n_classes + self.classes if self.guesses_label else codes
+
+    @cached_property
+    def log_shares(self) -> FloatArray:
+        """How common each candidate is among the records, which the attacker is taken to know."""
+        n_candidates = len(self.alternatives.blocks) * (self.n_classes if self.guesses_label else 1)
+        counts = np.bincount(self.truth, minlength=n_candidates)
+        # An answer that nobody gave is as rare as half a record.
+        return np.log(np.maximum(counts, 0.5) / len(self.truth))
+
+    def _likelihoods(self, rows: slice, theta: FloatArray) -> Iterator[FloatArray]:
+        """Yield the log-likelihood of each candidate for some rows and B models, (rows, B)."""
+        s = self.alternatives.base.predict_rows(rows, theta)
+        known = self.classes[rows].astype(np.float64)
+        by_output = theta.reshape(self.loss.n_outputs, -1, theta.shape[1])
+        for block in self.alternatives.blocks:
+            at = s + np.einsum("p,kpb->kb", block, by_output)
+            if not self.guesses_label:
+                yield -self.loss.value(at, known)
+                continue
+            for label in range(self.n_classes):
+                yield -self.loss.value(at, np.full(len(known), float(label)))
+
+    def _chunks(self, n_models: int) -> Iterator[slice]:
+        return self.alternatives.base.chunks(width=4 * n_models * self.n_classes)
+
+    def calibrate(
+        self, theta: FloatArray, members: NDArray[np.bool_], generator: np.random.Generator
+    ) -> Calibration:
+        """Learn how much to believe such models, on records that they were not trained on.
+
+        Parameters
+        ----------
+        theta : array of shape (K·p, B)
+            Models that the attacker trained for the purpose.
+        members : array of bool, shape (n, B)
+            Who was in their training data.
+        generator : numpy.random.Generator
+            Picks the records.
+        """
+        n_rows, n_models = members.shape
+        rows = np.sort(generator.permutation(n_rows)[: max(_CALIBRATION_PAIRS // n_models, 1)])
+        part = replace(
+            self,
+            alternatives=replace(
+                self.alternatives,
+                base=self.alternatives.base.take(rows),
+                codes=self.alternatives.codes[rows],
+            ),
+            classes=self.classes[rows],
+        )
+        outside = ~members[rows]
+        evidence = np.stack([value[outside] for value in part._likelihoods(slice(None), theta)])
+        truth = np.broadcast_to(self.truth[rows, None], outside.shape)[outside]
+        return _fit_calibration(self.log_shares, evidence, truth)
+
+    def successes(self, theta: FloatArray, calibration: Calibration) -> NDArray[np.bool_]:
+        """Return whether the guess of each record with each of B models is right, (n, B).
+
+        Right means all protected answers of the record at once.
+        """
+        n_models = theta.shape[1]
+        right = np.empty((len(self.truth), n_models), dtype=bool)
+        prior = calibration.share * self.log_shares
+        for rows in self._chunks(n_models):
+            truth = self.truth[rows, None]
+            best = np.full((len(truth), n_models), -np.inf)
+            hit = np.zeros((len(truth), n_models), dtype=bool)
+            for candidate, likelihood in enumerate(self._likelihoods(rows, theta)):
+                belief = calibration.evidence * likelihood + prior[candidate]
+                better = belief > best
+                np.copyto(best, belief, where=better)
+                np.copyto(hit, truth == candidate, where=better)
+            right[rows] = hit
+        return right
+
+
+def _fit_calibration(
+    log_shares: FloatArray, evidence: FloatArray, truth: NDArray[np.intp]
+) -> Calibration:
+    """Fit the two numbers by maximum likelihood: a conditional logit, which is convex.
+
+    Parameters
+    ----------
+    log_shares : array of shape (C,)
+    evidence : array of shape (C, pairs)
+        Log-likelihood of every candidate.
+    truth : array of int, shape (pairs,)
+    """
+    features = np.stack([np.broadcast_to(log_shares[:, None], evidence.shape), evidence])
+    own = np.take_along_axis(features, truth[None, None, :], axis=1)[:, 0]
+    weights = np.array([1.0, 0.0])
+    for _ in range(_NEWTON_STEPS):
+        utility = np.tensordot(weights, features, axes=1)
+        utility -= utility.max(axis=0)
+        chances = np.exp(utility)
+        chances /= chances.sum(axis=0)
+        mean = np.einsum("cn,fcn->fn", chances, features)
+        gradient = (own - mean).mean(axis=1)
+        centred = features - mean[:, None, :]
+        spread = np.einsum("cn,fcn,gcn->fg", chances, centred, centred) / len(truth)
+        # A share that is the same for all candidates says nothing: the smallest ridge decides.
+        step = np.linalg.solve(spread + 1e-9 * np.eye(2), gradient)
+        longest = np.abs(step).max()
+        weights = weights + step * min(1.0, 1.0 / max(longest, 1e-12))
+        if longest < 1e-8:
+            break
+    return Calibration(share=float(weights[0]), evidence=float(weights[1]))

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shadow models of randomised response: convex fits on random halves, with every answer drawn anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.channels import simulate
+from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.influence.baseline import Baseline
+from epsilens.influence.question import Asked
+from epsilens.models.class_weights import class_totals, class_weights
+from epsilens.models.block_store import BlockStore
+from epsilens.models.execution import workers
+from epsilens.risk.answer_inference import AnswerAttack
+from epsilens.risk.convex_ensemble import EnsembleObjective, train_side_by_side
+from epsilens.risk.halves import draw_members, model_generator
+from epsilens.risk.logits import scores_from_logits, scores_from_margins
+
+__all__ = ["RandomisedShadows", "ShadowOutcome"]
+
+FloatArray = NDArray[np.float64]
+Progress = Callable[[int, int, str], None]
+BLOCK = 64
+_CALIBRATION_MODELS = 16
+
+
+@dataclass(frozen=True, repr=False)  # scores and members are of single people
+class ShadowOutcome:
+    """What the shadow models of one ε show.
+
+    Attributes
+    ----------
+    scores : array of shape (models, targets)
+        φ of every attacked record, log(p/(1−p)) at its true class.
+    members : array of bool, shape (models, targets)
+    accuracy : array of shape (models,)
+        On the test set.
+    inside, outside : arrays of shape (models,), or None
+        How often the attack guesses the answers of records in, and not in, the training data.
+    """
+
+    scores: NDArray[np.float32]
+    members: NDArray[np.bool_]
+    accuracy: FloatArray
+    inside: FloatArray | None = None
+    outside: FloatArray | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class RandomisedShadows:
+    """The shadow models that one question needs.
+
+    Parameters
+    ----------
+    baseline : Baseline
+    asked : Asked
+    n_models : int
+    seed : int
+    targets : array of int
+        The records whose membership is attacked.
+    """
+
+    baseline: Baseline
+    asked: Asked
+    n_models: int
+    seed: int
+    targets: NDArray[np.intp]
+
+    def __post_init__(self) -> None:
+        if self.baseline.problem.loss.name not in {"logistic", "softmax"}:
+            raise InputError(
+                "an attack needs a classifier that gives probabilities (logistic regression), got "
+                "one of squared loss. Use LogisticRegression."
+            )
+
+    @cached_property
+    def members(self) -> NDArray[np.bool_]:
+        """Who is in which model, (n, models); the same halves at every ε."""
+        return draw_members(self.seed, range(self.n_models), self.baseline.problem.n_rows)
+
+    @cached_property
+    def attack(self) -> AnswerAttack:
+        """The guess of the protected answers."""
+        return AnswerAttack(
+            loss=self.baseline.problem.loss,
+            alternatives=self.asked.alternatives,
+            classes=self.baseline.label.y.astype(np.intp),
+            guesses_label=self.asked.label_is_protected,
+        )
+
+    def outcomes(
+        self, *, checkpoint: str | Path | None = None, progress: Progress | None = None
+    ) -> Iterator[ShadowOutcome]:
+        """Train and attack the models of every ε in turn, ε ascending.
+
+        Parameters
+        ----------
+        checkpoint : path, optional
+            A folder for finished models, which a killed run goes on from.
+        progress : callable, optional
+            Called with models done, models in all, and what is done.
+        """
+        asked, baseline = self.asked, self.baseline
+        store = BlockStore(
+            checkpoint,
+            {
+                "protect": list(asked.names),
+                "budgets": [sorted(budget.items()) for budget in asked.budgets],
+                "models": self.n_models,
+                "block": BLOCK,
+                "seed": self.seed,
+                "loss": baseline.problem.loss.name,
+                "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
+            },
+            data=(asked.alternatives.codes, baseline.label.y, baseline.sample_weights),
+        )
+        start = baseline.theta
+        for e in range(len(asked.epsilons)):
+            theta = self._train(e, start, store, progress)
+            start = theta.mean(axis=1)
+            yield self._attack(theta)
+
+    def _train(
+        self, e: int, start: FloatArray, store: BlockStore, progress: Progress | None
+    ) -> FloatArray:
+        """Return the parameters of all models at the e-th ε, (K·p, models)."""
+        blocks = [
+            range(first, min(first + BLOCK, self.n_models))
+            for first in range(0, self.n_models, BLOCK)
+        ]
+        total = self.n_models * len(self.asked.epsilons)
+        parts = []
+        with workers() as team:
+            tasks = (partial(self._one_block, e, block, start, store) for block in blocks)
+            for block, (number, theta, is_new) in zip(blocks, team.run(tasks), strict=True):
+                if is_new:
+                    store.write(number, {"theta": theta})
+                parts.append(theta)
+                if progress is not None:
+                    progress(e * self.n_models + block.stop, total, "attack")
+        return np.concatenate(parts, axis=1)
+
+    def _one_block(
+        self, e: int, block: range, start: FloatArray, store: BlockStore
+    ) -> tuple[int, FloatArray, bool]:
+        """Return the number of a block, its models, and whether they had to be trained."""
+        number = e * (self.n_models // BLOCK + 1) + block.start // BLOCK
+        if number in store.done:
+            return number, np.asarray(store.read(number)["theta"], dtype=np.float64), False
+        return number, self._train_block(e, block, start), True
+
+    def _train_block(self, e: int, models: range, start: FloatArray) -> FloatArray:
+        problem, label = self.baseline.problem, self.asked.label
+        members = self.members[:, models.start : models.stop]
+        values, codes = self._reports(e, models)
+        labels = label.y[:, None] if codes is None else label.domain()[1][codes]
+        weights = self.baseline.sample_weights[:, None] * members
+        if self.baseline.class_weight is not None and label.codes is not None:
+            weights *= self._class_weights(
+                label.codes[:, None] if codes is None else codes, members
+            )
+        _refuse_one_class(labels, members)
+        share = weights.sum(axis=0) / self.baseline.sample_weights.sum()
+        per_record = self.baseline.penalty_per_record * problem.n_rows
+        objective = EnsembleObjective(
+            problem=problem,
+            alternatives=self.asked.alternatives,
+            values=values,
+            weights=weights,
+            penalty_factors=1.0 - per_record + per_record * share,
+        )
+        n_rows, n_models = members.shape
+        spread = np.broadcast_to(labels, (n_rows, n_models)).reshape(-1)
+        statistics = problem.loss.statistic(spread).reshape(n_rows, n_models, -1)
+        return train_side_by_side(objective, np.moveaxis(statistics, 2, 1), start)
+
+    def _reports(
+        self, e: int, models: range
+    ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
+        """Draw what every record reports to every model: joint feature values, and labels.
+
+        The random numbers of a model are the same at every ε, so that curves over ε are smooth.
+        """
+        asked, values, codes = self.asked, [], []
+        for model in models:
+            generator = model_generator(self.seed, model, "reports")
+            if asked.feature_channels:
+                sizes = asked.alternatives.sizes
+                digits = np.unravel_index(asked.alternatives.codes, sizes)
+                drawn = [
+                    simulate(channel, digit, generator)
+                    for channel, digit in zip(
+                        asked.feature_channels[e].channels, digits, strict=True
+                    )
+                ]
+                values.append(np.ravel_multi_index(tuple(drawn), sizes))
+            if asked.label_channels:
+                codes.append(simulate(asked.label_channels[e], asked.label.domain()[0], generator))
+        return (
+            np.stack(values, axis=1) if values else None,
+            np.stack(codes, axis=1) if codes else None,
+        )
+
+    def _class_weights(self, codes: NDArray[np.int64], members: NDArray[np.bool_]) -> FloatArray:
+        """Return the weight of every record's reported class in every model."""
+        label, kind = self.asked.label, self.baseline.class_weight
+        n_rows, n_models = members.shape
+        by_model = np.broadcast_to(codes, (n_rows, n_models))
+        result = np.empty((n_rows, n_models))
+        for j in range(n_models):
+            counted = self.baseline.count_weights * members[:, j]
+            totals = class_totals(by_model[:, j], counted, label.n_classes)
+            result[:, j] = class_weights(kind, label, totals)[by_model[:, j]]
+        return result
+
+    def _attack(self, theta: FloatArray) -> ShadowOutcome:
+        """Attack the models of one ε."""
+        design = self.baseline.problem.design
+        # Calibrated on the models of one half, used on the other.
+        halves = [np.arange(self.n_models)[side::2] for side in (0, 1)]
+        inside, outside = np.empty(self.n_models), np.empty(self.n_models)
+        for own, other in (halves, halves[::-1]):
+            learnt = other[:_CALIBRATION_MODELS]
+            calibration = self.attack.calibrate(
+                theta[:, learnt],
+                self.members[:, learnt],
+                model_generator(self.seed, int(learnt[0]), "attack"),
+            )
+            for first in range(0, len(own), BLOCK):
+                block = own[first : first + BLOCK]
+                right = self.attack.successes(theta[:, block], calibration)
+                members = self.members[:, block]
+                inside[block] = (right & members).sum(axis=0) / members.sum(axis=0)
+                outside[block] = (right & ~members).sum(axis=0) / (~members).sum(axis=0)
+        attacked = design.take(self.targets)
+        classes = self.baseline.label.y[self.targets].astype(np.intp)
+        scores = np.empty((self.n_models, len(self.targets)), dtype=np.float32)
+        accuracy = np.empty(self.n_models)
+        for first in range(0, self.n_models, BLOCK):
+            some = slice(first, first + BLOCK)
+            scores[some] = _scores(attacked.predict(theta[:, some]), classes)
+            accuracy[some] = self.baseline.evaluation.accuracies(theta[:, some])
+        return ShadowOutcome(scores, self.members[self.targets].T, accuracy, inside, outside)
+
+
+def _scores(predictors: FloatArray, classes: NDArray[np.intp]) -> FloatArray:
+    """Return φ from the predictors of some records, (n, K, B): (B, n)."""
+    if predictors.shape[1] == 1:
+        return scores_from_margins(predictors[:, 0].T, classes)
+    return scores_from_logits(np.moveaxis(predictors, 2, 0), classes)
+
+
+def _refuse_one_class(labels: FloatArray, members: NDArray[np.bool_]) -> None:
+    shown = np.broadcast_to(labels, members.shape)
+    lowest = np.where(members, shown, np.inf).min(axis=0)
+    highest = np.where(members, shown, -np.inf).max(axis=0)
+    if not (lowest < highest).all():
+        raise EstimateNotTrustworthyError(
+            "a random half has records of one class only, and no model: the data are too few. Add "
+            "records."
+        )

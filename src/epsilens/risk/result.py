@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer: what an attacker gets at each ε."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens._validate import as_count
+from epsilens.data.frames import like
+from epsilens.document import RiskCell, RiskDocument, to_dict, to_json
+from epsilens.errors import InputError
+from epsilens.risk.lira import MembershipAttack
+
+if TYPE_CHECKING:
+    import altair as alt
+    import pandas as pd
+
+__all__ = ["RiskCurve", "risk_frame"]
+
+CELL_COLUMNS = tuple(RiskCell.model_fields)
+
+
+def risk_frame(document: RiskDocument) -> pd.DataFrame:
+    """Return the cells of a document as a pandas frame, one row per ε."""
+    import pandas as pd
+
+    rows = [{name: getattr(cell, name) for name in CELL_COLUMNS} for cell in document.cells]
+    frame = pd.DataFrame(rows, columns=list(CELL_COLUMNS))
+    return frame.astype({c: "float64" for c in CELL_COLUMNS if c != "mechanism"})
+
+
+@dataclass(frozen=True, repr=False)
+class RiskCurve:
+    """What attackers get at each ε, with floor and ceiling.
+
+    Attributes
+    ----------
+    document : RiskDocument
+        The whole answer; what follows are views of it.
+    attacks : tuple of MembershipAttack
+        The membership attack of every cell, record by record: sensitive, and in no document.
+    targets : array of int
+        The training rows that were attacked.
+    """
+
+    document: RiskDocument
+    attacks: tuple[MembershipAttack, ...]
+    targets: NDArray[np.intp]
+    template: object = field(default=None, compare=False)
+
+    def to_frame(self) -> object:
+        """Return one row per ε, in the frame library that the data came in."""
+        return like(risk_frame(self.document), self.template)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON document as Python objects."""
+        return to_dict(self.document)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return the JSON document as text, and write it if a path is given."""
+        text = to_json(self.document)
+        if path is not None:
+            from epsilens.data.atomic import write_text
+
+            write_text(text + "\n", path)
+        return text
+
+    def plot(self) -> alt.VConcatChart:
+        """Draw the attack rates against ε, with floor and ceiling."""
+        from epsilens.display import risk_chart
+
+        return risk_chart(self.document)
+
+    def most_exposed(self, n: int = 20, *, epsilon: float | None = None) -> pd.DataFrame:
+        """Return the training rows on which the membership attack succeeds most often.
+
+        This is about single people: keep it on this machine.
+
+        Parameters
+        ----------
+        n : int
+            How many rows.
+        epsilon : float, optional
+            Of which cell; None: the largest ε.
+
+        Returns
+        -------
+        pandas.DataFrame
+            row (from 0, among the training records), asr.
+        """
+        import pandas as pd
+
+        wanted = as_count(n, name="n", least=1)
+        attack = self.attacks[self._place(epsilon)]
+        order = np.argsort(-attack.asr, kind="stable")[:wanted]
+        return pd.DataFrame({"row": self.targets[order], "asr": attack.asr[order]})
+
+    def _place(self, epsilon: float | None) -> int:
+        if epsilon is None:
+            return len(self.attacks) - 1
+        for place, cell in enumerate(self.document.cells):
+            if cell.epsilon == epsilon:
+                return place
+        raise InputError(
+            f"`epsilon` must be one of the {len(self.attacks)} of this curve, got {epsilon:g}."
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"RiskCurve({len(self.document.cells)} epsilon, {self.document.n_models} shadow models, "
+            f"{self.document.n_targets} records attacked)\n{risk_frame(self.document)}"
+        )
+
+    def _repr_html_(self) -> str:
+        """Show itself in a notebook."""
+        return risk_frame(self.document).to_html(index=False)

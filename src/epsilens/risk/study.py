@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`AttackStudy`: what an attacker would get from the model at each ε."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from epsilens._validate import as_count, as_share
+from epsilens.data.frames import series_name
+from epsilens.document import (
+    Baseline as BaselineNumbers,
+)
+from epsilens.document import (
+    Provenance,
+    RiskCell,
+    RiskDocument,
+    risk_number_types,
+)
+from epsilens.errors import InputError
+from epsilens.influence.baseline import Baseline, fit_baseline
+from epsilens.influence.question import Asked, Epsilon, read_question
+from epsilens.models.tables import column_names, for_scikit_learn, in_order_of, schema_fingerprint
+from epsilens.risk.answer_inference import inference_ceiling
+from epsilens.risk.halves import model_generator
+from epsilens.risk.lira import MembershipAttack, lira
+from epsilens.risk.randomised_shadows import Progress, RandomisedShadows, ShadowOutcome
+from epsilens.risk.result import RiskCurve
+
+__all__ = ["AttackStudy"]
+
+FEWEST_MODELS = 20
+MOST_TARGETS = 20_000
+"""Membership is attacked for so many records at most; more say nothing new and cost memory."""
+
+
+class AttackStudy(BaseEstimator):  # type: ignore[misc]
+    """See what an attacker gets from a model whose training data were protected at ε.
+
+    Give the study a model, the data it is trained on and a test set, as for `WhatIf`; then ask for a
+    grid of privacy budgets. Hundreds of models are trained on random halves of the records, and
+    attacked: how often is a person's own answer guessed, how often is it seen that a person was in
+    the data; what would chance reach, and what can nobody exceed.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        LogisticRegression or SGDClassifier(loss="log_loss"), or a Pipeline that ends in one; fitted
+        or not. Transformers of a pipeline are frozen. It is never changed.
+
+    Notes
+    -----
+    The results are functions of the raw data and not private themselves: publishing them, or tuning
+    ε on them, leaks.
+
+    References
+    ----------
+    P5: Y. Gu, K. Chen, "Calibrating Practical Privacy Risks for Differentially Private Machine
+    Learning". N. Carlini et al., "Membership Inference Attacks From First Principles" (2022).
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.normal(size=600), "income": rng.normal(size=600)})
+    >>> smokes = pd.Series(rng.random(600) < 1 / (1 + np.exp(-X["age"])), name="smokes")
+    >>> smokes = smokes.astype("category")
+    >>> study = AttackStudy(LogisticRegression()).fit(X[:400], smokes[:400], X[400:], smokes[400:])
+    >>> curve = study.estimate(protect="smokes", epsilon=[0.5, 4.0], shadow_models=64)
+    >>> frame = curve.to_frame()
+    >>> bool((frame["answer_inference_rate"] < frame["answer_inference_ceiling"]).all())
+    True
+    """
+
+    def __init__(self, estimator: BaseEstimator) -> None:
+        self.estimator = estimator
+
+    def fit(
+        self,
+        X: object,
+        y: object,
+        X_test: object,
+        y_test: object,
+        sample_weight: object | None = None,
+        *,
+        sample_weight_test: object | None = None,
+    ) -> Self:
+        """Train the model to convergence and evaluate it; see `WhatIf.fit`."""
+        features = for_scikit_learn(X)
+        baseline = fit_baseline(
+            self.estimator,
+            features,
+            y,
+            in_order_of(features, for_scikit_learn(X_test)),
+            y_test,
+            sample_weight=sample_weight,
+            sample_weight_test=sample_weight_test,
+        )
+        if baseline.problem.loss.name not in {"logistic", "softmax"}:
+            raise InputError(
+                "an attack needs a classifier that gives probabilities, got a model of squared "
+                "loss. Use LogisticRegression."
+            )
+        self.baseline_: Baseline = baseline
+        self.label_name_ = series_name(y)
+        self._table = features
+        self._template = X
+        return self
+
+    def estimate(
+        self,
+        *,
+        protect: str | Iterable[str] | None = None,
+        epsilon: Epsilon,
+        shadow_models: int = 256,
+        categories: Mapping[str, Sequence[object]] | None = None,
+        online: bool = False,
+        confidence: float = 0.95,
+        random_state: int = 0,
+        checkpoint: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> RiskCurve:
+        """Attack models whose training answers were randomised.
+
+        Parameters
+        ----------
+        protect : str or list of str, optional
+            What is randomised: features, and the label by its name. None: the label.
+        epsilon : float in (0, inf], list, grid text such as "0.1:10:10", or {column: epsilon}
+            Privacy budgets per column; infinity randomises nothing.
+        shadow_models : int ≥ 20
+            Models trained for every ε. More give finer intervals and a lower noise floor.
+        categories : mapping of column to values, optional
+            The public domain of the protected columns; see `WhatIf.estimate`.
+        online : bool
+            Whether the membership attack also learns what members look like.
+        confidence : float in (0, 1)
+            Of the bounds on the membership attack.
+        random_state : int
+            Of halves, answers and attack: the same seed gives the same curve.
+        checkpoint : path, optional
+            A folder that keeps finished models; a killed run goes on from it.
+        progress : callable, optional
+            Called with (done, total, what).
+
+        Returns
+        -------
+        RiskCurve
+        """
+        check_is_fitted(self, "baseline_")
+        started = time.perf_counter()
+        seed = as_count(random_state, name="random_state", least=0)
+        n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
+        level = as_share(confidence, name="confidence")
+        asked = read_question(
+            self.baseline_,
+            protect=protect,
+            epsilon=epsilon,
+            groups=None,
+            categories=categories,
+            dependent_groups="refuse",
+            columns=column_names(self._table),
+        )
+        shadows = RandomisedShadows(
+            baseline=self.baseline_,
+            asked=asked,
+            n_models=n_models,
+            seed=seed,
+            targets=_targets(self.baseline_.problem.n_rows, seed),
+        )
+        cells, attacks = [], []
+        for e, outcome in enumerate(shadows.outcomes(checkpoint=checkpoint, progress=progress)):
+            attack = lira(outcome.scores, outcome.members, online=online, confidence=level)
+            attacks.append(attack)
+            cells.append(_randomised_cell(asked, e, outcome, attack))
+        provenance = self._provenance(
+            started,
+            seed,
+            mechanism="rr",
+            protect=list(asked.names),
+            epsilon=dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
+            shadow_models=n_models,
+            online=online,
+            confidence=level,
+        )
+        document = RiskDocument(
+            provenance=provenance,
+            warnings=[
+                *self.baseline_.notes,
+                *asked.notes,
+                *_notes(shadows.targets, self.baseline_),
+            ],
+            number_types=risk_number_types(),
+            baseline=self._baseline_numbers(),
+            n_models=n_models,
+            n_targets=len(shadows.targets),
+            protect=list(asked.names),
+            cells=cells,
+        )
+        return RiskCurve(document, tuple(attacks), shadows.targets, template=self._template)
+
+    def _provenance(self, started: float, seed: int, **settings: object) -> Provenance:
+        return Provenance(
+            method="shadow models",
+            settings={
+                **settings,
+                "estimator": type(self.estimator).__name__,
+                "loss": self.baseline_.problem.loss.name,
+            },
+            seed=seed,
+            simulated=True,
+            schema_fingerprint=schema_fingerprint(
+                self._table,
+                self.label_name_,
+                n_train=self.baseline_.problem.n_rows,
+                n_test=self.baseline_.evaluation.design.n_rows,
+            ),
+            seconds=time.perf_counter() - started,
+        )
+
+    def _baseline_numbers(self) -> BaselineNumbers:
+        before = self.baseline_.outcomes
+        return BaselineNumbers(
+            loss=before.loss,
+            accuracy=before.accuracy,
+            auc=before.auc,
+            n_train=self.baseline_.problem.n_rows,
+            n_test=self.baseline_.evaluation.design.n_rows,
+            n_parameters=self.baseline_.problem.n_parameters,
+        )
+
+
+def _targets(n_rows: int, seed: int) -> NDArray[np.intp]:
+    """Return the records whose membership is attacked: all, or as many as are worth it."""
+    if n_rows <= MOST_TARGETS:
+        return np.arange(n_rows)
+    chosen = model_generator(seed, 0, "attack").permutation(n_rows)[:MOST_TARGETS]
+    return np.sort(chosen)
+
+
+def _notes(targets: NDArray[np.intp], baseline: Baseline) -> list[str]:
+    n_rows = baseline.problem.n_rows
+    if len(targets) == n_rows:
+        return []
+    return [
+        f"membership was attacked for {len(targets)} of the {n_rows} training records, drawn at "
+        "random: the most exposed record may be among the others."
+    ]
+
+
+def _randomised_cell(
+    asked: Asked, e: int, outcome: ShadowOutcome, attack: MembershipAttack
+) -> RiskCell:
+    assert outcome.inside is not None and outcome.outside is not None  # noqa: S101
+    low, high = np.quantile(outcome.inside, [0.05, 0.95], method="weibull")
+    before = float(outcome.outside.mean())
+    return RiskCell(
+        epsilon=None if asked.is_mapping else asked.epsilons[e],
+        mechanism="rr",
+        record_epsilon=asked.record_epsilons[e],
+        answer_inference_rate=float(outcome.inside.mean()),
+        answer_inference_low=float(low),
+        answer_inference_high=float(high),
+        answer_inference_baseline=before,
+        answer_inference_ceiling=inference_ceiling(before, asked.record_epsilons[e]),
+        accuracy=float(outcome.accuracy.mean()),
+        **membership_numbers(attack),
+    )
+
+
+def membership_numbers(attack: MembershipAttack) -> dict[str, float | None]:
+    """Return what a cell says about the membership attack."""
+    return {
+        "asr_max": attack.asr_max,
+        "asr_max_null_q95": attack.asr_max_null[0.95],
+        "asr_max_lower_bound": attack.asr_max_lower_bound,
+        "asr_max_p_value": attack.asr_max_p_value,
+        "asr_mean": attack.asr_mean,
+        "tpr_at_fpr_0_001": attack.tpr_at_fpr(0.001),
+        "tpr_at_fpr_0_01": attack.tpr_at_fpr(0.01),
+    }
