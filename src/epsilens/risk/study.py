@@ -292,7 +292,11 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
                 else partial(_within, progress, e * n_models, len(grid) * n_models),
             )
             attack = lira(
-                outcome.scores, outcome.members, online=online, confidence=level, delta=setting.delta
+                outcome.scores,
+                outcome.members,
+                online=online,
+                confidence=level,
+                delta=setting.delta,
             )
             attacks.append(attack)
             cells.append(
@@ -410,7 +414,8 @@ def _notes(targets: NDArray[np.intp], baseline: Baseline) -> list[str]:
 def _randomised_cell(
     asked: Asked, e: int, outcome: ShadowOutcome, attack: MembershipAttack
 ) -> RiskCell:
-    assert outcome.inside is not None and outcome.outside is not None  # noqa: S101
+    assert outcome.inside is not None  # noqa: S101
+    assert outcome.outside is not None  # noqa: S101
     low, high = np.quantile(outcome.inside, [0.05, 0.95], method="weibull")
     before = float(outcome.outside.mean())
     return RiskCell(
