@@ -190,11 +190,11 @@ def test_what_an_attack_proves_is_rarely_above_what_is_accounted():
     """Worst-case records, each in a direction of its own, 100 audits of 64 models."""
     n = 40
     X, y = np.eye(n) * 3.0, np.arange(n) % 2
-    settings = DPSGDSettings(epsilon=2.0, delta=1e-3, epochs=4, batch=10, learning_rate=1.0)
+    settings = DPSGDSettings(epsilon=4.0, delta=1e-5, epochs=1, batch=20, learning_rate=1.0)
     bounds = np.array([
         ShadowEnsemble(settings, n_models=64, random_state=seed).fit(X, y).attack().epsilon_lower_bound
         for seed in range(100)
     ])  # fmt: skip
     assert np.mean(bounds > settings.calibration(n / 2).epsilon_pld) <= 0.05 + 2 * 0.0218
     # The attack is no dummy: it proves a part of the budget.
-    assert np.median(bounds) > 0.2
+    assert np.median(bounds) > 0.8
