@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,9 +13,16 @@ from epsilens.errors import ApproximationWarning
 from epsilens.risk import lira, null_of_maximum
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_simulations():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("epsilens.risk.likelihood_ratio._SIMULATIONS", (10, 10))
+        yield
+
+
 @st.composite
 def studies(draw):
-    n_models, n_samples = draw(st.integers(10, 70)), draw(st.integers(1, 12))
+    n_models, n_samples = draw(st.integers(30, 70)), draw(st.integers(1, 12))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     members = rng.random((n_models, n_samples)) < 0.5
     # Multiples of 1/1024: sums of them, and constants added to them, are exact.
@@ -37,7 +45,8 @@ def test_relabelling_samples_permutes(study, online):
     first = attack(scores, members, online=online, variance="per-sample")
     second = attack(scores[:, order], members[:, order], online=online, variance="per-sample")
     np.testing.assert_array_equal(first.asr[order], second.asr)
-    assert first.asr_max_p_value == second.asr_max_p_value
+    if first.asr_max_null.kind == "binomial":  # simulated ones draw other coins for each place
+        assert first.asr_max_p_value == second.asr_max_p_value
     assert first.auc == second.auc
 
 
@@ -74,7 +83,9 @@ def test_the_other_sign_turns_every_judgement(study):
     scores, members, rng = study
     scores = scores + rng.normal(size=scores.shape) * 1e-3  # no score equals a mean
     first, second = attack(scores, members), attack(-scores, members)
-    np.testing.assert_allclose(first.asr + second.asr, 1.0)
+    judged = ~np.isnan(first.asr)
+    np.testing.assert_allclose((first.asr + second.asr)[judged], 1.0)
+    assert np.isnan(second.asr[~judged]).all()
     np.testing.assert_allclose(first.auc + second.auc, 1.0, atol=1e-6)
 
 

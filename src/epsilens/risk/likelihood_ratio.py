@@ -24,8 +24,9 @@ from epsilens.risk.proven_epsilon import proven_epsilon
 from epsilens.risk.roc import HeldOutScores
 from epsilens.risk.success_rate import (
     null_of_maximum,
+    p_value_at_most,
     p_value_of_maximum,
-    permuted_null,
+    simulated_null,
     weighted_lower_rate,
     weighted_upper_rate,
 )
@@ -37,8 +38,11 @@ Variance = Literal["auto", "fixed", "per-sample"]
 _FEWEST_MODELS = 4
 _ENOUGH_FOR_OWN_SPREAD = 64
 """From so many models on each sample has a spread of its own (Carlini et al. 2022)."""
-_PERMUTATIONS = 200
-_PERMUTATION_SEED = 20220523
+_SIMULATIONS = (40, 200)
+"""Fewest and most studies without a leak that are simulated where the null has no formula."""
+_SIMULATED_ENTRIES = 100_000_000
+"""About how many scores are judged in them, all together."""
+_SIMULATION_SEED = 20220523
 _LARGEST = 1e100
 
 _FAIR = (
@@ -107,10 +111,14 @@ def lira(
 
     *Null.* If scores do not depend on membership, then given the scores and the memberships of the
     one half each judgement of the other is right with probability ½, independently over models and
-    samples. ASR^M is then the largest of N Binomial(M, ½)/M. Where the membership does not look
-    like fair coins (numbers fixed beforehand, complementary pairs, other shares), the rows of the
-    membership are exchanged 200 times against those of the scores and everything is fitted
-    again; bounds are left out then, since models need not be independent.
+    samples. Offline the two directions have next to nothing to do with each other, and ASR^M is the
+    largest of N Binomial(M, ½)/M. Online they do: both succeed where chance moves the scores of
+    members the same way in both halves (correlation about 2/π). There the coins are tossed again,
+    200 times (40 at least in large studies), and everything is fitted again; a p-value below what
+    so many studies can show is a proven upper bound. Where the membership does not look like fair
+    coins (numbers fixed beforehand, complementary pairs, other shares), the rows of the membership
+    are exchanged as often against those of the scores; bounds are left out then, since models
+    need not be independent.
 
     *Assumptions.* Fair coins, one for each model and sample, and models trained independently.
     The results describe these records and are not themselves private.
@@ -179,13 +187,15 @@ def lira(
     # Without coins nothing is proven but what is true of any attack.
     least, most, proof = 0.0, 1.0, None
     if doubts:
-        permuted = _permuted_maxima(values, members, lowest, online=online, per_sample=per_sample)
-        null, p_value = permuted_null(asr_max, permuted)
+        simulated = _simulated_maxima(
+            values, members, lowest, fair=False, online=online, per_sample=per_sample
+        )
+        null, p_value = simulated_null(asr_max, simulated, kind="permutation")
         said = f"the membership does not come from fair coins: {'; '.join(doubts)}"
         assumptions = [
             said,
             "null distribution and p-value by exchanging the models' memberships "
-            f"{_PERMUTATIONS} times: models are exchangeable",
+            f"{simulated.size} times: models are exchangeable",
             "not valid then: asr_max_lower_bound and epsilon_lower_bound are 0 and say nothing, the "
             "lower bound of the balanced accuracy is left out",
             *assumptions[len(_FAIR) :],
@@ -197,8 +207,23 @@ def lira(
             stacklevel=2,
         )
     else:
-        null = null_of_maximum(n_judged[known])
-        p_value = p_value_of_maximum(asr_max, n_judged[known])
+        if online:
+            simulated = _simulated_maxima(
+                values, members, lowest, fair=True, online=True, per_sample=per_sample
+            )
+            null, p_value = simulated_null(
+                asr_max,
+                simulated,
+                kind="redrawn coins",
+                at_most=p_value_at_most(asr_max, judged),
+            )
+            assumptions.append(
+                f"null distribution by tossing the coins of the membership {simulated.size} times "
+                "again"
+            )
+        else:
+            null = null_of_maximum(n_judged[known])
+            p_value = p_value_of_maximum(asr_max, n_judged[known])
         least = float(np.nanmax(weighted_lower_rate(right, judged, level=1.0 - share)))
         most = float(np.nanmax(weighted_upper_rate(right, judged, level=1.0 - share)))
         proof = proven_epsilon(
@@ -277,22 +302,32 @@ def _judge(
     return right, judged
 
 
-def _permuted_maxima(
+def _simulated_maxima(
     scores: NDArray[np.floating],
     membership: NDArray[np.bool_],
     lowest: NDArray[np.float64],
     *,
+    fair: bool,
     online: bool,
     per_sample: bool,
 ) -> NDArray[np.float64]:
-    """Return the largest success rates when models' memberships are exchanged by chance."""
-    generator = np.random.default_rng(_PERMUTATION_SEED)
-    found = np.full(_PERMUTATIONS, 0.0)
-    for draw in range(_PERMUTATIONS):
-        exchanged = membership[generator.permutation(membership.shape[0])]
-        quarters = quarter_moments(scores, exchanged, lowest)
+    """Return the largest success rates when memberships have nothing to do with scores.
+
+    Fair coins are tossed again; otherwise the models' memberships are exchanged by chance.
+    """
+    n_models, n_samples = membership.shape
+    generator = np.random.default_rng(_SIMULATION_SEED)
+    n_draws = int(np.clip(_SIMULATED_ENTRIES // scores.size, *_SIMULATIONS))
+    found = np.zeros(n_draws)
+    for draw in range(n_draws):
+        if fair:
+            packed = generator.integers(0, 256, size=(n_models, -(-n_samples // 8)), dtype=np.uint8)
+            drawn = np.unpackbits(packed, axis=1, count=n_samples).view(np.bool_)
+        else:
+            drawn = membership[generator.permutation(n_models)]
+        quarters = quarter_moments(scores, drawn, lowest)
         right, judged = _judge(
-            scores, exchanged, lowest, quarters, online=online, per_sample=per_sample
+            scores, drawn, lowest, quarters, online=online, per_sample=per_sample
         )
         total = judged.sum(axis=0)
         found[draw] = np.max(right.sum(axis=0) / np.maximum(total, 1))

@@ -342,33 +342,32 @@ def _choose(
     n_models, n_samples = scores.shape
     if n_models < 2 * _FEWEST_IN_A_QUARTER:
         return _Choice("equal spreads", n_samples, max(n_samples * n_judged // 4, 1))
-    tried_samples = _geometric(1, n_samples, 3.0)
+    tried = [
+        (n, _geometric(min(_FEWEST_GUESSES, n * n_judged), n * n_judged, 2.0**0.5))
+        for n in _geometric(1, n_samples, 3.0).tolist()
+    ]
     best, best_bound = _Choice("equal spreads", n_samples, n_samples * n_judged), -1.0
     kinds: tuple[Kind, ...] = ("equal spreads", "own spreads")
     for kind in kinds:
-        tables = [
-            _right_by_confidence(
+        first, second = (
+            _right_shares(
                 guess_rule(quarters[quarter], kind),
                 scores[1 - quarter :: 2],
                 membership[1 - quarter :: 2],
                 lowest,
-                tried_samples,
+                [(n, guesses / (n * n_judged)) for n, guesses in tried],
             )
             for quarter in (0, 1)
-        ]
-        for place, n in enumerate(tried_samples.tolist()):
+        )
+        for (n, guesses), one, other in zip(tried, first, second, strict=True):
             n_bits = n * n_judged
-            guesses = _geometric(min(_FEWEST_GUESSES, n_bits), n_bits, 2.0**0.5)
-            right = np.zeros(guesses.size)
-            for table in tables:
-                # As large a share of this quarter's pairs, and half of the weight.
-                running = table[place]
-                share = guesses / n_bits * running.size
-                right += np.interp(share, np.arange(running.size + 1), np.append(0, running)) / (
-                    running.size
-                )
-            expected = np.floor(right / 2.0 * n_bits).astype(np.int64)
-            bounds = _expected_bounds(expected, guesses, n_bits=n_bits, delta=delta, level=level)
+            bounds = _expected_bounds(
+                np.floor(0.5 * (one + other) * n_bits).astype(np.int64),
+                guesses,
+                n_bits=n_bits,
+                delta=delta,
+                level=level,
+            )
             top = int(np.argmax(bounds))
             if bounds[top] > best_bound:
                 best, best_bound = _Choice(kind, n, int(guesses[top])), float(bounds[top])
@@ -380,27 +379,37 @@ def _geometric(first: int, last: int, ratio: float) -> NDArray[np.int64]:
     return np.unique(np.round(np.geomspace(first, last, steps)).astype(np.int64))
 
 
-def _right_by_confidence(
+def _right_shares(
     rule: GuessRule,
     scores: NDArray[np.floating],
     membership: NDArray[np.bool_],
     lowest: NDArray[np.float64],
-    tried_samples: NDArray[np.int64],
-) -> list[NDArray[np.int64]]:
-    """Return the running number of right guesses, the surest first, for each number of samples."""
+    tried: list[tuple[int, NDArray[np.float64]]],
+) -> list[NDArray[np.float64]]:
+    """Return how many of all pairs are guessed rightly, for numbers of samples and of guesses.
+
+    `tried` has numbers of samples and, for each, shares of the pairs that are guessed, the surest.
+    """
     columns = rule.most_exposed(lowest.size)
     ratios = rule.log_ratio(scores, lowest, columns)
     right = ((ratios > 0.0) == membership[:, columns].T).ravel()
     # Half precision keeps the order well enough for a choice, and sorts in linear time.
     with np.errstate(over="ignore"):
-        coarse = np.abs(ratios).ravel().astype(np.float16).view(np.uint16)
+        coarse = np.abs(ratios, out=ratios).ravel().astype(np.float16).view(np.uint16)
+    del ratios
     order = np.argsort(~coarse, kind="stable")
     right = right[order]
     n_models = scores.shape[0]
     found = []
-    for n in tried_samples.tolist():
+    for n, shares in tried:
         among = right if n == columns.size else right[order < n * n_models]
-        found.append(np.cumsum(among, dtype=np.int64))
+        # One more place than guesses: none made, none right.
+        running = np.concatenate([[0], np.cumsum(among, dtype=np.int32)])
+        places = shares * among.size
+        below = np.minimum(places.astype(np.int64), among.size)
+        above = np.minimum(below + 1, among.size)
+        between = running[below] + (places - below) * (running[above] - running[below])
+        found.append(between / among.size)
     return found
 
 
@@ -435,11 +444,11 @@ def _expected_bounds(
 def _right_among_surest(
     ratios: NDArray[np.float32], members: NDArray[np.bool_], n_guesses: int
 ) -> int:
-    """Count right guesses among the surest, equally sure ones taken by lot."""
-    sure = np.abs(ratios)
+    """Count right guesses among the surest, equally sure ones taken by lot; ratios lose their sign."""
     right = (ratios > 0.0) == members
     if n_guesses >= ratios.size:
         return int(right.sum())
+    sure = np.abs(ratios, out=ratios)
     place = ratios.size - n_guesses
     threshold = np.partition(sure, place)[place]
     above = sure > threshold

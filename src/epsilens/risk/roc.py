@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 __all__ = ["HeldOutScores"]
 
 _ROWS = 1_000_000
+"""Scores that are counted at a time."""
 _CLOSE, _WIDE = 384, 128
 """Thresholds near the asked-for rate of false alarms, and over the whole range."""
 
@@ -47,9 +48,11 @@ class HeldOutScores:
 
     def roc(self, n_points: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return false and true alarm rates at up to `n_points` thresholds, both increasing."""
-        inside, outside = (np.sort(part) for part in self.split())
+        inside, outside = self.split()
         if inside.size == 0 or outside.size == 0:
             return np.array([0.0, 1.0]), np.array([0.0, 1.0])
+        inside.sort()
+        outside.sort()
         half = max(n_points // 2, 2)
         ranks = np.concatenate(
             [np.geomspace(1, outside.size, half), np.linspace(1, outside.size, half)]
@@ -68,11 +71,14 @@ class HeldOutScores:
         inside, outside = self.split()
         if inside.size == 0 or outside.size == 0:
             return 0.5
-        outside = np.sort(outside)
-        inside = np.sort(inside)  # neighbours are found next to each other
-        below = np.searchsorted(outside, inside, side="left").sum(dtype=np.float64)
-        not_above = np.searchsorted(outside, inside, side="right").sum(dtype=np.float64)
-        return float(0.5 * (below + not_above) / (inside.size * outside.size))
+        outside.sort()
+        inside.sort()  # neighbours are found next to each other
+        below = 0
+        for start in range(0, inside.size, _ROWS):
+            some = inside[start : start + _ROWS]
+            below += int(np.searchsorted(outside, some, side="left").sum())
+            below += int(np.searchsorted(outside, some, side="right").sum())
+        return 0.5 * below / (inside.size * outside.size)
 
     def tpr_at_fpr(self, rate: float) -> float:
         """Return the largest share of hits with at most this share of false alarms."""
@@ -81,7 +87,8 @@ class HeldOutScores:
             return 0.0
         allowed = int(rate * outside.size + 1e-9)
         place = outside.size - 1 - allowed
-        threshold = np.partition(outside, place)[place]
+        outside.partition(place)
+        threshold = outside[place]
         return float(np.count_nonzero(inside > threshold) / inside.size)
 
     def tpr_interval(
@@ -114,9 +121,9 @@ class HeldOutScores:
         close = np.linspace(middle / 4.0, min(4.0 * middle + 20.0, size), _CLOSE)
         wide = np.geomspace(1.0, size, _WIDE)
         places = size - np.unique(np.clip(np.concatenate([close, wide]).astype(int), 1, size))
-        # Only what lies above the lowest of the close ranks is sorted in full; the wide ones
-        # below are found one by one.
-        return np.unique(np.partition(outside, np.sort(places))[places])
+        # Only the ranks that are asked for are put into their places.
+        outside.partition(np.sort(places))
+        return np.unique(outside[places])
 
     def _counts_above(
         self, thresholds: NDArray[np.float32], *, members: bool

@@ -23,8 +23,9 @@ __all__ = [
     "NullOfMaximum",
     "lower_rate",
     "null_of_maximum",
+    "p_value_at_most",
     "p_value_of_maximum",
-    "permuted_null",
+    "simulated_null",
     "upper_rate",
     "weighted_lower_rate",
     "weighted_upper_rate",
@@ -46,8 +47,9 @@ class NullOfMaximum(Mapping[float, float]):
         Mean of the largest rate under chance.
     quantiles : tuple of (float, float)
         Probability and rate.
-    kind : {"binomial", "permutation"}
-        Computed exactly for fair coins, or by exchanging the models' memberships.
+    kind : {"binomial", "redrawn coins", "permutation"}
+        Computed exactly, or found by tossing the coins of the membership again (the online attack),
+        or by exchanging the models' memberships (coins that are not fair).
 
     Examples
     --------
@@ -58,7 +60,7 @@ class NullOfMaximum(Mapping[float, float]):
 
     mean: float
     quantiles: tuple[tuple[float, float], ...]
-    kind: Literal["binomial", "permutation"]
+    kind: Literal["binomial", "redrawn coins", "permutation"]
 
     def __getitem__(self, probability: float) -> float:
         return dict(self.quantiles)[probability]
@@ -152,15 +154,53 @@ def p_value_of_maximum(largest: float, n_judged: NDArray[np.int64]) -> float:
     return float(-np.expm1(log_below))
 
 
-def permuted_null(largest: float, permuted: NDArray[np.float64]) -> tuple[NullOfMaximum, float]:
-    """Return the null distribution and the p-value from studies with exchanged memberships.
+def p_value_at_most(largest: float, judged: NDArray[np.int64]) -> float:
+    """Return an upper bound of the p-value, whatever the two directions have to do with each other.
+
+    Parameters
+    ----------
+    largest : float in [0, 1]
+        The largest rate that was seen.
+    judged : array of int, (2, n_samples)
+        Models that were judged, per half and sample.
+
+    Returns
+    -------
+    float in (0, 1]
+        A sample's rate reaches a value only if that of one of the halves does: the sum of the
+        probabilities of all of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p_value_at_most(1.0, np.array([[5], [5]]))
+    0.0625
+    """
+    trials, times = np.unique(judged[judged > 0], return_counts=True)
+    needed = np.ceil(largest * trials - 1e-9)
+    return min(float((times * binom.sf(needed - 1, trials, 0.5)).sum()), 1.0)
+
+
+def simulated_null(
+    largest: float,
+    simulated: NDArray[np.float64],
+    *,
+    kind: Literal["redrawn coins", "permutation"],
+    at_most: float = 1.0,
+) -> tuple[NullOfMaximum, float]:
+    """Return the null distribution and the p-value from studies with memberships of no meaning.
 
     Parameters
     ----------
     largest : float
         The largest rate that was seen.
-    permuted : array of float64
+    simulated : array of float64
         The largest rates of as many studies in which no sample can leak.
+    kind : {"redrawn coins", "permutation"}
+        How their memberships were made.
+    at_most : float in (0, 1]
+        A proven upper bound of the p-value. Used where no simulated study comes near: below one
+        over the number of studies simulation has nothing to say.
 
     Returns
     -------
@@ -170,15 +210,16 @@ def permuted_null(largest: float, permuted: NDArray[np.float64]) -> tuple[NullOf
     Examples
     --------
     >>> import numpy as np
-    >>> permuted_null(0.7, np.linspace(0.5, 0.6, 199))[1]
+    >>> simulated_null(0.7, np.linspace(0.5, 0.6, 199), kind="permutation")[1]
     0.005
     """
-    found = np.quantile(permuted, QUANTILES, method="inverted_cdf")
+    found = np.quantile(simulated, QUANTILES, method="inverted_cdf")
     null = NullOfMaximum(
-        float(permuted.mean()), tuple(zip(QUANTILES, found.tolist(), strict=True)), "permutation"
+        float(simulated.mean()), tuple(zip(QUANTILES, found.tolist(), strict=True)), kind
     )
-    at_least = int(np.count_nonzero(permuted >= largest - 1e-12))
-    return null, (1 + at_least) / (1 + permuted.size)
+    at_least = int(np.count_nonzero(simulated >= largest - 1e-12))
+    p_value = (1 + at_least) / (1 + simulated.size)
+    return null, min(p_value, at_most) if at_least == 0 else p_value
 
 
 def lower_rate(

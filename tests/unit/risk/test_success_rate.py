@@ -11,7 +11,13 @@ from scipy.stats import beta, binom, norm
 from epsilens.errors import InputError
 from epsilens.risk import lira, null_of_maximum
 from epsilens.risk.fair_coins import doubts_about_the_coins
-from epsilens.risk.success_rate import lower_rate, p_value_of_maximum, weighted_lower_rate
+from epsilens.risk.success_rate import (
+    lower_rate,
+    p_value_at_most,
+    p_value_of_maximum,
+    simulated_null,
+    weighted_lower_rate,
+)
 
 
 def coins(rng, n_models, n_samples):
@@ -87,7 +93,11 @@ def test_clopper_pearson():
         (False, 50, 20, "whole"),
     ],
 )
-def test_p_values_of_models_that_saw_nothing_are_uniform(online, n_models, n_samples, kind):
+def test_p_values_of_models_that_saw_nothing_are_uniform(
+    online, n_models, n_samples, kind, monkeypatch
+):
+    # The online null is simulated; with 59 studies its p-values are multiples of a 60th.
+    monkeypatch.setattr("epsilens.risk.likelihood_ratio._SIMULATIONS", (59, 59))
     rng = np.random.default_rng(11)
     n_studies = 600
     p_values = np.empty(n_studies)
@@ -103,6 +113,7 @@ def test_p_values_of_models_that_saw_nothing_are_uniform(online, n_models, n_sam
         elif kind == "whole":
             scores = np.round(scores)
         found = lira(scores, members, online=online)
+        assert found.asr_max_null.kind == ("redrawn coins" if online else "binomial")
         p_values[study] = found.asr_max_p_value
         inside += found.asr_max_null[0.05] <= found.asr_max <= found.asr_max_null[0.95]
         # The next smaller p-value that was possible: what discreteness takes away.
@@ -134,6 +145,35 @@ def test_the_two_directions_hardly_depend_on_each_other():
         rates[study] = right / n_models
     assert rates.mean() == pytest.approx(0.5, abs=0.002)
     assert rates.var() * 4 * n_models == pytest.approx(1.0, abs=0.03)
+
+
+def test_online_the_directions_succeed_together():
+    # Chance that moves members the same way in both halves helps both directions: the largest rate
+    # lies above what independent judgements would give, and the simulated null knows it.
+    rng = np.random.default_rng(18)
+    members = coins(rng, 100, 200)
+    scores = rng.normal(size=members.shape)
+    online = lira(scores, members, online=True)
+    assert online.asr_max_null.mean > null_of_maximum(100, 200)[0.75]
+    assert online.asr_max_null[0.05] <= online.asr_max <= online.asr_max_null[0.99]
+
+
+def test_the_proven_p_value_is_above_the_simulated_one():
+    rng = np.random.default_rng(19)
+    halves = np.full((2, 30), 25)
+    # Both halves the same: the worst that can happen.
+    drawn = rng.binomial(25, 0.5, size=(20_000, 30)).max(axis=1) / 25
+    for rate in (0.72, 0.8, 0.88):
+        assert p_value_at_most(rate, halves) >= (drawn >= rate - 1e-12).mean()
+    assert p_value_at_most(0.0, halves) == 1.0
+
+
+def test_simulation_says_nothing_below_one_over_its_size():
+    simulated = np.full(99, 0.6)
+    _, seen = simulated_null(0.6, simulated, kind="redrawn coins", at_most=1e-9)
+    _, unseen = simulated_null(0.9, simulated, kind="redrawn coins", at_most=1e-9)
+    _, unproven = simulated_null(0.9, simulated, kind="redrawn coins")
+    assert (seen, unseen, unproven) == (1.0, 1e-9, 0.01)
 
 
 def true_rates(scores, members, leak):
@@ -182,7 +222,8 @@ def resubstituted_bound(scores, members):
 
 
 @pytest.mark.slow
-def test_fitting_and_judging_the_same_models_is_no_bound():
+def test_fitting_and_judging_the_same_models_is_no_bound(monkeypatch):
+    monkeypatch.setattr("epsilens.risk.likelihood_ratio._SIMULATIONS", (1, 1))  # not needed here
     # At chance every attack is right half of the time. The split's bound says so; the bound
     # without a split claims more in about one study of five, far beyond its 5 %.
     rng = np.random.default_rng(14)
