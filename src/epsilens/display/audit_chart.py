@@ -56,7 +56,7 @@ def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
         name: value for name, value in points.items() if value is not None and math.isfinite(value)
     }
     right = 1.15 * max([bound, *known.values(), 1e-3])
-    sure = f"at least ({100 * document.confidence:.4g} % sure)"
+    sure = f"at least ({100 * document.confidence:.10g} % sure)"
     if not document.is_confidence_bound:
         sure = "as printed (no bound)"
     order = [sure, *known]

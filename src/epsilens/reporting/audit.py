@@ -72,7 +72,7 @@ def audit_table(document: AuditDocument) -> Table:
     table.add_column("what")
     table.add_column("value", overflow="fold")
     is_bound = document.is_confidence_bound
-    sure = f"proven, {100 * document.confidence:.4g} % confidence" if is_bound else "no bound"
+    sure = f"proven, {100 * document.confidence:.10g} % confidence" if is_bound else "no bound"
     rows = [
         ("ε is at least", f"{bound_text(document.epsilon_lower_bound)} ({sure})"),
         ("claimed ε", format_epsilon(document.claimed_epsilon)),
