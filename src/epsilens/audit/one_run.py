@@ -29,7 +29,7 @@ from epsilens.audit.mechanisms import Callable_, Mechanism, Simulated
 from epsilens.audit.own_code import run_own
 from epsilens.audit.scores import LinearMMSE, Loss, Score
 from epsilens.audit.selection import Selection, as_selection
-from epsilens.document import AuditDocument, Provenance, bound_text, to_dict
+from epsilens.document import AuditDocument, Provenance, bound_text, delta_text, to_dict
 from epsilens.document.numbers import NumberType
 from epsilens.errors import InputError, InputTypeError
 
@@ -408,8 +408,10 @@ class OneRunAudit:
 
 def _judge(bound: OneRunBound, epsilon: float | None, delta: float) -> tuple[bool, str]:
     sure = f"with {100 * bound.confidence:.10g} % confidence"
-    at = f" at δ = {bound.delta:g}" if bound.delta > 0.0 else ""
+    at = f" at δ = {delta_text(bound.delta)}" if bound.delta > 0.0 else ""
     found = f"{sure} ε is at least {bound_text(bound.epsilon_lower_bound)}{at}"
+    if bound.epsilon_lower_bound == 0.0:
+        found = f"this run proves nothing about ε{at}"
     if not bound.is_confidence_bound:
         return False, (
             f"no verdict: {bound_text(bound.epsilon_lower_bound)}{at} is the best of many uncorrected "
@@ -419,7 +421,7 @@ def _judge(bound: OneRunBound, epsilon: float | None, delta: float) -> tuple[boo
         return False, f"no claim to judge: {found}."
     if bound.delta < delta:
         return False, (
-            f"no verdict: {found} at δ = 0, which says nothing about a claim at δ = {delta:g}."
+            f"no verdict: {found} at δ = 0, which says nothing about a claim at δ = {delta_text(delta)}."
         )
     assumed = (
         f", if the mechanism has a {' and '.join(bound.assumptions)}"
@@ -436,7 +438,8 @@ def _judge(bound: OneRunBound, epsilon: float | None, delta: float) -> tuple[boo
 def _name(mechanism: object) -> str:
     if isinstance(mechanism, Mechanism):
         return mechanism.name
-    return str(getattr(mechanism, "__name__", type(mechanism).__name__))
+    name = str(getattr(mechanism, "__name__", type(mechanism).__name__))
+    return "a function without a name" if name == "<lambda>" else name
 
 
 def _leaks_as(mechanism: object, leakage: str) -> bool:

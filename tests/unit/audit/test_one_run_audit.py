@@ -308,8 +308,15 @@ def test_a_seed_repeats_the_whole_audit(make):
     assert not np.array_equal(outputs[3], outputs[4])
 
 
+def test_a_bound_of_zero_is_called_nothing():
+    result = OneRunAudit(lambda rows: np.zeros(20), canaries=one_hot_directions(20)).run(0)
+    assert result.verdict == "no claim to judge: this run proves nothing about ε."
+
+
 def test_confidence_is_never_rounded_to_certainty():
-    result = OneRunAudit(gaussian(4.0), canaries=50, confidence=0.999999).run(random_state=0)
+    shown = lambda rows: rows.sum(axis=0)  # noqa: E731
+    audit = OneRunAudit(shown, canaries=one_hot_directions(100), confidence=0.999999)
+    result = audit.run(random_state=0)
     assert "with 99.9999 % confidence" in result.verdict
 
 
