@@ -218,17 +218,20 @@ def test_what_a_callable_prints_stays_out_of_the_document(own):
     arguments = ("--mechanism", "bad_release:talks", "--epsilon", "1", *SMALL, "--json")
     program = "import sys; from epsilens.cli import main; sys.path.remove(''); sys.exit(main())"
     elsewhere = [folder for folder in sys.path if folder not in {"", str(own)}]
-    done = subprocess.run(
-        [sys.executable, "-c", program, "audit", "one-run", *arguments],
-        cwd=own,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(elsewhere)},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    where = {
+        "cwd": own,
+        "env": {**os.environ, "PYTHONPATH": os.pathsep.join(elsewhere)},
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "encoding": "utf-8",
+    }
+    command = [sys.executable, "-c", program, "audit", "one-run", *arguments]
+    done = subprocess.run(command, check=False, **where)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["kind"] == "audit"
+    deaf = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
+    without = subprocess.run(deaf, check=False, **{**where, "stderr": None})
+    assert json.loads(without.stdout)["kind"] == "audit"
     for words in ("while loading", "in Python", "to the file", "by another program", "in C"):
         assert f"said {words}" in done.stderr
 

@@ -180,7 +180,7 @@ def one_hot_directions(
     if as_count(wide, name="dimension") < n_canaries:
         raise InputError(
             f"`dimension` must be at least the number of canaries ({n_canaries}) for a direction "
-            f"each, got {wide}. Use fewer canaries or `random_unit_vectors`."
+            f"each, got {wide}. Use fewer canaries or random directions."
         )
     require_memory(n_canaries, 4 * wide)
     vectors = np.zeros((n_canaries, wide), dtype=np.float32)

@@ -253,8 +253,13 @@ def _solve(
 def _as_vector(output: object, canaries: Canaries) -> NDArray[np.float64]:
     """Return the output, if it has the canaries' dimensions."""
     vectors = canaries.vectors
+    if vectors.ndim != 2:
+        raise InputError(
+            "this score needs canaries that are vectors, one row each, got canaries of another "
+            "kind. Use the mechanism's own score."
+        )
     values = as_numbers(output, what="this score")
-    if vectors.ndim != 2 or values.shape != vectors.shape[1:]:
+    if values.shape != vectors.shape[1:]:
         raise InputError(
             f"this score needs an output with one number per dimension of the canaries "
             f"{vectors.shape[1:]}, got shape {values.shape}. Use a score made for the output."

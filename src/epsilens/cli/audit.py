@@ -309,12 +309,17 @@ def _only_standard_error() -> Iterator[None]:
     import sys
 
     printed = sys.stdout
+    if printed is not None:
+        printed.flush()
     kept = -1
-    with contextlib.suppress(OSError):  # one of them may be closed
-        if printed is not None:
-            printed.flush()
+    try:
+        elsewhere = os.dup(2)
+    except OSError:  # a shell can close it: `2>&-`
+        elsewhere = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError):  # `>&-`
         kept = os.dup(1)
-        os.dup2(2, 1)
+        os.dup2(elsewhere, 1)
+    os.close(elsewhere)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield

@@ -314,8 +314,9 @@ def test_a_bound_of_zero_is_called_nothing():
 
 
 def test_confidence_is_never_rounded_to_certainty():
-    shown = lambda rows: rows.sum(axis=0)  # noqa: E731
-    audit = OneRunAudit(shown, canaries=one_hot_directions(100), confidence=0.999999)
+    audit = OneRunAudit(
+        lambda rows: rows.sum(axis=0), canaries=one_hot_directions(100), confidence=0.999999
+    )
     result = audit.run(random_state=0)
     assert "with 99.9999 % confidence" in result.verdict
 
