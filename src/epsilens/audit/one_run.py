@@ -285,7 +285,7 @@ class OneRunAudit:
         )
         is_broken, verdict = _judge(bound, epsilon, delta or 0.0)
         truth = (
-            self.mechanism.true_epsilon(delta or 0.0)
+            run_own("`mechanism` must say its ε", self.mechanism.true_epsilon, delta or 0.0)
             if isinstance(self.mechanism, Mechanism)
             else None
         )
@@ -340,7 +340,9 @@ class OneRunAudit:
                 "`random_unit_vectors`, `one_hot_directions`, `mislabelled_records` or "
                 "`own_canaries`."
             )
-        return self.mechanism.canaries(n_canaries, generator)
+        return run_own(
+            "`mechanism` must make canaries", self.mechanism.canaries, n_canaries, generator
+        )
 
     def _make_score(self, canaries: Canaries) -> Score:
         if self.score is not None:

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
 
-from epsilens.audit import Gradient, LinearMMSE, Loss, OneRunAudit, answer_pairs, own_canaries
+from epsilens.audit import (
+    GaussianSum,
+    Gradient,
+    LinearMMSE,
+    Loss,
+    OneRunAudit,
+    answer_pairs,
+    own_canaries,
+)
 from epsilens.audit.own_code import load_callable, run_own
 from epsilens.audit.scores import AnswerMatch, Centred, InnerProduct
 from epsilens.errors import InputError, InputTypeError
@@ -42,6 +50,20 @@ def test_what_is_not_the_mechanisms_goes_through(error):
     with pytest.raises(type(error)) as caught:
         OneRunAudit(raising(error), canaries=CANARIES).run(random_state=0)
     assert caught.value is error
+
+
+@pytest.mark.parametrize("method", ["canaries", "true_epsilon"])
+def test_a_mechanism_of_ones_own_kind_that_fails_is_said(method, monkeypatch):
+    def fails(*arguments):
+        raise RuntimeError("patient 17")
+
+    class Own(GaussianSum):
+        """A user's mechanism."""
+
+    monkeypatch.setattr(Own, method, fails)
+    with pytest.raises(InputError, match="stopped with RuntimeError") as caught:
+        OneRunAudit(Own(1.0, 1e-6, dimension=20), canaries=10).run(random_state=0)
+    assert "17" not in str(caught.value)
 
 
 def test_a_score_that_fails_is_said():
