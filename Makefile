@@ -25,8 +25,12 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
+# Torch first and by its version, so that the extra finds it and asks for no other build of it.
+TORCH := torch==2.13.0
+
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --editable '.[dev,torch]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.browser:
@@ -59,6 +63,17 @@ data: $(VENV)/.installed-bench
 
 bench-docs: $(VENV)/.installed
 	$(BIN)/python docs/benchmarks.py
+
+$(VENV)/.installed-torch: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --editable '.[bench,torch]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-bench
+
+bench-dp-sgd-speed: $(VENV)/.installed-torch
+	$(BIN)/python benchmarks/dp_sgd_speed.py $(ARGS)
+
+# The attacks stand on these models: how fast they are belongs to it.
+bench-lira: bench-dp-sgd-speed
 
 bench-%: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/$(subst -,_,$*).py $(if $(DATA),--data $(DATA)) $(ARGS)

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -28,8 +31,40 @@ def own(tmp_path, monkeypatch):
         "        return rows.sum(axis=0) + np.random.default_rng(0).normal(0, 50, rows.shape[1])\n"
         "number = 3\n"
     )
+    (tmp_path / "bad_release.py").write_text(
+        "import ctypes, os, signal, sys\n"
+        "import numpy as np\n"
+        "print('said while loading')\n"
+        "def raises(rows):\n"
+        "    raise ValueError('patient 17')\n"
+        "def exits(rows):\n"
+        "    sys.exit(5)\n"
+        "def nothing(rows):\n"
+        "    return None\n"
+        "def not_a_number(rows):\n"
+        "    return np.full(rows.shape[1], np.nan)\n"
+        "def infinite(rows):\n"
+        "    return np.full(rows.shape[1], np.inf)\n"
+        "def text(rows):\n"
+        "    return 'patient 17'\n"
+        "def three(rows):\n"
+        "    return np.zeros(3)\n"
+        "def interrupted(rows):\n"
+        "    raise KeyboardInterrupt\n"
+        "def terminated(rows):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "def talks(rows):\n"
+        "    print('said in Python')\n"
+        "    os.write(1, b'said to the file\\n')\n"
+        "    os.system('echo said by another program')\n"
+        "    ctypes.CDLL(None).puts(b'said in C')\n"
+        "    return rows.sum(axis=0) + np.random.default_rng(0).normal(0, 50, rows.shape[1])\n"
+    )
+    (tmp_path / "syntax_release.py").write_text("def f(:\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
+    yield tmp_path
+    for name in ("my_release", "bad_release", "syntax_release"):
+        sys.modules.pop(name, None)
 
 
 def test_json_is_the_document_alone(capsys):
@@ -112,8 +147,23 @@ def test_the_private_ridge_model(capsys):
     ("arguments", "words"),
     [
         (("--mechanism", "rr", "--epsilon", 1, "--method", "f-dp", "--delta", 1e-6), "--method"),
-        (("--mechanism", "rr", "--epsilon", -1), "`--epsilon` must be at least 0"),
-        (("--mechanism", "gaussian-sum", "--epsilon", 1, "--delta", 0), "`--delta`"),
+        (("--mechanism", "rr", "--epsilon", -1), "`--epsilon` must be greater than 0"),
+        (("--mechanism", "rr", "--epsilon", 0), "`--epsilon` must be greater than 0"),
+        (("--mechanism", "rr", "--epsilon", "inf"), "`--epsilon` must be greater than 0 and at"),
+        (("--mechanism", "gaussian-sum", "--epsilon", "nan"), "`--epsilon` must be greater"),
+        (("--mechanism", "my_release:Noisy", "--epsilon", 1e300), "`--epsilon` must be greater"),
+        (("--mechanism", "gaussian-sum", "--epsilon", 1, "--delta", 0), "Use for instance 1e-6"),
+        (("--mechanism", "gaussian-sum", "--epsilon", 1, "--delta", 1), "`--delta` must be great"),
+        (("--mechanism", "rr", "--epsilon", 1, "--delta", "nan"), "`--delta` must be at least 0"),
+        (("--mechanism", "rr", "--epsilon", 1, "--canaries", 1), "'--canaries'"),
+        (("--mechanism", "rr", "--epsilon", 1, "--canaries", 10**12), "must fit into memory"),
+        (("--mechanism", "gaussian-sum", "--epsilon", 1, "--canaries", 10**9), "must fit into mem"),
+        (("--mechanism", "private-ridge", "--epsilon", 1, "--dimension", 9), "`--dimension` must"),
+        (("--mechanism", "rr", "--epsilon", 1, "--method", "guess"), "'--method'"),
+        (("--mechanism", "rr", "--epsilon", 1, "--reference-run"), "`reference_run` must be False"),
+        (("--mechanism", "nosuch:thing", "--epsilon", 1), "there is no module 'nosuch'"),
+        (("--mechanism", "syntax_release:f", "--epsilon", 1), "SyntaxError"),
+        (("--mechanism", "rr", "--epsilon", 1, "--out", "nowhere/a.json"), "a folder that exists"),
         (("--mechanism", "gaussian-sum", "--epsilon", 1, "--confidence", 2), "`--confidence`"),
         (("--mechanism", "nonsense", "--epsilon", 1), "MODULE:CALLABLE"),
         (("--mechanism", "my_release:number", "--epsilon", 1), "must name a callable"),
@@ -128,6 +178,74 @@ def test_bad_input_is_one_line_and_exit_2(arguments, words, own, capsys):
     assert shown.out == ""
     assert len(shown.err.splitlines()) == 1
     assert words in shown.err
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("raises", "stopped with ValueError"),
+        ("exits", "stopped with SystemExit"),
+        ("nothing", "got NoneType"),
+        ("not_a_number", "300 of 300 are NaN or infinite"),
+        ("infinite", "300 of 300 are NaN or infinite"),
+        ("text", "got str"),
+        ("three", "got shape (3,)"),
+    ],
+)
+def test_a_callable_that_fails_is_one_line_and_exit_2(name, words, own, capsys):
+    out = own / "audit.json"
+    arguments = ("--mechanism", f"bad_release:{name}", "--epsilon", 1, *SMALL, "--out", out)
+    assert run(*arguments, "--json") == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    said, line = shown.err.splitlines()
+    assert said == "said while loading"
+    assert words in line
+    assert "patient" not in line
+    assert not out.exists()
+
+
+def test_ctrl_c_and_a_signal_in_a_callable_end_the_command(own, capsys):
+    assert run("--mechanism", "bad_release:interrupted", "--epsilon", 1, *SMALL) == 130
+    assert run("--mechanism", "bad_release:terminated", "--epsilon", 1, *SMALL) == 143
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "nothing half-written" in shown.err
+
+
+def test_what_a_callable_prints_stays_out_of_the_document(own):
+    # In a process of its own, with the folder of the module as the current one.
+    arguments = ("--mechanism", "bad_release:talks", "--epsilon", "1", *SMALL, "--json")
+    program = "import sys; from epsilens.cli import main; sys.path.remove(''); sys.exit(main())"
+    elsewhere = [folder for folder in sys.path if folder not in {"", str(own)}]
+    where = {
+        "cwd": own,
+        "env": {**os.environ, "PYTHONPATH": os.pathsep.join(elsewhere)},
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "encoding": "utf-8",
+    }
+    command = [sys.executable, "-c", program, "audit", "one-run", *arguments]
+    done = subprocess.run(command, check=False, **where)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["kind"] == "audit"
+    deaf = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
+    without = subprocess.run(deaf, check=False, **{**where, "stderr": None})
+    assert json.loads(without.stdout)["kind"] == "audit"
+    for words in ("while loading", "in Python", "to the file", "by another program", "in C"):
+        assert f"said {words}" in done.stderr
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian-sum", "rr", "private-ridge"])
+def test_a_seed_repeats_the_document(mechanism, capsys):
+    arguments = ("--mechanism", mechanism, "--epsilon", 20, "--canaries", 60, "--json")
+    documents = []
+    for seed in (5, 5):
+        assert run(*arguments, "--seed", seed) in {0, 3}
+        documents.append(json.loads(capsys.readouterr().out))
+        documents[-1]["provenance"].pop("seconds")
+    assert documents[0] == documents[1]
+    assert documents[0]["provenance"]["simulated"]
 
 
 def test_help_has_an_example_and_names_the_exit_code(capsys):

@@ -11,12 +11,12 @@ from epsilens.audit.bound import METHODS, Method, OneRunBound, one_run_bound
 from epsilens.audit.canaries import (
     Canaries,
     answer_pairs,
-    draw_inclusion,
     mislabelled_records,
     one_hot_directions,
     own_canaries,
     random_unit_vectors,
 )
+from epsilens.audit.coins import draw_inclusion
 from epsilens.audit.coverage import CoverageReport, measure_coverage
 from epsilens.audit.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, printed_noise
 from epsilens.audit.many_runs import ManyRunsBound, many_runs_bound

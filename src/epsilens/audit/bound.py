@@ -3,23 +3,21 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binomtest
 
-from epsilens._validate import as_choice, as_share
+from epsilens._validate import as_choice, as_finite
 from epsilens.audit.approximate import approximate_bound
+from epsilens.audit.coins import HALF_BY_CHANCE, is_exactly_half, own_stream, require_fair_coins
 from epsilens.audit.f_dp import f_dp_mu_bound
 from epsilens.audit.gaussian import gaussian_epsilon
 from epsilens.audit.guesses import Guesses, make_guesses
 from epsilens.audit.independent_gdp import independent_gdp_mu_bound
 from epsilens.audit.path import path_bound
-from epsilens.audit.pure import pure_bounds
+from epsilens.audit.pure import pure_bounds, pure_p_value
 from epsilens.audit.selection import (
     AsPrinted,
     Bonferroni,
@@ -29,7 +27,7 @@ from epsilens.audit.selection import (
     Split,
     as_selection,
 )
-from epsilens.errors import ApproximationWarning, InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError
 
 __all__ = [
     "CONDITIONS",
@@ -37,6 +35,8 @@ __all__ = [
     "Method",
     "OneRunBound",
     "bound_of_scores",
+    "checked_delta",
+    "checked_level",
     "checked_method",
     "default_selection",
     "one_run_bound",
@@ -61,8 +61,7 @@ CONDITIONS = (
 
 _GAUSSIAN = ("f-dp", "independent-gdp")
 _FEW = Bonferroni(n_counts=3, smallest=1 / 12, largest=1 / 3)
-_UNFAIR = 1e-9
-_LEAST_FOR_HALF = 20
+_LEAST_LEVEL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,8 @@ class OneRunBound:
     is_confidence_bound : bool
         False for `as_printed`: then the number is no bound at all.
     assumptions : list of str
-        What the method takes for granted about the mechanism.
+        What the method takes for granted about the mechanism, and, if exactly half of the canaries
+        were in, that this was chance.
     confidence : float in (0, 1)
         How often such a bound is right.
     delta : float in [0, 1)
@@ -131,18 +131,18 @@ def one_run_bound(
 
     Parameters
     ----------
-    included : array of bool, (m,)
+    included : array of bool, or of 0 and 1, (m,)
         Which canaries were in: by independent fair coins, not by a fixed number.
     scores : array of float, (m,)
         High where the canary seems to be in. Computed without looking at `included`.
     delta : float in [0, 1)
         The δ at which ε is meant. 0 for pure differential privacy.
-    confidence : float in (0, 1)
+    confidence : float in [1e-9, 1 - 1e-9]
         How often the bound must be right.
     method : {"pure", "approximate", "f-dp", "independent-gdp"}, optional
-        The theorem. By default "pure" if `delta` is 0 and "approximate" otherwise. "f-dp" holds for
-        mechanisms that leak as Gaussian noise does; "independent-gdp" only if every canary also has
-        noise of its own. Both need `delta` > 0.
+        The theorem. By default "pure" if `delta` is 0 and "approximate" otherwise. "pure" is for
+        `delta` 0 only. "f-dp" holds for mechanisms that leak as Gaussian noise does;
+        "independent-gdp" only if every canary also has noise of its own. Both need `delta` > 0.
     selection : {"path", "bonferroni", "split", "as_printed"}, int or strategy, optional
         How many guesses are made. An int fixes the guesses on each side beforehand. By default
         "path" for pure and approximate bounds, three counts by `Bonferroni` for "f-dp", and a
@@ -161,8 +161,8 @@ def one_run_bound(
     Warns
     -----
     ApproximationWarning
-        If exactly half of the canaries were in. Fair coins do that now and then; a design that
-        fixes the number breaks the theory.
+        If exactly half of 20 canaries or more were in. Fair coins do that now and then; a design
+        that fixes the number breaks the theory. `assumptions` says so for every number.
 
     Notes
     -----
@@ -187,11 +187,20 @@ def one_run_bound(
     ('approximate', 'path', 3.9)
     """
     coins, values = _checked(included, scores)
-    level = 1.0 - as_share(confidence, name="confidence")
+    level = checked_level(confidence)
     way = checked_method(method, delta)
+    if way == "pure" and delta > 0.0:
+        raise InputError(
+            f"`delta` must be 0 for method 'pure', got {float(delta)!r}: a pure bound says nothing "
+            "at a delta above 0. Use method 'approximate'."
+        )
     choice = default_selection(way, coins.size) if selection is None else as_selection(selection)
-    _require_fair_coins(coins)
-    return bound_of_scores(coins, values, delta=delta, level=level, method=way, selection=choice)
+    require_fair_coins(coins)
+    found = bound_of_scores(coins, values, delta=delta, level=level, method=way, selection=choice)
+    if is_exactly_half(coins):
+        # Nothing here can tell a number that was fixed from one that fell so.
+        found = replace(found, assumptions=[*found.assumptions, HALF_BY_CHANCE])
+    return found
 
 
 def default_selection(method: Method, n_canaries: int) -> Selection:
@@ -328,8 +337,8 @@ def _along_the_path(
         delta=0.0 if method == "pure" else delta,
         level=level,
     )
-    # The look that weighs most where the bound was found.
-    best = int(np.argmax(pure_bounds(right, 2 * counts, level=level / counts.size)))
+    # The path's statistic is its smallest p-value: that of this look, where the bound was found.
+    best = int(np.argmin(pure_p_value(right, 2 * counts, epsilon)))
     return epsilon, int(counts[best])
 
 
@@ -343,7 +352,8 @@ def _split(
     method: Method,
 ) -> OneRunBound:
     """Choose the count on some of the canaries, test it on the others."""
-    chosen = np.random.default_rng(selection.seed).random(scores.size) < selection.fraction
+    generator = own_stream(selection.seed, purpose="parts")
+    chosen = generator.random(scores.size) < selection.fraction
     n_choosing = int(chosen.sum())
     n_testing = scores.size - n_choosing
     if min(n_choosing, n_testing) < 2:
@@ -370,25 +380,17 @@ def _split(
 def _checked(
     included: ArrayLike, scores: ArrayLike
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    coins = np.asarray(included)
-    if coins.dtype != np.bool_:
-        raise InputTypeError(
-            f"`included` must be an array of True and False, got values of type {coins.dtype}. "
-            "Compare with what means in, as in `included == 1`."
-        )
-    try:
-        values = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputTypeError(
-            f"`scores` must be an array of numbers, got {type(scores).__name__}."
-        ) from None
+    coins, values = _as_coins(included), _as_scores(scores)
     if coins.ndim != 1 or coins.shape != values.shape:
         raise InputError(
             "`included` and `scores` must be lists of the same length, one entry per canary, got "
             f"shapes {coins.shape} and {values.shape}."
         )
     if coins.size < 2:
-        raise InputError(f"an audit needs at least 2 canaries, got {coins.size}. Use 1000.")
+        raise InputError(
+            f"`included` must have at least 2 canaries, got {coins.size}. Use 1000: the more, the "
+            "more can be proved."
+        )
     n_missing = int(np.isnan(values).sum())
     if n_missing:
         raise InputError(
@@ -396,6 +398,72 @@ def _checked(
             "without an opinion the middle score."
         )
     return coins, values
+
+
+def _as_coins(included: ArrayLike) -> NDArray[np.bool_]:
+    try:
+        coins = np.asarray(included)
+    except ValueError:  # rows of different lengths
+        raise InputTypeError("`included` must be a list with one entry per canary.") from None
+    is_whole = coins.dtype.kind in "iu"
+    if is_whole and not np.isin(coins, (0, 1)).all():
+        raise InputError(
+            "`included` must be True and False, or 1 and 0, got other whole numbers. Compare with "
+            "what means in, as in `included == 1`."
+        )
+    if not is_whole and coins.dtype != np.bool_ and coins.size:
+        raise InputTypeError(
+            f"`included` must be an array of True and False, got values of type {coins.dtype}. "
+            "Compare with what means in, as in `included == 1`."
+        )
+    return np.asarray(coins, dtype=np.bool_)
+
+
+def _as_scores(scores: ArrayLike) -> NDArray[np.float64]:
+    try:
+        given = np.asarray(scores)
+        if (
+            given.dtype.kind in "biufO"
+        ):  # text that spells a number is text, and complex has no order
+            return np.asarray(given, dtype=np.float64)
+        came = f"values of type {given.dtype}"
+    except (TypeError, ValueError):
+        came = type(scores).__name__
+    raise InputTypeError(f"`scores` must be an array of numbers, got {came}.")
+
+
+def checked_level(confidence: float) -> float:
+    """Return the error that a confidence allows; refuse what double precision cannot keep.
+
+    Examples
+    --------
+    >>> round(checked_level(0.95), 12)
+    0.05
+    """
+    given = as_finite(confidence, name="confidence")
+    if not _LEAST_LEVEL <= given <= 1.0 - _LEAST_LEVEL:
+        raise InputError(
+            "`confidence` must lie between 0 and 1, and at least 1e-09 away from both, got "
+            f"{given!r}: double precision keeps no more. Use for instance 0.95."
+        )
+    return 1.0 - given
+
+
+def checked_delta(delta: object, *, name: str = "delta") -> float:
+    """Return a δ in [0, 1).
+
+    Examples
+    --------
+    >>> checked_delta(1e-6)
+    1e-06
+    """
+    if isinstance(delta, bool) or not isinstance(delta, int | float | np.integer | np.floating):
+        raise InputTypeError(f"`{name}` must be a number, got {type(delta).__name__}.")
+    if not 0.0 <= delta < 1.0:
+        raise InputError(
+            f"`{name}` must be at least 0 and below 1, got {float(delta)!r}. Use for instance 1e-6."
+        )
+    return float(delta)
 
 
 def checked_method(method: Method | None, delta: float) -> Method:
@@ -406,10 +474,7 @@ def checked_method(method: Method | None, delta: float) -> Method:
     >>> checked_method(None, 0.0), checked_method(None, 1e-6)
     ('pure', 'approximate')
     """
-    if isinstance(delta, bool) or not isinstance(delta, int | float | np.floating):
-        raise InputTypeError(f"`delta` must be a number, got {type(delta).__name__}.")
-    if not 0.0 <= delta < 1.0:
-        raise InputError(f"`delta` must be at least 0 and below 1, got {float(delta)!r}.")
+    checked_delta(delta)
     if method is None:
         return "pure" if delta == 0.0 else "approximate"
     as_choice(method, METHODS, name="method")
@@ -419,27 +484,6 @@ def checked_method(method: Method | None, delta: float) -> Method:
             "finite epsilon at delta 0. Use delta=1e-6, or method 'pure'."
         )
     return method
-
-
-def _require_fair_coins(coins: NDArray[np.bool_]) -> None:
-    n_in = int(coins.sum())
-    if binomtest(n_in, coins.size).pvalue < _UNFAIR:
-        raise InputError(
-            f"`included` must come from fair coins, got {n_in} of {coins.size} canaries in, which "
-            "fair coins do less than once in a thousand million audits. Draw each canary's "
-            "inclusion with probability one half."
-        )
-    if 2 * n_in == coins.size and coins.size >= _LEAST_FOR_HALF:
-        often = math.exp(
-            math.lgamma(coins.size + 1) - 2 * math.lgamma(n_in + 1) - coins.size * math.log(2)
-        )
-        warnings.warn(
-            f"exactly half of the {coins.size} canaries were in. Fair coins do that in "
-            f"{100 * often:.1f} % of audits; if the number was fixed, this is not a confidence "
-            "bound. Draw each canary's inclusion by a coin of its own.",
-            ApproximationWarning,
-            stacklevel=3,
-        )
 
 
 def _require_room(guesses: Guesses, selection: Selection) -> None:

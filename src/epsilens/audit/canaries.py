@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsilens._validate import as_count, as_generator, as_positive
+from epsilens._validate import as_count, as_positive
+from epsilens.audit.coins import own_stream
 from epsilens.errors import InputError, InputTypeError
 
 __all__ = [
@@ -17,11 +19,11 @@ __all__ = [
     "Columns",
     "Dataset",
     "answer_pairs",
-    "draw_inclusion",
     "mislabelled_records",
     "one_hot_directions",
     "own_canaries",
     "random_unit_vectors",
+    "require_memory",
 ]
 
 Columns: TypeAlias = tuple[NDArray[np.generic], ...]
@@ -30,6 +32,8 @@ Dataset: TypeAlias = "NDArray[np.generic] | Columns"
 """What a mechanism is given: one array, or features and labels."""
 
 _ROWS_AT_ONCE = 512
+_HELD = 2.5
+"""How many times over an audit holds numbers of the canaries' size: data set and score."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,45 +101,14 @@ class Canaries:
         """
         parts = []
         for place, part in enumerate(self.records):
+            always = part[:0] if self.base is None else self.base[place]
             if self.left_out is None:
-                rows = part[included]
+                parts.append(_stacked(always, part, np.flatnonzero(included)))
             else:
                 rows = part.copy()
                 rows[~included] = self.left_out[place][~included]
-            if self.base is not None:
-                rows = np.concatenate([self.base[place], rows])
-            parts.append(rows)
+                parts.append(np.concatenate([always, rows]))
         return parts[0] if len(parts) == 1 else tuple(parts)
-
-
-def draw_inclusion(
-    n_canaries: int, random_state: int | np.random.Generator | None = None
-) -> NDArray[np.bool_]:
-    """Toss a fair coin for every canary.
-
-    The coins are independent. A design that puts exactly half of the canaries in breaks the theory
-    of every one-run bound, so there is none here.
-
-    Parameters
-    ----------
-    n_canaries : int, at least 1
-        How many coins.
-    random_state : None, int or numpy.random.Generator
-        None: the operating system's randomness.
-
-    Returns
-    -------
-    array of bool, (n_canaries,)
-        True: the canary is in.
-
-    Examples
-    --------
-    >>> draw_inclusion(3, random_state=0).shape
-    (3,)
-    """
-    as_count(n_canaries, name="n_canaries")
-    generator = np.random.default_rng() if random_state is None else as_generator(random_state)
-    return np.asarray(generator.integers(0, 2, size=n_canaries).astype(np.bool_))
 
 
 def random_unit_vectors(
@@ -169,7 +142,8 @@ def random_unit_vectors(
     """
     as_count(n_canaries, name="n_canaries")
     as_count(dimension, name="dimension")
-    generator = np.random.default_rng() if random_state is None else as_generator(random_state)
+    require_memory(n_canaries, 4 * dimension)
+    generator = own_stream(random_state, purpose="canaries")
     vectors = np.empty((n_canaries, dimension), dtype=np.float32)
     for first in range(0, n_canaries, _ROWS_AT_ONCE):
         block = vectors[first : first + _ROWS_AT_ONCE]
@@ -206,8 +180,9 @@ def one_hot_directions(
     if as_count(wide, name="dimension") < n_canaries:
         raise InputError(
             f"`dimension` must be at least the number of canaries ({n_canaries}) for a direction "
-            f"each, got {wide}. Use fewer canaries or `random_unit_vectors`."
+            f"each, got {wide}. Use fewer canaries or random directions."
         )
+    require_memory(n_canaries, 4 * wide)
     vectors = np.zeros((n_canaries, wide), dtype=np.float32)
     np.fill_diagonal(vectors, as_positive(norm, name="norm"))
     return Canaries((vectors,), base=(np.zeros((1, wide), dtype=np.float32),))
@@ -258,7 +233,7 @@ def mislabelled_records(
         raise InputError(
             f"`n_canaries` must be below the number of records ({len(given)}), got {n_canaries}."
         )
-    generator = np.random.default_rng() if random_state is None else as_generator(random_state)
+    generator = own_stream(random_state, purpose="canaries")
     taken = np.zeros(len(given), dtype=np.bool_)
     taken[generator.choice(len(given), n_canaries, replace=False)] = True
     shift = generator.integers(1, kinds.size, size=n_canaries)
@@ -294,8 +269,9 @@ def answer_pairs(
     True
     """
     as_count(k, name="k", least=2)
-    generator = np.random.default_rng() if random_state is None else as_generator(random_state)
-    one = generator.integers(0, k, size=as_count(n_canaries, name="n_canaries"))
+    require_memory(as_count(n_canaries, name="n_canaries"), 4 * 8)
+    generator = own_stream(random_state, purpose="canaries")
+    one = generator.integers(0, k, size=n_canaries)
     other = (one + generator.integers(1, k, size=n_canaries)) % k
     return Canaries((one,), left_out=(other,))
 
@@ -333,6 +309,51 @@ def own_canaries(
         base=_as_columns(base, "base"),
         left_out=_as_columns(left_out, "left_out"),
     )
+
+
+def _stacked(
+    first: NDArray[np.generic], part: NDArray[np.generic], chosen: NDArray[np.intp]
+) -> NDArray[np.generic]:
+    """Return some rows and below them the chosen ones of another array, copied once."""
+    kind = np.result_type(first, part)
+    if kind != part.dtype:
+        return np.concatenate([first, part[chosen]])
+    rows = np.empty((len(first) + chosen.size, *part.shape[1:]), dtype=kind)
+    rows[: len(first)] = first
+    np.take(part, chosen, axis=0, out=rows[len(first) :], mode="clip")  # "raise" would buffer it
+    return rows
+
+
+def require_memory(n_canaries: int, bytes_each: int) -> None:
+    """Refuse canaries for which this machine has not enough memory, before it comes to a stop.
+
+    Parameters
+    ----------
+    n_canaries : int
+        How many.
+    bytes_each : int
+        What one of them takes.
+
+    Raises
+    ------
+    InputError
+        If an audit of them needs more than the machine has.
+
+    Examples
+    --------
+    >>> require_memory(1000, 40_000)
+    """
+    needed = _HELD * n_canaries * bytes_each
+    try:
+        there = float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):  # not a question that every system answers
+        there = float(2**47)
+    if needed > there:
+        raise InputError(
+            f"`n_canaries` must fit into memory: {n_canaries} canaries of this size need about "
+            f"{needed / 1e9:,.0f} GB and this machine has {there / 1e9:,.0f}. Use fewer canaries or "
+            "fewer dimensions."
+        )
 
 
 def _as_columns(value: ArrayLike | tuple[ArrayLike, ...] | None, name: str) -> Columns | None:

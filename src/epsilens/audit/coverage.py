@@ -16,8 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from epsilens._validate import as_choice, as_count, as_epsilon, as_generator, as_share
-from epsilens.audit.bound import Method, bound_of_scores, checked_method, default_selection
+from epsilens._validate import as_choice, as_count, as_epsilon, as_generator
+from epsilens.audit.bound import (
+    Method,
+    bound_of_scores,
+    checked_level,
+    checked_method,
+    default_selection,
+)
 from epsilens.audit.gaussian import gaussian_mu
 from epsilens.audit.selection import Selection, as_selection
 from epsilens.errors import InputError
@@ -178,7 +184,7 @@ def measure_coverage(
         raise InputError(
             f"`delta` must be greater than 0 for {channels!r} channels, got {delta!r}."
         )
-    level = 1.0 - as_share(confidence, name="confidence")
+    level = checked_level(confidence)
     way = checked_method(method, delta)
     choice = default_selection(way, n_canaries) if selection is None else as_selection(selection)
     generator = as_generator(random_state)

@@ -8,9 +8,36 @@ import math
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from epsilens._validate import as_epsilon, as_positive, as_share
+from epsilens._validate import as_between, as_finite, as_positive, as_share
+from epsilens.errors import InputError
 
-__all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "printed_noise"]
+__all__ = [
+    "as_gaussian_claim",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "printed_noise",
+]
+
+_EPSILON_RANGE = (1e-12, 1e8)
+
+
+def as_gaussian_claim(epsilon: object, delta: object) -> tuple[float, float]:
+    """Return a claim that Gaussian noise can keep: ε finite and above 0, δ strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> as_gaussian_claim(4, 1e-6)
+    (4.0, 1e-06)
+    """
+    level = as_between(epsilon, *_EPSILON_RANGE, name="epsilon")
+    share = as_finite(delta, name="delta")
+    if not 0.0 < share < 1.0:
+        raise InputError(
+            f"`delta` must be greater than 0 and below 1, got {share!r}: Gaussian noise keeps no "
+            "finite epsilon at delta 0. Use for instance 1e-6."
+        )
+    return level, share
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -98,7 +125,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
     Parameters
     ----------
-    epsilon : float in (0, inf)
+    epsilon : float in [1e-12, 1e8]
         The privacy level.
     delta : float in (0, 1)
         The accepted probability of a breach.
@@ -113,8 +140,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     >>> round(gaussian_epsilon(gaussian_mu(2.0, 1e-6), 1e-6), 6)
     2.0
     """
-    as_epsilon(epsilon)
-    as_share(delta, name="delta")
+    as_gaussian_claim(epsilon, delta)
     high = 1.0
     while gaussian_delta(high, epsilon) < delta:
         high *= 2.0

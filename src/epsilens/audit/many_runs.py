@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from scipy.special import betaincinv, ndtri
 
-from epsilens._validate import as_count, as_share
+from epsilens._validate import as_count
+from epsilens.audit.bound import checked_delta, checked_level
 from epsilens.audit.gaussian import gaussian_epsilon
 from epsilens.errors import InputError
 
@@ -87,16 +88,20 @@ def many_runs_bound(
     >>> round(many_runs_bound(900, 1000, 100, 1000).epsilon_lower_bound, 3)
     1.99
     """
-    level = (1.0 - as_share(confidence, name="confidence")) / 2.0
-    for said, runs in ((n_said_in_when_in, n_runs_in), (n_said_in_when_out, n_runs_out)):
-        as_count(runs, name="n_runs")
-        if as_count(said, name="n_said_in", least=0) > runs:
+    level = checked_level(confidence) / 2.0
+    for when, said, runs in (
+        ("in", n_said_in_when_in, n_runs_in),
+        ("out", n_said_in_when_out, n_runs_out),
+    ):
+        as_count(runs, name=f"n_runs_{when}")
+        if as_count(said, name=f"n_said_in_when_{when}", least=0) > runs:
             raise InputError(
-                f"`n_said_in` must be at most the number of runs, got {said} of {runs}."
+                f"`n_said_in_when_{when}` must be at most `n_runs_{when}`, got {said} of {runs}."
             )
-    if not 0.0 <= delta < 1.0 or (gaussian and delta == 0.0):
+    if checked_delta(delta) == 0.0 and gaussian:
         raise InputError(
-            f"`delta` must be at least 0 and below 1, and above 0 for Gaussian noise, got {delta!r}."
+            "`delta` must be greater than 0 where `gaussian` is True, got 0: Gaussian noise keeps "
+            "no finite epsilon at delta 0. Use for instance 1e-6."
         )
     hits = _lower(n_said_in_when_in, n_runs_in, level)
     alarms = 1.0 - _lower(n_runs_out - n_said_in_when_out, n_runs_out, level)

@@ -7,16 +7,15 @@ claim, what they really keep, and how they leak, so that an unsuitable bound can
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsilens._validate import as_choice, as_count, as_epsilon, as_positive, as_share
+from epsilens._validate import as_choice, as_count, as_epsilon, as_positive
 from epsilens.audit.canaries import (
     Canaries,
     Dataset,
@@ -25,7 +24,7 @@ from epsilens.audit.canaries import (
     one_hot_directions,
     random_unit_vectors,
 )
-from epsilens.audit.gaussian import gaussian_epsilon, gaussian_mu, printed_noise
+from epsilens.audit.gaussian import as_gaussian_claim, gaussian_epsilon, gaussian_mu, printed_noise
 from epsilens.audit.scores import AnswerMatch, LinearMMSE, Loss, Score
 from epsilens.channels import RandomizedResponse, simulate
 from epsilens.errors import InputError
@@ -37,7 +36,7 @@ __all__ = [
     "Leakage",
     "Mechanism",
     "RandomisedAnswers",
-    "load_callable",
+    "Simulated",
 ]
 
 Leakage: TypeAlias = Literal["gaussian", "pure", "unknown"]
@@ -90,13 +89,22 @@ class Mechanism(Protocol):
         ...
 
 
+@runtime_checkable
+class Simulated(Protocol):
+    """A mechanism whose noise an audit with a seed can repeat."""
+
+    def with_noise_from(self, generator: np.random.Generator) -> Mechanism:
+        """Return the mechanism with noise from this generator, unless it was given one before."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class GaussianSum:
     """The sum of vectors of length at most 1, with Gaussian noise: P3's experiment.
 
     Parameters
     ----------
-    epsilon : float in (0, inf)
+    epsilon : float in [1e-12, 1e8]
         The level that is claimed.
     delta : float in (0, 1)
         Its δ.
@@ -110,8 +118,9 @@ class GaussianSum:
         many dimensions as canaries and makes the canaries independent.
     clip : float, greater than 0
         Longer vectors are shortened to this length; the noise is a multiple of it.
-    generator : numpy.random.Generator
-        Where the noise comes from. This is a simulation, not a release.
+    generator : numpy.random.Generator, optional
+        Where the noise comes from: by default the seed of the audit, or the operating system. This
+        is a simulation, not a release.
 
     Examples
     --------
@@ -129,12 +138,10 @@ class GaussianSum:
     noise: Literal["exact", "printed"] = "exact"
     directions: Literal["random", "one-hot"] = "random"
     clip: float = 1.0
-    generator: np.random.Generator = field(default_factory=np.random.default_rng, repr=False)
+    generator: np.random.Generator | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if math.isinf(as_epsilon(self.epsilon)):
-            raise InputError("`epsilon` of a Gaussian sum must be finite, got inf.")
-        as_share(self.delta, name="delta")
+        as_gaussian_claim(self.epsilon, self.delta)
         as_count(self.dimension, name="dimension")
         as_choice(self.noise, ("exact", "printed"), name="noise")
         as_choice(self.directions, ("random", "one-hot"), name="directions")
@@ -192,7 +199,12 @@ class GaussianSum:
             # Rounding may put a row of exactly the allowed length a hair above it.
             norm = np.maximum(np.linalg.norm(block, axis=1), self.clip)
             total += (self.clip / norm) @ block
-        return total + self.generator.normal(0.0, self.noise_scale, size=total.size)
+        generator = self.generator or np.random.default_rng()
+        return total + generator.normal(0.0, self.noise_scale, size=total.size)
+
+    def with_noise_from(self, generator: np.random.Generator) -> GaussianSum:
+        """Return the same with noise from this generator, unless it was given one before."""
+        return self if self.generator is not None else replace(self, generator=generator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,8 +217,9 @@ class RandomisedAnswers:
         The level that is claimed.
     k : int, at least 2
         How many answers are possible.
-    generator : numpy.random.Generator
-        Where the lies come from. This is a simulation, not a release.
+    generator : numpy.random.Generator, optional
+        Where the lies come from: by default the seed of the audit, or the operating system. This is
+        a simulation, not a release.
 
     Examples
     --------
@@ -217,10 +230,11 @@ class RandomisedAnswers:
 
     epsilon: float
     k: int = 2
-    generator: np.random.Generator = field(default_factory=np.random.default_rng, repr=False)
+    generator: np.random.Generator | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        as_epsilon(self.epsilon, allow_zero=True)
+        if math.isinf(as_epsilon(self.epsilon, allow_zero=True)):
+            raise InputError("`epsilon` of randomised answers must be finite, got inf.")
         as_count(self.k, name="k", least=2)
 
     @property
@@ -265,7 +279,12 @@ class RandomisedAnswers:
     def __call__(self, dataset: Dataset) -> NDArray[np.int64]:
         """Return one report for each answer."""
         codes = np.asarray(dataset, dtype=np.int64)
-        return simulate(RandomizedResponse(self.k, self.epsilon), codes, self.generator)
+        generator = self.generator or np.random.default_rng()
+        return simulate(RandomizedResponse(self.k, self.epsilon), codes, generator)
+
+    def with_noise_from(self, generator: np.random.Generator) -> RandomisedAnswers:
+        """Return the same with lies from this generator, unless it was given one before."""
+        return self if self.generator is not None else replace(self, generator=generator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,54 +366,3 @@ class EstimatorFit:
 
         features, labels = dataset
         return clone(self.estimator).fit(features, labels)
-
-
-def load_callable(text: str) -> Callable_ | Mechanism:
-    """Load what `MODULE:CALLABLE` names.
-
-    Parameters
-    ----------
-    text : str
-        A module that Python can import, a colon, and a name in it.
-
-    Returns
-    -------
-    callable or Mechanism
-        A class without arguments is made into an object.
-
-    Raises
-    ------
-    InputError
-        If there is no such module or name, or it cannot be called.
-
-    Examples
-    --------
-    >>> load_callable("math:fsum")
-    <built-in function fsum>
-    """
-    module_name, colon, name = text.partition(":")
-    if not (colon and module_name and name):
-        raise InputError(
-            "`mechanism` must be one of the built-in names or MODULE:CALLABLE, got "
-            f"{text!r}. Write for instance mypackage.release:noisy_sum."
-        )
-    try:
-        found: object = importlib.import_module(module_name)
-    except ImportError as error:
-        raise InputError(
-            f"`mechanism` must name a module that can be imported, got {module_name!r}: "
-            f"{error.msg}. Install it, or start in its folder."
-        ) from None
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise InputError(
-                f"`mechanism` must name something in module {module_name!r}, but it has no {name!r}."
-            )
-        found = getattr(found, part)
-    made: object = found() if isinstance(found, type) else found
-    if not callable(made):
-        raise InputError(
-            f"`mechanism` must name a callable that turns a data set into an output, got "
-            f"{type(made).__name__}."
-        )
-    return cast("Callable_ | Mechanism", made)

@@ -11,20 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 import epsilens
-from epsilens._validate import as_count, as_epsilon, as_generator, as_share
+from epsilens._validate import as_count, as_epsilon
 from epsilens.audit.bound import (
     CONDITIONS,
     Method,
     OneRunBound,
     bound_of_scores,
+    checked_delta,
+    checked_level,
     checked_method,
     default_selection,
 )
-from epsilens.audit.canaries import Canaries, draw_inclusion
-from epsilens.audit.mechanisms import Callable_, Mechanism
+from epsilens.audit.canaries import Canaries
+from epsilens.audit.coins import draw_inclusion, own_stream
+from epsilens.audit.finite import as_numbers
+from epsilens.audit.mechanisms import Callable_, Mechanism, Simulated
+from epsilens.audit.own_code import run_own
 from epsilens.audit.scores import LinearMMSE, Loss, Score
 from epsilens.audit.selection import Selection, as_selection
-from epsilens.document import AuditDocument, Provenance, bound_text, to_dict
+from epsilens.document import AuditDocument, Provenance, bound_text, delta_text, to_dict
 from epsilens.document.numbers import NumberType
 from epsilens.errors import InputError, InputTypeError
 
@@ -180,7 +185,7 @@ class OneRunAudit:
         `score(output, canaries)` gives each canary a number, high where it seems to be in. By
         default the mechanism's own; for a bare callable `Loss` for canaries with labels and
         `LinearMMSE` otherwise.
-    claimed_epsilon : float in (0, inf), optional
+    claimed_epsilon : float in [0, inf), optional
         The claim; the mechanism's own by default.
     claimed_delta : float in [0, 1), optional
         Its δ.
@@ -188,7 +193,7 @@ class OneRunAudit:
         See `one_run_bound`. Refused where the mechanism is known to be of another kind.
     selection : {"path", "bonferroni", "split", "as_printed"}, int or strategy, optional
         See `one_run_bound`.
-    confidence : float in (0, 1)
+    confidence : float in [1e-9, 1 - 1e-9]
         How often the bound must be right.
     reference_run : bool
         Run the mechanism once more on the data without any canary and score the difference of the
@@ -240,7 +245,9 @@ class OneRunAudit:
         Parameters
         ----------
         random_state : int, optional
-            Makes the coins and the canaries repeatable. A mechanism's own noise is its own.
+            Makes the coins, the canaries and the noise of ready-made mechanisms repeatable; the
+            noise of a callable is its own. Coins do not repeat what a mechanism draws that is
+            seeded with the same number.
 
         Returns
         -------
@@ -250,15 +257,18 @@ class OneRunAudit:
         Raises
         ------
         InputError
-            If the method does not fit the mechanism, or canaries and output do not fit the score.
+            If the method does not fit the mechanism, canaries and output do not fit the score, or
+            a callable of one's own fails; its error is the cause of this one.
         """
         started = time.perf_counter()
         epsilon, delta = self._claim()
         method = checked_method(self.method, delta or 0.0)
         self._require_fitting(method)
-        level = 1.0 - as_share(self.confidence, name="confidence")
-        generator = np.random.default_rng() if random_state is None else as_generator(random_state)
-        canaries = self._make_canaries(generator)
+        level = checked_level(self.confidence)
+        if random_state is not None:
+            as_count(random_state, name="random_state", least=0)
+        mechanism = self._mechanism(random_state)
+        canaries = self._make_canaries(own_stream(random_state, purpose="canaries"))
         score = self._make_score(canaries)
         selection = (
             default_selection(method, canaries.n_canaries)
@@ -266,16 +276,16 @@ class OneRunAudit:
             else as_selection(self.selection)
         )
         # Nothing below that makes scores is given `included`.
-        included = draw_inclusion(canaries.n_canaries, generator)
-        output = self._run_once(canaries, included)
-        scores = np.asarray(score(output, canaries), dtype=np.float64)
-        _require_scores(scores, canaries)
+        included = draw_inclusion(canaries.n_canaries, random_state)
+        output = self._run_once(mechanism, canaries, included)
+        given = run_own("`score` must give every canary a number", score, output, canaries)
+        scores = _as_scores(given, canaries)
         bound = bound_of_scores(
             included, scores, delta=delta or 0.0, level=level, method=method, selection=selection
         )
         is_broken, verdict = _judge(bound, epsilon, delta or 0.0)
         truth = (
-            self.mechanism.true_epsilon(delta or 0.0)
+            run_own("`mechanism` must say its ε", self.mechanism.true_epsilon, delta or 0.0)
             if isinstance(self.mechanism, Mechanism)
             else None
         )
@@ -299,10 +309,15 @@ class OneRunAudit:
             epsilon = own.claimed_epsilon
         if delta is None and own is not None:
             delta = own.claimed_delta
-        if epsilon is not None:
+        if epsilon is not None and np.isinf(
             as_epsilon(epsilon, name="claimed_epsilon", allow_zero=True)
-        if delta is not None and not 0.0 <= delta < 1.0:
-            raise InputError(f"`claimed_delta` must be at least 0 and below 1, got {delta!r}.")
+        ):
+            raise InputError(
+                "`claimed_epsilon` must be finite, got inf: that claims nothing, so that nothing "
+                "can break it. Leave it out to get the bound alone."
+            )
+        if delta is not None:
+            checked_delta(delta, name="claimed_delta")
         return epsilon, delta
 
     def _require_fitting(self, method: Method) -> None:
@@ -325,7 +340,9 @@ class OneRunAudit:
                 "`random_unit_vectors`, `one_hot_directions`, `mislabelled_records` or "
                 "`own_canaries`."
             )
-        return self.mechanism.canaries(n_canaries, generator)
+        return run_own(
+            "`mechanism` must make canaries", self.mechanism.canaries, n_canaries, generator
+        )
 
     def _make_score(self, canaries: Canaries) -> Score:
         if self.score is not None:
@@ -334,14 +351,37 @@ class OneRunAudit:
             return self.mechanism.score()
         return Loss() if len(canaries.records) == 2 else LinearMMSE()
 
-    def _run_once(self, canaries: Canaries, included: NDArray[np.bool_]) -> object:
-        output = self.mechanism(canaries.dataset(included))
+    def _mechanism(self, random_state: int | None) -> Mechanism | Callable_:
+        """Return the mechanism, its noise from the seed if there is one and it can be."""
+        if random_state is None or not isinstance(self.mechanism, Simulated):
+            return self.mechanism
+        return self.mechanism.with_noise_from(own_stream(random_state, purpose="noise"))
+
+    def _run_once(
+        self,
+        mechanism: Mechanism | Callable_,
+        canaries: Canaries,
+        included: NDArray[np.bool_],
+    ) -> object:
+        expected = f"`mechanism` {_name(mechanism)!r} must turn a data set into an output"
         if not self.reference_run:
-            return output
-        nobody = self.mechanism(canaries.dataset(np.zeros_like(included)))
+            return run_own(expected, mechanism, canaries.dataset(included))
+        if canaries.left_out is not None:
+            raise InputError(
+                "`reference_run` must be False for canaries that replace a record, got True: there "
+                "is no run without them. Leave it out."
+            )
+        output = run_own(expected, mechanism, canaries.dataset(included))
+        nobody = run_own(expected, mechanism, canaries.dataset(np.zeros_like(included)))
+        some, none = (as_numbers(each, what="a reference run") for each in (output, nobody))
+        if some.shape != none.shape:
+            raise InputError(
+                "a reference run needs outputs of one shape, with canaries and without, got "
+                f"{some.shape} and {none.shape}."
+            )
         base = 0.0 if canaries.base is None else canaries.base[0].sum(axis=0)
         # Scores take the other data off themselves; they stand in neither difference.
-        return np.asarray(output, dtype=np.float64) - np.asarray(nobody, dtype=np.float64) + base
+        return some - none + base
 
     def _notes(self, bound: OneRunBound, canaries: Canaries, delta: float) -> tuple[str, ...]:
         notes = []
@@ -369,9 +409,11 @@ class OneRunAudit:
 
 
 def _judge(bound: OneRunBound, epsilon: float | None, delta: float) -> tuple[bool, str]:
-    sure = f"with {100 * bound.confidence:.4g} % confidence"
-    at = f" at δ = {bound.delta:g}" if bound.delta > 0.0 else ""
+    sure = f"with {100 * bound.confidence:.10g} % confidence"
+    at = f" at δ = {delta_text(bound.delta)}" if bound.delta > 0.0 else ""
     found = f"{sure} ε is at least {bound_text(bound.epsilon_lower_bound)}{at}"
+    if bound.epsilon_lower_bound == 0.0:
+        found = f"this run proves nothing about ε{at}"
     if not bound.is_confidence_bound:
         return False, (
             f"no verdict: {bound_text(bound.epsilon_lower_bound)}{at} is the best of many uncorrected "
@@ -381,7 +423,7 @@ def _judge(bound: OneRunBound, epsilon: float | None, delta: float) -> tuple[boo
         return False, f"no claim to judge: {found}."
     if bound.delta < delta:
         return False, (
-            f"no verdict: {found} at δ = 0, which says nothing about a claim at δ = {delta:g}."
+            f"no verdict: {found} at δ = 0, which says nothing about a claim at δ = {delta_text(delta)}."
         )
     assumed = (
         f", if the mechanism has a {' and '.join(bound.assumptions)}"
@@ -398,7 +440,8 @@ def _judge(bound: OneRunBound, epsilon: float | None, delta: float) -> tuple[boo
 def _name(mechanism: object) -> str:
     if isinstance(mechanism, Mechanism):
         return mechanism.name
-    return str(getattr(mechanism, "__name__", type(mechanism).__name__))
+    name = str(getattr(mechanism, "__name__", type(mechanism).__name__))
+    return "a function without a name" if name == "<lambda>" else name
 
 
 def _leaks_as(mechanism: object, leakage: str) -> bool:
@@ -416,9 +459,15 @@ def _overlap(canaries: Canaries) -> float:
     return float(cosines.max())
 
 
-def _require_scores(scores: NDArray[np.float64], canaries: Canaries) -> None:
-    if scores.shape != (canaries.n_canaries,) or np.isnan(scores).any():
-        raise InputError(
-            f"`score` must return one number per canary ({canaries.n_canaries}), got shape "
-            f"{scores.shape}{' with NaN' if np.isnan(scores).any() else ''}."
-        )
+def _as_scores(given: object, canaries: Canaries) -> NDArray[np.float64]:
+    expected = f"`score` must return one number per canary ({canaries.n_canaries})"
+    try:
+        scores = np.asarray(given)
+        if scores.dtype.kind not in "biuf":
+            raise TypeError  # text, complex numbers, objects
+    except (TypeError, ValueError):
+        raise InputTypeError(f"{expected}, got {type(given).__name__} of another kind.") from None
+    has_nan = bool(np.isnan(scores).any())
+    if scores.shape != (canaries.n_canaries,) or has_nan:
+        raise InputError(f"{expected}, got shape {scores.shape}{' with NaN' if has_nan else ''}.")
+    return np.asarray(scores, dtype=np.float64)

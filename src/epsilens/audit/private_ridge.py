@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._validate import as_count, as_epsilon, as_positive, as_share
-from epsilens.audit.canaries import Canaries, Dataset
-from epsilens.audit.gaussian import gaussian_epsilon
+from epsilens._validate import as_count, as_positive
+from epsilens.audit.canaries import Canaries, Dataset, require_memory
+from epsilens.audit.gaussian import as_gaussian_claim, gaussian_epsilon
 from epsilens.audit.mechanisms import Leakage
 from epsilens.audit.scores import InnerProduct, Score
-from epsilens.errors import InputError
+from epsilens.errors import InputError, PrivacyLeakWarning
 
 __all__ = ["PrivateRidgeFit"]
 
@@ -24,7 +25,7 @@ _ROOM = 1.3
 
 @dataclass(frozen=True, eq=False)
 class PrivateRidgeFit:
-    """`PrivateRidge` fitted on canaries with a feature of their own each; the noise is real.
+    """`PrivateRidge` fitted on canaries with a feature of their own each.
 
     The audit is weak by nature: the model's noise is made for the worst record among the worst data,
     and a thousand canaries cannot all be that. It finds gross mistakes, such as noise that was
@@ -32,7 +33,7 @@ class PrivateRidgeFit:
 
     Parameters
     ----------
-    epsilon : float in (0, inf)
+    epsilon : float in [1e-12, 1e8]
         The level that is claimed.
     delta : float in (0, 1)
         Its δ.
@@ -40,6 +41,9 @@ class PrivateRidgeFit:
         And the largest number of canaries.
     x_bound, y_bound, alpha : float, greater than 0
         As in `PrivateRidge`. A penalty as large as the square of `x_bound` shows canaries best.
+    generator : numpy.random.Generator, optional
+        Where the noise comes from: by default the seed of the audit. Without a seed the noise is
+        that of a real release.
 
     Examples
     --------
@@ -53,11 +57,10 @@ class PrivateRidgeFit:
     x_bound: float = 1.0
     y_bound: float = 1.0
     alpha: float = 1.0
+    generator: np.random.Generator | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if math.isinf(as_epsilon(self.epsilon)):
-            raise InputError("`epsilon` of a private ridge model must be finite, got inf.")
-        as_share(self.delta, name="delta")
+        as_gaussian_claim(self.epsilon, self.delta)
         as_count(self.n_features, name="n_features", least=2)
         for name in ("x_bound", "y_bound", "alpha"):
             as_positive(getattr(self, name), name=name)
@@ -103,6 +106,7 @@ class PrivateRidgeFit:
                 f"`n_canaries` must be at most the number of features ({self.n_features}), got "
                 f"{n_canaries}."
             )
+        require_memory(n_canaries, 8 * self.n_features)
         features = np.zeros((n_canaries, self.n_features))
         np.fill_diagonal(features, self.x_bound)
         # One record that says nothing, so that there are data even if every coin says out.
@@ -126,5 +130,14 @@ class PrivateRidgeFit:
             coef_bound=self.coef_bound,
             alpha=self.alpha,
             fit_intercept=False,
-        ).fit(features, targets)
+            random_state=self.generator,
+        )
+        with warnings.catch_warnings():
+            # That a seed protects nobody is known here: canaries are nobody.
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            model.fit(features, targets)
         return np.asarray(model.coef_, dtype=np.float64)
+
+    def with_noise_from(self, generator: np.random.Generator) -> PrivateRidgeFit:
+        """Return the same with noise from this generator, unless it was given one before."""
+        return self if self.generator is not None else replace(self, generator=generator)

@@ -12,10 +12,11 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from epsilens._validate import as_choice, as_positive
 from epsilens.audit.canaries import Canaries
+from epsilens.audit.finite import as_numbers
 from epsilens.errors import InputError
 
 __all__ = [
@@ -51,7 +52,8 @@ class InnerProduct:
 
     def __call__(self, output: object, canaries: Canaries) -> NDArray[np.float64]:
         """Return ⟨x_i, out⟩ for each canary."""
-        return np.asarray(canaries.vectors @ _as_vector(output, canaries), dtype=np.float64)
+        values = _in_precision_of(canaries, _as_vector(output, canaries))
+        return np.asarray(canaries.vectors @ values, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -106,19 +108,17 @@ class LinearMMSE:
     def __call__(self, output: object, canaries: Canaries) -> NDArray[np.float64]:
         """Return the linear minimum-mean-square estimate of inclusion minus one half."""
         vectors, surprise = canaries.vectors, _surprise(output, canaries)
-        n, d = vectors.shape
+        is_wide = vectors.shape[0] <= vectors.shape[1]
+        wanted = vectors @ surprise if is_wide else surprise
         noise = self._variance(vectors, surprise)
-        if n <= d:
-            system = vectors @ vectors.T
-            system *= 0.25
-            np.einsum("ii->i", system)[:] += noise
-            factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-            return np.asarray(cho_solve(factor, vectors @ surprise), dtype=np.float64)
-        system = vectors.T @ vectors
-        system *= 0.25
-        np.einsum("ii->i", system)[:] += noise
-        factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-        return np.asarray(vectors @ cho_solve(factor, surprise), dtype=np.float64)
+        try:
+            solved = _solve(vectors, wanted, noise)
+        except LinAlgError:
+            # Canaries that repeat each other, and less noise than rounding: take as much as that.
+            rounding = float(np.finfo(vectors.dtype).eps) * vectors.shape[0]
+            least = rounding * float(np.einsum("ij,ij->", vectors, vectors))
+            solved = _solve(vectors, wanted, noise + least)
+        return np.asarray(solved if is_wide else vectors @ solved, dtype=np.float64)
 
     def _variance(self, vectors: NDArray[np.float64], surprise: NDArray[np.float64]) -> float:
         """Return σ²: given, or what of the output's variance the coins do not explain."""
@@ -153,8 +153,10 @@ class Loss:
         features, labels = _features_and_labels(canaries)
         if hasattr(output, "predict_proba"):
             chance = np.asarray(output.predict_proba(features), dtype=np.float64)
-            column = np.searchsorted(output.classes_, labels)  # type: ignore[attr-defined]
-            given = chance[np.arange(len(labels)), column]
+            classes = np.asarray(output.classes_)  # type: ignore[attr-defined]
+            column = np.minimum(np.searchsorted(classes, labels), classes.size - 1)
+            # A label that the model has never met has no probability there.
+            given = np.where(classes[column] == labels, chance[np.arange(len(labels)), column], 0.0)
             return np.asarray(np.log(np.maximum(given, np.finfo(np.float64).tiny)))
         if hasattr(output, "predict"):
             error = np.asarray(output.predict(features), dtype=np.float64)
@@ -198,7 +200,7 @@ class Gradient:
     def __call__(self, output: object, canaries: Canaries) -> NDArray[np.float64]:
         """Return the alignment of each canary's pull with the parameters."""
         features, labels = _features_and_labels(canaries)
-        theta = np.ravel(np.asarray(getattr(output, "coef_", output), dtype=np.float64))
+        theta = np.ravel(as_numbers(getattr(output, "coef_", output), what="the score 'gradient'"))
         if theta.shape != features.shape[1:]:
             raise InputError(
                 f"the score 'gradient' needs one coefficient per feature ({features.shape[1]}), got "
@@ -224,6 +226,8 @@ class AnswerMatch:
     def __call__(self, output: object, canaries: Canaries) -> NDArray[np.float64]:
         """Return 1, −1 or 0 for each canary."""
         reports = np.asarray(output)
+        if canaries.records[0].dtype.kind in "biuf":
+            reports = as_numbers(output, what="the score for answers")
         if canaries.left_out is None or reports.shape != canaries.records[0].shape:
             raise InputError(
                 "the score for answers needs one report per canary and the canary's other answer. "
@@ -233,11 +237,29 @@ class AnswerMatch:
         return np.asarray(is_one.astype(np.float64) - is_other.astype(np.float64))
 
 
+def _solve(
+    vectors: NDArray[np.float64], wanted: NDArray[np.float64], noise: float
+) -> NDArray[np.float64]:
+    """Solve (XXᵀ/4 + σ²I)s = w, or with XᵀX where there are more canaries than dimensions."""
+    is_wide = vectors.shape[0] <= vectors.shape[1]
+    system = vectors @ vectors.T if is_wide else vectors.T @ vectors
+    system *= 0.25
+    np.einsum("ii->i", system)[:] += noise
+    # Symmetric, so the transpose is the same matrix, laid out as LAPACK works on it in place.
+    factor = cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)
+    return np.asarray(cho_solve(factor, wanted, overwrite_b=False, check_finite=False))
+
+
 def _as_vector(output: object, canaries: Canaries) -> NDArray[np.float64]:
-    """Return the output in the precision of the canaries."""
+    """Return the output, if it has the canaries' dimensions."""
     vectors = canaries.vectors
-    values = np.asarray(output, dtype=vectors.dtype)
-    if vectors.ndim != 2 or values.shape != vectors.shape[1:]:
+    if vectors.ndim != 2:
+        raise InputError(
+            "this score needs canaries that are vectors, one row each, got canaries of another "
+            "kind. Use the mechanism's own score."
+        )
+    values = as_numbers(output, what="this score")
+    if values.shape != vectors.shape[1:]:
         raise InputError(
             f"this score needs an output with one number per dimension of the canaries "
             f"{vectors.shape[1:]}, got shape {values.shape}. Use a score made for the output."
@@ -248,10 +270,22 @@ def _as_vector(output: object, canaries: Canaries) -> NDArray[np.float64]:
 def _surprise(output: object, canaries: Canaries) -> NDArray[np.float64]:
     """Return the output less what is expected before the coins are known."""
     values = _as_vector(output, canaries)
-    half = 0.5 * canaries.vectors.sum(axis=0)
+    half = 0.5 * canaries.vectors.sum(axis=0, dtype=np.float64)
     if canaries.base is not None:
-        half = half + canaries.base[0].astype(values.dtype, copy=False).sum(axis=0)
-    return np.asarray(values - half)
+        half += canaries.base[0].sum(axis=0, dtype=np.float64)
+    return _in_precision_of(canaries, values - half)
+
+
+def _in_precision_of(canaries: Canaries, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return numbers in the precision of the canaries, so that no product copies those."""
+    kind = canaries.vectors.dtype
+    largest = float(np.finfo(kind).max) ** 0.4  # squares and their sums stay in range
+    if values.size and float(np.abs(values).max()) > largest:
+        raise InputError(
+            f"this score needs an output of numbers up to {largest:.0e}, got larger ones. Let the "
+            "mechanism return smaller numbers, or use a score of your own."
+        )
+    return values.astype(kind, copy=False)
 
 
 def _features_and_labels(

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +14,6 @@ from epsilens.cli.options import Json, Out, Quiet
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from epsilens.audit.bound import Method
     from epsilens.audit.mechanisms import Callable_, Mechanism
     from epsilens.audit.one_run import OneRunAudit
@@ -25,6 +25,7 @@ __all__ = ["audit"]
 EXIT_CLAIM_BROKEN = 3
 _OUT_SUFFIXES = (".json", ".png", ".svg")
 _DEFAULT_DELTA = 1e-6
+_LARGEST_CLAIM = 1e8
 
 audit = typer.Typer(
     name="audit",
@@ -88,7 +89,7 @@ def one_run(
             "--mechanism",
             metavar="NAME",
             help="gaussian-sum, rr, private-ridge, or MODULE:CALLABLE of your own, which turns an "
-            "array of rows into an array.",
+            "array of rows into an array; what it prints goes to standard error.",
         ),
     ],
     epsilon: Annotated[
@@ -164,7 +165,8 @@ def one_run(
             "--seed",
             metavar="N",
             min=0,
-            help="Makes coins, canaries and simulated noise repeatable.",
+            help="Makes coins, canaries and the noise of gaussian-sum, rr and private-ridge "
+            "repeatable; a callable's own noise is its own.",
         ),
     ] = None,
     json: Json = False,
@@ -184,23 +186,25 @@ def one_run(
     from epsilens.errors import ApproximationWarning
 
     check_target(out, sources={}, suffixes=_OUT_SUFFIXES)
-    study = _study(
-        mechanism,
-        epsilon=epsilon,
-        delta=delta,
-        canaries=canaries,
-        method=method,
-        selection=selection,
-        confidence=confidence,
-        dimension=dimension,
-        directions=directions,
-        score=score,
-        noise=noise,
-        answers=answers,
-        reference_run=reference_run,
-        seed=seed,
-    )
-    result = study.run(random_state=seed)
+    _check_claim(epsilon)
+    with _only_standard_error(), _current_folder_first(is_needed=":" in mechanism):
+        study = _study(
+            mechanism,
+            epsilon=epsilon,
+            delta=delta,
+            canaries=canaries,
+            method=method,
+            selection=selection,
+            confidence=confidence,
+            dimension=dimension,
+            directions=directions,
+            score=score,
+            noise=noise,
+            answers=answers,
+            reference_run=reference_run,
+            seed=seed,
+        )
+        result = study.run(random_state=seed)
     document = result.document
     for note in document.warnings:
         warnings.warn(note, ApproximationWarning, stacklevel=2)
@@ -231,20 +235,12 @@ def _study(
     seed: int | None,
 ) -> OneRunAudit:
     """Return the audit that was asked for."""
-    import numpy as np
-
     from epsilens.audit.canaries import Canaries, one_hot_directions, random_unit_vectors
-    from epsilens.audit.mechanisms import (
-        GaussianSum,
-        Mechanism,
-        RandomisedAnswers,
-        load_callable,
-    )
+    from epsilens.audit.mechanisms import GaussianSum, Mechanism, RandomisedAnswers
     from epsilens.audit.one_run import OneRunAudit
+    from epsilens.audit.own_code import load_callable
     from epsilens.audit.private_ridge import PrivateRidgeFit
 
-    # The mechanism's noise must not repeat the coins, so it has a generator of its own.
-    own = np.random.default_rng(None if seed is None else [seed, 1])
     is_one_hot = directions is DirectionChoice.one_hot
     wide = dimension or (canaries if is_one_hot else 10_000)
     given: int | Canaries = canaries
@@ -257,12 +253,16 @@ def _study(
             dimension=wide,
             noise=noise.value,
             directions=directions.value,
-            generator=own,
         )
     elif mechanism == "rr":
-        audited = RandomisedAnswers(epsilon, k=answers, generator=own)
+        audited = RandomisedAnswers(epsilon, k=answers)
         claimed_delta = 0.0 if delta is None else delta
     elif mechanism == "private-ridge":
+        if dimension is not None and dimension < canaries:
+            raise InputError(
+                f"`--dimension` must be at least the number of canaries ({canaries}) for "
+                f"private-ridge, got {dimension}: each has a feature of its own. Leave it out."
+            )
         audited = PrivateRidgeFit(epsilon, claimed_delta, n_features=dimension or canaries)
     elif mechanism == "dpsgd":
         raise InputError(
@@ -275,7 +275,7 @@ def _study(
             given = (
                 one_hot_directions(canaries, wide)
                 if is_one_hot
-                else random_unit_vectors(canaries, wide, random_state=_generator(seed))
+                else random_unit_vectors(canaries, wide, random_state=seed)
             )
     return OneRunAudit(
         audited,
@@ -290,10 +290,70 @@ def _study(
     )
 
 
-def _generator(seed: int | None) -> np.random.Generator:
-    import numpy as np
+def _check_claim(epsilon: float) -> None:
+    if not 0.0 < epsilon <= _LARGEST_CLAIM:
+        raise InputError(
+            f"`--epsilon` must be greater than 0 and at most {_LARGEST_CLAIM:g}, got {epsilon!r}. "
+            "Type the level that is claimed."
+        )
 
-    return np.random.default_rng(None if seed is None else [seed, 2])
+
+@contextmanager
+def _only_standard_error() -> Iterator[None]:
+    """Send to standard error what code of the user's own prints: standard output is the result's.
+
+    Done for Python, and for the file that C code and other programs write to.
+    """
+    import contextlib
+    import os
+    import sys
+
+    printed = sys.stdout
+    if printed is not None:
+        printed.flush()
+    kept = -1
+    try:
+        elsewhere = os.dup(2)
+    except OSError:  # a shell can close it: `2>&-`
+        elsewhere = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError):  # `>&-`
+        kept = os.dup(1)
+        os.dup2(elsewhere, 1)
+    os.close(elsewhere)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            if printed is not None:
+                printed.flush()
+        if kept >= 0:
+            _flush_c()
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def _flush_c() -> None:
+    """Let C code that was loaded write out what it holds back, where the system has the means."""
+    import contextlib
+    import ctypes
+
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).fflush(None)
+
+
+@contextmanager
+def _current_folder_first(*, is_needed: bool) -> Iterator[None]:
+    """Let a module be found in the folder where the command was typed, as Python itself does."""
+    import sys
+
+    before = list(sys.path)
+    if is_needed:
+        sys.path.insert(0, "")
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _score(choice: ScoreChoice) -> Score | None:

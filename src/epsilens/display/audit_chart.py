@@ -17,13 +17,20 @@ __all__ = ["audit_chart"]
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _SHAPES = ["circle", "square"]
+_DARK = "#3b414c"
+_ROOM = 1.25
+"""How far the axis goes beyond the largest number, so that its label has room."""
+_LEFT = 0.2
+"""Points nearer than this share of the axis to its start are labelled on the right."""
+_LETTERS_PER_LINE = 104
 
 
 def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
     """Draw the bound of an audit beside the claim and, where it is known, the truth.
 
     What is proved is a bar from the bound to the right: ε lies somewhere in it, with the stated
-    confidence. The claim and the truth are points. A claim to the left of the bar is broken.
+    confidence. The claim and what theory says are points, and a dashed line leads from the claim to
+    the bar: a claim to the left of it is broken. A number that is no bound has no bar.
 
     Parameters
     ----------
@@ -51,50 +58,69 @@ def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
     import altair as alt
 
     bound = document.epsilon_lower_bound
-    points = {"claimed": document.claimed_epsilon, "true": document.true_epsilon}
+    points = {"claimed": document.claimed_epsilon, "theoretical": document.true_epsilon}
     known = {
         name: value for name, value in points.items() if value is not None and math.isfinite(value)
     }
-    right = 1.15 * max([bound, *known.values(), 1e-3])
-    sure = f"at least ({100 * document.confidence:.4g} % sure)"
+    right = _ROOM * max([bound, *known.values(), 1e-3])
+    sure = f"at least ({100 * document.confidence:.10g} % sure)"
+    says = f"ε ≥ {bound_text(bound)}"
     if not document.is_confidence_bound:
-        sure = "as printed (no bound)"
+        sure, says = "as printed (no bound)", bound_text(bound)
     order = [sure, *known]
-    rows = [{"what": sure, "from": bound, "to": right, "says": f"ε ≥ {bound_text(bound)}"}]
+    # Away from the claim's line, where there is room on that side.
+    is_left = known.get("claimed", 0.0) >= bound > _LEFT * right
+    rows = [{"what": sure, "from": bound, "to": right, "says": says}]
     marks = [
-        {"what": name, "at": value, "says": f"ε = {format_epsilon(value)}"}
+        {
+            "what": name,
+            "at": value,
+            "says": f"ε = {format_epsilon(value)}",
+            "near": value < _LEFT * right,
+        }
         for name, value in known.items()
     ]
     x = alt.X(
         "from:Q",
         scale=alt.Scale(domain=[0, right], nice=False),
-        axis=alt.Axis(title="privacy level ε", grid=True, tickCount=6),
+        axis=alt.Axis(title="privacy level ε", grid=False, tickCount=6),
     )
     y = alt.Y("what:N", sort=order, scale=alt.Scale(domain=order), axis=alt.Axis(title=None))
     bar = alt.Chart(alt.InlineData(values=rows))
     point = alt.Chart(alt.InlineData(values=marks))
-    layers: list[Any] = [
-        bar.mark_bar(color=ACCENT, opacity=0.25, height=16).encode(x=x, x2="to:Q", y=y),
+    layers: list[Any] = []
+    if document.is_confidence_bound:
+        layers.append(
+            bar.mark_bar(color=ACCENT, opacity=0.25, height=16).encode(x=x, x2="to:Q", y=y)
+        )
+    layers += [
         bar.mark_tick(color=ACCENT, thickness=3, size=22).encode(
             x=x, y=y, tooltip=[alt.Tooltip("says:N", title="proved")]
         ),
-        bar.mark_text(align="left", dx=7, fontSize=12).encode(x=x, y=y, text="says:N"),
+        bar.mark_text(
+            align="right" if is_left else "left", dx=-7 if is_left else 7, fontSize=12
+        ).encode(x=x, y=y, text="says:N"),
     ]
     if marks:
         at = alt.X("at:Q", scale=alt.Scale(domain=[0, right], nice=False))
+        near = point.transform_filter("datum.near")
+        far = point.transform_filter("!datum.near")
         layers += [
-            point.mark_point(filled=True, size=70, color="#3b414c", opacity=1).encode(
+            point.transform_filter("datum.what == 'claimed'")
+            .mark_rule(color=_DARK, strokeDash=[4, 4], opacity=0.55)
+            .encode(x=at),
+            point.mark_point(filled=True, size=70, color=_DARK, opacity=1).encode(
                 x=at,
                 y=y,
                 shape=alt.Shape("what:N", scale=alt.Scale(range=_SHAPES), legend=None),
             ),
-            point.mark_text(align="right", dx=-9, fontSize=12).encode(x=at, y=y, text="says:N"),
+            far.mark_text(align="right", dx=-9, fontSize=12).encode(x=at, y=y, text="says:N"),
+            near.mark_text(align="left", dx=9, fontSize=12).encode(x=at, y=y, text="says:N"),
         ]
-    at_delta = f", δ = {document.claimed_delta:g}" if document.claimed_delta else ""
     return _dressed(
         alt.layer(*layers).properties(width=width, height=36 * len(order)),
         title="What one run proves",
-        subtitle=f"{document.mechanism}{at_delta}: {document.verdict}",
+        subtitle=f"{document.mechanism}: {document.verdict}",
         description=f"{document.mechanism}: {document.verdict}",
     )
 
@@ -106,7 +132,9 @@ def _dressed(
 
     import altair as alt
 
-    lines = textwrap.wrap(subtitle, 84)
+    n_lines = math.ceil(len(subtitle) / _LETTERS_PER_LINE)
+    # Lines of about the same length: no single word below the others.
+    lines = textwrap.wrap(subtitle, len(subtitle) // max(n_lines, 1) + 8)
     words = alt.TitleParams(text=title, subtitle=lines) if lines else alt.TitleParams(text=title)
     dressed: alt.LayerChart = (
         chart.properties(title=words, description=description)

@@ -8,7 +8,15 @@ import math
 from epsilens.document.contents import ValueDocument, WhatIfDocument
 from epsilens.document.numbers import NumberType
 
-__all__ = ["EVERYBODY", "bound_text", "cost_type", "group_names", "is_model_release", "loss_unit"]
+__all__ = [
+    "EVERYBODY",
+    "bound_text",
+    "cost_type",
+    "delta_text",
+    "group_names",
+    "is_model_release",
+    "loss_unit",
+]
 
 EVERYBODY = "all"
 """The package's own name for the group of everybody."""
@@ -94,3 +102,15 @@ def bound_text(epsilon: float) -> str:
         return "0" if epsilon <= 0.0 else "∞"
     unit = 10.0 ** (2 - math.floor(math.log10(epsilon)))
     return f"{math.floor(epsilon * unit * (1 + 1e-12)) / unit:.3g}"
+
+
+def delta_text(delta: float) -> str:
+    """Write the δ of a privacy claim as it is typed.
+
+    Examples
+    --------
+    >>> delta_text(1e-6), delta_text(0.05), delta_text(2.5e-12)
+    ('1e-6', '0.05', '2.5e-12')
+    """
+    digits, exponent, power = f"{delta:g}".partition("e")
+    return f"{digits}e{int(power)}" if exponent else digits

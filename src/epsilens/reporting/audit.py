@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epsilens.display.rounding import NOTHING, format_count, format_epsilon
-from epsilens.document import AuditDocument, bound_text
+from epsilens.document import AuditDocument, bound_text, delta_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,7 +61,7 @@ def audit_table(document: AuditDocument) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    at = f" at δ = {document.claimed_delta:g}" if document.claimed_delta else ""
+    at = f" at δ = {delta_text(document.claimed_delta)}" if document.claimed_delta else ""
     table = Table(
         title=f"One-run audit of {document.mechanism}{at}",
         title_justify="left",
@@ -71,10 +71,8 @@ def audit_table(document: AuditDocument) -> Table:
     )
     table.add_column("what")
     table.add_column("value", overflow="fold")
-    is_bound = document.is_confidence_bound
-    sure = f"proven, {100 * document.confidence:.4g} % confidence" if is_bound else "no bound"
     rows = [
-        ("ε is at least", f"{bound_text(document.epsilon_lower_bound)} ({sure})"),
+        _bound_row(document),
         ("claimed ε", format_epsilon(document.claimed_epsilon)),
         (
             "theoretical ε",
@@ -88,9 +86,23 @@ def audit_table(document: AuditDocument) -> Table:
             f"{format_count(document.n_canaries)} canaries",
         ),
         ("method", document.method),
-        ("number of guesses", document.selection),
+        ("guesses chosen by", _selection_words(document.selection)),
         ("assumes", ", ".join(document.assumptions) or NOTHING),
     ]
     for what, value in rows:
         table.add_row(Text(what), Text(value))
     return table
+
+
+def _bound_row(document: AuditDocument) -> tuple[str, str]:
+    number = bound_text(document.epsilon_lower_bound)
+    if not document.is_confidence_bound:
+        return "as printed", f"{number} (no bound)"
+    if document.epsilon_lower_bound == 0.0:
+        return "ε is at least", f"{number} (nothing is proved)"
+    at = " at δ = 0" if document.method == "pure" and document.claimed_delta else ""
+    return "ε is at least", f"{number}{at} (proven, {100 * document.confidence:.10g} % confidence)"
+
+
+def _selection_words(selection: str) -> str:
+    return f"{selection} on each side, fixed beforehand" if selection.isdecimal() else selection

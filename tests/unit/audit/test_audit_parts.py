@@ -27,7 +27,7 @@ from epsilens.audit import (
     own_canaries,
     random_unit_vectors,
 )
-from epsilens.audit.mechanisms import load_callable
+from epsilens.audit.own_code import load_callable
 from epsilens.errors import InputError, InputTypeError
 
 
@@ -44,6 +44,20 @@ def test_a_data_set_has_the_base_and_those_that_are_in():
     data[:] = 0.0
     assert canaries.vectors.sum() == 3.0
     assert canaries.base[0].sum() == 42.0
+
+
+def test_a_data_set_of_two_kinds_of_numbers():
+    canaries = own_canaries(np.eye(3, dtype=np.float32), base=np.full((1, 3), 1e-300))
+    data = canaries.dataset(np.array([True, False, True]))
+    assert data.dtype == np.float64
+    assert data.tolist() == [[1e-300] * 3, [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+
+
+def test_large_sums_of_other_data_do_not_hide_canaries():
+    # 32-bit numbers would keep 1e9 to within 64 only.
+    canaries = own_canaries(np.eye(4, dtype=np.float32), base=np.full((1, 4), 1e9))
+    output = canaries.dataset(np.array([True, False, True, False])).sum(axis=0)
+    assert Centred()(output, canaries).tolist() == [0.5, -0.5, 0.5, -0.5]
 
 
 def test_replaced_records():
@@ -188,7 +202,14 @@ def test_ready_made_mechanisms_keep_the_protocol(mechanism):
     ("make", "words"),
     [
         (lambda: GaussianSum(math.inf, 1e-6), "must be finite"),
-        (lambda: GaussianSum(1.0, 0.0), "between 0 and 1"),
+        (lambda: GaussianSum(1e308, 1e-6), "`epsilon` must lie between 1e-12 and 1e\\+08"),
+        (lambda: GaussianSum(1.0, 0.0), "no finite epsilon at delta 0. Use for instance 1e-6"),
+        (lambda: GaussianSum(1.0, math.nan), "`delta` must be a finite number"),
+        (lambda: PrivateRidgeFit(1.0, 0), "no finite epsilon at delta 0. Use for instance 1e-6"),
+        (lambda: RandomisedAnswers(math.inf), "must be finite"),
+        (lambda: random_unit_vectors(10**9, 10**4), "must fit into memory"),
+        (lambda: one_hot_directions(10**8), "must fit into memory"),
+        (lambda: answer_pairs(10**13, k=2), "must fit into memory"),
         (lambda: GaussianSum(1.0, 1e-6, noise="none"), "one of 'exact'"),
         (lambda: EstimatorFit(object(), [[1.0]], [1]), "method `fit`"),
         (lambda: PrivateRidgeFit(math.inf, 1e-6), "must be finite"),

@@ -164,7 +164,22 @@ def test_many_runs_of_a_known_gaussian():
 def test_many_runs_that_say_nothing():
     assert many_runs_bound(0, 10, 10, 10).epsilon_lower_bound == 0.0
     assert many_runs_bound(0, 10, 10, 10, delta=1e-6, gaussian=True).epsilon_lower_bound == 0.0
-    with pytest.raises(InputError, match="at most the number of runs"):
-        many_runs_bound(11, 10, 0, 10)
-    with pytest.raises(InputError, match="above 0 for Gaussian noise"):
-        many_runs_bound(5, 10, 0, 10, gaussian=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "words"),
+    [
+        ((11, 10, 0, 10), {}, "`n_said_in_when_in` must be at most `n_runs_in`, got 11 of 10"),
+        ((1, 10, 11, 10), {}, "`n_said_in_when_out` must be at most `n_runs_out`, got 11 of 10"),
+        ((0, 0, 0, 10), {}, "`n_runs_in` must be at least 1"),
+        ((1, 10, 0, 2.5), {}, "`n_runs_out` must be a whole number"),
+        ((-1, 10, 0, 10), {}, "`n_said_in_when_in` must be at least 0"),
+        ((5, 10, 0, 10), {"gaussian": True}, "where `gaussian` is True"),
+        ((5, 10, 0, 10), {"delta": "a"}, "`delta` must be a number"),
+        ((5, 10, 0, 10), {"delta": 1.0}, "`delta` must be at least 0 and below 1"),
+        ((5, 10, 0, 10), {"confidence": 1.0}, "`confidence` must lie between 0 and 1"),
+    ],
+)
+def test_many_runs_name_the_argument_that_is_wrong(arguments, settings, words):
+    with pytest.raises(InputError, match=words):
+        many_runs_bound(*arguments, **settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import jsonschema
 import numpy as np
@@ -19,6 +20,7 @@ from epsilens.audit import (
     RandomisedAnswers,
     answer_pairs,
     one_hot_directions,
+    one_run_bound,
     own_canaries,
     random_unit_vectors,
 )
@@ -31,7 +33,7 @@ from epsilens.channels import (
     simulate,
 )
 from epsilens.document import json_schema, load_document, to_json
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import ApproximationWarning, InputError, InputTypeError
 
 
 def gaussian(epsilon, *, dimension=400, seed=1, **settings):
@@ -125,16 +127,17 @@ def test_noise_off_by_the_root_of_two_is_caught(epsilon):
         noise = generator.normal(0.0, honest.noise_scale / math.sqrt(2), rows.shape[1])
         return rows.sum(axis=0) + noise
 
-    result = OneRunAudit(
-        too_quiet,
-        canaries=one_hot_directions(2000),
-        score=Centred(),
-        claimed_epsilon=epsilon,
-        claimed_delta=1e-6,
-        method="independent-gdp",
-    ).run(random_state=0)
+    settings = {
+        "canaries": one_hot_directions(2000),
+        "score": Centred(),
+        "claimed_epsilon": epsilon,
+        "claimed_delta": 1e-6,
+        "method": "independent-gdp",
+    }
+    result = OneRunAudit(too_quiet, **settings).run(random_state=0)
     assert result.is_broken
     assert result.verdict.startswith("the claim is broken: ")
+    assert not OneRunAudit(honest, **settings).run(random_state=0).is_broken
 
 
 def test_the_keep_probability_of_two_answers_for_five_is_caught():
@@ -151,6 +154,8 @@ def test_the_keep_probability_of_two_answers_for_five_is_caught():
     ).run(random_state=0)
     assert result.is_broken
     assert 1.5 < result.epsilon_lower_bound < 1.0 + math.log(4)
+    right = RandomisedAnswers(1.0, k=5, generator=np.random.default_rng(0))
+    assert not OneRunAudit(right, canaries=1000).run(random_state=0).is_broken
 
 
 def test_rows_that_are_not_clipped_are_caught():
@@ -184,6 +189,17 @@ def test_the_same_seed_twice_is_caught():
     assert twice.is_broken
     fresh = OneRunAudit(honest, canaries=settings["canaries"], reference_run=True)
     assert not fresh.run(random_state=0).is_broken
+
+
+def test_a_number_of_canaries_that_was_fixed_is_said():
+    # Exactly m/2: the bound cannot hold, and `assumptions` is where a pipeline looks.
+    generator = np.random.default_rng(0)
+    for m in (8, 64, 500):
+        fixed = generator.permutation(np.arange(m) < m // 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ApproximationWarning)  # tested in test_coins
+            found = one_run_bound(fixed, fixed * 1.0)
+        assert any("exactly half of the canaries" in each for each in found.assumptions)
 
 
 def test_a_model_without_privacy_is_caught():
@@ -263,6 +279,48 @@ def test_the_same_seed_tosses_the_same_coins():
     assert OneRunAudit(gaussian(8.0, seed=5), canaries=200).run().seed is None
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: GaussianSum(4.0, 1e-6, dimension=100),
+        lambda: RandomisedAnswers(2.0, k=3),
+        lambda: PrivateRidgeFit(50.0, 1e-6, n_features=60),
+    ],
+    ids=["gaussian-sum", "rr", "private-ridge"],
+)
+def test_a_seed_repeats_the_whole_audit(make):
+    documents = [
+        OneRunAudit(make(), canaries=60).run(random_state=seed).to_dict() for seed in (3, 3)
+    ]
+    for document in documents:
+        document["provenance"].pop("seconds")
+    assert documents[0] == documents[1]
+    outputs = []
+
+    def score(output, canaries):
+        outputs.append(np.array(output))
+        return make().score()(output, canaries)
+
+    for seed in (3, 3, 4, None, None):
+        OneRunAudit(make(), canaries=60, score=score).run(random_state=seed)
+    assert np.array_equal(outputs[0], outputs[1])
+    assert not any(np.array_equal(outputs[0], other) for other in outputs[2:])
+    assert not np.array_equal(outputs[3], outputs[4])
+
+
+def test_a_bound_of_zero_is_called_nothing():
+    result = OneRunAudit(lambda rows: np.zeros(20), canaries=one_hot_directions(20)).run(0)
+    assert result.verdict == "no claim to judge: this run proves nothing about ε."
+
+
+def test_confidence_is_never_rounded_to_certainty():
+    audit = OneRunAudit(
+        lambda rows: rows.sum(axis=0), canaries=one_hot_directions(100), confidence=0.999999
+    )
+    result = audit.run(random_state=0)
+    assert "with 99.9999 % confidence" in result.verdict
+
+
 def test_the_document_says_everything():
     result = OneRunAudit(gaussian(4.0), canaries=200).run(random_state=0)
     document = load_document(to_json(result.document))
@@ -289,6 +347,21 @@ def test_the_document_says_everything():
             lambda: OneRunAudit(gaussian(1.0), claimed_delta=2.0).run(),
             InputError,
             "`claimed_delta` must be",
+        ),
+        (
+            lambda: OneRunAudit(gaussian(1.0), claimed_delta="a").run(),
+            InputTypeError,
+            "`claimed_delta` must be a number",
+        ),
+        (
+            lambda: OneRunAudit(gaussian(1.0), claimed_epsilon=math.inf).run(),
+            InputError,
+            "`claimed_epsilon` must be finite",
+        ),
+        (
+            lambda: OneRunAudit(gaussian(1.0), confidence=1 - 1e-17).run(),
+            InputError,
+            "`confidence` must lie between 0 and 1",
         ),
         (
             lambda: OneRunAudit(gaussian(1.0), canaries=20, score=lambda o, c: np.zeros(3)).run(),

@@ -16,6 +16,7 @@ from epsilens.audit import (
     one_run_bound,
 )
 from epsilens.audit.guesses import make_guesses
+from epsilens.audit.pure import pure_p_value
 from epsilens.audit.selection import as_selection
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
 
@@ -41,7 +42,8 @@ def test_defaults_follow_delta(audit):
 def test_every_method_takes_every_honest_choice(audit, method, selection):
     if method == "independent-gdp" and selection == "bonferroni":
         selection = Bonferroni(n_counts=2, smallest=0.05, largest=0.2)
-    found = one_run_bound(*audit, delta=1e-6, method=method, selection=selection)
+    delta = 0.0 if method == "pure" else 1e-6
+    found = one_run_bound(*audit, delta=delta, method=method, selection=selection)
     assert found.is_confidence_bound
     assert 0.5 < found.epsilon_lower_bound < 40.0
     assert found.n_correct <= found.n_guesses <= found.n_canaries == 1000
@@ -61,6 +63,26 @@ def test_an_int_fixes_the_guesses_on_each_side(audit):
     assert (found.n_guesses, found.selection) == (200, "100")
     assert one_run_bound(*audit, selection=Fixed(100)) == found
     assert one_run_bound(*audit, selection=np.int64(100)) == found
+
+
+def test_zeros_and_ones_are_coins(audit):
+    included, scores = audit
+    for kind in (np.int64, np.uint8):
+        assert one_run_bound(included.astype(kind), scores) == one_run_bound(included, scores)
+    assert one_run_bound(included.astype(int).tolist(), scores) == one_run_bound(included, scores)
+
+
+@pytest.mark.parametrize("seed", [5, 6, 8])  # where another look is best by Bonferroni
+def test_the_guesses_of_the_path_are_those_of_its_smallest_p_value(seed):
+    rng = np.random.default_rng(seed)
+    included = rng.random(1000) < 0.5
+    scores = included + rng.normal(0.0, 1.0, 1000)
+    found = one_run_bound(included, scores)
+    counts = Path().counts(1000)
+    right = make_guesses(included, scores).n_correct(counts)
+    p_values = pure_p_value(right, 2 * counts, found.epsilon_lower_bound)
+    own = pure_p_value(found.n_correct, found.n_guesses, found.epsilon_lower_bound)
+    assert own == p_values.min()
 
 
 def test_scores_count_by_their_order_alone(audit):
@@ -98,14 +120,30 @@ def test_infinite_scores_are_the_surest(audit):
 @pytest.mark.parametrize(
     ("arguments", "settings", "words"),
     [
-        (([0, 1], [0.0, 1.0]), {}, "True and False"),
+        (([0, 2], [0.0, 1.0]), {}, "True and False, or 1 and 0"),
+        (([-1, 1], [0.0, 1.0]), {}, "True and False, or 1 and 0"),
+        (([0.0, 1.0], [0.0, 1.0]), {}, "True and False"),
+        (([[True], [True, False]], [0.0, 1.0]), {}, "one entry per canary"),
+        (([], []), {}, "`included` must have at least 2 canaries, got 0"),
         (([True, False], [0.0]), {}, "same length"),
         (([True], [0.0]), {}, "at least 2"),
         (([True, False], ["a", "b"]), {}, "array of numbers"),
+        (([True, False], ["1", "2"]), {}, "array of numbers"),
+        (([True, False], [1j, 2.0]), {}, "array of numbers, got values of type complex"),
+        (([True, False], [[1.0], [1.0, 2.0]]), {}, "array of numbers"),
+        (
+            ([True, False], [0.0, 1.0]),
+            {"method": "pure", "delta": 1e-6},
+            "Use method 'approximate'",
+        ),
         (([True, False], [0.0, np.nan]), {}, "1 of 2 are NaN"),
         (([True, False], [0.0, 1.0]), {"delta": 1.0}, "below 1"),
         (([True, False], [0.0, 1.0]), {"delta": "x"}, "`delta` must be a number"),
         (([True, False], [0.0, 1.0]), {"confidence": 1.0}, "between 0 and 1"),
+        (([True, False], [0.0, 1.0]), {"confidence": 1 - 1e-17}, "Use for instance 0.95"),
+        (([True, False], [0.0, 1.0]), {"confidence": 1 - 1e-15}, "1e-09 away from both"),
+        (([True, False], [0.0, 1.0]), {"confidence": 1e-17}, "1e-09 away from both"),
+        (([True, False], [0.0, 1.0]), {"confidence": "high"}, "`confidence` must be a number"),
         (([True, False], [0.0, 1.0]), {"method": "guess"}, "one of 'pure'"),
         (([True, False], [0.0, 1.0]), {"method": "f-dp"}, "greater than 0 for method 'f-dp'"),
         (([True, False], [0.0, 1.0]), {"selection": "best"}, "one of 'path'"),

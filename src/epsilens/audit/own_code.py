@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code of the user's own that is audited: loaded, run, and held to what was agreed.
+
+Whatever goes wrong in it is said by its kind alone. The words of a foreign error may hold a record.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+from epsilens.audit.mechanisms import Callable_, Mechanism
+from epsilens.errors import InputError
+
+__all__ = ["load_callable", "run_own"]
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def run_own(
+    expected: str,
+    function: Callable[_Arguments, _Result],
+    *arguments: _Arguments.args,
+    **settings: _Arguments.kwargs,
+) -> _Result:
+    """Call code of the user's own; whatever it raises becomes one error that quotes nothing.
+
+    Parameters
+    ----------
+    expected : str
+        What it should have done, as the beginning of a sentence.
+    function : callable
+        The code.
+    *arguments, **settings
+        What it is given.
+
+    Returns
+    -------
+    object
+        What it returns.
+
+    Raises
+    ------
+    InputError
+        If it raises anything or ends the program. Ctrl-C, and an InputError, go through.
+
+    Examples
+    --------
+    >>> run_own("`mechanism` must not fail", [3].index, 4)
+    Traceback (most recent call last):
+    ...
+    epsilens.errors.InputError: `mechanism` must not fail, but it stopped with ValueError. Its words
+    may hold data and are not shown: run it in Python to read them.
+    """
+    try:
+        return function(*arguments, **settings)
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        # A kind of SystemExit is how the program that runs us ends: not the user's code.
+        if isinstance(error, SystemExit) and type(error) is not SystemExit:
+            raise
+        raise InputError(
+            f"{expected}, but it stopped with {type(error).__name__}. Its words may hold data and "
+            "are not shown: run it in Python to read them."
+        ) from error
+
+
+def load_callable(text: str) -> Callable_ | Mechanism:
+    """Load what `MODULE:CALLABLE` names.
+
+    Parameters
+    ----------
+    text : str
+        A module that Python can import, a colon, and a name in it.
+
+    Returns
+    -------
+    callable or Mechanism
+        A class without arguments is made into an object.
+
+    Raises
+    ------
+    InputError
+        If there is no such module or name, it fails on the way, or it cannot be called.
+
+    Examples
+    --------
+    >>> load_callable("math:fsum")
+    <built-in function fsum>
+    """
+    module_name, colon, name = text.partition(":")
+    if not (colon and module_name and name) or module_name.startswith("."):
+        raise InputError(
+            "`mechanism` must be gaussian-sum, rr, private-ridge or MODULE:CALLABLE, got "
+            f"{text!r}. Write for instance mypackage.release:noisy_sum."
+        )
+    found = _module(module_name)
+    for part in name.split("."):
+        if not run_own(f"`mechanism` must name something in {module_name!r}", hasattr, found, part):
+            raise InputError(
+                f"`mechanism` must name something in module {module_name!r}, but it has no {name!r}."
+            )
+        found = getattr(found, part)
+    if isinstance(found, type):
+        found = run_own(
+            f"`mechanism` must name a function, or a class without arguments such as {name!r}",
+            found,
+        )
+    if not callable(found):
+        raise InputError(
+            f"`mechanism` must name a callable that turns a data set into an output, got "
+            f"{type(found).__name__}."
+        )
+    return cast("Callable_ | Mechanism", found)
+
+
+def _module(name: str) -> object:
+    expected = f"`mechanism` must name a module that can be imported, got {name!r}"
+    try:
+        return run_own(expected, importlib.import_module, name)
+    except InputError as error:
+        missing = error.__cause__
+        if isinstance(missing, ModuleNotFoundError) and missing.name:
+            raise InputError(
+                f"{expected}: there is no module {missing.name!r}. Install it, or start in its "
+                "folder."
+            ) from missing
+        raise
