@@ -1,0 +1,458 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DP-SGD for hundreds of models side by side, each on records of its own choice.
+
+To see what an attacker learns from a model trained with DP-SGD, many such models are trained on random
+halves of the same table. One by one that takes hours. Here they are trained together, by a few batched
+matrix products a step; what is computed is what Opacus computes for each of them.
+
+Noise and sampling are seeded, or drawn from a generator that is not secure: these models are for
+simulation and must not be released as private ones.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsilens._validate import as_codes, as_count, as_positive
+from epsilens.errors import InputError, InputTypeError
+from epsilens.models.block_store import BlockStore
+from epsilens.models.box_muller import NormalNoise
+from epsilens.models.dp_sgd_settings import DPSGDSettings, TrainingPlan
+from epsilens.models.execution import workers
+from epsilens.models.ghost_norms import BatchTable, ClippedGradients
+from epsilens.models.networks import Floats, Network
+from epsilens.models.poisson_sampling import batch_capacity, fill_batches
+from epsilens.models.privacy_accounting import NoiseCalibration
+
+__all__ = [
+    "DPSGDSettings",
+    "EnsembleFit",
+    "Reduction",
+    "TrainingPlan",
+    "score_ensemble",
+    "train_ensemble",
+]
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+Reduction: TypeAlias = Callable[[Floats], NDArray[np.generic]]
+"""From logits of some models, (n_models, n_rows, n_outputs), to what is kept, (n_models, …)."""
+
+_STREAMS = ("sampling", "noise", "start")
+_BLOCK_BYTES = 6 << 20
+_MOST_MODELS = 64
+_STEPS_DRAWN_AT_ONCE = 512
+_LOGITS_AT_ONCE = 1 << 22
+_LARGEST_FEATURE = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleFit:
+    """Models that were trained side by side.
+
+    Attributes
+    ----------
+    network : Network
+    parameters : array, (n_models, n_parameters)
+        See `Network.layers`.
+    calibration : NoiseCalibration
+        Noise and accounted ε, the same for all.
+    """
+
+    network: Network
+    parameters: Floats
+    calibration: NoiseCalibration
+
+    @property
+    def n_models(self) -> int:
+        """How many there are."""
+        return len(self.parameters)
+
+    def logits(self, X: ArrayLike) -> Floats:
+        """Return all logits, (n_models, n_rows, n_outputs); large for many models and rows."""
+        rows = _as_features(X, n_features=self.network.n_features)
+        return self.network.outputs(self.parameters, rows).transpose(0, 2, 1)
+
+    def logit_blocks(self, X: ArrayLike) -> Iterator[tuple[slice, Floats]]:
+        """Yield the logits of a few models at a time, with the slice of models they belong to."""
+        rows = _as_features(X, n_features=self.network.n_features)
+        yield from _logit_blocks(self.network, self.parameters, rows)
+
+
+def train_ensemble(
+    X: ArrayLike,
+    codes: ArrayLike,
+    membership: ArrayLike,
+    settings: DPSGDSettings,
+    *,
+    n_classes: int | None = None,
+    expected_records: float | None = None,
+    random_state: int | None = None,
+    checkpoint: str | Path | None = None,
+    progress: Progress | None = None,
+    block_size: int | None = None,
+) -> EnsembleFit:
+    """Train many models with DP-SGD, each on its own part of one table.
+
+    In every step each model looks at a few of its records, chosen by coins; shortens each record's
+    gradient to at most `clip`; adds normal noise to their sum; and goes a step down that way. The
+    noise is as strong as the ε asked for needs. This is a simulation: the models are for attacking,
+    not for publishing.
+
+    Parameters
+    ----------
+    X : array, (n, n_features)
+        Features of a size near 1 or below.
+    codes : array of int, (n,)
+        Classes from 0.
+    membership : array of bool, (n_models, n)
+        Which records each model may see.
+    settings : DPSGDSettings
+    n_classes : int, optional
+        The largest code plus one by default.
+    expected_records : float, optional
+        How many records a model sees on average over who is in; n/2 by default, for membership by fair
+        coins. Sampling rate, steps and noise follow from it and so from nothing secret.
+    random_state : int, optional
+        Makes the models repeatable. Without it the seed comes from the operating system.
+    checkpoint : str or Path, optional
+        A folder for finished models, with which a killed run goes on; needs `random_state`. It tells
+        about membership and is readable by its owner only, see `BlockStore`.
+    progress : callable, optional
+        Called with models done, models in all, and "train".
+    block_size : int, optional
+        How many models go side by side; by default as many as fit the cache. It changes no result.
+
+    Returns
+    -------
+    EnsembleFit
+
+    Raises
+    ------
+    InputError
+        If the arrays do not fit together, or the checkpoint is of another run.
+
+    Notes
+    -----
+    Abadi et al. (2016), Algorithm 1, in the form of Opacus: Poisson sampling with q = batch /
+    expected_records; each gradient times min(1, clip/(‖g‖ + 10⁻⁶)), over weights and intercepts of all
+    layers; noise N(0, (σ·clip)²) on each coordinate of the sum; divided by the expected, not the actual,
+    size of the batch; a plain step. Model j draws from three streams of its own (sampling, noise, start),
+    made of the seed and j, so that it depends neither on the other models nor on the block size.
+
+    Assumptions
+    -----------
+    Neighbouring tables differ by one record added or removed. The number of records that are expected
+    is public.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 3))
+    >>> codes = (X[:, 0] > 0).astype(int)
+    >>> membership = rng.random((10, 400)) < 0.5
+    >>> settings = DPSGDSettings(epsilon=8.0, batch=20, epochs=5)
+    >>> fit = train_ensemble(X, codes, membership, settings, random_state=0)
+    >>> fit.logits(X).shape
+    (10, 400, 1)
+    >>> bool(((fit.logits(X)[:, :, 0] > 0) == codes).mean() > 0.9)
+    True
+    """
+    run = _Run.check(X, codes, membership, settings, n_classes, expected_records, random_state)
+    parts = run.blocks(
+        lambda parameters: parameters, "parameters", checkpoint, progress, block_size
+    )
+    return EnsembleFit(run.network, np.concatenate(list(parts)), run.calibration)
+
+
+def score_ensemble(
+    X: ArrayLike,
+    codes: ArrayLike,
+    membership: ArrayLike,
+    settings: DPSGDSettings,
+    *,
+    score: Reduction,
+    score_name: str,
+    X_score: ArrayLike | None = None,
+    n_classes: int | None = None,
+    expected_records: float | None = None,
+    random_state: int | None = None,
+    checkpoint: str | Path | None = None,
+    progress: Progress | None = None,
+    block_size: int | None = None,
+) -> NDArray[np.generic]:
+    """Train models as `train_ensemble` does, but keep only what `score` makes of their logits.
+
+    For ensembles too large to keep: models are trained, scored and forgotten block by block.
+
+    Parameters
+    ----------
+    X, codes, membership, settings, n_classes, expected_records, random_state, progress, block_size
+        As in `train_ensemble`.
+    score : callable
+        Given the logits of some models, (n_models, n_rows, n_outputs), returns an array whose first
+        axis is these models.
+    score_name : str
+        What the score is, so that a checkpoint with another is refused.
+    X_score : array, (n_rows, n_features), optional
+        The rows to be scored; by default the table.
+    checkpoint : str or Path, optional
+        A folder for the scores of finished models.
+
+    Returns
+    -------
+    array, (n_models, …)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, membership = rng.normal(size=(200, 3)), rng.random((6, 200)) < 0.5
+    >>> codes = (X[:, 0] > 0).astype(int)
+    >>> settings = DPSGDSettings(epsilon=8.0, batch=20, epochs=2)
+    >>> score_ensemble(
+    ...     X, codes, membership, settings, score=lambda logits: logits[:, :, 0] > 0, score_name="sign",
+    ...     random_state=0,
+    ... ).shape
+    (6, 200)
+    """
+    run = _Run.check(X, codes, membership, settings, n_classes, expected_records, random_state)
+    rows = run.X if X_score is None else _as_features(X_score, n_features=run.X.shape[1])
+
+    def reduce(parameters: Floats) -> NDArray[np.generic]:
+        return np.concatenate(
+            [np.asarray(score(part)) for _, part in _logit_blocks(run.network, parameters, rows)]
+        )
+
+    name = f"{score_name} of {len(rows)} rows"
+    return np.concatenate(list(run.blocks(reduce, name, checkpoint, progress, block_size, rows)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A checked question: the arrays, the settings, the noise."""
+
+    X: NDArray[np.float64]
+    codes: NDArray[np.int64]
+    membership: NDArray[np.bool_]
+    settings: DPSGDSettings
+    network: Network
+    plan: TrainingPlan
+    calibration: NoiseCalibration
+    seed: int
+    is_seeded: bool
+
+    @classmethod
+    def check(
+        cls,
+        X: ArrayLike,
+        codes: ArrayLike,
+        membership: ArrayLike,
+        settings: DPSGDSettings,
+        n_classes: int | None,
+        expected_records: float | None,
+        random_state: int | None,
+    ) -> _Run:
+        rows = _as_features(X)
+        labels = np.asarray(codes)
+        n_known = int(labels.max(initial=0)) + 1 if labels.dtype.kind in "iu" else 2
+        n_classes = (
+            max(2, n_known) if n_classes is None else as_count(n_classes, name="n_classes", least=2)
+        )
+        labels = as_codes(labels, n_categories=n_classes)
+        if labels.shape != (len(rows),):
+            raise InputError(
+                f"`codes` must have one entry a row of `X` ({len(rows)}), got shape {labels.shape}."
+            )
+        members = np.asarray(membership)
+        if members.dtype != np.bool_:
+            raise InputTypeError(
+                f"`membership` must be a table of True and False, got values of type {members.dtype}."
+            )
+        if members.ndim != 2 or members.shape[1] != len(rows) or len(members) == 0:
+            raise InputError(
+                f"`membership` must have a row a model and a column a record ({len(rows)}), got "
+                f"shape {members.shape}."
+            )
+        expected = (
+            len(rows) / 2.0
+            if expected_records is None
+            else as_positive(expected_records, name="expected_records")
+        )
+        if random_state is not None:
+            as_count(random_state, name="random_state", least=0)
+        return cls(
+            X=rows,
+            codes=labels,
+            membership=members,
+            settings=settings,
+            network=Network(rows.shape[1], n_classes, settings.hidden, settings.activation),
+            plan=settings.plan(expected),
+            calibration=settings.calibration(expected),
+            seed=secrets.randbits(128) if random_state is None else int(random_state),
+            is_seeded=random_state is not None,
+        )
+
+    def blocks(
+        self,
+        reduce: Reduction,
+        what: str,
+        checkpoint: str | Path | None,
+        progress: Progress | None,
+        block_size: int | None,
+        scored: NDArray[np.float64] | None = None,
+    ) -> Iterator[NDArray[np.generic]]:
+        """Yield what is kept of every block, in order, from the checkpoint where it is there."""
+        if checkpoint is not None and not self.is_seeded:
+            raise InputError(
+                "`random_state` must be given with a checkpoint, got None: a run that goes on must draw "
+                "what it would have drawn."
+            )
+        capacity = batch_capacity(self.plan.expected_batch)
+        size = (
+            _models_in_cache(self.network, capacity, self.settings.dtype)
+            if block_size is None
+            else as_count(block_size, name="block_size")
+        )
+        n_models = len(self.membership)
+        first = range(0, n_models, size)
+        store = BlockStore(
+            checkpoint,
+            {
+                "what": what,
+                "settings": asdict(self.settings),
+                "plan": asdict(self.plan),
+                "n_models": n_models,
+                "block_size": size,
+                "seed": self.seed,
+                "n_classes": self.network.n_classes,
+            },
+            data=[self.X, self.codes, self.membership, *([] if scored is None else [scored])],
+        )
+        table = BatchTable(self.X, self.codes, self.network, self.settings.dtype)
+        known = store.done
+        todo = [block for block in range(len(first)) if block not in known]
+        tasks = (
+            partial(
+                self._train, table, range(first[block], min(first[block] + size, n_models)), reduce
+            )
+            for block in todo
+        )
+        done = 0
+        with workers() as team:
+            fresh = team.run(tasks)
+            for block in range(len(first)):
+                if block in known:
+                    kept = store.read(block)["kept"]
+                else:
+                    kept = next(fresh)
+                    store.write(block, {"kept": kept})
+                done += len(kept)
+                if progress is not None:
+                    progress(done, n_models, "train")
+                yield kept
+
+    def _train(self, table: BatchTable, models: range, reduce: Reduction) -> NDArray[np.generic]:
+        """Train some models side by side."""
+        settings, plan, network = self.settings, self.plan, self.network
+        dtype = table.rows.dtype.type
+        members = [np.flatnonzero(self.membership[model]) for model in models]
+        sampling, noise_streams, start = (
+            [np.random.default_rng(_seed(self.seed, model, stream)) for model in models]
+            for stream in _STREAMS
+        )
+        parameters = network.initial(start, dtype)
+        layers = network.layers(parameters)
+        sums: Floats = np.empty_like(parameters)
+        sums_by_layer = network.layers(sums)
+        capacity = batch_capacity(plan.expected_batch)
+        gradients = ClippedGradients(table, network, len(models), capacity, settings.clip)
+        leftover = _Leftover(table, network, capacity, settings.clip)
+        sigma = self.calibration.noise_multiplier * settings.clip
+        noise = NormalNoise(noise_streams, network.n_parameters, sigma, dtype) if sigma else None
+        step_length = dtype(settings.learning_rate / plan.expected_batch)
+        for first in range(0, plan.n_steps, _STEPS_DRAWN_AT_ONCE):
+            n_steps = min(_STEPS_DRAWN_AT_ONCE, plan.n_steps - first)
+            batches = np.full((n_steps, len(models), capacity), table.padding, dtype=np.intp)
+            over = [
+                fill_batches(batches[:, j], own, plan.sampling_probability, sampling[j])
+                for j, own in enumerate(members)
+            ]
+            for step in range(n_steps):
+                gradients.add_up(layers, batches[step], sums_by_layer)
+                for j, late in enumerate(over):
+                    if step in late:
+                        sums[j] += leftover.add_up(parameters[j], late[step])
+                if noise is not None:
+                    sums += noise.draw()
+                sums *= step_length
+                parameters -= sums
+        return reduce(parameters)
+
+
+class _Leftover:
+    """Gradients of the records that did not fit into their batch, one model at a time."""
+
+    def __init__(self, table: BatchTable, network: Network, capacity: int, clip: float) -> None:
+        self._network, self._padding, self._capacity = network, table.padding, capacity
+        self._gradients = ClippedGradients(table, network, 1, capacity, clip)
+
+    def add_up(self, parameters: Floats, records: NDArray[np.intp]) -> Floats:
+        total, part = np.zeros_like(parameters), np.empty_like(parameters)
+        layers, sums = self._network.layers(parameters[None]), self._network.layers(part[None])
+        for first in range(0, len(records), self._capacity):
+            batch = np.full((1, self._capacity), self._padding, dtype=np.intp)
+            some = records[first : first + self._capacity]
+            batch[0, : len(some)] = some
+            self._gradients.add_up(layers, batch, sums)
+            total += part
+        return total
+
+
+def _seed(seed: int, model: int, stream: str) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=(model, _STREAMS.index(stream)))
+
+
+def _models_in_cache(network: Network, capacity: int, dtype: type[np.floating]) -> int:
+    widths = network.n_features + 1 + 3 * sum(network.hidden) + 4 * network.n_outputs
+    numbers = capacity * widths + 4 * network.n_parameters
+    return max(1, min(_MOST_MODELS, _BLOCK_BYTES // (numbers * np.dtype(dtype).itemsize)))
+
+
+def _logit_blocks(
+    network: Network, parameters: Floats, rows: NDArray[np.float64]
+) -> Iterator[tuple[slice, Floats]]:
+    size = max(1, _LOGITS_AT_ONCE // max(1, len(rows) * network.n_outputs))
+    for first in range(0, len(parameters), size):
+        part = slice(first, min(first + size, len(parameters)))
+        yield part, network.outputs(parameters[part], rows).transpose(0, 2, 1)
+
+
+def _as_features(X: ArrayLike, *, n_features: int | None = None) -> NDArray[np.float64]:
+    try:
+        rows = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError("`X` must be a table of numbers, got something else.") from None
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise InputError(
+            f"`X` must have a row a record and a column a feature, got shape {rows.shape}."
+        )
+    if n_features is not None and rows.shape[1] != n_features:
+        raise InputError(
+            f"`X` must have as many columns as in training ({n_features}), got {rows.shape[1]}."
+        )
+    # Written so that NaN is refused too.
+    if not (np.abs(rows) <= _LARGEST_FEATURE).all():
+        raise InputError(
+            f"`X` must be finite and at most {_LARGEST_FEATURE:g} in size, got other numbers. Scale the "
+            "features to a size near 1."
+        )
+    return rows

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much noise DP-SGD needs for a given ε, and which ε a given noise keeps.
+
+Every step looks at a random part of the records and adds normal noise. What all steps together give
+away is reckoned by `dp_accounting`: by privacy loss distributions (PLD), which are tight and are what is
+reported, and by Rényi differential privacy (RDP), which is older and a little larger, beside it. Both
+are upper bounds.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from epsilens._validate import as_count, as_epsilon, as_share
+from epsilens.errors import InputError
+
+__all__ = ["AccountedPrivacy", "NoiseCalibration", "account", "calibrate_noise"]
+
+LARGEST_EPSILON = 1000.0
+"""Beyond, the accountants take minutes and nothing is protected: ask for `math.inf`."""
+
+# Relative to the ε asked for: how far below it the accounted ε may lie.
+_CLOSE_ENOUGH = 1e-3
+_MOST_TRIALS = 40
+_LOSS_GRID = 1e-4
+_LARGEST_NOISE = 1e6
+
+
+@dataclass(frozen=True)
+class AccountedPrivacy:
+    """The ε that a run of DP-SGD keeps, reckoned in two ways; both are upper bounds.
+
+    Attributes
+    ----------
+    epsilon_pld : float in [0, inf]
+        By privacy loss distributions: the one that is reported.
+    epsilon_rdp : float in [0, inf]
+        By Rényi differential privacy.
+    delta : float in (0, 1)
+        The δ of both.
+    """
+
+    epsilon_pld: float
+    epsilon_rdp: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class NoiseCalibration:
+    """The noise of a run of DP-SGD and what it keeps.
+
+    Attributes
+    ----------
+    noise_multiplier : float in [0, inf)
+        Standard deviation of the noise on the sum of clipped gradients, in units of the clipping
+        length. 0 means no noise and no privacy.
+    epsilon : float in (0, inf]
+        What was asked for.
+    epsilon_pld, epsilon_rdp : float
+        What is kept, see `AccountedPrivacy`; `epsilon_pld` never exceeds `epsilon`.
+    delta : float in (0, 1)
+    sampling_probability : float in (0, 1]
+        With which each record is in a step's batch, independently of all others.
+    n_steps : int
+    """
+
+    noise_multiplier: float
+    epsilon: float
+    epsilon_pld: float
+    epsilon_rdp: float
+    delta: float
+    sampling_probability: float
+    n_steps: int
+
+
+def account(
+    noise_multiplier: float, *, delta: float, sampling_probability: float, n_steps: int
+) -> AccountedPrivacy:
+    """Say which ε a run of DP-SGD keeps.
+
+    Parameters
+    ----------
+    noise_multiplier : float, at least 0
+        Standard deviation of the noise over the clipping length; 0 gives ε = ∞.
+    delta : float in (0, 1)
+    sampling_probability : float in (0, 1]
+        With which each record is in a step's batch.
+    n_steps : int, at least 1
+
+    Returns
+    -------
+    AccountedPrivacy
+        For adding or removing one record.
+
+    Notes
+    -----
+    Assumes Poisson sampling: each record is in each batch by a coin of its own. Batches of a fixed
+    size keep another ε.
+
+    Examples
+    --------
+    >>> kept = account(4.0, delta=1e-5, sampling_probability=0.05, n_steps=100)
+    >>> round(kept.epsilon_pld, 2), round(kept.epsilon_rdp, 2)
+    (0.46, 0.51)
+    """
+    _require_plan(delta, sampling_probability, n_steps)
+    if not (math.isfinite(noise_multiplier) and noise_multiplier >= 0.0):
+        raise InputError(
+            f"`noise_multiplier` must be finite and at least 0, got {noise_multiplier!r}."
+        )
+    if noise_multiplier == 0.0:
+        return AccountedPrivacy(math.inf, math.inf, delta)
+    rdp = _epsilon_rdp(noise_multiplier, delta, sampling_probability, n_steps)
+    pld = _epsilon_pld(noise_multiplier, delta, sampling_probability, n_steps, rdp)
+    return AccountedPrivacy(pld, rdp, delta)
+
+
+@lru_cache(maxsize=256)
+def calibrate_noise(
+    epsilon: float, *, delta: float, sampling_probability: float, n_steps: int
+) -> NoiseCalibration:
+    """Find the least noise with which DP-SGD keeps a given ε.
+
+    Done once for any number of models that train alike; the answer is remembered.
+
+    Parameters
+    ----------
+    epsilon : float in (0, inf]
+        Infinity means no noise.
+    delta : float in (0, 1)
+    sampling_probability : float in (0, 1]
+        With which each record is in a step's batch.
+    n_steps : int, at least 1
+
+    Returns
+    -------
+    NoiseCalibration
+        The accounted ε lies within a thousandth below the one asked for, never above it.
+
+    Notes
+    -----
+    RDP lies above PLD, so the noise that is enough by RDP starts the search from the safe side. The
+    logarithm of ε is almost a straight line in the logarithm of the noise, so a few secants do.
+
+    Examples
+    --------
+    >>> found = calibrate_noise(1.0, delta=1e-5, sampling_probability=0.05, n_steps=100)
+    >>> found.epsilon_pld <= 1.0 < found.epsilon_rdp
+    True
+    >>> calibrate_noise(float("inf"), delta=1e-5, sampling_probability=0.05, n_steps=1).noise_multiplier
+    0.0
+    """
+    _require_plan(delta, sampling_probability, n_steps)
+    if math.isinf(as_epsilon(epsilon)):
+        return NoiseCalibration(
+            0.0, math.inf, math.inf, math.inf, delta, sampling_probability, n_steps
+        )
+    if epsilon > LARGEST_EPSILON:
+        raise InputError(
+            f"`epsilon` must be at most {LARGEST_EPSILON:g} or infinite, got {epsilon!r}. "
+            "Use `math.inf` for no noise."
+        )
+    noise, kept = _least_noise(epsilon, delta, sampling_probability, n_steps)
+    return NoiseCalibration(
+        noise, epsilon, kept.epsilon_pld, kept.epsilon_rdp, delta, sampling_probability, n_steps
+    )
+
+
+def _least_noise(
+    epsilon: float, delta: float, sampling_probability: float, n_steps: int
+) -> tuple[float, AccountedPrivacy]:
+    def kept(noise: float) -> AccountedPrivacy:
+        return account(
+            noise, delta=delta, sampling_probability=sampling_probability, n_steps=n_steps
+        )
+
+    enough = 1.0
+    while _epsilon_rdp(enough, delta, sampling_probability, n_steps) > epsilon:
+        enough *= 1.5
+        if enough > _LARGEST_NOISE:
+            raise InputError(
+                f"`epsilon` must be a level that noise can reach, got {epsilon!r}, which needs more "
+                f"than {_LARGEST_NOISE:g} times the clipping length. Ask for a larger one."
+            )
+    while _epsilon_rdp(enough / 1.1, delta, sampling_probability, n_steps) <= epsilon:
+        enough /= 1.1
+    best = kept(enough)
+    while best.epsilon_pld > epsilon:  # rounding of losses, at a very small ε
+        enough *= 1.1
+        best = kept(enough)
+    too_little, too_much_leak = 0.0, math.inf
+    trial = enough / 1.1
+    for _ in range(_MOST_TRIALS):
+        if best.epsilon_pld >= epsilon * (1.0 - _CLOSE_ENOUGH):
+            break
+        result = kept(trial)
+        if result.epsilon_pld <= epsilon:
+            enough, best = trial, result
+        else:
+            too_little, too_much_leak = trial, result.epsilon_pld
+        if too_little == 0.0:
+            trial = enough / 1.1
+            continue
+        if enough - too_little < 1e-9 * enough:
+            break
+        trial = _between(too_little, too_much_leak, enough, best.epsilon_pld, epsilon)
+    return enough, best
+
+
+def _between(low: float, leak_low: float, high: float, leak_high: float, epsilon: float) -> float:
+    """Return the noise where the line through two points meets ε, a hair to the safe side."""
+    aim = math.log(epsilon * (1.0 - 0.4 * _CLOSE_ENOUGH))
+    if leak_high <= 0.0 or leak_high >= leak_low:
+        return math.sqrt(low * high)
+    share = (math.log(leak_low) - aim) / (math.log(leak_low) - math.log(leak_high))
+    share = min(max(share, 0.02), 0.98)
+    return math.exp((1.0 - share) * math.log(low) + share * math.log(high))
+
+
+def _require_plan(delta: float, sampling_probability: float, n_steps: int) -> None:
+    as_share(delta, name="delta")
+    if not 0.0 < sampling_probability <= 1.0:
+        raise InputError(
+            "`sampling_probability` must be greater than 0 and at most 1, got "
+            f"{sampling_probability!r}."
+        )
+    as_count(n_steps, name="n_steps")
+
+
+def _event(noise_multiplier: float, sampling_probability: float, n_steps: int) -> Any:
+    import dp_accounting
+
+    step = dp_accounting.GaussianDpEvent(noise_multiplier)
+    if sampling_probability < 1.0:
+        step = dp_accounting.PoissonSampledDpEvent(sampling_probability, step)
+    return dp_accounting.SelfComposedDpEvent(step, n_steps)
+
+
+@lru_cache(maxsize=1024)
+def _epsilon_rdp(
+    noise_multiplier: float, delta: float, sampling_probability: float, n_steps: int
+) -> float:
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant()
+    with _without_talk():
+        accountant.compose(_event(noise_multiplier, sampling_probability, n_steps))
+        return float(accountant.get_epsilon(delta))
+
+
+@lru_cache(maxsize=1024)
+def _epsilon_pld(
+    noise_multiplier: float,
+    delta: float,
+    sampling_probability: float,
+    n_steps: int,
+    epsilon_rdp: float,
+) -> float:
+    from dp_accounting.pld import PLDAccountant
+
+    # The grid is as fine as the answer is small: rounding is always upwards, so any grid is safe.
+    epsilon = min(epsilon_rdp, 10.0 * LARGEST_EPSILON)
+    interval = _LOSS_GRID * max(epsilon / 10.0, min(1.0, max(epsilon, 0.01)))
+    accountant = PLDAccountant(value_discretization_interval=interval)
+    with _without_talk():
+        accountant.compose(_event(noise_multiplier, sampling_probability, n_steps))
+        return float(accountant.get_epsilon(delta))
+
+
+@contextmanager
+def _without_talk() -> Iterator[None]:
+    """Keep the accountant's log quiet: orders that it cannot reckon with are left out, safely."""
+    log = logging.getLogger("absl")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
