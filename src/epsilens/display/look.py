@@ -56,8 +56,10 @@ def value_axis(alt: Any, title: str, **changes: Any) -> Any:
     return alt.Axis(title=title, **(settings | changes))
 
 
-def axis_ends(alt: Any) -> list[Any]:
+def axis_ends(alt: Any, size: tuple[int, int] | None = None) -> list[Any]:
     """Label the ends of the axis: more privacy to the left, more accuracy to the right.
+
+    A plot among others must say its width and height in pixels; one that stands alone knows them.
 
     Examples
     --------
@@ -67,13 +69,14 @@ def axis_ends(alt: Any) -> list[Any]:
     """
     privacy = alt.Chart(alt.InlineData(values=[{}]), name=AXIS_ENDS[0])
     accuracy = alt.Chart(alt.InlineData(values=[{}]), name=AXIS_ENDS[1])
-    below = alt.value(alt.expr("height + 33"))
+    right = alt.value(alt.expr("width") if size is None else size[0])
+    below = alt.value(alt.expr("height + 33") if size is None else size[1] + 33)
     return [
         privacy.mark_text(align="left", fontSize=12.5, color=INK, text="← more privacy").encode(
             x=alt.value(0), y=below
         ),
         accuracy.mark_text(align="right", fontSize=12.5, color=INK, text="more accuracy →").encode(
-            x=alt.value(alt.expr("width")), y=below
+            x=right, y=below
         ),
     ]
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from epsilens.document import (
@@ -21,6 +22,7 @@ __all__ = [
     "OUTCOME_MEANINGS",
     "PERCENT_OUTCOMES",
     "Outcome",
+    "answers_text",
     "axis_budget",
     "budget_title",
     "change_title",
@@ -46,6 +48,22 @@ GAP_MEANINGS = {
     "loss_gap": "Loss gap: the group's test loss less everybody else's; where it rises, the group falls behind.",
     "accuracy_gap": "Accuracy gap: the group's accuracy less everybody else's; where it falls, the group falls behind.",
 }
+
+
+def answers_text(names: Sequence[str]) -> str:
+    """Name the protected answers.
+
+    Examples
+    --------
+    >>> answers_text(["smokes"]), answers_text(["smokes", "age"]), answers_text([])
+    ('the answer “smokes”', 'the answers “smokes” and “age”', 'the protected answer')
+    """
+    quoted = [f"“{name}”" for name in names]
+    if not quoted:
+        return "the protected answer"
+    if len(quoted) == 1:
+        return f"the answer {quoted[0]}"
+    return f"the answers {', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
 def axis_budget(document: WhatIfDocument | RiskDocument, cell: WhatIfCell | RiskCell) -> float:
