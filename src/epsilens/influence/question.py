@@ -34,7 +34,7 @@ from epsilens.influence.mechanisms import (
 from epsilens.models import Design
 from epsilens.models.label import Label
 
-__all__ = ["Asked", "Epsilon", "read_question"]
+__all__ = ["Asked", "Epsilon", "read_grid", "read_question"]
 
 Epsilon = float | str | Sequence[float] | NDArray[np.float64] | Mapping[str, float]
 
@@ -296,6 +296,11 @@ def _as_budgets(epsilon: object, names: list[str]) -> tuple[list[dict[str, float
                 f"{lacking[0]!r}."
             )
         return [{name: as_epsilon(epsilon[name]) for name in names}], True
+    return [dict.fromkeys(names, value) for value in read_grid(epsilon)], False
+
+
+def read_grid(epsilon: object) -> Sequence[float]:
+    """Return the values of a grid, ascending: a number, several, or text such as "0.1:10:30"."""
     if isinstance(epsilon, str):
         values: Sequence[float] = parse_grid(epsilon)
     elif not isinstance(epsilon, Iterable) or np.ndim(epsilon) == 0:  # type: ignore[arg-type]
@@ -305,4 +310,4 @@ def _as_budgets(epsilon: object, names: list[str]) -> tuple[list[dict[str, float
         values = sorted({as_epsilon(value) for value in np.ravel(np.asarray(epsilon)).tolist()})
     if not values:
         raise InputError("`epsilon` must have at least one value, got none.")
-    return [dict.fromkeys(names, value) for value in values], False
+    return values

@@ -20,7 +20,7 @@ from typing import Any
 from epsilens._validate import as_count, as_epsilon, as_share
 from epsilens.errors import InputError
 
-__all__ = ["AccountedPrivacy", "NoiseCalibration", "account", "calibrate_noise"]
+__all__ = ["AccountedPrivacy", "NoiseCalibration", "account", "attack_ceiling", "calibrate_noise"]
 
 LARGEST_EPSILON = 1000.0
 """Beyond, the accountants take minutes and nothing is protected: ask for `math.inf`."""
@@ -119,6 +119,51 @@ def account(
     rdp = _epsilon_rdp(noise_multiplier, delta, sampling_probability, n_steps)
     pld = _epsilon_pld(noise_multiplier, delta, sampling_probability, n_steps, rdp)
     return AccountedPrivacy(pld, rdp, delta)
+
+
+@lru_cache(maxsize=256)
+def attack_ceiling(calibration: NoiseCalibration) -> float:
+    """Return how often the best possible attack can tell whether a record was there, at most.
+
+    Given a record that is in the data or not with equal chance, no attack whatever on a model that
+    was trained so is right more often.
+
+    Parameters
+    ----------
+    calibration : NoiseCalibration
+
+    Returns
+    -------
+    float in [½, 1]
+
+    Notes
+    -----
+    The largest balanced accuracy between two distributions is (1 + V)/2 with their distance in
+    variation V, which is δ at ε = 0; (ε, δ) alone gives (e^ε + δ)/(1 + e^ε), most often far more. The
+    accountant rounds δ up, so this is a bound.
+
+    Examples
+    --------
+    >>> plan = calibrate_noise(1.0, delta=1e-5, sampling_probability=0.05, n_steps=100)
+    >>> round(attack_ceiling(plan), 2)
+    0.55
+    >>> plan = calibrate_noise(float("inf"), delta=1e-5, sampling_probability=0.05, n_steps=100)
+    >>> attack_ceiling(plan)
+    1.0
+    """
+    if calibration.noise_multiplier == 0.0:
+        return 1.0
+    accountant = _pld(
+        calibration.noise_multiplier,
+        calibration.sampling_probability,
+        calibration.n_steps,
+        calibration.epsilon_rdp,
+    )
+    with _without_talk():
+        distance = float(accountant.get_delta(0.0))
+    tail = math.exp(-calibration.epsilon_pld)
+    by_level = (1.0 + calibration.delta * tail) / (1.0 + tail)
+    return min((1.0 + min(distance, 1.0)) / 2.0, by_level, 1.0)
 
 
 @lru_cache(maxsize=256)
@@ -262,6 +307,15 @@ def _epsilon_pld(
     n_steps: int,
     epsilon_rdp: float,
 ) -> float:
+    accountant = _pld(noise_multiplier, sampling_probability, n_steps, epsilon_rdp)
+    with _without_talk():
+        return float(accountant.get_epsilon(delta))
+
+
+def _pld(
+    noise_multiplier: float, sampling_probability: float, n_steps: int, epsilon_rdp: float
+) -> Any:
+    """Return an accountant that has seen the whole run."""
     from dp_accounting.pld import PLDAccountant
 
     # The grid is as fine as the answer is small: rounding is always upwards, so any grid is safe.
@@ -270,7 +324,7 @@ def _epsilon_pld(
     accountant = PLDAccountant(value_discretization_interval=interval)
     with _without_talk():
         accountant.compose(_event(noise_multiplier, sampling_probability, n_steps))
-        return float(accountant.get_epsilon(delta))
+    return accountant
 
 
 @contextmanager

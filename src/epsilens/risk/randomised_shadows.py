@@ -3,20 +3,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.channels import simulate
 from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.influence.alternatives import no_alternatives
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.question import Asked
-from epsilens.models.class_weights import class_totals, class_weights
 from epsilens.models.block_store import BlockStore
+from epsilens.models.class_weights import class_totals, class_weights
 from epsilens.models.execution import workers
 from epsilens.risk.answer_inference import AnswerAttack
 from epsilens.risk.convex_ensemble import EnsembleObjective, train_side_by_side
@@ -79,6 +82,27 @@ class RandomisedShadows:
                 "an attack needs a classifier that gives probabilities (logistic regression), got "
                 "one of squared loss. Use LogisticRegression."
             )
+
+    @classmethod
+    def of_clean_records(cls, baseline: Baseline, *, n_models: int, seed: int) -> Self:
+        """Return the shadow models of records that nothing is done to: one ε, infinity."""
+        asked = Asked(
+            label=baseline.label,
+            names=(),
+            label_is_protected=False,
+            alternatives=no_alternatives(baseline.problem.design),
+            groups=[],
+            epsilons=(math.inf,),
+            record_epsilons=(math.inf,),
+            is_mapping=False,
+            label_channels=(),
+            feature_channels=(),
+            mechanism="rr",
+            unary=None,
+            budgets=({},),
+            notes=[],
+        )
+        return cls(baseline, asked, n_models, seed, np.arange(baseline.problem.n_rows))
 
     @cached_property
     def members(self) -> NDArray[np.bool_]:
@@ -220,9 +244,8 @@ class RandomisedShadows:
             result[:, j] = class_weights(kind, label, totals)[by_model[:, j]]
         return result
 
-    def _attack(self, theta: FloatArray) -> ShadowOutcome:
-        """Attack the models of one ε."""
-        design = self.baseline.problem.design
+    def _guess_answers(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return how often the answers of people in, and not in, each model are guessed."""
         # Calibrated on the models of one half, used on the other.
         halves = [np.arange(self.n_models)[side::2] for side in (0, 1)]
         inside, outside = np.empty(self.n_models), np.empty(self.n_models)
@@ -239,7 +262,12 @@ class RandomisedShadows:
                 members = self.members[:, block]
                 inside[block] = (right & members).sum(axis=0) / members.sum(axis=0)
                 outside[block] = (right & ~members).sum(axis=0) / (~members).sum(axis=0)
-        attacked = design.take(self.targets)
+        return inside, outside
+
+    def _attack(self, theta: FloatArray) -> ShadowOutcome:
+        """Attack the models of one ε."""
+        inside, outside = self._guess_answers(theta) if self.asked.names else (None, None)
+        attacked = self.baseline.problem.design.take(self.targets)
         classes = self.baseline.label.y[self.targets].astype(np.intp)
         scores = np.empty((self.n_models, len(self.targets)), dtype=np.float32)
         accuracy = np.empty(self.n_models)

@@ -14,7 +14,7 @@ from epsilens._validate import as_count
 from epsilens.data.frames import like
 from epsilens.document import RiskCell, RiskDocument, to_dict, to_json
 from epsilens.errors import InputError
-from epsilens.risk.lira import MembershipAttack
+from epsilens.risk.membership_attack import MembershipAttack
 
 if TYPE_CHECKING:
     import altair as alt

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -26,13 +27,17 @@ from epsilens.document import (
 )
 from epsilens.errors import InputError
 from epsilens.influence.baseline import Baseline, fit_baseline
-from epsilens.influence.question import Asked, Epsilon, read_question
+from epsilens.influence.question import Asked, Epsilon, read_grid, read_question
+from epsilens.models.dp_sgd import DPSGDSettings
+from epsilens.models.privacy_accounting import attack_ceiling
 from epsilens.models.tables import column_names, for_scikit_learn, in_order_of, schema_fingerprint
 from epsilens.risk.answer_inference import inference_ceiling
 from epsilens.risk.halves import model_generator
-from epsilens.risk.lira import MembershipAttack, lira
+from epsilens.risk.likelihood_ratio import lira
+from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.randomised_shadows import Progress, RandomisedShadows, ShadowOutcome
 from epsilens.risk.result import RiskCurve
+from epsilens.risk.trained_shadows import TrainedShadows
 
 __all__ = ["AttackStudy"]
 
@@ -207,6 +212,137 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
         )
         return RiskCurve(document, tuple(attacks), shadows.targets, template=self._template)
 
+    def estimate_dp_sgd(
+        self,
+        *,
+        epsilon: float | str | Sequence[float],
+        delta: float,
+        clip: float = 1.0,
+        epochs: int = 20,
+        batch: int = 64,
+        learning_rate: float = 0.5,
+        hidden: Sequence[int] = (),
+        shadow_models: int = 256,
+        online: bool = False,
+        confidence: float = 0.95,
+        random_state: int = 0,
+        checkpoint: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> RiskCurve:
+        """Attack models that were trained with DP-SGD, which hides whether a record was there.
+
+        Its ε is of a whole record, with a δ; it is never compared with that of randomised response.
+        The model is logistic (or softmax) regression on the features of the study's pipeline, or a
+        network with hidden layers.
+
+        Parameters
+        ----------
+        epsilon : float in (0, inf], list, or grid text such as "0.5:10:8"
+            Infinity trains without noise.
+        delta : float in (0, 1)
+            Well below one over the number of records.
+        clip : float
+            The largest length of one record's gradient.
+        epochs, batch : int
+            How often a record is looked at, and how many a step looks at, on average.
+        learning_rate : float
+        hidden : sequence of int
+            Widths of hidden layers; empty for regression.
+        shadow_models, online, confidence, random_state, checkpoint, progress
+            As in `estimate`.
+
+        Returns
+        -------
+        RiskCurve
+            With `asr_ceiling`, which no membership attack can exceed, and `epsilon_lower_bound`, the
+            level that the attack refutes everything below of.
+
+        Notes
+        -----
+        The scaling of the features is learnt from the raw data and not covered by ε.
+        """
+        check_is_fitted(self, "baseline_")
+        started = time.perf_counter()
+        seed = as_count(random_state, name="random_state", least=0)
+        n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
+        level = as_share(confidence, name="confidence")
+        grid = read_grid(epsilon)
+        settings = [
+            DPSGDSettings(
+                epsilon=at,
+                delta=as_share(delta, name="delta"),
+                clip=clip,
+                epochs=epochs,
+                batch=batch,
+                learning_rate=learning_rate,
+                hidden=tuple(hidden),
+            )
+            for at in grid
+        ]
+        n_rows = self.baseline_.problem.n_rows
+        shadows = TrainedShadows(self.baseline_, n_models, seed, _targets(n_rows, seed))
+        cells, attacks = [], []
+        for e, setting in enumerate(settings):
+            calibration = setting.calibration(n_rows / 2)
+            outcome = shadows.outcome(
+                setting,
+                checkpoint=_folder(checkpoint, e, n_models),
+                progress=None
+                if progress is None
+                else partial(_within, progress, e * n_models, len(grid) * n_models),
+            )
+            attack = lira(
+                outcome.scores,
+                outcome.members,
+                online=online,
+                confidence=level,
+                delta=setting.delta,
+            )
+            attacks.append(attack)
+            cells.append(
+                RiskCell(
+                    epsilon=setting.epsilon,
+                    mechanism="dpsgd",
+                    record_epsilon=setting.epsilon,
+                    delta=setting.delta,
+                    accuracy=float(outcome.accuracy.mean()),
+                    asr_ceiling=attack_ceiling(calibration),
+                    epsilon_lower_bound=attack.epsilon_lower_bound,
+                    noise_multiplier=calibration.noise_multiplier,
+                    **membership_numbers(attack),
+                )
+            )
+        provenance = self._provenance(
+            started,
+            seed,
+            mechanism="dpsgd",
+            epsilon=list(grid),
+            delta=float(delta),
+            clip=clip,
+            epochs=epochs,
+            batch=batch,
+            learning_rate=learning_rate,
+            hidden=list(hidden),
+            shadow_models=n_models,
+            online=online,
+            confidence=level,
+        )
+        document = RiskDocument(
+            provenance=provenance,
+            warnings=[
+                *self.baseline_.notes,
+                "the features are scaled by what the raw data say, which the ε of DP-SGD does not "
+                "cover. Scale by public bounds for a release.",
+                *_notes(shadows.targets, self.baseline_),
+            ],
+            number_types=risk_number_types(),
+            baseline=self._baseline_numbers(),
+            n_models=n_models,
+            n_targets=len(shadows.targets),
+            cells=cells,
+        )
+        return RiskCurve(document, tuple(attacks), shadows.targets, template=self._template)
+
     def _provenance(self, started: float, seed: int, **settings: object) -> Provenance:
         return Provenance(
             method="shadow models",
@@ -238,6 +374,25 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
         )
 
 
+def _within(progress: Progress, before: int, total: int, done: int, _: int, what: str) -> None:
+    progress(before + done, total, what)
+
+
+def _folder(checkpoint: str | Path | None, e: int, n_models: int) -> Path | None:
+    """Return where the models of one ε are kept."""
+    if checkpoint is None:
+        return None
+    folder = Path(checkpoint)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"the checkpoint {folder.name!r} must be a folder that can be made and written, got "
+            f"{type(error).__name__}. Choose another place."
+        ) from None
+    return folder / f"epsilon-{e}-{n_models}-models"
+
+
 def _targets(n_rows: int, seed: int) -> NDArray[np.intp]:
     """Return the records whose membership is attacked: all, or as many as are worth it."""
     if n_rows <= MOST_TARGETS:
@@ -259,7 +414,8 @@ def _notes(targets: NDArray[np.intp], baseline: Baseline) -> list[str]:
 def _randomised_cell(
     asked: Asked, e: int, outcome: ShadowOutcome, attack: MembershipAttack
 ) -> RiskCell:
-    assert outcome.inside is not None and outcome.outside is not None  # noqa: S101
+    assert outcome.inside is not None  # noqa: S101
+    assert outcome.outside is not None  # noqa: S101
     low, high = np.quantile(outcome.inside, [0.05, 0.95], method="weibull")
     before = float(outcome.outside.mean())
     return RiskCell(

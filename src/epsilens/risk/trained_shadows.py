@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shadow models of DP-SGD: noisy training on random halves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.influence.baseline import Baseline
+from epsilens.models.dp_sgd import DPSGDSettings, score_ensemble
+from epsilens.models.networks import Floats
+from epsilens.risk.halves import draw_members
+from epsilens.risk.logits import scores_from_logits, scores_from_margins
+from epsilens.risk.randomised_shadows import Progress, ShadowOutcome
+
+__all__ = ["TrainedShadows"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class TrainedShadows:
+    """The shadow models that one question about DP-SGD needs.
+
+    Parameters
+    ----------
+    baseline : Baseline
+    n_models : int
+    seed : int
+    targets : array of int
+        The records whose membership is attacked.
+    """
+
+    baseline: Baseline
+    n_models: int
+    seed: int
+    targets: NDArray[np.intp]
+
+    @cached_property
+    def members(self) -> NDArray[np.bool_]:
+        """Who is in which model, (models, n); the same halves at every ε."""
+        n_rows = self.baseline.problem.n_rows
+        return draw_members(self.seed, range(self.n_models), n_rows).T
+
+    @cached_property
+    def features(self) -> tuple[FloatArray, FloatArray]:
+        """The training and the test records as the network sees them."""
+        return _dense(self.baseline, self.baseline.table), _dense(
+            self.baseline, self.baseline.test_table
+        )
+
+    def outcome(
+        self,
+        settings: DPSGDSettings,
+        *,
+        checkpoint: Path | None = None,
+        progress: Progress | None = None,
+    ) -> ShadowOutcome:
+        """Train and attack the models of one ε."""
+        X, X_test = self.features
+        classes = self.baseline.label.y.astype(np.int64)
+        evaluation = self.baseline.evaluation
+        attacked = classes[self.targets]
+
+        def score(logits: Floats) -> NDArray[np.float32]:
+            """Return φ of the attacked records, and the test accuracy in the last column."""
+            told, tested = logits[:, : len(attacked)], logits[:, len(attacked) :]
+            if logits.shape[2] == 1:
+                phi = scores_from_margins(told[:, :, 0], attacked)
+                right = (tested[:, :, 0] > 0) == (evaluation.y > 0.5)
+            else:
+                phi = scores_from_logits(told, attacked)
+                right = tested.argmax(axis=2) == evaluation.y
+            return np.column_stack([phi, right @ evaluation.weights]).astype(np.float32)
+
+        found = score_ensemble(
+            X,
+            classes,
+            self.members,
+            settings,
+            score=score,
+            score_name="scores and accuracy",
+            X_score=np.concatenate([X[self.targets], X_test]),
+            n_classes=max(self.baseline.problem.loss.n_outputs, 2),
+            random_state=self.seed,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+        return ShadowOutcome(
+            scores=np.asarray(found[:, :-1], dtype=np.float32),
+            members=self.members[:, self.targets],
+            accuracy=np.asarray(found[:, -1], dtype=np.float64),
+        )
+
+
+def _dense(baseline: Baseline, table: object) -> FloatArray:
+    features = baseline.transform(table)
+    return features if isinstance(features, np.ndarray) else np.asarray(features.toarray())

@@ -1,0 +1,101 @@
+"""Models side by side against scikit-learn on each model's own records, one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+
+from epsilens.errors import EstimateNotTrustworthyError
+from epsilens.risk import AttackStudy
+
+N_MODELS = 5
+
+MODELS = {
+    "logistic": (LogisticRegression(C=0.7, tol=1e-12, max_iter=5000), 2),
+    "softmax": (LogisticRegression(C=0.7, tol=1e-12, max_iter=5000), 3),
+    "balanced": (
+        LogisticRegression(C=0.7, tol=1e-12, max_iter=5000, class_weight="balanced"),
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("protect", [["ill"], ["smokes"], ["town", "smokes", "ill"]])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_are_those_of_scikit_learn_on_their_own_records(name, protect, shadows_of):
+    model, n_classes = MODELS[name]
+    shadows = shadows_of(model, protect, n_classes=n_classes)
+    asked, baseline = shadows.asked, shadows.baseline
+    theta = shadows._train_block(0, range(N_MODELS), baseline.theta)
+    values, codes = shadows._reports(0, range(N_MODELS))
+    features = asked.alternatives
+    for j in range(N_MODELS):
+        rows = np.flatnonzero(shadows.members[:, j])
+        reported = features.codes if values is None else values[:, j]
+        seen = features.dense_rows(rows, reported[rows])
+        # The design has the intercept as its last column; scikit-learn fits its own.
+        label = asked.label.codes if codes is None else codes[:, j]
+        scale = baseline.problem.design.scale[:-1]
+
+        # Penalties are in the units of the features, the design is scaled: undo it.
+        twin = type(model)(**model.get_params()).fit(seen[:, :-1] * scale, label[rows])
+        ours = baseline.problem.design.predict(theta[:, j])
+        theirs = twin.decision_function(baseline.problem.design.matrix[:, :-1] * scale)
+        if n_classes > 2:
+            ours = ours - ours.mean(axis=1, keepdims=True)
+            theirs = theirs - theirs.mean(axis=1, keepdims=True)
+        # scikit-learn's own tolerance leaves about 1e-6.
+        np.testing.assert_allclose(ours.reshape(theirs.shape), theirs, atol=2e-5)
+
+
+def test_a_penalty_of_the_mean_shrinks_with_the_records(shadows_of):
+    shadows = shadows_of(SGDClassifier(loss="log_loss", alpha=0.01, tol=None, max_iter=5), ["ill"])
+    theta = shadows._train_block(0, range(N_MODELS), shadows.baseline.theta)
+    _, codes = shadows._reports(0, range(N_MODELS))
+    design = shadows.baseline.problem.design
+    for j in range(N_MODELS):
+        rows = np.flatnonzero(shadows.members[:, j])
+        scale = design.scale[:-1]
+        # alpha/2 of the mean is C = 1/(alpha·n) of the sum.
+        twin = LogisticRegression(C=1 / (0.01 * len(rows)), tol=1e-12, max_iter=5000)
+        twin.fit(design.matrix[rows, :-1] * scale, codes[rows, j])
+        theirs = twin.decision_function(design.matrix[:, :-1] * scale)
+        np.testing.assert_allclose(design.predict(theta[:, j])[:, 0], theirs, atol=2e-5)
+
+
+def test_blocks_of_any_size_give_the_same_models(shadows_of):
+    shadows = shadows_of(LogisticRegression(), ["town", "ill"])
+    together = shadows._train_block(0, range(N_MODELS), shadows.baseline.theta)
+    for j in range(N_MODELS):
+        alone = shadows._train_block(0, range(j, j + 1), shadows.baseline.theta)
+        np.testing.assert_allclose(alone[:, 0], together[:, j], atol=1e-7)
+
+
+def test_without_noise_the_reports_are_the_truth(shadows_of):
+    shadows = shadows_of(LogisticRegression(), ["town", "ill"], epsilon=np.inf)
+    values, codes = shadows._reports(0, range(2))
+    assert (values == shadows.asked.alternatives.codes[:, None]).all()
+    assert (codes == shadows.asked.label.codes[:, None]).all()
+
+
+def test_a_record_that_is_not_in_a_model_has_no_say_in_it(shadows_of):
+    shadows = shadows_of(LogisticRegression(), ["ill"])
+    before = shadows._train_block(0, range(1), shadows.baseline.theta)
+    outside = ~shadows.members[:, 0]
+    design = shadows.baseline.problem.design
+    matrix = design.matrix.copy()
+    matrix[outside, :-1] = 1.0
+    design.matrix[:] = matrix
+    after = shadows._train_block(0, range(1), shadows.baseline.theta)
+    np.testing.assert_allclose(before, after, atol=1e-9)
+
+
+def test_halves_that_are_separable_without_a_penalty_are_refused():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
+    y = pd.Series(X["a"] + 0.9 * rng.normal(size=60) > 0, name="y").astype("category")
+    study = AttackStudy(LogisticRegression(C=np.inf)).fit(X[:12], y[:12], X[12:], y[12:])
+    with pytest.raises(EstimateNotTrustworthyError, match=r"regularisation|too few"):
+        study.estimate(protect="y", epsilon=[8.0], shadow_models=64)
