@@ -27,6 +27,8 @@ ALLOWED = {
     "ridge": {"models", "whatif"},
     "valuation": LEFT | {"data", "channels", "models", "influence"},
     "audit": LEFT | {"data", "channels", "models"},
+    # What an attack proves is proved by the audit's theorems.
+    "risk": LEFT | {"data", "channels", "models", "audit"},
     "display": LEFT | {"data", "channels", "models", "influence", "whatif", "valuation", "audit"},
     "reporting": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation", "audit", "display"},

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LiRA: membership inference by a likelihood ratio, fitted on one half of the models.
+
+Half of the models (those with even index) say how a record scores when it was not trained on; for
+each model of the other half it is then judged whether it was. The halves change places, so that
+every model is judged once, by a fit that has not seen it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsilens._validate import as_choice, as_share
+from epsilens.audit.bound import checked_method
+from epsilens.errors import ApproximationWarning, InputError, InputTypeError
+from epsilens.risk.fair_coins import doubts_about_the_coins
+from epsilens.risk.membership_attack import MembershipAttack
+from epsilens.risk.normal_fits import Moments, column_blocks, fit_normal, quarter_moments
+from epsilens.risk.proven_epsilon import proven_epsilon
+from epsilens.risk.roc import HeldOutScores
+from epsilens.risk.success_rate import (
+    null_of_maximum,
+    p_value_of_maximum,
+    permuted_null,
+    weighted_lower_rate,
+)
+
+__all__ = ["Variance", "lira"]
+
+Variance = Literal["auto", "fixed", "per-sample"]
+
+_FEWEST_MODELS = 4
+_ENOUGH_FOR_OWN_SPREAD = 64
+"""From so many models on each sample has a spread of its own (Carlini et al. 2022)."""
+_PERMUTATIONS = 200
+_PERMUTATION_SEED = 20220523
+_LARGEST = 1e100
+
+_FAIR = (
+    "every model saw every sample or not by a fair coin of its own",
+    "models are trained independently of each other",
+)
+
+
+def lira(
+    scores: ArrayLike,
+    membership: ArrayLike,
+    *,
+    online: bool = False,
+    variance: Variance = "auto",
+    delta: float = 0.0,
+    confidence: float = 0.95,
+) -> MembershipAttack:
+    """Attack many models at once to see how well one can tell who was in their training data.
+
+    Many models were trained, each on its own random half of the records. For each record the
+    scores of models that had not seen it show what is usual; a model that is surer of the record
+    than usual has probably seen it. This is judged for every record and every model, always by
+    models that are not judged themselves, and compared with the truth and with chance.
+
+    Parameters
+    ----------
+    scores : array of float, (n_models, n_samples)
+        φ = log(p_y/(1 − p_y)) of every model for every sample: see `scores_from_logits` and
+        `scores_from_margins`. Finite.
+    membership : array of bool (or 0 and 1), (n_models, n_samples)
+        Which model was trained on which sample: by fair coins, not by fixed numbers.
+    online : bool
+        Whether the attack knows how models score that did see the sample. Offline, as in P5, it
+        knows only those that did not.
+    variance : {"auto", "fixed", "per-sample"}
+        One spread for all samples, pooled within them, or one for each. "auto" is per sample from
+        64 models on.
+    delta : float in [0, 1)
+        The δ at which the bound on ε is meant. For DP-SGD the δ of its guarantee.
+    confidence : float in (0, 1)
+        Of each bound by itself.
+
+    Returns
+    -------
+    MembershipAttack
+        Success rates with their null distribution, ROC, and the ε that is proven.
+
+    Raises
+    ------
+    InputError
+        If the arrays do not fit, a score is not finite, there are fewer than 4 models, or no
+        sample has enough models to be judged.
+
+    Warns
+    -----
+    ApproximationWarning
+        If some samples could not be judged, or the membership does not look like fair coins.
+
+    Notes
+    -----
+    Offline: Λ = Φ((φ − μ_out)/σ_out), member if Λ > ½ (P5 section III). Online: the likelihood
+    ratio of N(μ_in, σ_in²) and N(μ_out, σ_out²), member if above 1 [1]_.
+
+    *Split.* Models with even index and with odd index are the two halves; each is judged by the
+    fit of the other. P5 fits and judges the same models; a binomial bound is not valid for that.
+
+    *Null.* If scores do not depend on membership, then given the scores and the memberships of the
+    one half each judgement of the other is right with probability ½, independently over models and
+    samples. ASR^M is then the largest of N Binomial(M, ½)/M. Where the membership does not look
+    like fair coins (numbers fixed beforehand, complementary pairs, other shares), the rows of the
+    membership are exchanged 200 times against those of the scores and everything is fitted
+    again; bounds are left out then, since models need not be independent.
+
+    *Assumptions.* Fair coins, one for each model and sample, and models trained independently.
+    The results describe these records and are not themselves private.
+
+    References
+    ----------
+    .. [1] Carlini, N., Chien, S., Nasr, M., Song, S., Terzis, A. and Tramèr, F. (2022). Membership
+       inference attacks from first principles. IEEE Symposium on Security and Privacy.
+       arXiv:2112.03570.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> membership = rng.random((100, 40)) < 0.5
+    >>> scores = rng.normal(size=(100, 40))
+    >>> attack = lira(scores, membership)                     # nothing leaks
+    >>> attack.asr_max, attack.asr_max_null[0.5], round(attack.asr_max_p_value, 2)
+    (0.6, 0.61, 0.68)
+    >>> scores[:, 0] += 3.0 * membership[:, 0]                # one record does
+    >>> attack = lira(scores, membership)
+    >>> int(attack.asr.argmax()), attack.asr_max_p_value < 0.01
+    (0, True)
+    """
+    values, members = _checked(scores, membership)
+    share = as_share(confidence, name="confidence")
+    checked_method(None, delta)
+    as_choice(variance, ("auto", "fixed", "per-sample"), name="variance")
+    if not isinstance(online, bool | np.bool_):
+        raise InputTypeError(f"`online` must be True or False, got {type(online).__name__}.")
+    n_models, n_samples = values.shape
+    per_sample = variance == "per-sample" or (
+        variance == "auto" and n_models >= _ENOUGH_FOR_OWN_SPREAD
+    )
+    lowest = values.min(axis=0).astype(np.float64)
+    quarters = quarter_moments(values, members, lowest)
+    statistic = np.empty(values.shape, dtype=np.float32)
+    right, judged = _judge(
+        values, members, lowest, quarters, online=online, per_sample=per_sample, keep=statistic
+    )
+    n_judged = judged.sum(axis=0)
+    known = n_judged > 0
+    if not known.any():
+        needed = "2 models that saw it and 2" if online else "2 models"
+        raise InputError(
+            f"a sample can be judged if one half of the models has {needed} that did not see it; "
+            f"none of the {n_samples} samples has. Train more models, each on a random half."
+        )
+    asr = np.where(known, right.sum(axis=0) / np.maximum(n_judged, 1), np.nan)
+    asr.setflags(write=False)
+    asr_max = float(np.nanmax(asr))
+    assumptions = list(_FAIR)
+    n_left = int(np.count_nonzero((judged == 0).any(axis=0)))
+    if n_left:
+        said = (
+            f"{n_left} of {n_samples} samples have too few models to be judged in full "
+            f"({int(n_samples - known.sum())} not at all)"
+        )
+        assumptions.append(said)
+        warnings.warn(
+            f"{said}: their success rates rest on fewer models or are NaN. Train more models.",
+            ApproximationWarning,
+            stacklevel=2,
+        )
+    doubts = doubts_about_the_coins(members)
+    least, proof = None, None
+    if doubts:
+        permuted = _permuted_maxima(values, members, lowest, online=online, per_sample=per_sample)
+        null, p_value = permuted_null(asr_max, permuted)
+        said = f"the membership does not come from fair coins: {'; '.join(doubts)}"
+        assumptions = [
+            said,
+            "null distribution and p-value by exchanging the models' memberships "
+            f"{_PERMUTATIONS} times: models are exchangeable",
+            "not valid then and left out: asr_max_lower_bound, epsilon_lower_bound, the lower "
+            "bound of the balanced accuracy",
+            *assumptions[len(_FAIR) :],
+        ]
+        warnings.warn(
+            f"{said}. Lower bounds are left out. Draw every model's membership of every sample by "
+            "a fair coin of its own.",
+            ApproximationWarning,
+            stacklevel=2,
+        )
+    else:
+        null = null_of_maximum(n_judged[known])
+        p_value = p_value_of_maximum(asr_max, n_judged[known])
+        least = float(np.nanmax(weighted_lower_rate(right, judged, level=1.0 - share)))
+        proof = proven_epsilon(
+            values,
+            members,
+            lowest=lowest,
+            quarters=quarters,
+            delta=float(delta),
+            confidence=share,
+        )
+    return MembershipAttack(
+        asr=asr,
+        asr_max=asr_max,
+        asr_mean=float(np.nanmean(asr)),
+        asr_max_null=null,
+        asr_max_p_value=p_value,
+        asr_max_lower_bound=least,
+        epsilon_lower_bound=None if proof is None else proof.epsilon_lower_bound,
+        proof=proof,
+        delta=float(delta),
+        confidence=share,
+        online=bool(online),
+        variance="per-sample" if per_sample else "fixed",
+        n_models=n_models,
+        n_samples=n_samples,
+        n_judged=int(known.sum()),
+        assumptions=tuple(assumptions),
+        held_out=HeldOutScores(statistic, members, judged > 0),
+    )
+
+
+def _judge(
+    scores: NDArray[np.floating],
+    membership: NDArray[np.bool_],
+    lowest: NDArray[np.float64],
+    quarters: list[Moments],
+    *,
+    online: bool,
+    per_sample: bool,
+    keep: NDArray[np.float32] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count right judgements and judgements, per half of the models and sample.
+
+    Half h of the models is judged by the fit of the other; `keep` receives the statistics, which
+    are above 0 where the sample is judged a member, and NaN where it cannot be judged.
+    """
+    n_models, n_samples = scores.shape
+    right = np.zeros((2, n_samples), dtype=np.int64)
+    judged = np.zeros((2, n_samples), dtype=np.int64)
+    for half in (0, 1):
+        other = quarters[1 - half] + quarters[3 - half]
+        out = fit_normal(other, "out", per_sample=per_sample)
+        usable = out.usable
+        inside = None
+        if online:
+            inside = fit_normal(other, "in", per_sample=per_sample)
+            usable = usable & inside.usable
+        for block in column_blocks(-(-n_models // 2), n_samples):
+            above = scores[half::2, block] - lowest[block]
+            statistic = (above - out.mean[block]) / out.spread[block]
+            if inside is not None:
+                np.square(statistic, out=statistic)
+                statistic -= np.square((above - inside.mean[block]) / inside.spread[block])
+                statistic *= 0.5
+                statistic += np.log(out.spread[block] / inside.spread[block])
+            said = statistic > 0.0
+            right[half, block] = (said == membership[half::2, block]).sum(axis=0)
+            judged[half, block] = statistic.shape[0]
+            if keep is not None:
+                np.clip(statistic, -1e30, 1e30, out=statistic)
+                statistic[:, ~usable[block]] = np.nan
+                keep[half::2, block] = statistic
+        right[half, ~usable] = 0
+        judged[half, ~usable] = 0
+    return right, judged
+
+
+def _permuted_maxima(
+    scores: NDArray[np.floating],
+    membership: NDArray[np.bool_],
+    lowest: NDArray[np.float64],
+    *,
+    online: bool,
+    per_sample: bool,
+) -> NDArray[np.float64]:
+    """Return the largest success rates when models' memberships are exchanged by chance."""
+    generator = np.random.default_rng(_PERMUTATION_SEED)
+    found = np.full(_PERMUTATIONS, 0.0)
+    for draw in range(_PERMUTATIONS):
+        exchanged = membership[generator.permutation(membership.shape[0])]
+        quarters = quarter_moments(scores, exchanged, lowest)
+        right, judged = _judge(
+            scores, exchanged, lowest, quarters, online=online, per_sample=per_sample
+        )
+        total = judged.sum(axis=0)
+        found[draw] = np.max(right.sum(axis=0) / np.maximum(total, 1))
+    return found
+
+
+def _checked(
+    scores: ArrayLike, membership: ArrayLike
+) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
+    values = np.asarray(scores)
+    if values.dtype not in (np.float32, np.float64):
+        if not (np.issubdtype(values.dtype, np.integer) or values.dtype == np.float16):
+            raise InputTypeError(
+                f"`scores` must be an array of real numbers, got values of type {values.dtype}. "
+                "Give the log-odds of each record's label, one row per model."
+            )
+        values = values.astype(np.float64)
+    members = np.asarray(membership)
+    if members.dtype != np.bool_:
+        whole = np.issubdtype(members.dtype, np.integer)
+        if not whole or ((members != 0) & (members != 1)).any():
+            raise InputTypeError(
+                "`membership` must be an array of True and False, or of 0 and 1, got other values "
+                f"of type {members.dtype}. Compare with what means in, as in `membership == 1`."
+            )
+        members = members.astype(np.bool_)
+    if values.ndim != 2 or values.shape != members.shape or values.shape[1] < 1:
+        raise InputError(
+            "`scores` and `membership` must have the same shape (n_models, n_samples), got "
+            f"{values.shape} and {members.shape}. Give one row per model."
+        )
+    if values.shape[0] < _FEWEST_MODELS:
+        raise InputError(
+            f"`scores` must have at least {_FEWEST_MODELS} models, one per row, got "
+            f"{values.shape[0]}. Train 64 or more."
+        )
+    # The largest and smallest tell of every value that is not finite, without a copy.
+    if not (float(values.min()) >= -_LARGEST and float(values.max()) <= _LARGEST):
+        n_bad = int(np.count_nonzero(~(np.abs(values) <= _LARGEST)))
+        raise InputError(
+            f"`scores` must be finite numbers, but {n_bad} of {values.size} are NaN, infinite or "
+            "beyond 1e100. A probability that was rounded to 1 gives infinity: use "
+            "`scores_from_logits` or `scores_from_margins`."
+        )
+    return values, members

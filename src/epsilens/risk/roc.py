@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trade between true and false alarms over all records and models that were judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["HeldOutScores"]
+
+_ROWS = 1_000_000
+_CLOSE, _WIDE = 384, 128
+"""Thresholds near the asked-for rate of false alarms, and over the whole range."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutScores:
+    """Standardised scores of all judged pairs of model and sample, each by the other half's fit.
+
+    Attributes
+    ----------
+    statistic : array of float32, (n_models, n_samples)
+        Above 0 where the sample is judged a member.
+    membership : array of bool, (n_models, n_samples)
+        The truth.
+    judged : array of bool, (2, n_samples)
+        Whether the models with even (0) and odd (1) index are judged on this sample.
+    """
+
+    statistic: NDArray[np.float32]
+    membership: NDArray[np.bool_]
+    judged: NDArray[np.bool_]
+
+    def split(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the scores of members and of the others, in no order."""
+        inside, outside = [], []
+        for half in (0, 1):
+            columns = self.judged[half]
+            scores, members = self.statistic[half::2], self.membership[half::2]
+            if not columns.all():
+                scores, members = scores[:, columns], members[:, columns]
+            inside.append(scores[members])
+            outside.append(scores[~members])
+        return np.concatenate(inside), np.concatenate(outside)
+
+    def roc(self, n_points: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return false and true alarm rates at up to `n_points` thresholds, both increasing."""
+        inside, outside = (np.sort(part) for part in self.split())
+        if inside.size == 0 or outside.size == 0:
+            return np.array([0.0, 1.0]), np.array([0.0, 1.0])
+        half = max(n_points // 2, 2)
+        ranks = np.concatenate(
+            [np.geomspace(1, outside.size, half), np.linspace(1, outside.size, half)]
+        ).astype(np.int64)
+        thresholds = np.unique(outside[outside.size - np.unique(ranks)])[::-1]
+        false_alarms = outside.size - np.searchsorted(outside, thresholds, side="left")
+        hits = inside.size - np.searchsorted(inside, thresholds, side="left")
+        # Above the highest outsider there are no false alarms, but hits.
+        first = inside.size - int(np.searchsorted(inside, outside[-1], side="right"))
+        fpr = np.concatenate([[0.0, 0.0], false_alarms / outside.size, [1.0]])
+        tpr = np.concatenate([[0.0, first / inside.size], hits / inside.size, [1.0]])
+        return fpr, tpr
+
+    def auc(self) -> float:
+        """Return the probability that a member scores above another, ties counting half."""
+        inside, outside = self.split()
+        if inside.size == 0 or outside.size == 0:
+            return 0.5
+        outside = np.sort(outside)
+        inside = np.sort(inside)  # neighbours are found next to each other
+        below = np.searchsorted(outside, inside, side="left").sum(dtype=np.float64)
+        not_above = np.searchsorted(outside, inside, side="right").sum(dtype=np.float64)
+        return float(0.5 * (below + not_above) / (inside.size * outside.size))
+
+    def tpr_at_fpr(self, rate: float) -> float:
+        """Return the largest share of hits with at most this share of false alarms."""
+        inside, outside = self.split()
+        if inside.size == 0 or outside.size == 0:
+            return 0.0
+        allowed = int(rate * outside.size + 1e-9)
+        place = outside.size - 1 - allowed
+        threshold = np.partition(outside, place)[place]
+        return float(np.count_nonzero(inside > threshold) / inside.size)
+
+    def tpr_interval(
+        self, rate: float, *, confidence: float, n_resamples: int, seed: int
+    ) -> tuple[float, float]:
+        """Return an interval of the hits at this share of false alarms, by resampling models."""
+        thresholds = self._thresholds(rate)
+        out_above, n_out = self._counts_above(thresholds, members=False)
+        in_above, n_in = self._counts_above(thresholds, members=True)
+        generator = np.random.default_rng(seed)
+        weights = np.empty((n_resamples, self.statistic.shape[0]), dtype=np.float32)
+        for half in (0, 1):
+            # Models of one half are judged by one fit: each half is drawn again by itself.
+            size = weights[:, half::2].shape[1]
+            weights[:, half::2] = generator.multinomial(size, [1.0 / size] * size, n_resamples)
+        fpr = (weights @ out_above) / np.maximum(weights @ n_out, 1.0)[:, None]
+        tpr = (weights @ in_above) / np.maximum(weights @ n_in, 1.0)[:, None]
+        found = _at_rate(fpr, tpr, rate)
+        tail = (1.0 - confidence) / 2.0
+        low, high = np.quantile(found, [tail, 1.0 - tail])
+        return float(low), float(high)
+
+    def _thresholds(self, rate: float) -> NDArray[np.float32]:
+        """Return increasing thresholds, dense around the asked-for share of false alarms."""
+        _, outside = self.split()
+        size = outside.size
+        if size == 0:
+            return np.zeros(1, dtype=np.float32)
+        middle = max(rate * size, 1.0)
+        close = np.linspace(middle / 4.0, min(4.0 * middle + 20.0, size), _CLOSE)
+        wide = np.geomspace(1.0, size, _WIDE)
+        places = size - np.unique(np.clip(np.concatenate([close, wide]).astype(int), 1, size))
+        # Only what lies above the lowest of the close ranks is sorted in full; the wide ones
+        # below are found one by one.
+        return np.unique(np.partition(outside, np.sort(places))[places])
+
+    def _counts_above(
+        self, thresholds: NDArray[np.float32], *, members: bool
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return how many scores of each model lie above each threshold, and how many it has."""
+        n_models, n_bins = self.statistic.shape[0], thresholds.size + 1
+        table = np.zeros((n_models, n_bins), dtype=np.float32)
+        for half in (0, 1):
+            columns = self.judged[half]
+            models = np.arange(half, n_models, 2)
+            step = max(_ROWS // max(columns.size, 1), 1)
+            for start in range(0, models.size, step):
+                some = models[start : start + step]
+                kept = self.membership[some] if members else ~self.membership[some]
+                kept &= columns
+                row = np.broadcast_to(np.arange(some.size)[:, None], kept.shape)[kept]
+                # Number of thresholds strictly below the score.
+                place = np.searchsorted(thresholds, self.statistic[some][kept], side="left")
+                counts = np.bincount(row * n_bins + place, minlength=some.size * n_bins)
+                table[some] = counts.reshape(some.size, n_bins)
+        above = np.cumsum(table[:, ::-1], axis=1)[:, ::-1]
+        return np.ascontiguousarray(above[:, 1:]), np.ascontiguousarray(above[:, 0])
+
+
+def _at_rate(
+    fpr: NDArray[np.float32], tpr: NDArray[np.float32], rate: float
+) -> NDArray[np.float64]:
+    """Return each row's true alarms where its false alarms cross the rate, on the line between."""
+    rows = np.arange(fpr.shape[0])
+    # False alarms fall from left to right; the first within the rate.
+    first = np.minimum((fpr > rate).sum(axis=1), fpr.shape[1] - 1)
+    before = np.maximum(first - 1, 0)
+    high, low = fpr[rows, before].astype(np.float64), fpr[rows, first].astype(np.float64)
+    gap = high - low
+    share = np.where(gap > 0.0, np.clip((rate - low) / np.where(gap > 0.0, gap, 1.0), 0, 1), 0.0)
+    share = np.where(low > rate, 0.0, share)
+    upper, lower = tpr[rows, before].astype(np.float64), tpr[rows, first].astype(np.float64)
+    return np.asarray(lower + share * (upper - lower))
