@@ -34,6 +34,7 @@ __all__ = ["risk_chart"]
 TITLE = "What an attacker gets"
 _GREY = "#6b7280"
 _FLOOR = "#c9cdd4"
+_CHANCE = 50.0
 _BAR = 18
 """Width of bands and floors in pixels where there is one budget only."""
 
@@ -159,10 +160,13 @@ def _row(document: RiskDocument, cell: RiskCell) -> dict[str, Any]:
         if name.startswith(("answer_inference", "asr", "tpr"))
     }
     bound = cell.epsilon_lower_bound
+    for name in ("asr_max", "asr_max_lower_bound"):
+        if (rate := shares[name]) is not None:
+            shares[name] = max(rate, _CHANCE)
     return {
         "epsilon": axis_budget(document, cell),
         **shares,
-        "chance": 50.0,
+        "chance": _CHANCE,
         "epsilon_lower_bound": None if bound is None or math.isinf(bound) else bound,
         "claimed": cell.epsilon,
     }
@@ -216,7 +220,12 @@ def _panels(document: RiskDocument) -> list[_Panel]:
                     (6, 3),
                     shape="square",
                 ),
-                _Series("proven: nobody can exceed", "answer_inference_ceiling", INK, (2, 3)),
+                _Series(
+                    "proven: nobody who guesses that well can exceed",
+                    "answer_inference_ceiling",
+                    INK,
+                    (2, 3),
+                ),
             ),
         ),
         _Panel(membership, "recognised (%)", (recognised,), floor),
@@ -234,9 +243,8 @@ def _limits(panel: _Panel, rows: Sequence[dict[str, Any]]) -> tuple[float, float
     if not panel.percent:
         return 0.0, high * 1.15 or 1.0
     if panel.floor is not None:
-        # Chance is one half: the axis begins there unless a bar goes deeper.
-        low = min(low, 50.0)
-        return low if low == 50.0 else low - margin, min(high + margin, 100.0)
+        # Chance is one half: what lies below says nothing, and bars end at the axis.
+        return _CHANCE, min(max(high, _CHANCE) + 0.06 * max(high - _CHANCE, 10.0), 100.5)
     return max(low - margin, 0.0), min(high + margin, 100.5)
 
 
@@ -277,7 +285,7 @@ def _plot(
                 x=x, y=y(start), y2=f"{end}:Q", color=alt.value(_FLOOR), opacity=alt.value(0.6)
             )
         )
-    for number, line in enumerate(drawn):
+    for number, line in reversed(list(enumerate(drawn))):  # what matters most lies on top
         aside = {"xOffset": _BAR * 1.4 * (number - (len(drawn) - 1) / 2)} if single else {}
         layers += _line_layers(alt, base, line, x, y, aside=aside, single=single)
     layers.append(_legend(alt, drawn, names))
@@ -326,9 +334,9 @@ def _line_layers(
             bounded.mark_rule(size=1.4, opacity=0.75, **aside).encode(
                 x=x, y=y(line.field), y2=f"{line.bar_to}:Q", **look
             ),
-            bounded.mark_tick(orient="horizontal", thickness=1.4, size=9, **aside).encode(
-                x=x, y=y(line.bar_to), color=alt.value(line.colour)
-            ),
+            bounded.transform_filter(f"datum.{line.bar_to} > {_CHANCE:g}")
+            .mark_tick(orient="horizontal", thickness=1.4, size=9, **aside)
+            .encode(x=x, y=y(line.bar_to), color=alt.value(line.colour)),
         ]
         tooltip.append(alt.Tooltip(f"{line.bar_to}:Q", title="at least", format=".4~g"))
     if not single:

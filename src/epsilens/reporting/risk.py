@@ -30,6 +30,7 @@ __all__ = ["risk_sentences", "risk_table"]
 
 _NOTICED = 0.05
 """A p-value above this is called chance."""
+_COIN = 0.5
 
 
 def risk_table(document: RiskDocument, *, max_rows: int = 12) -> Table:
@@ -76,9 +77,11 @@ def risk_table(document: RiskDocument, *, max_rows: int = 12) -> Table:
         box=SIMPLE_HEAD,
     )
     for column in columns:
-        table.add_column(column.title, justify="right")
+        texts = [column.text(cell) for cell in shown]
+        # A title may take several lines, a number may not.
+        table.add_column(column.title, justify="right", min_width=max(map(len, texts), default=0))
     for cell in shown:
-        table.add_row(*(Text(column.text(cell), no_wrap=True) for column in columns))
+        table.add_row(*(Text(column.text(cell)) for column in columns))
     notes = risk_notes(document)
     if len(shown) < len(document.cells):
         count = format_count(len(document.cells))
@@ -175,7 +178,7 @@ def _membership_sentence(document: RiskDocument, cell: RiskCell, *, opening: str
         ]
     beside = "" if floor is None else f"; chance alone reaches {format_percent(floor)}{sure}"
     least = ""
-    if cell.asr_max_lower_bound is not None:
+    if cell.asr_max_lower_bound is not None and cell.asr_max_lower_bound > _COIN:
         least = (
             f"; with {confidence_text(document)} confidence some record at least "
             f"{at_least_text(cell.asr_max_lower_bound)}"
