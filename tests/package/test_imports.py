@@ -37,7 +37,7 @@ ALLOWED = {
     | {"audit", "display", "reporting"},
 }
 # Results draw themselves: the one import that may look right, inside a method.
-LAZY = {("whatif", "display"), ("audit", "display")}
+LAZY = {("whatif", "display"), ("risk", "display"), ("audit", "display")}
 
 
 def room(path: Path) -> str:

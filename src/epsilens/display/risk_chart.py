@@ -139,8 +139,8 @@ def risk_chart(document: RiskDocument, *, width: int = 640, height: int = 230) -
     ]
     chart: alt.VConcatChart = dressed(
         alt.vconcat(*plots, spacing=26)
-        .resolve_scale(**dict.fromkeys(("stroke", "fill", "shape"), "independent"))
-        .resolve_legend(**dict.fromkeys(("stroke", "fill", "shape"), "independent"))
+        .resolve_scale(stroke="independent", fill="independent", shape="independent")
+        .resolve_legend(stroke="independent", fill="independent", shape="independent")
         .properties(
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
             title=alt.TitleParams(text=TITLE, subtitle=_subtitle(document)),

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from epsilens.display.rounding import NOTHING, format_count, format_epsilon, format_percent
 from epsilens.display.words import answers_text, axis_budget, budget_title
-from epsilens.document import RiskCell, RiskDocument, bound_text
+from epsilens.document import RiskCell, RiskDocument, at_most_text, bound_text
 
 __all__ = [
     "RiskColumn",
-    "at_least_text",
-    "at_most_text",
     "confidence_text",
     "is_randomised_response",
     "models_text",
@@ -180,6 +178,10 @@ def risk_notes(document: RiskDocument) -> list[str]:
             f"{format_count(document.n_targets)} is large by chance alone; p is how often chance "
             "reaches it."
         )
+        if is_randomised_response(document):
+            notes.append(
+                "Randomised response protects the answer, not membership: no ceiling there."
+            )
     return notes
 
 
@@ -226,31 +228,6 @@ def range_text(cell: RiskCell) -> str | None:
     return f"{100 * low:.1f}–{100 * high:.1f}%"
 
 
-def at_most_text(share: float | None) -> str:
-    """Write a share that nothing exceeds in per cent: one decimal, rounded up.
-
-    Examples
-    --------
-    >>> at_most_text(0.8291), at_most_text(0.7)
-    ('83.0%', '70.0%')
-    """
-    if share is None:
-        return NOTHING
-    # What floating point puts above a round number is not rounded up to the next.
-    return format_percent(math.ceil(1000 * share - 1e-9) / 1000)
-
-
-def at_least_text(share: float | None) -> str:
-    """Write a share that is reached at least in per cent: one decimal, rounded down.
-
-    Examples
-    --------
-    >>> at_least_text(0.5739), at_least_text(0.7)
-    ('57.3%', '70.0%')
-    """
-    return NOTHING if share is None else format_percent(math.floor(1000 * share + 1e-9) / 1000)
-
-
 def p_value_text(value: float | None) -> str:
     """Write a p-value, two digits; the smallest are not told apart.
 
@@ -269,7 +246,11 @@ def _percent(title: str, field: str) -> RiskColumn:
 
 
 def _ceiling(field: str) -> RiskColumn:
-    return RiskColumn("ceiling (proven)", lambda cell: at_most_text(getattr(cell, field)))
+    return RiskColumn("ceiling (proven)", lambda cell: _at_most(getattr(cell, field)))
+
+
+def _at_most(share: float | None) -> str:
+    return NOTHING if share is None else at_most_text(share)
 
 
 def _bound(epsilon: float | None) -> str:

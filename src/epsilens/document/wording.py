@@ -8,7 +8,16 @@ import math
 from epsilens.document.contents import ValueDocument, WhatIfDocument
 from epsilens.document.numbers import NumberType
 
-__all__ = ["EVERYBODY", "bound_text", "cost_type", "group_names", "is_model_release", "loss_unit"]
+__all__ = [
+    "EVERYBODY",
+    "at_least_text",
+    "at_most_text",
+    "bound_text",
+    "cost_type",
+    "group_names",
+    "is_model_release",
+    "loss_unit",
+]
 
 EVERYBODY = "all"
 """The package's own name for the group of everybody."""
@@ -94,3 +103,26 @@ def bound_text(epsilon: float) -> str:
         return "0" if epsilon <= 0.0 else "∞"
     unit = 10.0 ** (2 - math.floor(math.log10(epsilon)))
     return f"{math.floor(epsilon * unit * (1 + 1e-12)) / unit:.3g}"
+
+
+def at_most_text(share: float) -> str:
+    """Write a share that nothing exceeds in per cent: one decimal, rounded up.
+
+    Examples
+    --------
+    >>> at_most_text(0.8291), at_most_text(0.7)
+    ('83.0%', '70.0%')
+    """
+    # What floating point puts above a round number is not rounded up to the next.
+    return f"{math.ceil(1000 * share - 1e-9) / 10:.1f}%"
+
+
+def at_least_text(share: float) -> str:
+    """Write a share that is reached at least in per cent: one decimal, rounded down.
+
+    Examples
+    --------
+    >>> at_least_text(0.5739), at_least_text(0.7)
+    ('57.3%', '70.0%')
+    """
+    return f"{math.floor(1000 * share + 1e-9) / 10:.1f}%"

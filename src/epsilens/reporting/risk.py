@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from epsilens._validate import as_count
 from epsilens.display.cell_text import thinned
 from epsilens.display.risk_text import (
-    at_least_text,
-    at_most_text,
     confidence_text,
     p_value_text,
     range_text,
@@ -20,7 +18,7 @@ from epsilens.display.risk_text import (
 )
 from epsilens.display.rounding import format_count, format_epsilon, format_percent
 from epsilens.display.words import answers_text, axis_budget
-from epsilens.document import RiskCell, RiskDocument, bound_text
+from epsilens.document import RiskCell, RiskDocument, at_least_text, at_most_text, bound_text
 from epsilens.reporting.sentences import budget_distance
 
 if TYPE_CHECKING:
@@ -126,10 +124,10 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
             f"At {_budget_text(cell)} no attack can tell members of the training data from others "
             f"more than {at_most_text(cell.asr_ceiling)} of the time (proven)."
         )
-    said += _membership_sentence(document, cell, opening="" if said else _budget_text(cell))
+    said += _membership_sentences(document, cell, opening="" if said else _budget_text(cell))
     if cell.mechanism == "dpsgd":
         said += _record_sentences(document, cell)
-    return said
+    return said + _comparison_sentences(document, cell)
 
 
 def _answer_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
@@ -150,10 +148,7 @@ def _answer_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
     ceiling = at_most_text(cell.answer_inference_ceiling)
     answer = "answers" if len(document.protect) > 1 else "answer"
     if ceiling == format_percent(1.0):
-        return [
-            *said,
-            f"At this ε the randomised {answer} may give everything away (proven ceiling).",
-        ]
+        return [*said, f"Nothing is proven to stay hidden at this ε: the ceiling is {ceiling}."]
     said.append(
         f"Nobody who is right {format_percent(before)} of the time without the {answer} can exceed "
         f"{ceiling} with the randomised {answer} (proven)."
@@ -161,7 +156,7 @@ def _answer_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
     return said
 
 
-def _membership_sentence(document: RiskDocument, cell: RiskCell, *, opening: str) -> list[str]:
+def _membership_sentences(document: RiskDocument, cell: RiskCell, *, opening: str) -> list[str]:
     top, floor, chance = cell.asr_max, cell.asr_max_null_q95, cell.asr_max_p_value
     if top is None:
         return []
@@ -207,6 +202,24 @@ def _record_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
             f"the test rows correctly (measured{beside})."
         )
     return said
+
+
+def _comparison_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
+    """Say at which budget the other table exposes as much, where two were compared."""
+    for found in document.equivalent_epsilon:
+        if found.epsilon != cell.epsilon:
+            continue
+        here = f"as much as this one at ε = {format_epsilon(found.epsilon)}"
+        if found.low is None or found.high is None:
+            return [f"No ε of the grid exposes the other table {here} (estimated)."]
+        where = f"somewhere from ε = {format_epsilon(found.low)} to {format_epsilon(found.high)}"
+        if found.equivalent is not None:
+            where = (
+                f"at ε = {format_epsilon(found.equivalent)} (estimated; {format_epsilon(found.low)} "
+                f"to {format_epsilon(found.high)} cannot be told apart)"
+            )
+        return [f"The most exposed record of the other table is exposed {here} {where}."]
+    return []
 
 
 def _budget_text(cell: RiskCell) -> str:
