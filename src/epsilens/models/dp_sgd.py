@@ -34,6 +34,7 @@ from epsilens.models.privacy_accounting import NoiseCalibration
 
 __all__ = [
     "DPSGDSettings",
+    "Ensemble",
     "EnsembleFit",
     "Reduction",
     "TrainingPlan",
@@ -166,7 +167,7 @@ def train_ensemble(
     >>> bool(((fit.logits(X)[:, :, 0] > 0) == codes).mean() > 0.9)
     True
     """
-    run = _Run.check(X, codes, membership, settings, n_classes, expected_records, random_state)
+    run = Ensemble.check(X, codes, membership, settings, n_classes, expected_records, random_state)
     parts = run.blocks(
         lambda parameters: parameters, "parameters", checkpoint, progress, block_size
     )
@@ -217,14 +218,14 @@ def score_ensemble(
     >>> rng = np.random.default_rng(0)
     >>> X, membership = rng.normal(size=(200, 3)), rng.random((6, 200)) < 0.5
     >>> codes = (X[:, 0] > 0).astype(int)
-    >>> settings = DPSGDSettings(epsilon=8.0, batch=20, epochs=2)
+    >>> settings = DPSGDSettings(epsilon=2.0, batch=20, epochs=2)
     >>> score_ensemble(
     ...     X, codes, membership, settings, score=lambda logits: logits[:, :, 0] > 0, score_name="sign",
     ...     random_state=0,
     ... ).shape
     (6, 200)
     """
-    run = _Run.check(X, codes, membership, settings, n_classes, expected_records, random_state)
+    run = Ensemble.check(X, codes, membership, settings, n_classes, expected_records, random_state)
     rows = run.X if X_score is None else _as_features(X_score, n_features=run.X.shape[1])
 
     def reduce(parameters: Floats) -> NDArray[np.generic]:
@@ -237,8 +238,8 @@ def score_ensemble(
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
-    """A checked question: the arrays, the settings, the noise."""
+class Ensemble:
+    """A checked question: the arrays, the settings, the noise; made by `check`."""
 
     X: NDArray[np.float64]
     codes: NDArray[np.int64]
@@ -260,8 +261,11 @@ class _Run:
         n_classes: int | None,
         expected_records: float | None,
         random_state: int | None,
-    ) -> _Run:
-        rows = _as_features(X)
+        *,
+        any_shape: bool = False,
+    ) -> Ensemble:
+        """Check the arguments of `train_ensemble`; with `any_shape` a record may be an image."""
+        rows = _as_features(X, any_shape=any_shape)
         labels = np.asarray(codes)
         n_known = int(labels.max(initial=0)) + 1 if labels.dtype.kind in "iu" else 2
         n_classes = (
@@ -294,12 +298,22 @@ class _Run:
             codes=labels,
             membership=members,
             settings=settings,
-            network=Network(rows.shape[1], n_classes, settings.hidden, settings.activation),
+            network=Network(
+                int(np.prod(rows.shape[1:])), n_classes, settings.hidden, settings.activation
+            ),
             plan=settings.plan(expected),
             calibration=settings.calibration(expected),
             seed=secrets.randbits(128) if random_state is None else int(random_state),
             is_seeded=random_state is not None,
         )
+
+    def require_seed(self, checkpoint: str | Path | None) -> None:
+        """Refuse a checkpoint without a seed."""
+        if checkpoint is not None and not self.is_seeded:
+            raise InputError(
+                "`random_state` must be given with a checkpoint, got None: a run that goes on must draw "
+                "what it would have drawn."
+            )
 
     def blocks(
         self,
@@ -311,11 +325,7 @@ class _Run:
         scored: NDArray[np.float64] | None = None,
     ) -> Iterator[NDArray[np.generic]]:
         """Yield what is kept of every block, in order, from the checkpoint where it is there."""
-        if checkpoint is not None and not self.is_seeded:
-            raise InputError(
-                "`random_state` must be given with a checkpoint, got None: a run that goes on must draw "
-                "what it would have drawn."
-            )
+        self.require_seed(checkpoint)
         capacity = batch_capacity(self.plan.expected_batch)
         size = (
             _models_in_cache(self.network, capacity, self.settings.dtype)
@@ -436,12 +446,14 @@ def _logit_blocks(
         yield part, network.outputs(parameters[part], rows).transpose(0, 2, 1)
 
 
-def _as_features(X: ArrayLike, *, n_features: int | None = None) -> NDArray[np.float64]:
+def _as_features(
+    X: ArrayLike, *, n_features: int | None = None, any_shape: bool = False
+) -> NDArray[np.float64]:
     try:
         rows = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputTypeError("`X` must be a table of numbers, got something else.") from None
-    if rows.ndim != 2 or 0 in rows.shape:
+    if rows.ndim < 2 or (rows.ndim > 2 and not any_shape) or 0 in rows.shape:
         raise InputError(
             f"`X` must have a row a record and a column a feature, got shape {rows.shape}."
         )

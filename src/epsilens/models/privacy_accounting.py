@@ -227,20 +227,20 @@ def _least_noise(
 
     enough = 1.0
     while _epsilon_rdp(enough, delta, sampling_probability, n_steps) > epsilon:
-        enough *= 1.5
+        enough *= 2.0
         if enough > _LARGEST_NOISE:
             raise InputError(
                 f"`epsilon` must be a level that noise can reach, got {epsilon!r}, which needs more "
                 f"than {_LARGEST_NOISE:g} times the clipping length. Ask for a larger one."
             )
-    while _epsilon_rdp(enough / 1.1, delta, sampling_probability, n_steps) <= epsilon:
-        enough /= 1.1
+    while _epsilon_rdp(enough / 1.4, delta, sampling_probability, n_steps) <= epsilon:
+        enough /= 1.4
     best = kept(enough)
     while best.epsilon_pld > epsilon:  # rounding of losses, at a very small ε
         enough *= 1.1
         best = kept(enough)
     too_little, too_much_leak = 0.0, math.inf
-    trial = enough / 1.1
+    trial = enough / 1.3
     for _ in range(_MOST_TRIALS):
         if best.epsilon_pld >= epsilon * (1.0 - _CLOSE_ENOUGH):
             break
@@ -250,7 +250,7 @@ def _least_noise(
         else:
             too_little, too_much_leak = trial, result.epsilon_pld
         if too_little == 0.0:
-            trial = enough / 1.1
+            trial = enough / 1.3
             continue
         if enough - too_little < 1e-9 * enough:
             break
@@ -318,10 +318,10 @@ def _pld(
     """Return an accountant that has seen the whole run."""
     from dp_accounting.pld import PLDAccountant
 
-    # The grid is as fine as the answer is small: rounding is always upwards, so any grid is safe.
-    epsilon = min(epsilon_rdp, 10.0 * LARGEST_EPSILON)
-    interval = _LOSS_GRID * max(epsilon / 10.0, min(1.0, max(epsilon, 0.01)))
-    accountant = PLDAccountant(value_discretization_interval=interval)
+    # Rounding is always upwards, so any grid is safe; one in proportion to the answer costs it a few
+    # ten-thousandths.
+    size = min(max(epsilon_rdp, 0.01), 10.0 * LARGEST_EPSILON)
+    accountant = PLDAccountant(value_discretization_interval=_LOSS_GRID * size)
     with _without_talk():
         accountant.compose(_event(noise_multiplier, sampling_probability, n_steps))
     return accountant

@@ -26,7 +26,7 @@ from epsilens.risk.convex_ensemble import EnsembleObjective, train_side_by_side
 from epsilens.risk.halves import draw_members, model_generator
 from epsilens.risk.logits import scores_from_logits, scores_from_margins
 
-__all__ = ["RandomisedShadows", "ShadowOutcome"]
+__all__ = ["RandomisedShadows", "ShadowOutcome", "scores_and_predictions"]
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int, str], None]
@@ -43,6 +43,8 @@ class ShadowOutcome:
     scores : array of shape (models, targets)
         φ of every attacked record, log(p/(1−p)) at its true class.
     members : array of bool, shape (models, targets)
+    right : array of bool, shape (models, targets)
+        Whether the class of the record is predicted.
     accuracy : array of shape (models,)
         On the test set.
     inside, outside : arrays of shape (models,), or None
@@ -51,6 +53,7 @@ class ShadowOutcome:
 
     scores: NDArray[np.float32]
     members: NDArray[np.bool_]
+    right: NDArray[np.bool_]
     accuracy: FloatArray
     inside: FloatArray | None = None
     outside: FloatArray | None = None
@@ -270,19 +273,25 @@ class RandomisedShadows:
         attacked = self.baseline.problem.design.take(self.targets)
         classes = self.baseline.label.y[self.targets].astype(np.intp)
         scores = np.empty((self.n_models, len(self.targets)), dtype=np.float32)
+        right = np.empty(scores.shape, dtype=bool)
         accuracy = np.empty(self.n_models)
         for first in range(0, self.n_models, BLOCK):
             some = slice(first, first + BLOCK)
-            scores[some] = _scores(attacked.predict(theta[:, some]), classes)
+            logits = np.moveaxis(attacked.predict(theta[:, some]), 2, 0)
+            scores[some], right[some] = scores_and_predictions(logits, classes)
             accuracy[some] = self.baseline.evaluation.accuracies(theta[:, some])
-        return ShadowOutcome(scores, self.members[self.targets].T, accuracy, inside, outside)
+        members = self.members[self.targets].T
+        return ShadowOutcome(scores, members, right, accuracy, inside, outside)
 
 
-def _scores(predictors: FloatArray, classes: NDArray[np.intp]) -> FloatArray:
-    """Return φ from the predictors of some records, (n, K, B): (B, n)."""
-    if predictors.shape[1] == 1:
-        return scores_from_margins(predictors[:, 0].T, classes)
-    return scores_from_logits(np.moveaxis(predictors, 2, 0), classes)
+def scores_and_predictions(
+    logits: NDArray[np.floating], classes: NDArray[np.integer]
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Return φ and whether the class is predicted, from logits of shape (models, n, outputs)."""
+    if logits.shape[2] == 1:
+        phi = scores_from_margins(logits[:, :, 0], classes)
+        return phi, (logits[:, :, 0] > 0) == (classes == 1)
+    return scores_from_logits(logits, classes), logits.argmax(axis=2) == classes
 
 
 def _refuse_one_class(labels: FloatArray, members: NDArray[np.bool_]) -> None:

@@ -23,9 +23,12 @@ from epsilens.models.networks import Floats
 from epsilens.models.tables import for_scikit_learn
 from epsilens.risk.halves import draw_members
 from epsilens.risk.likelihood_ratio import lira
-from epsilens.risk.logits import scores_from_logits, scores_from_margins
 from epsilens.risk.membership_attack import MembershipAttack
-from epsilens.risk.randomised_shadows import Progress, RandomisedShadows
+from epsilens.risk.randomised_shadows import (
+    Progress,
+    RandomisedShadows,
+    scores_and_predictions,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -75,6 +78,8 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
     scores_ : array of shape (n_models, n_records)
         φ = log(p/(1−p)) of every record's true class.
     membership_ : array of bool, shape (n_models, n_records)
+    accuracy_ : array of shape (n_models,)
+        Of every model on the records that it was not trained on.
 
     Examples
     --------
@@ -137,14 +142,14 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
                 classes,
                 self.membership_,
                 self.training,
-                score=lambda logits: _scores(logits, classes),
-                score_name="scores",
+                score=lambda logits: _read(logits, classes),
+                score_name="scores and right predictions",
                 n_classes=label.n_classes,
                 random_state=seed,
                 checkpoint=self.checkpoint,
                 progress=progress,
             )
-            self.scores_ = np.asarray(found, dtype=np.float32)
+            self._keep(np.asarray(found, dtype=np.float32))
             return self
         from epsilens.models.opacus_reference import train_with_opacus
 
@@ -159,9 +164,14 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
             checkpoint=self.checkpoint,
             progress=progress,
         )
-        parts = [_scores(logits, classes) for _, logits in fitted.logit_blocks(rows)]
-        self.scores_ = np.concatenate(parts)
+        self._keep(np.concatenate([_read(part, classes) for _, part in fitted.logit_blocks(rows)]))
         return self
+
+    def _keep(self, found: NDArray[np.float32]) -> None:
+        """Keep scores and right predictions, (models, 2, n)."""
+        self.scores_ = np.ascontiguousarray(found[:, 0])
+        outside = ~self.membership_
+        self.accuracy_ = (found[:, 1] * outside).sum(axis=1) / outside.sum(axis=1)
 
     def _fit_convex(
         self, X: object, y: object, n_models: int, seed: int, progress: Progress | None
@@ -175,7 +185,8 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
             )
         shadows = RandomisedShadows.of_clean_records(baseline, n_models=n_models, seed=seed)
         (outcome,) = shadows.outcomes(checkpoint=self.checkpoint, progress=progress)
-        self.scores_, self.membership_ = outcome.scores, outcome.members
+        self.membership_ = outcome.members
+        self._keep(np.stack([outcome.scores, outcome.right], axis=1))
 
     def attack(
         self, *, online: bool = False, delta: float | None = None, confidence: float = 0.95
@@ -198,8 +209,6 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
         )
 
 
-def _scores(logits: Floats, classes: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return φ from logits of shape (models, n, outputs)."""
-    if logits.shape[2] == 1:
-        return scores_from_margins(logits[:, :, 0], classes).astype(np.float32)
-    return scores_from_logits(logits, classes).astype(np.float32)
+def _read(logits: Floats, classes: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return φ and whether the prediction is right, from logits (models, n, outputs)."""
+    return np.stack(scores_and_predictions(logits, classes), axis=1).astype(np.float32)

@@ -14,8 +14,7 @@ from epsilens.influence.baseline import Baseline
 from epsilens.models.dp_sgd import DPSGDSettings, score_ensemble
 from epsilens.models.networks import Floats
 from epsilens.risk.halves import draw_members
-from epsilens.risk.logits import scores_from_logits, scores_from_margins
-from epsilens.risk.randomised_shadows import Progress, ShadowOutcome
+from epsilens.risk.randomised_shadows import Progress, ShadowOutcome, scores_and_predictions
 
 __all__ = ["TrainedShadows"]
 
@@ -67,15 +66,12 @@ class TrainedShadows:
         attacked = classes[self.targets]
 
         def score(logits: Floats) -> NDArray[np.float32]:
-            """Return φ of the attacked records, and the test accuracy in the last column."""
-            told, tested = logits[:, : len(attacked)], logits[:, len(attacked) :]
-            if logits.shape[2] == 1:
-                phi = scores_from_margins(told[:, :, 0], attacked)
-                right = (tested[:, :, 0] > 0) == (evaluation.y > 0.5)
-            else:
-                phi = scores_from_logits(told, attacked)
-                right = tested.argmax(axis=2) == evaluation.y
-            return np.column_stack([phi, right @ evaluation.weights]).astype(np.float32)
+            """Return φ and right predictions of the attacked records, and the test accuracy last."""
+            phi, right = scores_and_predictions(logits[:, : len(attacked)], attacked)
+            tested = logits[:, len(attacked) :]
+            _, tested_right = scores_and_predictions(tested, evaluation.y.astype(np.int64))
+            accuracy = tested_right @ evaluation.weights
+            return np.column_stack([phi, right, accuracy]).astype(np.float32)
 
         found = score_ensemble(
             X,
@@ -83,7 +79,7 @@ class TrainedShadows:
             self.members,
             settings,
             score=score,
-            score_name="scores and accuracy",
+            score_name="scores, right predictions and accuracy",
             X_score=np.concatenate([X[self.targets], X_test]),
             n_classes=max(self.baseline.problem.loss.n_outputs, 2),
             random_state=self.seed,
@@ -91,8 +87,9 @@ class TrainedShadows:
             progress=progress,
         )
         return ShadowOutcome(
-            scores=np.asarray(found[:, :-1], dtype=np.float32),
+            scores=np.asarray(found[:, : len(attacked)], dtype=np.float32),
             members=self.members[:, self.targets],
+            right=found[:, len(attacked) : -1] > 0.5,
             accuracy=np.asarray(found[:, -1], dtype=np.float64),
         )
 
