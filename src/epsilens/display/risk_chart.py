@@ -204,7 +204,8 @@ def _panels(document: RiskDocument) -> list[_Panel]:
         ]
     return [
         _Panel(
-            f"How often {answers_text(document.protect)} is guessed",
+            f"How often {answers_text(document.protect)} "
+            f"{'are' if len(document.protect) > 1 else 'is'} guessed",
             "guessed (%)",
             (
                 _Series(

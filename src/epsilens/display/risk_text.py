@@ -206,7 +206,9 @@ def outside_lines(document: RiskDocument) -> list[str]:
             parts.append(f"{format_percent(cell.answer_inference_rate)} are guessed")
         if cell.asr_max is not None:
             rate = format_percent(cell.asr_max)
-            parts.append(f"the most exposed record is recognised {rate} of the time")
+            floor = cell.asr_max_null_q95
+            beside = "" if floor is None else f" (chance: {format_percent(floor)})"
+            parts.append(f"the most exposed record is recognised {rate} of the time{beside}")
         why = "nothing is randomised" if cell.mechanism == "rr" else "no noise"
         there = f": there {' and '.join(parts)}." if parts else "."
         lines.append(f"ε = ∞ ({why}) lies outside the axis{there}")
