@@ -351,7 +351,8 @@ def _line_layers(
         filled = line.shape == "circle"
         layers.append(
             known.mark_point(
-                size=60 if single else 38,
+                # A square that lies under a circle must still be seen.
+                size=60 if single else 38 if filled else 80,
                 strokeWidth=1.6,
                 opacity=1,
                 shape=line.shape,
