@@ -86,7 +86,7 @@ def test_numbers_lie_where_they_must(study, online, delta):
     assert 0.0 < found.asr_max_p_value <= 1.0
     assert 0.0 <= found.asr_mean <= found.asr_max <= 1.0
     assert 0.0 <= found.auc <= 1.0
-    if found.asr_max_lower_bound is not None:
+    if found.proof is not None:
         assert 0.0 <= found.asr_max_lower_bound <= found.asr_max
         assert found.epsilon_lower_bound >= 0.0
         balanced = found.balanced_accuracy()

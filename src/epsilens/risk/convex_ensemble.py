@@ -99,7 +99,8 @@ class EnsembleObjective:
             return total
         by_value = _sums_by_value(self.values[rows], slopes, len(self.alternatives.blocks))
         added = np.einsum("vp,vkb->kpb", self.alternatives.blocks, by_value)
-        return total + added.reshape(total.shape)
+        total += added.reshape(total.shape)
+        return total
 
     def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
         """Return the gradients at one column of parameters a model, less a linear term."""

@@ -27,6 +27,7 @@ from epsilens.risk.success_rate import (
     p_value_of_maximum,
     permuted_null,
     weighted_lower_rate,
+    weighted_upper_rate,
 )
 
 __all__ = ["Variance", "lira"]
@@ -175,7 +176,8 @@ def lira(
             stacklevel=2,
         )
     doubts = doubts_about_the_coins(members)
-    least, proof = None, None
+    # Without coins nothing is proven but what is true of any attack.
+    least, most, proof = 0.0, 1.0, None
     if doubts:
         permuted = _permuted_maxima(values, members, lowest, online=online, per_sample=per_sample)
         null, p_value = permuted_null(asr_max, permuted)
@@ -184,12 +186,12 @@ def lira(
             said,
             "null distribution and p-value by exchanging the models' memberships "
             f"{_PERMUTATIONS} times: models are exchangeable",
-            "not valid then and left out: asr_max_lower_bound, epsilon_lower_bound, the lower "
-            "bound of the balanced accuracy",
+            "not valid then: asr_max_lower_bound and epsilon_lower_bound are 0 and say nothing, the "
+            "lower bound of the balanced accuracy is left out",
             *assumptions[len(_FAIR) :],
         ]
         warnings.warn(
-            f"{said}. Lower bounds are left out. Draw every model's membership of every sample by "
+            f"{said}. Lower bounds are 0, which says nothing. Draw every model's membership of every sample by "
             "a fair coin of its own.",
             ApproximationWarning,
             stacklevel=2,
@@ -198,6 +200,7 @@ def lira(
         null = null_of_maximum(n_judged[known])
         p_value = p_value_of_maximum(asr_max, n_judged[known])
         least = float(np.nanmax(weighted_lower_rate(right, judged, level=1.0 - share)))
+        most = float(np.nanmax(weighted_upper_rate(right, judged, level=1.0 - share)))
         proof = proven_epsilon(
             values,
             members,
@@ -213,7 +216,8 @@ def lira(
         asr_max_null=null,
         asr_max_p_value=p_value,
         asr_max_lower_bound=least,
-        epsilon_lower_bound=None if proof is None else proof.epsilon_lower_bound,
+        asr_max_upper_bound=most,
+        epsilon_lower_bound=0.0 if proof is None else proof.epsilon_lower_bound,
         proof=proof,
         delta=float(delta),
         confidence=share,

@@ -42,11 +42,13 @@ class MembershipAttack:
         leaked.
     asr_max_p_value : float in (0, 1]
         How often the largest rate would be this large if no sample leaked.
-    asr_max_lower_bound : float or None
+    asr_max_lower_bound : float
         With the stated confidence the attack, as fitted here, is right on new models of the most
-        exposed sample at least this often. None where the membership does not come from fair coins.
-    epsilon_lower_bound : float or None
-        With the stated confidence the training's ε is at least this, at `delta`. None where the
+        exposed sample at least this often. 0 where the membership does not come from fair coins.
+    asr_max_upper_bound : float
+        With the stated confidence the attack is right on no sample more often than this.
+    epsilon_lower_bound : float
+        With the stated confidence the training's ε is at least this, at `delta`. 0 where the
         membership does not come from fair coins.
     proof : ProvenEpsilon or None
         The guesses behind `epsilon_lower_bound`.
@@ -83,8 +85,9 @@ class MembershipAttack:
     asr_mean: float
     asr_max_null: NullOfMaximum
     asr_max_p_value: float
-    asr_max_lower_bound: float | None
-    epsilon_lower_bound: float | None
+    asr_max_lower_bound: float
+    asr_max_upper_bound: float
+    epsilon_lower_bound: float
     proof: ProvenEpsilon | None
     delta: float
     confidence: float
@@ -142,7 +145,7 @@ class MembershipAttack:
             cut=float(logit(share) if self.online else ndtri(share)),
             threshold=share,
             confidence=self.confidence,
-            with_bound=self.asr_max_lower_bound is not None,
+            with_bound=self.proof is not None,
         )
 
     def roc(self, n_points: int = 2000) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -222,6 +225,7 @@ class MembershipAttack:
             "asr_max_null_kind": self.asr_max_null.kind,
             "asr_max_p_value": self.asr_max_p_value,
             "asr_max_lower_bound": self.asr_max_lower_bound,
+            "asr_max_upper_bound": self.asr_max_upper_bound,
             "auc": self.auc,
             "tpr_at_fpr_0_001": self.tpr_at_fpr(0.001),
             "tpr_at_fpr_0_01": self.tpr_at_fpr(0.01),
@@ -238,12 +242,10 @@ class MembershipAttack:
 
     def __repr__(self) -> str:
         """Return the numbers that describe no single record."""
-        least = (
-            "" if self.asr_max_lower_bound is None else f", at least {self.asr_max_lower_bound:.3f}"
-        )
+        least = "" if self.proof is None else f", at least {self.asr_max_lower_bound:.3f}"
         proven = (
             "no bound on epsilon"
-            if self.epsilon_lower_bound is None
+            if self.proof is None
             else f"epsilon at least {self.epsilon_lower_bound:.3g}"
         )
         return (

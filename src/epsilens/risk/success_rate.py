@@ -25,7 +25,9 @@ __all__ = [
     "null_of_maximum",
     "p_value_of_maximum",
     "permuted_null",
+    "upper_rate",
     "weighted_lower_rate",
+    "weighted_upper_rate",
 ]
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -193,6 +195,30 @@ def lower_rate(
     safe = np.maximum(successes, 1)
     found = betaincinv(safe, np.maximum(trials - safe + 1, 1), level)
     return np.asarray(np.where(successes < 1, 0.0, found), dtype=np.float64)
+
+
+def upper_rate(
+    successes: NDArray[np.int64], trials: NDArray[np.int64], *, level: float
+) -> NDArray[np.float64]:
+    """Return one-sided Clopper–Pearson upper bounds; 1 without trials.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> upper_rate(np.array([0, 10]), np.array([10, 10]), level=0.05).round(4)
+    array([0.2589, 1.    ])
+    """
+    return 1.0 - lower_rate(trials - successes, trials, level=level)
+
+
+def weighted_upper_rate(
+    right: NDArray[np.int64], judged: NDArray[np.int64], *, level: float
+) -> NDArray[np.float64]:
+    """Return an upper bound of each sample's success rate that holds for all samples at once.
+
+    The mirror image of `weighted_lower_rate`.
+    """
+    return 1.0 - weighted_lower_rate(judged - right, judged, level=level)
 
 
 def weighted_lower_rate(

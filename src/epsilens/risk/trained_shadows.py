@@ -86,11 +86,12 @@ class TrainedShadows:
             checkpoint=checkpoint,
             progress=progress,
         )
+        told = np.asarray(found, dtype=np.float32)
         return ShadowOutcome(
-            scores=np.asarray(found[:, : len(attacked)], dtype=np.float32),
+            scores=told[:, : len(attacked)],
             members=self.members[:, self.targets],
-            right=found[:, len(attacked) : -1] > 0.5,
-            accuracy=np.asarray(found[:, -1], dtype=np.float64),
+            right=told[:, len(attacked) : -1] > 0.5,
+            accuracy=told[:, -1].astype(np.float64),
         )
 
 

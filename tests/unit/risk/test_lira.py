@@ -125,11 +125,12 @@ def test_unfair_coins_give_a_null_by_exchange_and_no_bounds():
     with pytest.warns(ApproximationWarning, match="too even"):
         found = lira(rng.normal(size=members.shape), members)
     assert found.asr_max_null.kind == "permutation"
-    assert found.asr_max_lower_bound is None
-    assert found.epsilon_lower_bound is None
+    assert found.asr_max_lower_bound == 0.0
+    assert found.asr_max_upper_bound == 1.0
+    assert found.epsilon_lower_bound == 0.0
     assert found.proof is None
     assert found.balanced_accuracy().max_lower_bound is None
-    assert found.to_dict()["epsilon_lower_bound"] is None
+    assert found.to_dict()["epsilon_lower_bound"] == 0.0
     assert "no bound on epsilon" in repr(found)
     assert any("left out: asr_max_lower_bound" in words for words in found.assumptions)
     assert found.asr_max_p_value > 0.01
