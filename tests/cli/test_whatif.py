@@ -19,21 +19,6 @@ from epsilens.document import load_document
 SECRET = "unmistakable-secret"
 
 
-@pytest.fixture(scope="module")
-def table(survey):
-    return pd.concat(
-        [survey.X.assign(smokes=survey.y), survey.X_test.assign(smokes=survey.y_test)],
-        ignore_index=True,
-    ).astype({"smokes": str})
-
-
-@pytest.fixture
-def file(table, tmp_path):
-    path = tmp_path / "survey.csv"
-    table.to_csv(path, index=False)
-    return path
-
-
 def run(*arguments):
     return main(["whatif", *map(str, arguments)])
 

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from epsilens.document import (
     Baseline,
+    EquivalentEpsilon,
     Provenance,
+    RiskCell,
+    RiskDocument,
     WhatIfCell,
     WhatIfDocument,
     anonymise,
@@ -63,16 +66,52 @@ def documents(draw: st.DrawFn) -> WhatIfDocument:
     )
 
 
-@given(documents())
-@settings(max_examples=60, deadline=None)
-def test_saving_and_loading_is_the_identity(document: WhatIfDocument) -> None:
+@st.composite
+def risks(draw: st.DrawFn) -> RiskDocument:
+    mechanism = draw(st.sampled_from(["rr", "dpsgd"]))
+    ends = sorted(draw(st.tuples(*[st.floats(allow_nan=False)] * 2)))
+    settled = {"epsilon", "mechanism", "answer_inference_low", "answer_inference_high"}
+    optional_budgets = {"record_epsilon", "epsilon_lower_bound"}
+    cells = [
+        RiskCell(
+            epsilon=draw(budgets),
+            mechanism=mechanism,
+            answer_inference_low=ends[0],
+            answer_inference_high=ends[1],
+            **{
+                name: draw(st.none() | budgets if name in optional_budgets else numbers)
+                for name in RiskCell.model_fields
+                if name not in settled
+            },
+        )
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    return RiskDocument(
+        provenance=Provenance(
+            method=draw(names), settings=draw(st.dictionaries(names, json_values, max_size=4))
+        ),
+        warnings=draw(st.lists(names, max_size=3)),
+        n_models=draw(st.integers(min_value=0)),
+        n_targets=draw(st.integers(min_value=0)),
+        protect=draw(st.lists(names, max_size=3)),
+        cells=cells,
+        equivalent_epsilon=[
+            EquivalentEpsilon(**{name: draw(st.none() | budgets) for name in part})
+            for part in [EquivalentEpsilon.model_fields] * draw(st.integers(0, 2))
+        ],
+    )
+
+
+@given(documents() | risks())
+@settings(max_examples=120, deadline=None)
+def test_saving_and_loading_is_the_identity(document: WhatIfDocument | RiskDocument) -> None:
     assert load_document(to_json(document)) == document
     assert load_document(to_dict(document)) == document
 
 
-@given(documents())
-@settings(max_examples=60, deadline=None)
-def test_what_is_written_is_strict_json(document: WhatIfDocument) -> None:
+@given(documents() | risks())
+@settings(max_examples=120, deadline=None)
+def test_what_is_written_is_strict_json(document: WhatIfDocument | RiskDocument) -> None:
     def refuse(constant: str) -> None:
         raise AssertionError(constant)
 
@@ -87,6 +126,16 @@ def test_anonymising_keeps_every_number_of_every_cell(document: WhatIfDocument) 
         assert before.model_dump(exclude={"group"}) == after.model_dump(exclude={"group"})
     # One name for one group, another for another.
     pairs = {(a.group, b.group) for a, b in zip(document.cells, hidden.cells, strict=True)}
+    assert len({old for old, _ in pairs}) == len({new for _, new in pairs}) == len(pairs)
+
+
+@given(risks())
+@settings(max_examples=60, deadline=None)
+def test_anonymising_keeps_every_number_of_a_risk(document: RiskDocument) -> None:
+    hidden = anonymise(document)
+    assert hidden.cells == document.cells
+    assert hidden.equivalent_epsilon == document.equivalent_epsilon
+    pairs = set(zip(document.protect, hidden.protect, strict=True))
     assert len({old for old, _ in pairs}) == len({new for _, new in pairs}) == len(pairs)
 
 

@@ -18,6 +18,7 @@ def check_target(
     *,
     sources: Mapping[str, str | Path | None],
     suffixes: Sequence[str] = (),
+    option: str = "--out",
 ) -> None:
     """Refuse, before any work, an `--out` that cannot be written or would destroy a source.
 
@@ -29,7 +30,9 @@ def check_target(
         What the result is computed from, by the words for it in a message. A folder protects all
         that is in it, "-" stands for standard input, and None for nothing.
     suffixes : sequence of str
-        The endings that `--out` may have; any by default.
+        The endings that it may have; any by default.
+    option : str
+        What it was typed for.
 
     Raises
     ------
@@ -52,23 +55,25 @@ def check_target(
     path = Path(out)
     if suffixes and not path.name.lower().endswith(tuple(suffixes)):
         raise InputError(
-            f"`--out` must end in {', '.join(suffixes)}, got {path.name!r}. The ending decides "
+            f"`{option}` must end in {', '.join(suffixes)}, got {path.name!r}. The ending decides "
             "what is written."
         )
     if not path.parent.is_dir():
-        raise InputError(f"`--out` must be in a folder that exists, got {str(out)!r}. Create it.")
+        raise InputError(
+            f"`{option}` must be in a folder that exists, got {str(out)!r}. Create it."
+        )
     target = target_file(path)
     for words, source in sources.items():
         if source is None:
             continue
         if _is_same(target, source):
             raise InputError(
-                f"`--out` must be another file than {words}, which the result would replace. "
+                f"`{option}` must be another file than {words}, which the result would replace. "
                 "Choose another name."
             )
         if os.path.isdir(source) and target.is_relative_to(os.path.realpath(source)):
             raise InputError(
-                f"`--out` must not be inside the folder of {words}: the result would be taken for "
+                f"`{option}` must not be inside the folder of {words}: the result would be taken for "
                 "a part of them. Choose another folder."
             )
 

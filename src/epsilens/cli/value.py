@@ -29,9 +29,8 @@ from epsilens.cli.options import (
     TestShare,
     Weight,
     comma_list,
-    delimiter_from,
-    mapping_of_bins,
 )
+from epsilens.cli.training import TableOptions, estimator_for
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from epsilens.cli.progress import Progress
-    from epsilens.data import Prepared, TableFile
+    from epsilens.data import Prepared
     from epsilens.document import ValueDocument
     from epsilens.valuation import Appraisal, CurvePoint
 
@@ -179,24 +178,22 @@ def local(
     check_target(out, sources=sources, suffixes=WRITABLE_SUFFIXES)
     _check_chart(chart, sources=sources, curve=curve)
     _check_amount(pay)
-    prepared, appraisal = _fit(
-        train,
+    prepared = TableOptions(
+        label=label,
         test=test,
-        candidates=candidates,
+        drop=drop,
+        weight=weight,
+        categorical=categorical,
+        bins=bins,
+        missing=missing,
         delimiter=delimiter,
         encoding=encoding,
-        model=model,
-        regularisation=regularisation,
-        label=label,
-        drop=comma_list(drop),
-        weight=weight,
-        categorical=comma_list(categorical),
-        bins=mapping_of_bins(bins),
-        missing=missing.value,
         positive=positive,
         test_share=test_share,
+        model=model,
         seed=seed,
-    )
+    ).prepare(train, candidates=candidates)
+    appraisal = _fit(prepared, model=model, regularisation=regularisation)
     with show_progress(quiet=quiet, json=json) as progress:
         frame = _scores(appraisal, prepared, method=method.value, pay=pay, progress=progress)
         points = _curve(appraisal, prepared, seed=seed, progress=progress) if curve else ()
@@ -236,10 +233,7 @@ def _check_chart(chart: str | None, *, sources: dict[str, str | None], curve: bo
         return
     if not curve:
         raise InputError("`--chart` draws the curve, so `--no-curve` cannot be used with it.")
-    try:
-        check_target(chart, sources=sources, suffixes=_CHART_SUFFIXES)
-    except InputError as error:
-        raise InputError(str(error).replace("`--out`", "`--chart`")) from None
+    check_target(chart, sources=sources, suffixes=_CHART_SUFFIXES, option="--chart")
 
 
 def _check_amount(pay: float | None) -> None:
@@ -249,36 +243,12 @@ def _check_amount(pay: float | None) -> None:
         )
 
 
-def _fit(
-    train: str,
-    *,
-    test: str | None,
-    candidates: str | None,
-    delimiter: str | None,
-    encoding: str | None,
-    model: ModelChoice,
-    regularisation: float | None,
-    **settings: object,
-) -> tuple[Prepared, Appraisal]:
-    """Read, prepare and train."""
-    from epsilens.data import prepare, read_table
-    from epsilens.models.default import default_estimator
+def _fit(prepared: Prepared, *, model: ModelChoice, regularisation: float | None) -> Appraisal:
+    """Train the model that the records are worth something to."""
     from epsilens.valuation import Appraisal
 
-    def read(source: str | None) -> TableFile | None:
-        if source is None:
-            return None
-        return read_table(source, delimiter=delimiter_from(delimiter), encoding=encoding)
-
-    prepared = prepare(
-        read(train),
-        test=read(test),
-        candidates=read(candidates),
-        task="classification" if model is ModelChoice.logistic else "regression",
-        **settings,  # type: ignore[arg-type]
-    )
-    appraisal = Appraisal.of(
-        default_estimator(prepared.schema, model=model.value, regularisation=regularisation),
+    return Appraisal.of(
+        estimator_for(prepared, model=model, regularisation=regularisation),
         prepared.X_train,
         prepared.y_train,
         prepared.X_test,
@@ -286,7 +256,6 @@ def _fit(
         sample_weight=prepared.sample_weight,
         sample_weight_test=prepared.sample_weight_test,
     )
-    return prepared, appraisal
 
 
 def _scores(

@@ -30,20 +30,24 @@ from epsilens.cli.options import (
     Test,
     TestShare,
     Weight,
-    categories_of,
     comma_list,
-    delimiter_from,
-    mapping_of_bins,
     require_text,
 )
+from epsilens.cli.training import (
+    TableOptions,
+    declared_domains,
+    estimator_for,
+    fit_on,
+    read_epsilon,
+    with_notes,
+)
 from epsilens.cli.whatif_output import print_answer, write_answer
-from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from epsilens.data import Bins, Prepared, TableFile
-    from epsilens.document import WhatIfDocument
+    from epsilens.data import Prepared
     from epsilens.whatif import LossChangeEstimate, WhatIf
 
 __all__ = ["whatif"]
@@ -228,6 +232,7 @@ def whatif(
     from epsilens.cli.session import print_json, printable, withhold_names
     from epsilens.cli.target import check_target
     from epsilens.document import anonymise, to_json
+    from epsilens.whatif import WhatIf
 
     if anonymous:
         withhold_names()
@@ -239,33 +244,39 @@ def whatif(
     _check_limit(max_loss_increase)
     _check_solver(inverse_hessian, method)
     require_text(group, option="--group")
-    budget = _epsilon(epsilon)
-    prepared, study = _fit(
-        data,
+    budget = read_epsilon(epsilon)
+    protected = comma_list(protect) or (label,)
+    table = TableOptions(
         label=label,
         test=test,
-        groups=group or [],
-        drop=comma_list(drop),
+        drop=drop,
         weight=weight,
-        categorical=comma_list(categorical),
+        categorical=categorical,
         bins=bins,
-        missing=missing.value,
+        missing=missing,
         delimiter=delimiter,
         encoding=encoding,
         positive=positive,
         test_share=test_share,
         model=model,
-        regularisation=regularisation,
-        protect=comma_list(protect) or (label,),
-        categories=categories,
-        mechanism=mechanism,
         seed=seed,
     )
+    prepared = table.prepare(data, groups=group or [])
+    by_bits = mechanism in {MechanismChoice.oue, MechanismChoice.rappor, MechanismChoice.the}
+    estimator = estimator_for(
+        prepared,
+        model=model,
+        regularisation=regularisation,
+        protect=protected,
+        categories=categories,
+        keep_all=protected if by_bits else (),
+    )
+    study = fit_on(WhatIf(estimator), prepared)
     with show_progress(quiet=quiet, json=json) as progress:
         result = _ask(
             study,
             prepared,
-            protect=comma_list(protect) or (label,),
+            protect=protected,
             epsilon=budget,
             method=method,
             inverse_hessian=None if inverse_hessian is None else inverse_hessian.value,
@@ -275,18 +286,11 @@ def whatif(
             checkpoint=checkpoint,
             seconds=seconds,
             seed=seed,
-            categories=_declared(
-                categories,
-                comma_list(protect) or (label,),
-                label,
-                prepared,
-                positive=positive,
-                bins=mapping_of_bins(bins),
-            ),
+            categories=declared_domains(categories, protected, table, prepared),
             dependent="warn" if dependent_groups else "refuse",
             progress=progress,
         )
-    document = _with_notes(result.document, prepared.notes)
+    document = with_notes(result.document, prepared.notes)
     if anonymous:
         document = anonymise(document)
     choice = None
@@ -321,112 +325,6 @@ def _check_solver(inverse_hessian: InverseHessianChoice | None, method: MethodCh
             f"`--inverse-hessian` belongs to `--method influence` or `paper`, got {method.value}. "
             "Add that, or leave it out."
         )
-
-
-def _epsilon(text: str) -> str | dict[str, float]:
-    from epsilens.channels import Budget, parse_grid
-
-    if "=" in text:
-        return dict(Budget.parse(text).per_column)
-    parse_grid(text)
-    return text
-
-
-def _fit(
-    data: str,
-    *,
-    test: str | None,
-    bins: list[str] | None,
-    delimiter: str | None,
-    encoding: str | None,
-    model: ModelChoice,
-    regularisation: float | None,
-    protect: Sequence[str],
-    categories: Sequence[str] | None,
-    mechanism: MechanismChoice,
-    **settings: object,
-) -> tuple[Prepared, WhatIf]:
-    """Read, prepare and train."""
-    from dataclasses import replace
-
-    from epsilens.data import prepare, read_table
-    from epsilens.models.default import default_estimator
-    from epsilens.whatif import WhatIf
-
-    def read(source: str) -> TableFile:
-        return read_table(source, delimiter=delimiter_from(delimiter), encoding=encoding)
-
-    prepared = prepare(
-        read(data),
-        bins=mapping_of_bins(bins),
-        test=None if test is None else read(test),
-        task="classification" if model is ModelChoice.logistic else "regression",
-        **settings,  # type: ignore[arg-type]
-    )
-    declared = categories_of(categories, protected=tuple(protect))
-    columns = tuple(
-        replace(column, categories=tuple(declared[column.name]))
-        if column.encoding == "one-hot" and column.name in declared
-        else column
-        for column in prepared.schema.columns
-    )
-    by_bits = mechanism.value in {"oue", "rappor", "the"}
-    estimator = default_estimator(
-        replace(prepared.schema, columns=columns),
-        model=model.value,
-        regularisation=regularisation,
-        keep_all=protect if by_bits else (),
-    )
-    study = WhatIf(estimator).fit(
-        prepared.X_train,
-        prepared.y_train,
-        prepared.X_test,
-        prepared.y_test,
-        prepared.sample_weight,
-        sample_weight_test=prepared.sample_weight_test,
-    )
-    return prepared, study
-
-
-def _declared(
-    typed: Sequence[str] | None,
-    protect: Sequence[str],
-    label: str,
-    prepared: Prepared,
-    *,
-    positive: str | None,
-    bins: Mapping[str, Bins],
-) -> dict[str, list[object]] | None:
-    """Return the domains that the user declared; warn of a feature whose domain is not."""
-    import warnings
-
-    result: dict[str, list[object]] = {}
-    for name in protect:
-        if name in bins and bins[name].low is not None:
-            result[name] = list(bins[name].midpoints)
-    if positive is not None and label in protect:
-        # --positive makes the label a question of two answers, whatever the data hold.
-        result[label] = list(prepared.label_categories)
-    for name, given in categories_of(typed, protected=tuple(protect)).items():
-        column = prepared.y_train if name == label else prepared.X_train.get(name)
-        if column is None or column.dtype.kind not in "iufb":
-            result[name] = list(given)
-            continue
-        try:
-            result[name] = [float(text) for text in given]
-        except ValueError:
-            raise InputError(
-                f"`--categories` of {name!r} must be numbers, like the column itself."
-            ) from None
-    for name in protect:
-        if name != label and name in prepared.X_train and name not in result:
-            warnings.warn(
-                f"the domain of {name!r} is taken from the observed values, which tells whoever sees "
-                "the release which values occur. Declare it with `categories`, or by bins with bounds.",
-                PrivacyLeakWarning,
-                stacklevel=2,
-            )
-    return result or None
 
 
 def _ask(
@@ -480,11 +378,3 @@ def _ask(
         seconds=seconds,
         inverse_hessian=inverse_hessian,
     )
-
-
-def _with_notes(document: WhatIfDocument, notes: Sequence[str]) -> WhatIfDocument:
-    """Add what was done to the table, and say all of it in the words of the command line."""
-    from epsilens.cli.wording import in_command_words
-
-    said = [in_command_words(note) for note in (*notes, *document.warnings)]
-    return document.model_copy(update={"warnings": said})

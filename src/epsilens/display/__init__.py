@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from epsilens.display.audit_chart import audit_chart
 from epsilens.display.charts import available_outcomes, cost_chart, save_chart
 from epsilens.display.page_chart import page_chart
+from epsilens.display.risk_chart import risk_chart
 from epsilens.display.value_chart import value_chart
 from epsilens.display.words import Outcome
 
@@ -21,6 +22,7 @@ __all__ = [
     "available_outcomes",
     "cost_chart",
     "page_chart",
+    "risk_chart",
     "save_chart",
     "value_chart",
 ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from epsilens.display.look import FONT
 from epsilens.display.plotted import ACCENT
 from epsilens.display.rounding import format_epsilon
 from epsilens.document import AuditDocument, bound_text
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["audit_chart"]
 
-_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _SHAPES = ["circle", "square"]
 _DARK = "#3b414c"
 _ROOM = 1.25
@@ -138,7 +138,7 @@ def _dressed(
     words = alt.TitleParams(text=title, subtitle=lines) if lines else alt.TitleParams(text=title)
     dressed: alt.LayerChart = (
         chart.properties(title=words, description=description)
-        .configure(font=_FONT)
+        .configure(font=FONT)
         .configure_view(stroke=None)
         .configure_title(
             anchor="start", fontSize=17, fontWeight=600, subtitleFontSize=12.5, offset=14

@@ -19,6 +19,7 @@ __all__ = [
     "has_gap",
     "interval_text",
     "outcome_interval",
+    "thinned",
 ]
 
 Gap: TypeAlias = Literal["loss_gap", "accuracy_gap"]
@@ -44,7 +45,7 @@ def cells_to_show(document: WhatIfDocument, *, max_rows: int) -> list[WhatIfCell
     shown: list[WhatIfCell] = []
     for name in names:
         mine = [cell for cell in document.cells if cell.group == name]
-        shown += _thinned(mine, max(2, max_rows // len(names)))
+        shown += thinned(mine, max(2, max_rows // len(names)))
     return shown
 
 
@@ -222,7 +223,14 @@ def _gap_number(document: WhatIfDocument, value: float | None, outcome: Gap) -> 
     return format_change(value, decimals=change_decimals(document))
 
 
-def _thinned(items: Sequence[_T], most: int) -> list[_T]:
+def thinned(items: Sequence[_T], most: int) -> list[_T]:
+    """Pick so many of a sequence at most, evenly spaced and always with both ends.
+
+    Examples
+    --------
+    >>> thinned([1, 2, 3, 4, 5], 3)
+    [1, 3, 5]
+    """
     if len(items) <= most:
         return list(items)
     step = (len(items) - 1) / (most - 1)

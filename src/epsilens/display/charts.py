@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from epsilens.display.look import axis_ends, budget_axis, dressed, value_axis
 from epsilens.display.plotted import (
     ACCENT,
     DASHES,
     SHADES,
     TITLE,
     available_outcomes,
-    budget_limits,
-    budget_ticks,
     change_limits,
     plotted_rows,
     tolerance_for,
@@ -39,10 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["ACCENT", "Outcome", "available_outcomes", "cost_chart", "save_chart"]
 
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-AXIS_ENDS = ("more_privacy", "more_accuracy")
-"""Names of the two layers that label the ends of the axis."""
-
-_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
 def cost_chart(
@@ -107,29 +102,8 @@ def cost_chart(
     groups = [name for name in group_names(document) if any(row["group"] == name for row in rows)]
     budgets = [row["epsilon"] for row in rows]
     data = alt.InlineData(values=rows)
-    x = alt.X(
-        "epsilon:Q",
-        scale=alt.Scale(
-            type="log", domain=list(budget_limits(min(budgets), max(budgets))), nice=False
-        ),
-        axis=alt.Axis(
-            title=budget_title(document),
-            values=budget_ticks(min(budgets), max(budgets)),
-            format="~g",
-            grid=False,
-            tickSize=4,
-            titlePadding=10,
-            labelOverlap="greedy",
-        ),
-    )
-    y_axis = alt.Axis(
-        title=change_title(document, outcome),
-        tickCount=6,
-        grid=True,
-        domain=False,
-        ticks=False,
-        labelPadding=6,
-    )
+    x = budget_axis(alt, budgets, title=budget_title(document))
+    y_axis = value_axis(alt, change_title(document, outcome))
     drawn = [row[name] for row in rows for name in ("change", "low", "high")]
     y_scale = alt.Scale(domain=list(change_limits(drawn, tolerance)), nice=False, zero=False)
     y = alt.Y("change:Q", axis=y_axis, scale=y_scale)
@@ -173,9 +147,9 @@ def cost_chart(
             ]
     if tolerance is not None:
         layers.extend(_tolerance_layers(alt, tolerance))
-    layers.extend(_axis_ends(alt))
+    layers.extend(axis_ends(alt))
     legend = len(groups) > 1
-    chart: alt.LayerChart = (
+    chart: alt.LayerChart = dressed(
         alt.layer(*layers)
         .properties(
             width=width,
@@ -187,39 +161,9 @@ def cost_chart(
             ),
             description=spoken_description(document, rows, groups, outcome),
         )
-        .resolve_scale(color="shared", shape="shared", strokeDash="shared")
-        .configure(font=_FONT)
-        .configure_view(stroke=None)
-        .configure_title(
-            anchor="start",
-            fontSize=17,
-            fontWeight=600,
-            subtitleFontSize=12.5,
-            subtitleColor="#5b6270",
-            subtitlePadding=6,
-            offset=14 if legend else 18,
-        )
-        .configure_axis(
-            labelFontSize=12,
-            titleFontSize=12.5,
-            titleFontWeight="normal",
-            gridColor="#e6e8ec",
-            domainColor="#9a9fa8",
-            tickColor="#9a9fa8",
-            labelColor="#3b414c",
-            titleColor="#3b414c",
-        )
-        .configure_legend(
-            orient="top",
-            direction="horizontal",
-            columns=_legend_columns(groups, narrow=width == "container"),
-            title=None,
-            labelFontSize=12.5,
-            labelLimit=260,
-            symbolSize=90,
-            symbolStrokeWidth=1.6,
-            columnPadding=22,
-        )
+        .resolve_scale(color="shared", shape="shared", strokeDash="shared"),
+        title_offset=14 if legend else 18,
+        legend_columns=_legend_columns(groups, narrow=width == "container"),
     )
     return chart
 
@@ -316,18 +260,4 @@ def _tolerance_layers(alt: Any, tolerance: float) -> list[Any]:
             color="#3b414c",
             text=f"accepted: {tolerance:g}",
         ).encode(y="tolerance:Q", x=alt.value(alt.expr("width"))),
-    ]
-
-
-def _axis_ends(alt: Any) -> list[Any]:
-    privacy = alt.Chart(alt.InlineData(values=[{}]), name=AXIS_ENDS[0])
-    accuracy = alt.Chart(alt.InlineData(values=[{}]), name=AXIS_ENDS[1])
-    below = alt.value(alt.expr("height + 33"))
-    return [
-        privacy.mark_text(
-            align="left", fontSize=12.5, color="#3b414c", text="← more privacy"
-        ).encode(x=alt.value(0), y=below),
-        accuracy.mark_text(
-            align="right", fontSize=12.5, color="#3b414c", text="more accuracy →"
-        ).encode(x=alt.value(alt.expr("width")), y=below),
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A what-if as a small HTML table, for notebooks."""
+"""Results as small HTML tables, for notebooks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from epsilens.display.cell_text import (
     gap_text,
     has_gap,
     interval_text,
+    thinned,
 )
 from epsilens.display.plotted import TITLE
+from epsilens.display.risk_text import risk_columns, risk_notes, risk_title
 from epsilens.display.rounding import (
     NOTHING,
     change_decimals,
@@ -25,9 +27,16 @@ from epsilens.display.rounding import (
     format_percent,
 )
 from epsilens.display.words import axis_budget, budget_title
-from epsilens.document import WhatIfCell, WhatIfDocument, cost_type, group_names, loss_unit
+from epsilens.document import (
+    RiskDocument,
+    WhatIfCell,
+    WhatIfDocument,
+    cost_type,
+    group_names,
+    loss_unit,
+)
 
-__all__ = ["whatif_html"]
+__all__ = ["risk_html", "whatif_html"]
 
 _LEFT = ' style="text-align:left;padding:.15em .6em"'
 _HEAD = ' style="text-align:right;padding:.15em .6em"'
@@ -70,6 +79,40 @@ def whatif_html(document: WhatIfDocument, *, max_rows: int = 12) -> str:
     return "\n".join([*parts, f"<p><small>{notes}</small></p>", "</div>"])
 
 
+def risk_html(document: RiskDocument, *, max_rows: int = 12) -> str:
+    """Show what an attacker gets as HTML: a line that sums up, and a few rows of the grid.
+
+    Parameters
+    ----------
+    document : RiskDocument
+        The risk.
+    max_rows : int
+        About how many rows to show, as in `whatif_html`.
+
+    Returns
+    -------
+    str
+        HTML without scripts, links or colours of its own. Names from the data are escaped.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> cells = [RiskCell(epsilon=float(epsilon), mechanism="rr", asr_max=0.6)
+    ...          for epsilon in range(1, 31)]
+    >>> risk_html(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...                        n_targets=4774, cells=cells)).count("<tr>")
+    13
+    """
+    as_count(max_rows, name="max_rows", least=2)
+    columns, shown = risk_columns(document), thinned(document.cells, max_rows)
+    parts = ["<div>", f"<p>{escape(risk_title(document))}.</p>"]
+    if shown:
+        rows = [[column.text(cell) for column in columns] for cell in shown]
+        parts += _laid_out([column.title for column in columns], rows)
+    notes = [*risk_notes(document), *_left_out(document, len(shown)), *_caveats(document)]
+    return "\n".join([*parts, f"<p><small>{escape(' '.join(notes))}</small></p>", "</div>"])
+
+
 def _summary(document: WhatIfDocument) -> str:
     baseline, names = document.baseline, group_names(document)
     budgets = [axis_budget(document, cell) for cell in document.cells if cell.group == names[0]]
@@ -101,7 +144,7 @@ def _table(document: WhatIfDocument, shown: list[WhatIfCell]) -> list[str]:
     titles += ["accuracy (points)"] if with_accuracy else []
     titles += [f"{gap.replace('_', ' ')} ({units[gap]})" for gap in gaps]
     titles += ["trusted"]
-    lines = ["<table>", _row(titles, "th", several=several, header=True), "<tbody>"]
+    rows = []
     for cell in shown:
         texts = [cell.group] if several else []
         texts += [format_epsilon(axis_budget(document, cell))]
@@ -110,8 +153,15 @@ def _table(document: WhatIfDocument, shown: list[WhatIfCell]) -> list[str]:
         texts += [accuracy_text(document, cell) or NOTHING] if with_accuracy else []
         texts += [gap_text(document, cell, gap) or NOTHING for gap in gaps]
         texts += ["yes" if cell.trusted else "no"]
-        lines.append(_row(texts, "td", several=several))
-    return [*lines, "</tbody>", "</table>"]
+        rows.append(texts)
+    return _laid_out(titles, rows, several=several)
+
+
+def _laid_out(titles: list[str], rows: list[list[str]], *, several: bool = False) -> list[str]:
+    """Lay out a table; the first of several columns is of names, all others are of numbers."""
+    body = [_row(texts, "td", several=several) for texts in rows]
+    head = _row(titles, "th", several=several, header=True)
+    return ["<table>", head, "<tbody>", *body, "</tbody>", "</table>"]
 
 
 def _row(texts: list[str], tag: str, *, several: bool, header: bool = False) -> str:
@@ -125,12 +175,7 @@ def _row(texts: list[str], tag: str, *, several: bool, header: bool = False) -> 
 
 
 def _notes(document: WhatIfDocument, shown: list[WhatIfCell]) -> list[str]:
-    notes = []
-    if len(shown) < len(document.cells):
-        notes.append(
-            f"{len(shown)} of {format_count(len(document.cells))} rows shown; "
-            "to_frame() has them all."
-        )
+    notes = _left_out(document, len(shown))
     failed = sum(not cell.trusted for cell in document.cells)
     if failed:
         notes.append(
@@ -139,6 +184,19 @@ def _notes(document: WhatIfDocument, shown: list[WhatIfCell]) -> list[str]:
         )
     if any(has_gap(shown, gap) for gap in ("loss_gap", "accuracy_gap")):
         notes.append("Gap: the group less everybody else.")
+    return notes + _caveats(document)
+
+
+def _left_out(document: WhatIfDocument | RiskDocument, n_shown: int) -> list[str]:
+    total = len(document.cells)
+    if n_shown == total:
+        return []
+    return [f"{n_shown} of {format_count(total)} rows shown; to_frame() has them all."]
+
+
+def _caveats(document: WhatIfDocument | RiskDocument) -> list[str]:
+    """Say what holds for every result that was computed from raw data."""
+    notes = []
     if document.warnings:
         count = len(document.warnings)
         notes.append(

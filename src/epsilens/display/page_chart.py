@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from epsilens.display.charts import ACCENT, AXIS_ENDS, cost_chart
+from epsilens.display.charts import ACCENT, cost_chart
+from epsilens.display.look import AXIS_ENDS
 from epsilens.display.words import Outcome
 from epsilens.document import WhatIfDocument
 

@@ -4,15 +4,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
-from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, cost_type, loss_unit
+from epsilens.document import (
+    EVERYBODY,
+    RiskCell,
+    RiskDocument,
+    WhatIfCell,
+    WhatIfDocument,
+    cost_type,
+    loss_unit,
+)
 
 __all__ = [
     "GAP_MEANINGS",
     "OUTCOME_MEANINGS",
     "PERCENT_OUTCOMES",
     "Outcome",
+    "answers_text",
     "axis_budget",
     "budget_title",
     "change_title",
@@ -40,7 +50,23 @@ GAP_MEANINGS = {
 }
 
 
-def axis_budget(document: WhatIfDocument, cell: WhatIfCell) -> float:
+def answers_text(names: Sequence[str]) -> str:
+    """Name the protected answers.
+
+    Examples
+    --------
+    >>> answers_text(["smokes"]), answers_text(["smokes", "age"]), answers_text([])
+    ('the answer “smokes”', 'the answers “smokes” and “age”', 'the protected answer')
+    """
+    quoted = [f"“{name}”" for name in names]
+    if not quoted:
+        return "the protected answer"
+    if len(quoted) == 1:
+        return f"the answer {quoted[0]}"
+    return f"the answers {', '.join(quoted[:-1])} and {quoted[-1]}"
+
+
+def axis_budget(document: WhatIfDocument | RiskDocument, cell: WhatIfCell | RiskCell) -> float:
     """Give the budget at which a cell is drawn: per column, or per record where columns differ.
 
     Examples
@@ -55,10 +81,13 @@ def axis_budget(document: WhatIfDocument, cell: WhatIfCell) -> float:
     1.0
     """
     by_record = any(other.epsilon is None for other in document.cells)
-    return cell.record_epsilon if by_record or cell.epsilon is None else cell.epsilon
+    if cell.epsilon is None or (by_record and cell.record_epsilon is not None):
+        assert cell.record_epsilon is not None  # noqa: S101  # every cell has one of the two
+        return cell.record_epsilon
+    return cell.epsilon
 
 
-def budget_title(document: WhatIfDocument) -> str:
+def budget_title(document: WhatIfDocument | RiskDocument) -> str:
     """Name the horizontal axis.
 
     Examples

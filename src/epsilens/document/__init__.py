@@ -35,6 +35,8 @@ from epsilens.document.risk import EquivalentEpsilon, RiskCell, RiskDocument, ri
 from epsilens.document.serialise import DocumentKind, json_schema, load_document, to_dict, to_json
 from epsilens.document.wording import (
     EVERYBODY,
+    at_least_text,
+    at_most_text,
     bound_text,
     cost_type,
     delta_text,
@@ -69,6 +71,8 @@ __all__ = [
     "WhatIfDocument",
     "WhatIfMethod",
     "anonymise",
+    "at_least_text",
+    "at_most_text",
     "bound_text",
     "cost_type",
     "delta_text",

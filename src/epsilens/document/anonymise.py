@@ -166,6 +166,8 @@ def anonymise(document: _D) -> _D:
     elif isinstance(document, ReleaseDocument):
         changes["columns"] = [columns(name) for name in document.columns]
         changes["epsilon"] = {columns(name): spent for name, spent in document.epsilon.items()}
+    elif isinstance(document, RiskDocument):
+        changes["protect"] = [columns(name) for name in document.protect]
     elif isinstance(document, AuditDocument):
         if document.mechanism not in _OWN_WORDS:
             changes["mechanism"] = WITHHELD

@@ -124,6 +124,7 @@ class WhatIfDocument(DocumentHead):
 
     Examples
     --------
+    >>> from epsilens.document import Baseline, Provenance
     >>> document = WhatIfDocument(
     ...     provenance=Provenance(method="exact"),
     ...     baseline=Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25,
@@ -151,6 +152,7 @@ class ReleaseDocument(DocumentHead):
 
     Examples
     --------
+    >>> from epsilens.document import Provenance
     >>> receipt = ReleaseDocument(provenance=Provenance(method="randomised response"),
     ...     columns=["smokes"], epsilon={"smokes": 1.0}, record_epsilon=1.0, rows=100,
     ...     simulated=False, mechanism="randomised response")
@@ -205,6 +207,7 @@ class InspectDocument(DocumentHead):
 
     Examples
     --------
+    >>> from epsilens.document import Provenance
     >>> InspectDocument(provenance=Provenance(method="inspect"), rows=0, columns=[]).kind
     'inspect'
     """
@@ -245,6 +248,7 @@ class ValueDocument(DocumentHead):
 
     Examples
     --------
+    >>> from epsilens.document import Baseline, Provenance
     >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
     >>> document = ValueDocument(provenance=Provenance(method="exact"), baseline=start,
     ...     scored="training", n=75, mean=1e-4, harmful=30, total=7.5e-3)
@@ -284,6 +288,7 @@ class AuditDocument(DocumentHead):
 
     Examples
     --------
+    >>> from epsilens.document import Provenance
     >>> audit = AuditDocument(provenance=Provenance(method="approximate"), mechanism="gaussian-sum",
     ...     epsilon_lower_bound=1.1, confidence=0.95, method="approximate", selection="path",
     ...     is_confidence_bound=True, assumptions=["(epsilon, delta)-differential privacy"],

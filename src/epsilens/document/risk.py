@@ -83,6 +83,12 @@ class RiskCell(Part):
             raise ValueError("answer_inference_low must not exceed answer_inference_high")
         return self
 
+    @model_validator(mode="after")
+    def _has_a_budget(self) -> Self:
+        if self.epsilon is None and self.record_epsilon is None:
+            raise ValueError("a cell needs epsilon or record_epsilon")
+        return self
+
 
 class EquivalentEpsilon(Part):
     """The budget at which another table is as exposed as this one (P5).

@@ -10,6 +10,8 @@ from epsilens.document.numbers import NumberType
 
 __all__ = [
     "EVERYBODY",
+    "at_least_text",
+    "at_most_text",
     "bound_text",
     "cost_type",
     "delta_text",
@@ -114,3 +116,26 @@ def delta_text(delta: float) -> str:
     """
     digits, exponent, power = f"{delta:g}".partition("e")
     return f"{digits}e{int(power)}" if exponent else digits
+
+
+def at_most_text(share: float) -> str:
+    """Write a share that nothing exceeds in per cent: one decimal, rounded up.
+
+    Examples
+    --------
+    >>> at_most_text(0.8291), at_most_text(0.7)
+    ('83.0%', '70.0%')
+    """
+    # What floating point puts above a round number is not rounded up to the next.
+    return f"{math.ceil(1000 * share - 1e-9) / 10:.1f}%"
+
+
+def at_least_text(share: float) -> str:
+    """Write a share that is reached at least in per cent: one decimal, rounded down.
+
+    Examples
+    --------
+    >>> at_least_text(0.5739), at_least_text(0.7)
+    ('57.3%', '70.0%')
+    """
+    return f"{math.floor(1000 * share + 1e-9) / 10:.1f}%"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from epsilens.reporting.audit import audit_sentence, audit_table
 from epsilens.reporting.report import write_report
+from epsilens.reporting.risk import risk_sentences, risk_table
 from epsilens.reporting.sentences import cell_sentence, whatif_sentence
 from epsilens.reporting.terminal import gap_table, inspect_table, release_summary, whatif_table
 from epsilens.reporting.value import value_sentences, value_table
@@ -16,6 +17,8 @@ __all__ = [
     "gap_table",
     "inspect_table",
     "release_summary",
+    "risk_sentences",
+    "risk_table",
     "value_sentences",
     "value_table",
     "whatif_sentence",

@@ -32,7 +32,7 @@ from epsilens.display.rounding import (
     format_percent,
     format_seconds,
 )
-from epsilens.display.words import GAP_MEANINGS, axis_budget
+from epsilens.display.words import GAP_MEANINGS, answers_text, axis_budget
 from epsilens.document import (
     NUMBER_TYPE_MEANINGS,
     NUMBER_TYPES,
@@ -263,10 +263,7 @@ def _protected(document: WhatIfDocument, question: Mapping[str, object]) -> str:
     protect = question.get("protect")
     names = [protect] if isinstance(protect, str) else protect
     if isinstance(names, Sequence) and names:
-        quoted = [f"“{name}”" for name in names]
-        if len(quoted) == 1:
-            return f"the answer {quoted[0]}"
-        return f"the answers {', '.join(quoted[:-1])} and {quoted[-1]}"
+        return answers_text(names)
     if "protect" not in document.provenance.settings and question.get("label"):
         return f"the answer “{question['label']}”"
     return protected_text(document)

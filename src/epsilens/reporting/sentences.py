@@ -15,6 +15,7 @@ from epsilens.display.rounding import (
     format_points,
     rounds_to_zero,
 )
+from epsilens.display.words import answers_text
 from epsilens.document import (
     EVERYBODY,
     WhatIfCell,
@@ -27,6 +28,7 @@ from epsilens.document import (
 
 __all__ = [
     "EpsilonChoice",
+    "budget_distance",
     "cell_sentence",
     "protected_text",
     "typical_cell",
@@ -76,12 +78,7 @@ def protected_text(document: WhatIfDocument) -> str:
     """
     protect = document.provenance.settings.get("protect")
     names = [protect] if isinstance(protect, str) else protect
-    if not isinstance(names, list) or not names:
-        return "the protected answer"
-    quoted = [f"“{name}”" for name in names]
-    if len(quoted) == 1:
-        return f"the answer {quoted[0]}"
-    return f"the answers {', '.join(quoted[:-1])} and {quoted[-1]}"
+    return answers_text(names if isinstance(names, list) else [])
 
 
 def typical_cell(
@@ -107,16 +104,28 @@ def typical_cell(
     wanted = group if group in names else names[0]
     cells = [cell for cell in document.cells if cell.group == wanted]
 
-    def distance(cell: WhatIfCell) -> float:
-        budget = cell.record_epsilon if cell.epsilon is None else cell.epsilon
-        target = 1.0 if epsilon is None else epsilon
-        if budget == target:
-            return 0.0
-        if budget in (0.0, math.inf) or target in (0.0, math.inf):
-            return math.inf
-        return abs(math.log(budget / target))
+    target = 1.0 if epsilon is None else epsilon
+    return min(
+        cells,
+        key=lambda cell: budget_distance(
+            cell.record_epsilon if cell.epsilon is None else cell.epsilon, target
+        ),
+    )
 
-    return min(cells, key=distance)
+
+def budget_distance(budget: float, target: float) -> float:
+    """Say how far two budgets are apart, by ratio: 0.5 and 2 are equally far from 1.
+
+    Examples
+    --------
+    >>> budget_distance(0.5, 1.0) == budget_distance(2.0, 1.0)
+    True
+    """
+    if budget == target:
+        return 0.0
+    if budget in (0.0, math.inf) or target in (0.0, math.inf):
+        return math.inf
+    return abs(math.log(budget / target))
 
 
 def cell_sentence(document: WhatIfDocument, cell: WhatIfCell) -> str:

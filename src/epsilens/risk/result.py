@@ -14,6 +14,7 @@ from epsilens._validate import as_count
 from epsilens.data.frames import like
 from epsilens.document import RiskCell, RiskDocument, to_dict, to_json
 from epsilens.errors import InputError
+from epsilens.risk.attack_limit import AttackChoice, choose_epsilon
 from epsilens.risk.membership_attack import MembershipAttack
 
 if TYPE_CHECKING:
@@ -100,6 +101,23 @@ class RiskCurve:
         order = np.argsort(-attack.asr, kind="stable")[:wanted]
         return pd.DataFrame({"row": self.targets[order], "asr": attack.asr[order]})
 
+    def choose(self, *, max_attack_rate: float) -> AttackChoice:
+        """Pick the largest ε at which attackers stay within what is feared.
+
+        The limit is met by a proven ceiling or by the upper end of what was measured, never by the
+        measured rate itself; see `choose_epsilon`.
+
+        Parameters
+        ----------
+        max_attack_rate : float in (0, 1)
+            How often the attack may succeed at most.
+
+        Returns
+        -------
+        AttackChoice
+        """
+        return choose_epsilon(self.document, max_attack_rate=max_attack_rate)
+
     def _place(self, epsilon: float | None) -> int:
         if epsilon is None:
             return len(self.attacks) - 1
@@ -117,5 +135,7 @@ class RiskCurve:
         )
 
     def _repr_html_(self) -> str:
-        """Show itself in a notebook."""
-        return risk_frame(self.document).to_html(index=False)
+        """Show itself in a notebook: a line that sums up, and a few rows of the grid."""
+        from epsilens.display.notebook import risk_html
+
+        return risk_html(self.document)

@@ -13,10 +13,13 @@ from epsilens.document import (
     OutcomeInterval,
     Provenance,
     ReleaseDocument,
+    RiskCell,
+    RiskDocument,
     ValueDocument,
     ValuePoint,
     WhatIfCell,
     WhatIfDocument,
+    risk_number_types,
     whatif_number_types,
 )
 
@@ -159,6 +162,100 @@ def make_value(**changes: object) -> ValueDocument:
         "curve": [ValuePoint(order="score", share=0.1, n_records=8, loss_change=-0.01)],
     }
     return ValueDocument.model_validate(content | changes)
+
+
+def make_risk(
+    *,
+    mechanism: str = "rr",
+    epsilons: Sequence[float | None] | None = None,
+    protect: Sequence[str] = ("affair",),
+    record_factor: float = 1.0,
+    settings: dict[str, object] | None = None,
+    leak: float = 0.06,
+    **changes: object,
+) -> RiskDocument:
+    """Make the risk of a survey of 4,774 people; `leak` lifts the membership attack off its floor."""
+    grid = geometric(0.1, 10.0, 10) if epsilons is None else list(epsilons)
+    cells = [
+        _answer_cell(epsilon, record_factor, leak)
+        if mechanism == "rr"
+        else _record_cell(1.0 if epsilon is None else epsilon, leak)
+        for epsilon in grid
+    ]
+    content: dict[str, object] = {
+        "provenance": Provenance(
+            method="shadow models",
+            settings={
+                "mechanism": mechanism,
+                "protect": list(protect),
+                "confidence": 0.95,
+                "shadow_models": 256,
+            }
+            if settings is None
+            else settings,
+            seed=0,
+            simulated=True,
+            schema_fingerprint="9f" * 32,
+            seconds=12.3,
+        ),
+        "number_types": risk_number_types(),
+        "baseline": Baseline(
+            loss=0.5432, accuracy=0.7236, auc=0.7512, n_train=4774, n_test=1592, n_parameters=9
+        ),
+        "n_models": 256,
+        "n_targets": 4774,
+        "protect": list(protect) if mechanism == "rr" else [],
+        "cells": cells,
+    }
+    return RiskDocument.model_validate(content | changes)
+
+
+def _membership(budget: float, leak: float) -> dict[str, float]:
+    rise = leak * (1.0 - math.exp(-budget / 3.0))
+    top = 0.612 + rise + 0.004 * math.sin(7.0 * min(budget, 20.0))
+    return {
+        "asr_max": top,
+        "asr_max_null_q95": 0.633,
+        "asr_max_lower_bound": max(top - 0.1, 0.5),
+        "asr_max_p_value": 0.4 if top < 0.633 else 0.001,
+        "asr_mean": 0.501 + rise / 20,
+        "tpr_at_fpr_0_001": 0.0012 + rise / 20,
+        "tpr_at_fpr_0_01": 0.0105 + rise / 10,
+    }
+
+
+def _answer_cell(epsilon: float | None, record_factor: float, leak: float) -> RiskCell:
+    budget = record_factor * (1.0 if epsilon is None else epsilon)
+    learnt = 1.0 / (1.0 + math.exp(-2.0 * (min(budget, 300.0) - 1.2)))
+    before = 0.678 + 0.045 * learnt
+    rate = before + 0.004 * learnt
+    spread = 0.004 + 0.01 * (1.0 - learnt)
+    return RiskCell(
+        epsilon=epsilon,
+        mechanism="rr",
+        record_epsilon=budget,
+        answer_inference_rate=rate,
+        answer_inference_low=rate - spread,
+        answer_inference_high=rate + spread,
+        answer_inference_baseline=before,
+        answer_inference_ceiling=before / (before + (1.0 - before) * math.exp(-budget)),
+        accuracy=before,
+        **_membership(budget, leak),
+    )
+
+
+def _record_cell(epsilon: float, leak: float) -> RiskCell:
+    share = 1.0 / (1.0 + math.exp(-epsilon))
+    return RiskCell(
+        epsilon=epsilon,
+        mechanism="dpsgd",
+        delta=1e-5,
+        asr_ceiling=share + 1e-5 * (1.0 - share),
+        epsilon_lower_bound=max(0.0, 0.25 * min(epsilon, 20.0) - 0.3),
+        accuracy=0.60 + 0.12 * (2.0 * share - 1.0),
+        noise_multiplier=0.0 if math.isinf(epsilon) else 3.0 / epsilon,
+        **_membership(epsilon, leak),
+    )
 
 
 def with_gap_intervals(document: WhatIfDocument) -> WhatIfDocument:

@@ -53,6 +53,29 @@ def test_no_name_is_left_anywhere(build: ModuleType) -> None:
     assert anonymise(document).provenance.schema_fingerprint is None
 
 
+def test_a_risk_loses_the_names_of_its_protected_columns(build: ModuleType) -> None:
+    protect = ["SECRET", "SECRET2"]
+    settings = {
+        "mechanism": "rr",
+        "epsilon": {"SECRET": 1.0, "SECRET2": 2.0},
+        "protect": protect,
+        "shadow_models": 256,
+        "estimator": "Pipeline",
+        "loss": "logistic",
+    }
+    document = build.make_risk(
+        protect=protect, settings=settings, warnings=["the domain of SECRET was observed"]
+    )
+    hidden = anonymise(document)
+    assert "SECRET" not in to_json(hidden)
+    assert hidden.protect == hidden.provenance.settings["protect"] == ["column 1", "column 2"]
+    assert hidden.provenance.settings["epsilon"] == {"column 1": 1.0, "column 2": 2.0}
+    assert hidden.provenance.settings["mechanism"] == "rr"
+    assert hidden.cells == document.cells
+    assert hidden.n_targets == document.n_targets
+    assert document.protect == protect
+
+
 def test_a_grid_of_budgets_stays(build: ModuleType) -> None:
     for grid in ("0.1:10:30", "lin:0.001:10:30", "0.5,1,inf"):
         document = build.make_whatif(settings={"epsilon": grid})
@@ -95,6 +118,7 @@ def test_anonymising_twice_changes_nothing_more(build: ModuleType) -> None:
         build.make_release(),
         build.make_inspect(),
         build.make_value(),
+        build.make_risk(protect=["b", "a"]),
     ):
         once = anonymise(document)
         assert anonymise(once) == once

@@ -21,6 +21,9 @@ def documents(build: ModuleType) -> list:
         build.make_release(),
         build.make_inspect(),
         build.make_value(),
+        build.make_risk(epsilons=[0.1, 1.0, math.inf]),
+        build.make_risk(epsilons=[None], protect=["affair", "age"]),
+        build.make_risk(mechanism="dpsgd"),
     ]
 
 
@@ -99,7 +102,10 @@ def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
         ('{"a": NaN}', "NaN or Infinity"),
         ("{}", "epsilens_document"),
         ('{"epsilens_document": true}', "epsilens_document"),
-        ('{"epsilens_document": 1}', "one of whatif, release, inspect, value, audit, risk, got none"),
+        (
+            '{"epsilens_document": 1}',
+            "one of whatif, release, inspect, value, audit, risk, got none",
+        ),
         ('{"epsilens_document": 1, "kind": "SECRET"}', "got another"),
         ('{"epsilens_document": 1, "kind": "whatif"}', "malformed document at `provenance`"),
         ("[" * 100_000, "nested too deeply"),

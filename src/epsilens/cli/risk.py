@@ -1,0 +1,463 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens risk`: what an attacker would get at each privacy budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsilens.cli.options import (
+    Anonymous,
+    BinsOption,
+    Categorical,
+    Categories,
+    Data,
+    Delimiter,
+    Drop,
+    Encoding,
+    Json,
+    Label,
+    Missing,
+    MissingChoice,
+    Model,
+    ModelChoice,
+    Positive,
+    Quiet,
+    Regularisation,
+    Test,
+    TestShare,
+    Weight,
+    comma_list,
+    require_text,
+)
+from epsilens.cli.risk_output import EXPOSED_SUFFIXES, OUT_SUFFIXES, print_risk, write_risk
+from epsilens.cli.training import (
+    TableOptions,
+    declared_domains,
+    estimator_for,
+    fit_on,
+    read_epsilon,
+    with_notes,
+)
+from epsilens.errors import InputError, PrivacyLeakWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from epsilens.cli.progress import Progress
+    from epsilens.data import Prepared
+    from epsilens.document import RiskDocument
+    from epsilens.risk.result import RiskCurve
+
+__all__ = ["risk"]
+
+EXIT_LIMIT_NOT_MET = 3
+DEFAULT_GRID = "0.1:10:10"
+_NOISY = "Noisy training (--mechanism dpsgd)"
+_MOST_LAYERS = 8
+
+
+class MechanismChoice(StrEnum):
+    """What protects."""
+
+    rr = "rr"
+    dpsgd = "dpsgd"
+
+
+def risk(
+    data: Data,
+    label: Label,
+    mechanism: Annotated[
+        MechanismChoice,
+        typer.Option(
+            "--mechanism",
+            help="rr: the answers are randomised; dpsgd: the model is trained with noise. Their ε "
+            "are of different things.",
+        ),
+    ] = MechanismChoice.rr,
+    protect: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--protect",
+            metavar="COL",
+            help="rr: what is randomised, the label, features, or both (repeat, or separate by "
+            "commas). Default: the label.",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        str,
+        typer.Option(
+            "--epsilon",
+            metavar="GRID",
+            help="START:STOP:COUNT, lin:START:STOP:COUNT, a list 0.5,1,2, or COL=E (rr).",
+        ),
+    ] = DEFAULT_GRID,
+    test: Test = None,
+    shadow_models: Annotated[
+        int,
+        typer.Option(
+            "--shadow-models",
+            metavar="N",
+            min=20,
+            max=100_000,
+            help="Models trained for every ε; more lower the noise floor.",
+        ),
+    ] = 256,
+    online: Annotated[
+        bool,
+        typer.Option("--online", help="The membership attack also learns what members look like."),
+    ] = False,
+    max_attack_rate: Annotated[
+        float | None,
+        typer.Option(
+            "--max-attack-rate",
+            metavar="R",
+            help="Pick the largest ε with a proven ceiling or a measured upper end within this; exit "
+            "code 3 if there is none.",
+        ),
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            "--compare",
+            metavar="FILE",
+            help="Another table, such as one with fewer columns: which ε exposes as much there?",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FOLDER",
+            help="Keeps finished models; a killed run goes on from it. Delete it afterwards.",
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta",
+            metavar="D",
+            help="Its delta, well below one over the number of records.",
+            rich_help_panel=_NOISY,
+        ),
+    ] = None,
+    clip: Annotated[
+        float | None,
+        typer.Option(
+            "--clip",
+            metavar="C",
+            help="The largest length of one record's gradient; 1 unless given.",
+            rich_help_panel=_NOISY,
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            "--epochs",
+            metavar="N",
+            min=1,
+            help="How often a record is looked at; 20 unless given.",
+            rich_help_panel=_NOISY,
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            "--batch",
+            metavar="N",
+            min=1,
+            help="How many records a step looks at; 64 unless given.",
+            rich_help_panel=_NOISY,
+        ),
+    ] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(
+            "--learning-rate",
+            metavar="X",
+            help="Length of a step; 0.5 unless given.",
+            rich_help_panel=_NOISY,
+        ),
+    ] = None,
+    hidden: Annotated[
+        str | None,
+        typer.Option(
+            "--hidden",
+            metavar="N[,N]",
+            help="Widths of hidden layers; without it the model is a regression.",
+            rich_help_panel=_NOISY,
+        ),
+    ] = None,
+    categories: Categories = None,
+    drop: Drop = None,
+    weight: Weight = None,
+    categorical: Categorical = None,
+    bins: BinsOption = None,
+    missing: Missing = MissingChoice.auto,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    positive: Positive = None,
+    test_share: TestShare = 0.25,
+    model: Model = ModelChoice.logistic,
+    regularisation: Regularisation = None,
+    json: Json = False,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write the result: .json, .csv, .parquet, .png or .svg.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    exposed: Annotated[
+        str | None,
+        typer.Option(
+            "--exposed",
+            metavar="FILE",
+            help="Write which records are most exposed at the largest ε (.csv, rows counted from 0). "
+            "Keep it to yourself.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            min=0,
+            help="Of the split, the halves, the answers and the noise.",
+            rich_help_panel="Output",
+        ),
+    ] = 0,
+    quiet: Quiet = False,
+    anonymous: Anonymous = False,
+) -> None:
+    """Attack models trained at each ε: what is guessed, what chance reaches, what nobody can exceed.
+
+    Example: [bold]epsilens risk survey.csv --label smokes --protect smokes --mechanism rr
+    --epsilon 0.1:10:10 --out risk.png[/bold]
+    """
+    from epsilens.cli.progress import show_progress
+    from epsilens.cli.session import print_json, withhold_names
+    from epsilens.cli.target import check_target
+    from epsilens.document import anonymise, to_json
+    from epsilens.risk.attack_limit import choose_epsilon
+
+    if anonymous:
+        withhold_names()
+    _check_exposed(exposed, anonymous=anonymous)
+    sources: dict[str, str | None] = {
+        "the data": data,
+        "the test data": test,
+        "the other table": compare,
+        "the checkpoint": checkpoint,
+    }
+    check_target(exposed, sources=sources, suffixes=EXPOSED_SUFFIXES, option="--exposed")
+    check_target(
+        out, sources=sources | {"the list of exposed records": exposed}, suffixes=OUT_SUFFIXES
+    )
+    _check_rate(max_attack_rate)
+    _check_model(model)
+    require_text([*(protect or ()), *(categories or ())], option="--protect")
+    training: dict[str, object] = {
+        "delta": delta,
+        "clip": clip,
+        "epochs": epochs,
+        "batch": batch,
+        "learning_rate": learning_rate,
+        "hidden": _widths(hidden),
+    }
+    _check_mechanism(mechanism, training, protect=protect, categories=categories, epsilon=epsilon)
+    question = _Question(
+        table=TableOptions(
+            label=label,
+            test=test,
+            drop=drop,
+            weight=weight,
+            categorical=categorical,
+            bins=bins,
+            missing=missing,
+            delimiter=delimiter,
+            encoding=encoding,
+            positive=positive,
+            test_share=test_share,
+            model=model,
+            seed=seed,
+        ),
+        regularisation=regularisation,
+        mechanism=mechanism,
+        protect=comma_list(protect) or (label,),
+        categories=categories,
+        epsilon=read_epsilon(epsilon),
+        training={name: value for name, value in training.items() if value is not None},
+        shadow_models=shadow_models,
+        online=online,
+    )
+    with show_progress(quiet=quiet, json=json) as progress:
+        prepared, curve = question.ask(data, checkpoint=checkpoint, progress=progress)
+        document = curve.document
+        if compare is not None:
+            beside = None if checkpoint is None else f"{checkpoint.rstrip('/')}-compare"
+            _, other = question.ask(compare, checkpoint=beside, progress=progress)
+            document = _compared(curve, other)
+    document = with_notes(document, prepared.notes)
+    if anonymous:
+        document = anonymise(document)
+    choice = None
+    if max_attack_rate is not None:
+        choice = choose_epsilon(document, max_attack_rate=max_attack_rate)
+    write_risk(out, document, exposed=exposed, curve=curve, rows=prepared.rows)
+    if json:
+        print_json(to_json(document))
+    else:
+        print_risk(document, choice, quiet=quiet, written=[name for name in (out, exposed) if name])
+    if choice is not None and not choice.holds:
+        raise typer.Exit(EXIT_LIMIT_NOT_MET)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Question:
+    """What is asked of a table, ready to be asked of another."""
+
+    table: TableOptions
+    regularisation: float | None
+    mechanism: MechanismChoice
+    protect: tuple[str, ...]
+    categories: Sequence[str] | None
+    epsilon: str | dict[str, float]
+    training: dict[str, object]
+    shadow_models: int
+    online: bool
+
+    def ask(
+        self, data: str, *, checkpoint: str | None, progress: Progress
+    ) -> tuple[Prepared, RiskCurve]:
+        """Read a table, train on it and attack."""
+        from epsilens.risk.study import AttackStudy
+
+        prepared = self.table.prepare(data)
+        randomised = self.mechanism is MechanismChoice.rr
+        if not randomised:
+            _check_delta(self.training.get("delta"), n_records=len(prepared.rows))
+        estimator = estimator_for(
+            prepared,
+            model=self.table.model,
+            regularisation=self.regularisation,
+            protect=self.protect if randomised else (),
+            categories=self.categories,
+        )
+        study = fit_on(AttackStudy(estimator), prepared)
+        settings: dict[str, object] = {
+            "epsilon": self.epsilon,
+            "shadow_models": self.shadow_models,
+            "online": self.online,
+            "random_state": self.table.seed,
+            "checkpoint": checkpoint,
+            "progress": progress,
+        }
+        if not randomised:
+            settings |= self.training
+            return prepared, study.estimate_dp_sgd(**settings)  # type: ignore[arg-type]
+        settings["protect"] = self.protect
+        settings["categories"] = declared_domains(
+            self.categories, self.protect, self.table, prepared
+        )
+        return prepared, study.estimate(**settings)  # type: ignore[arg-type]
+
+
+def _compared(curve: RiskCurve, other: RiskCurve) -> RiskDocument:
+    from epsilens.risk.equivalent import equivalent_epsilon
+
+    found = equivalent_epsilon(curve, other)
+    return curve.document.model_copy(update={"equivalent_epsilon": found})
+
+
+def _check_exposed(exposed: str | None, *, anonymous: bool) -> None:
+    if exposed is not None and anonymous:
+        raise InputError(
+            "`--exposed` numbers single records, so `--anonymous` cannot be used with it. Leave one "
+            "of them out."
+        )
+
+
+def _check_rate(max_attack_rate: float | None) -> None:
+    """Refuse a limit that no rate can be compared with, before any work."""
+    if max_attack_rate is not None and not 0 < max_attack_rate < 1:
+        raise InputError(
+            f"`--max-attack-rate` must be between 0 and 1, got {max_attack_rate:g}. Give a share, "
+            "for instance 0.8."
+        )
+
+
+def _check_model(model: ModelChoice) -> None:
+    if model is not ModelChoice.logistic:
+        raise InputError(
+            f"`--model` must be logistic for an attack, which needs probabilities, got {model.value}. "
+            "Leave it out, and predict a column of categories."
+        )
+
+
+def _widths(text: str | None) -> list[int] | None:
+    """Read the widths of hidden layers: `128` or `128,64`."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > _MOST_LAYERS or not all(
+        part.isascii() and part.isdecimal() and 0 < int(part) <= 10_000 for part in parts
+    ):
+        raise InputError(
+            f"`--hidden` must be up to {_MOST_LAYERS} whole numbers from 1 to 10000, separated by "
+            "commas. Use for instance 128, or leave it out."
+        )
+    return [int(part) for part in parts]
+
+
+def _check_mechanism(
+    mechanism: MechanismChoice,
+    training: dict[str, object],
+    *,
+    protect: Sequence[str] | None,
+    categories: Sequence[str] | None,
+    epsilon: str,
+) -> None:
+    """Refuse what belongs to the other mechanism, before any work."""
+    if mechanism is MechanismChoice.rr:
+        for name, value in training.items():
+            if value is not None:
+                raise InputError(
+                    f"`--{name.replace('_', '-')}` belongs to `--mechanism dpsgd`, got rr. Add that, "
+                    "or leave it out."
+                )
+        return
+    for option, given in (("--protect", protect), ("--categories", categories)):
+        if given:
+            raise InputError(
+                f"`{option}` belongs to `--mechanism rr`; dpsgd protects whole records. Leave it out."
+            )
+    if "=" in epsilon:
+        raise InputError(
+            "`--epsilon` of a column belongs to `--mechanism rr`; the ε of dpsgd is of a whole "
+            "record. Use a number or a grid."
+        )
+
+
+def _check_delta(delta: object, *, n_records: int) -> None:
+    import warnings
+
+    sensible = f"1e-{len(str(n_records)) + 1}"
+    if delta is None:
+        raise InputError(
+            f"`--mechanism dpsgd` needs `--delta`, well below 1/{n_records}, one over the number of "
+            f"training records. Use for instance {sensible}."
+        )
+    if isinstance(delta, float) and 1 / n_records <= delta < 1:
+        warnings.warn(
+            f"`--delta` is not below 1/{n_records}, one over the number of training records: it would "
+            f"allow to publish a whole record. Use for instance {sensible}.",
+            PrivacyLeakWarning,
+            stacklevel=2,
+        )

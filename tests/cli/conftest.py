@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+
+@pytest.fixture(scope="module")
+def table(survey):
+    """Return the generated survey as the one table that a curator has."""
+    return pd.concat(
+        [survey.X.assign(smokes=survey.y), survey.X_test.assign(smokes=survey.y_test)],
+        ignore_index=True,
+    ).astype({"smokes": str})
+
+
+@pytest.fixture
+def file(table, tmp_path):
+    path = tmp_path / "survey.csv"
+    table.to_csv(path, index=False)
+    return path

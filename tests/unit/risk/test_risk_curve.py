@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A curve of risk shows itself: the views are those of its document."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from epsilens.display import risk_chart
+from epsilens.document import load_document
+from epsilens.risk.result import RiskCurve
+
+
+@pytest.fixture
+def curve(build: ModuleType) -> RiskCurve:
+    return RiskCurve(build.make_risk(), attacks=(), targets=np.arange(0))
+
+
+def test_it_draws_itself(curve: RiskCurve) -> None:
+    assert curve.plot().to_dict() == risk_chart(curve.document).to_dict()
+
+
+def test_a_notebook_shows_a_table_and_what_to_know(curve: RiskCurve) -> None:
+    page = curve._repr_html_()
+    assert page.count("<tr>") == 11
+    assert "How often an attacker guesses the answer “affair”" in page
+    assert "not private itself" in page
+
+
+def test_it_picks_the_largest_budget_within_a_feared_rate(curve: RiskCurve) -> None:
+    choice = curve.choose(max_attack_rate=0.72)
+    # Both the ceiling (71.9 %) and the measured end stay below up to here.
+    assert choice.holds
+    assert choice.epsilon is not None
+    assert not curve.choose(max_attack_rate=0.5).holds
+
+
+def test_its_json_is_its_document(curve: RiskCurve, tmp_path) -> None:
+    curve.to_json(tmp_path / "risk.json")
+    assert load_document(tmp_path / "risk.json") == curve.document
