@@ -314,6 +314,7 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(table, tmp_path, capsys, ca
     [
         (("--epsilon", "smokes=1"), "`--epsilon` of a column belongs to `--mechanism rr`"),
         (("--categories", "smokes=no|yes"), "`--categories` belongs to `--mechanism rr`"),
+        (("--weight", "income"), "`--weight` belongs to `--mechanism rr`"),
         (("--delta", "0"), "--delta"),
         (("--delta", "nan"), "--delta"),
         (("--clip", "0"), "--clip"),

@@ -271,7 +271,14 @@ def risk(
         "learning_rate": learning_rate,
         "hidden": _widths(hidden),
     }
-    _check_mechanism(mechanism, training, protect=protect, categories=categories, epsilon=epsilon)
+    _check_mechanism(
+        mechanism,
+        training,
+        protect=protect,
+        categories=categories,
+        weight=weight,
+        epsilon=epsilon,
+    )
     question = _Question(
         table=TableOptions(
             label=label,
@@ -422,6 +429,7 @@ def _check_mechanism(
     *,
     protect: Sequence[str] | None,
     categories: Sequence[str] | None,
+    weight: str | None,
     epsilon: str,
 ) -> None:
     """Refuse what belongs to the other mechanism, before any work."""
@@ -438,6 +446,11 @@ def _check_mechanism(
             raise InputError(
                 f"`{option}` belongs to `--mechanism rr`; dpsgd protects whole records. Leave it out."
             )
+    if weight is not None:
+        raise InputError(
+            "`--weight` belongs to `--mechanism rr`; dpsgd counts every record once. Leave it out, and "
+            "add `--drop` with its name."
+        )
     if "=" in epsilon:
         raise InputError(
             "`--epsilon` of a column belongs to `--mechanism rr`; the ε of dpsgd is of a whole "
