@@ -12,7 +12,6 @@ from epsilens.document.contents import (
     AuditDocument,
     AuditMethod,
     ColumnKind,
-    Document,
     InspectColumn,
     InspectDocument,
     OutcomeInterval,
@@ -23,6 +22,8 @@ from epsilens.document.contents import (
     WhatIfDocument,
     WhatIfMethod,
 )
+from epsilens.document.decision import DecisionDocument, Recommendation
+from epsilens.document.kinds import Document
 from epsilens.document.migration import migrate
 from epsilens.document.numbers import (
     NUMBER_TYPE_MEANINGS,
@@ -54,6 +55,7 @@ __all__ = [
     "AuditMethod",
     "Baseline",
     "ColumnKind",
+    "DecisionDocument",
     "Document",
     "DocumentKind",
     "EquivalentEpsilon",
@@ -62,6 +64,7 @@ __all__ = [
     "NumberType",
     "OutcomeInterval",
     "Provenance",
+    "Recommendation",
     "ReleaseDocument",
     "RiskCell",
     "RiskDocument",

@@ -21,13 +21,11 @@ from epsilens.document.numbers import (
     plain_value,
 )
 from epsilens.document.parts import Baseline, DocumentHead, Names, Part, as_list
-from epsilens.document.risk import RiskDocument
 
 __all__ = [
     "AuditDocument",
     "AuditMethod",
     "ColumnKind",
-    "Document",
     "InspectColumn",
     "InspectDocument",
     "OutcomeInterval",
@@ -332,13 +330,3 @@ class AuditDocument(DocumentHead):
     """How many of them were guessed where the bound was found."""
     n_correct: Count
     """How many of those guesses were right."""
-
-
-Document: TypeAlias = (
-    WhatIfDocument
-    | ReleaseDocument
-    | InspectDocument
-    | ValueDocument
-    | AuditDocument
-    | RiskDocument
-)

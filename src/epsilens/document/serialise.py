@@ -12,19 +12,20 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from epsilens.document.contents import (
     AuditDocument,
-    Document,
     InspectDocument,
     ReleaseDocument,
     ValueDocument,
     WhatIfDocument,
 )
+from epsilens.document.decision import DecisionDocument
+from epsilens.document.kinds import Document
 from epsilens.document.migration import migrate
 from epsilens.document.risk import RiskDocument
 from epsilens.errors import InputError, InputTypeError
 
 __all__ = ["DocumentKind", "json_schema", "load_document", "to_dict", "to_json"]
 
-DocumentKind: TypeAlias = Literal["whatif", "release", "inspect", "value", "audit", "risk"]
+DocumentKind: TypeAlias = Literal["whatif", "release", "inspect", "value", "audit", "risk", "decision"]
 
 _MODELS: dict[
     str,
@@ -33,7 +34,8 @@ _MODELS: dict[
     | type[InspectDocument]
     | type[ValueDocument]
     | type[AuditDocument]
-    | type[RiskDocument],
+    | type[RiskDocument]
+    | type[DecisionDocument],
 ] = {
     "whatif": WhatIfDocument,
     "release": ReleaseDocument,
@@ -41,6 +43,7 @@ _MODELS: dict[
     "value": ValueDocument,
     "audit": AuditDocument,
     "risk": RiskDocument,
+    "decision": DecisionDocument,
 }
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -107,7 +110,7 @@ def load_document(source: str | Path | Mapping[str, object]) -> Document:
     -------
     Document
         A `WhatIfDocument`, `ReleaseDocument`, `InspectDocument`, `ValueDocument`,
-        `AuditDocument` or `RiskDocument`, as its `kind` says.
+        `AuditDocument`, `RiskDocument` or `DecisionDocument`, as its `kind` says.
 
     Raises
     ------
@@ -143,7 +146,8 @@ def json_schema(kind: DocumentKind | None = None) -> dict[str, object]:
 
     Parameters
     ----------
-    kind : {"whatif", "release", "inspect", "value", "audit", "risk"}, optional
+    kind : {"whatif", "release", "inspect", "value", "audit", "risk", "decision"},
+        optional
         One kind of document; all of them when left out.
 
     Returns
