@@ -65,6 +65,11 @@ _SECTIONS = {
         "How often a bound is wrong",
         "The auditor audited: mechanisms whose ε is known, again and again.",
     ),
+    "dp-sgd-speed": (
+        "DP-SGD side by side",
+        "The models that attacks need, trained together and one at a time. The bars are set against the fastest of "
+        "three ways to run Opacus.",
+    ),
     "loo": (
         "What a record is worth",
         'P4 Table 1. P4 is A. Richardson, A. Filos-Ratsikas, L. Rokvic and B. Faltings, "Privately '

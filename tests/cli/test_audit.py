@@ -143,6 +143,16 @@ def test_the_private_ridge_model(capsys):
     assert load_document(capsys.readouterr().out).mechanism == "private-ridge"
 
 
+def test_dp_sgd(capsys):
+    arguments = ("--mechanism", "dpsgd", "--epsilon", 4, "--delta", 1e-5, "--seed", 0, "--json")
+    for score in ("auto", "inner-product", "centred", "mmse"):
+        assert run(*arguments, "--score", score) == 0
+        document = load_document(capsys.readouterr().out)
+        assert document.mechanism == "dpsgd"
+        assert 3.98 < document.true_epsilon <= 4.0
+        assert 0.5 < document.epsilon_lower_bound < 4.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -167,7 +177,12 @@ def test_the_private_ridge_model(capsys):
         (("--mechanism", "gaussian-sum", "--epsilon", 1, "--confidence", 2), "`--confidence`"),
         (("--mechanism", "nonsense", "--epsilon", 1), "MODULE:CALLABLE"),
         (("--mechanism", "my_release:number", "--epsilon", 1), "must name a callable"),
-        (("--mechanism", "dpsgd", "--epsilon", 1), "`--mechanism` 'dpsgd'"),
+        (
+            ("--mechanism", "dpsgd", "--epsilon", 1, "--dimension", 9),
+            "`--dimension` must be left out",
+        ),
+        (("--mechanism", "dpsgd", "--epsilon", 1e6), "`--epsilon` of DP-SGD must be at most 1000"),
+        (("--mechanism", "dpsgd", "--epsilon", 1, "--delta", 0), "Use for instance 1e-6"),
         (("--mechanism", "rr", "--epsilon", 1, "--selection", "best"), "`--selection`"),
         (("--mechanism", "rr", "--epsilon", 1, "--out", "audit.txt"), "`--out` must end in"),
     ],
@@ -236,7 +251,7 @@ def test_what_a_callable_prints_stays_out_of_the_document(own):
         assert f"said {words}" in done.stderr
 
 
-@pytest.mark.parametrize("mechanism", ["gaussian-sum", "rr", "private-ridge"])
+@pytest.mark.parametrize("mechanism", ["gaussian-sum", "rr", "private-ridge", "dpsgd"])
 def test_a_seed_repeats_the_document(mechanism, capsys):
     arguments = ("--mechanism", mechanism, "--epsilon", 20, "--canaries", 60, "--json")
     documents = []

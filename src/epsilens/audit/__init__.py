@@ -18,6 +18,7 @@ from epsilens.audit.canaries import (
 )
 from epsilens.audit.coins import draw_inclusion
 from epsilens.audit.coverage import CoverageReport, measure_coverage
+from epsilens.audit.dp_sgd import DPSGDFit
 from epsilens.audit.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, printed_noise
 from epsilens.audit.many_runs import ManyRunsBound, many_runs_bound
 from epsilens.audit.mechanisms import EstimatorFit, GaussianSum, Mechanism, RandomisedAnswers
@@ -35,6 +36,7 @@ __all__ = [
     "Canaries",
     "Centred",
     "CoverageReport",
+    "DPSGDFit",
     "EstimatorFit",
     "Fixed",
     "GaussianSum",

@@ -94,7 +94,7 @@ def load_callable(text: str) -> Callable_ | Mechanism:
     module_name, colon, name = text.partition(":")
     if not (colon and module_name and name) or module_name.startswith("."):
         raise InputError(
-            "`mechanism` must be gaussian-sum, rr, private-ridge or MODULE:CALLABLE, got "
+            "`mechanism` must be gaussian-sum, rr, private-ridge, dpsgd or MODULE:CALLABLE, got "
             f"{text!r}. Write for instance mypackage.release:noisy_sum."
         )
     found = _module(module_name)

@@ -88,7 +88,7 @@ def one_run(
         typer.Option(
             "--mechanism",
             metavar="NAME",
-            help="gaussian-sum, rr, private-ridge, or MODULE:CALLABLE of your own, which turns an "
+            help="gaussian-sum, rr, private-ridge, dpsgd, or MODULE:CALLABLE of your own, which turns an "
             "array of rows into an array; what it prints goes to standard error.",
         ),
     ],
@@ -165,8 +165,8 @@ def one_run(
             "--seed",
             metavar="N",
             min=0,
-            help="Makes coins, canaries and the noise of gaussian-sum, rr and private-ridge "
-            "repeatable; a callable's own noise is its own.",
+            help="Makes coins, canaries and the noise of gaussian-sum, rr, private-ridge and "
+            "dpsgd repeatable; a callable's own noise is its own.",
         ),
     ] = None,
     json: Json = False,
@@ -236,6 +236,7 @@ def _study(
 ) -> OneRunAudit:
     """Return the audit that was asked for."""
     from epsilens.audit.canaries import Canaries, one_hot_directions, random_unit_vectors
+    from epsilens.audit.dp_sgd import DPSGDFit
     from epsilens.audit.mechanisms import GaussianSum, Mechanism, RandomisedAnswers
     from epsilens.audit.one_run import OneRunAudit
     from epsilens.audit.own_code import load_callable
@@ -265,10 +266,12 @@ def _study(
             )
         audited = PrivateRidgeFit(epsilon, claimed_delta, n_features=dimension or canaries)
     elif mechanism == "dpsgd":
-        raise InputError(
-            "`mechanism` 'dpsgd' cannot be audited by this version. Use gaussian-sum, rr, "
-            "private-ridge or MODULE:CALLABLE."
-        )
+        if dimension is not None:
+            raise InputError(
+                f"`--dimension` must be left out for dpsgd, got {dimension}: each canary has a feature "
+                "of its own."
+            )
+        audited = DPSGDFit(epsilon, claimed_delta, n_canaries=canaries)
     else:
         audited = load_callable(mechanism)
         if not isinstance(audited, Mechanism):
