@@ -29,15 +29,16 @@ ALLOWED = {
     "audit": LEFT | {"data", "channels", "models"},
     # What an attack proves is proved by the audit's theorems.
     "risk": LEFT | {"data", "channels", "models", "influence", "audit"},
+    "decision": LEFT | {"whatif", "risk"},
     "display": LEFT | {"data", "channels", "models", "influence", "whatif", "valuation", "audit"},
     "reporting": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation", "audit", "display"},
     "cli": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
-    | {"risk", "audit", "display", "reporting"},
+    | {"risk", "audit", "decision", "display", "reporting"},
 }
 # Results draw themselves: the one import that may look right, inside a method.
-LAZY = {("whatif", "display"), ("risk", "display"), ("audit", "display")}
+LAZY = {("whatif", "display"), ("risk", "display"), ("audit", "display"), ("decision", "display")}
 
 
 def room(path: Path) -> str:

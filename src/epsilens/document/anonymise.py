@@ -14,6 +14,7 @@ from epsilens.document.contents import (
     ValueDocument,
     WhatIfDocument,
 )
+from epsilens.document.decision import DecisionDocument
 from epsilens.document.parts import Provenance
 from epsilens.document.risk import RiskDocument
 from epsilens.document.wording import EVERYBODY
@@ -70,6 +71,7 @@ _OWN_WORDS = frozenset(
         "randomised response",
         "DP-SGD",
         "shadow models",
+        "decision",
         "offline",
         "online",
         "softmax",
@@ -109,6 +111,7 @@ _D = TypeVar(
     ValueDocument,
     AuditDocument,
     RiskDocument,
+    DecisionDocument,
 )
 
 
@@ -154,7 +157,10 @@ def anonymise(document: _D) -> _D:
     >>> anonymise(receipt).epsilon
     {'column 1': 1.0}
     """
-    columns, groups = _Names("column"), _Names("group", keep=frozenset({EVERYBODY}))
+    return _anonymous(document, _Names("column"), _Names("group", keep=frozenset({EVERYBODY})))
+
+
+def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
     changes: dict[str, object] = {}
     if isinstance(document, WhatIfDocument):
         changes["cells"] = [
@@ -166,6 +172,10 @@ def anonymise(document: _D) -> _D:
     elif isinstance(document, ReleaseDocument):
         changes["columns"] = [columns(name) for name in document.columns]
         changes["epsilon"] = {columns(name): spent for name, spent in document.epsilon.items()}
+    elif isinstance(document, DecisionDocument):
+        # The same column has the same number in both: cost first, as it is shown.
+        changes["cost"] = _anonymous(document.cost, columns, groups)
+        changes["risk"] = _anonymous(document.risk, columns, groups)
     elif isinstance(document, RiskDocument):
         changes["protect"] = [columns(name) for name in document.protect]
     elif isinstance(document, AuditDocument):

@@ -25,7 +25,9 @@ from epsilens.errors import InputError, InputTypeError
 
 __all__ = ["DocumentKind", "json_schema", "load_document", "to_dict", "to_json"]
 
-DocumentKind: TypeAlias = Literal["whatif", "release", "inspect", "value", "audit", "risk", "decision"]
+DocumentKind: TypeAlias = Literal[
+    "whatif", "release", "inspect", "value", "audit", "risk", "decision"
+]
 
 _MODELS: dict[
     str,

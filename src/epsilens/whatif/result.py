@@ -178,6 +178,21 @@ class LossChangeEstimate:
         few = self.retrained is not None and min(map(len, self.loss_draws)) < _FEWEST_RUNS
         return _choice(chosen, grid, upper, trusted, limit, level, wanted, few=few)
 
+    def upper_end(self, place: int, confidence: float = INTERVAL_CONFIDENCE) -> float:
+        """Return the upper end of a cell's prediction interval.
+
+        Parameters
+        ----------
+        place : int
+            Of the cell in the document.
+        confidence : float in (0, 1)
+            Of the two-sided interval.
+        """
+        cell = self.document.cells[place]
+        return self._upper_end(
+            cell.loss_change, cell.loss_change_high, self.loss_draws[place], confidence
+        )
+
     @staticmethod
     def _upper_end(
         change: float | None, high: float | None, runs: NDArray[np.float64], confidence: float

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A decision, and what can be asked of it afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from epsilens.document import DecisionDocument, Recommendation, to_dict, to_json
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["Decision", "Standing"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What one budget means: the loss to be borne, the attack to be feared.
+
+    Attributes
+    ----------
+    epsilon : float
+    loss_increase : float
+        The largest increase of the test loss that must be reckoned with, at the decision's confidence.
+    attack_ceiling : float or None
+        The share of answers that nobody can exceed: proven.
+    attack_high : float or None
+        The upper end of what was measured, at the decision's confidence; None where that is more than
+        was simulated.
+    is_trusted : bool
+        Whether the cost passed its checks.
+    """
+
+    epsilon: float
+    loss_increase: float
+    attack_ceiling: float | None
+    attack_high: float | None
+    is_trusted: bool
+
+
+@dataclass(frozen=True, repr=False)
+class Decision:
+    """Cost and benefit of each ε on one axis, and the ε that the limits lead to.
+
+    Attributes
+    ----------
+    document : DecisionDocument
+        The whole decision; what follows are views of it.
+    standings : tuple of Standing
+        What every budget of the common grid means, ε ascending.
+    """
+
+    document: DecisionDocument
+    standings: tuple[Standing, ...]
+
+    @property
+    def recommendation(self) -> Recommendation:
+        """The ε that the limits lead to, with its sentence."""
+        return self.document.recommendation
+
+    def at(self, epsilon: float) -> Standing:
+        """Return what one budget of the grid means: the inverse question.
+
+        Parameters
+        ----------
+        epsilon : float
+            One of the grid.
+        """
+        for standing in self.standings:
+            if standing.epsilon == epsilon:
+                return standing
+        raise InputError(
+            f"`epsilon` must be one of the {len(self.standings)} budgets of the grid, got "
+            f"{epsilon:g}."
+        )
+
+    def loss_needed(self, *, max_attack_rate: float) -> float | None:
+        """Return the loss that must be borne to keep attackers within a rate.
+
+        Parameters
+        ----------
+        max_attack_rate : float in (0, 1)
+
+        Returns
+        -------
+        float or None
+            The increase at the largest ε that keeps them within it; None if no ε of the grid does.
+        """
+        from epsilens.decision.rules import attack_limit
+
+        limit, _ = attack_limit(self.standings, max_attack_rate)
+        return None if limit is None else self.at(limit).loss_increase
+
+    def attack_rate_needed(self, *, max_loss_increase: float) -> float | None:
+        """Return the attack rate that must be lived with to keep the loss within a limit.
+
+        Parameters
+        ----------
+        max_loss_increase : float
+
+        Returns
+        -------
+        float or None
+            The proven ceiling at the smallest ε that keeps the loss within the limit; None if no ε
+            of the grid does.
+        """
+        from epsilens.decision.rules import loss_limit
+
+        limit = loss_limit(self.standings, max_loss_increase)
+        return None if limit is None else self.at(limit).attack_ceiling
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON document as Python objects."""
+        return to_dict(self.document)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return the JSON document as text, and write it if a path is given."""
+        text = to_json(self.document)
+        if path is not None:
+            from epsilens.data.atomic import write_text
+
+            write_text(text + "\n", path)
+        return text
+
+    def plot(self) -> alt.VConcatChart:
+        """Draw cost and attack one above the other, on one axis."""
+        from epsilens.display import decision_chart
+
+        return decision_chart(self.document)
+
+    def __repr__(self) -> str:
+        return f"Decision({len(self.standings)} epsilon)\n{self.recommendation.sentence}"
+
+    def _repr_html_(self) -> str:
+        """Show itself in a notebook."""
+        from epsilens.display.notebook import decision_html
+
+        return decision_html(self.document)

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules: the most private ε within a loss, the most accurate ε under an attack rate, or both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from epsilens._validate import as_finite, as_share
+from epsilens.decision.result import Decision, Standing
+from epsilens.decision.trade_off import Point, join
+from epsilens.document import (
+    DecisionDocument,
+    NumberType,
+    Provenance,
+    Recommendation,
+    at_most_text,
+)
+from epsilens.errors import InputError
+from epsilens.risk import RiskCurve
+from epsilens.whatif import LossChangeEstimate
+
+__all__ = ["attack_limit", "decide", "loss_limit"]
+
+SIMULATED_CONFIDENCE = 0.9
+"""Of the interval that comes with a measured attack rate."""
+RestsOn = Literal["proven", "measured"]
+
+
+def decide(
+    cost: LossChangeEstimate,
+    risk: RiskCurve,
+    *,
+    max_loss_increase: float | None = None,
+    max_attack_rate: float | None = None,
+    confidence: float = SIMULATED_CONFIDENCE,
+) -> Decision:
+    """Pick the ε that the loss one can bear and the attack one fears lead to.
+
+    With a limit on the loss, the most private ε that keeps it; with a limit on the attack, the most
+    accurate ε that keeps it; with both, the most private ε that keeps both. If there is none, that
+    is said, with the nearest miss.
+
+    Parameters
+    ----------
+    cost : LossChangeEstimate
+        What `WhatIf.estimate` (or `retrain`) says of everybody.
+    risk : RiskCurve
+        What `AttackStudy.estimate` says of the same columns on the same grid.
+    max_loss_increase : float, optional
+        The largest increase of the mean test loss that can be borne.
+    max_attack_rate : float in (0, 1), optional
+        The largest share of answers that attackers may guess.
+    confidence : float in (0, 1)
+        Of the two-sided interval whose upper end is compared: each limit is kept with probability
+        ½ + confidence/2 by one realised release, or by proof.
+
+    Returns
+    -------
+    Decision
+
+    Raises
+    ------
+    InputError
+        If no limit is given, or cost and risk are not of one mechanism, or share no ε.
+
+    Notes
+    -----
+    A limit on the loss must hold at the chosen ε and every larger one of the grid, a limit on the
+    attack at the chosen ε and every smaller one: more ε costs less and gives away more, and a single
+    cell that is better by chance must not decide. The attack limit is met by the proven ceiling, or
+    else by the upper end of what was measured, never by the measured rate; the sentence says which.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from epsilens import WhatIf
+    >>> from epsilens.risk import AttackStudy
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.normal(size=800), "income": rng.normal(size=800)})
+    >>> smokes = pd.Series(rng.random(800) < 1 / (1 + np.exp(-X["age"])), name="smokes")
+    >>> data = X[:600], smokes[:600].astype("category"), X[600:], smokes[600:].astype("category")
+    >>> question = {"protect": "smokes", "epsilon": [0.5, 1.0, 2.0, 4.0]}
+    >>> cost = WhatIf(LogisticRegression()).fit(*data).estimate(**question)
+    >>> risk = AttackStudy(LogisticRegression()).fit(*data).estimate(**question, shadow_models=64)
+    >>> decide(cost, risk, max_loss_increase=0.05).recommendation.epsilon
+    1.0
+    """
+    limit = (
+        None
+        if max_loss_increase is None
+        else as_finite(max_loss_increase, name="max_loss_increase")
+    )
+    feared = None if max_attack_rate is None else as_share(max_attack_rate, name="max_attack_rate")
+    level = as_share(confidence, name="confidence")
+    if limit is None and feared is None:
+        raise InputError(
+            "expected a limit to decide by, got none. Give `max_loss_increase`, the loss you can "
+            "bear, or `max_attack_rate`, the attack you fear, or both."
+        )
+    points = join(cost.document, risk.document)
+    standings = tuple(_standing(cost, point, level) for point in points)
+    chosen = _recommend(standings, limit, feared, level)
+    document = DecisionDocument(
+        provenance=Provenance(
+            method="decision",
+            settings={
+                "max_loss_increase": limit,
+                "max_attack_rate": feared,
+                "confidence": level,
+            },
+            seed=cost.document.provenance.seed,
+            simulated=cost.document.provenance.simulated or risk.document.provenance.simulated,
+            schema_fingerprint=cost.document.provenance.schema_fingerprint,
+            seconds=_sum(cost.document.provenance.seconds, risk.document.provenance.seconds),
+        ),
+        warnings=list(dict.fromkeys([*cost.document.warnings, *risk.document.warnings])),
+        number_types=_number_types(chosen),
+        cost=cost.document,
+        risk=risk.document,
+        recommendation=chosen,
+    )
+    return Decision(document, standings)
+
+
+def _number_types(chosen: Recommendation) -> dict[str, NumberType]:
+    types: dict[str, NumberType] = {"epsilon": "proven", "max_loss_increase": "estimated"}
+    if chosen.rests_on is not None:
+        types["max_attack_rate"] = chosen.rests_on
+    return types
+
+
+def _sum(*seconds: float | None) -> float | None:
+    return sum(value for value in seconds if value is not None) or None
+
+
+def _standing(cost: LossChangeEstimate, point: Point, confidence: float) -> Standing:
+    place = cost.document.cells.index(point.cost)
+    risk = point.risk
+    return Standing(
+        epsilon=point.epsilon,
+        loss_increase=cost.upper_end(place, confidence),
+        attack_ceiling=risk.answer_inference_ceiling,
+        # A stricter confidence than was simulated is met by proof alone.
+        attack_high=risk.answer_inference_high if confidence <= SIMULATED_CONFIDENCE else None,
+        is_trusted=point.cost.trusted,
+    )
+
+
+def loss_limit(standings: Sequence[Standing], limit: float) -> float | None:
+    """Return the smallest ε that keeps the loss within a limit, with every larger one."""
+    found = None
+    for standing in reversed(standings):
+        if not standing.loss_increase <= limit:
+            break
+        found = standing.epsilon
+    return found
+
+
+def attack_limit(
+    standings: Sequence[Standing], limit: float
+) -> tuple[float | None, RestsOn | None]:
+    """Return the largest ε that keeps attackers within a rate, with every smaller one.
+
+    By proof as far as that goes, else by the upper end of what was measured; and which it is.
+    """
+    proven, measured = _last(standings, limit, "ceiling"), _last(standings, limit, "high")
+    if measured is not None and (proven is None or measured > proven):
+        return measured, "measured"
+    return proven, None if proven is None else "proven"
+
+
+def _last(
+    standings: Sequence[Standing], limit: float, kind: Literal["ceiling", "high"]
+) -> float | None:
+    found = None
+    for standing in standings:
+        rate = standing.attack_ceiling if kind == "ceiling" else standing.attack_high
+        if rate is None or not rate <= limit:
+            break
+        found = standing.epsilon
+    return found
+
+
+def _recommend(
+    standings: Sequence[Standing],
+    limit: float | None,
+    feared: float | None,
+    confidence: float,
+) -> Recommendation:
+    least = standings[0].epsilon if limit is None else loss_limit(standings, limit)
+    most, rests_on = (
+        (standings[-1].epsilon, None) if feared is None else attack_limit(standings, feared)
+    )
+    rule: Literal["max_loss_increase", "max_attack_rate", "both"] = "both"
+    if feared is None:
+        rule = "max_loss_increase"
+    elif limit is None:
+        rule = "max_attack_rate"
+    found = least is not None and most is not None and least <= most
+    words = _Words(standings, limit, feared, confidence)
+    if not found:
+        return Recommendation(
+            epsilon=None,
+            holds=False,
+            sentence=words.none(least, most),
+            rule=rule,
+            confidence=confidence,
+            max_loss_increase=limit,
+            max_attack_rate=feared,
+        )
+    assert least is not None  # noqa: S101
+    assert most is not None  # noqa: S101
+    chosen = most if rule == "max_attack_rate" else least
+    if rests_on is not None:
+        # At the chosen ε itself the ceiling may be low enough, though not up to the largest.
+        ceiling = next(s.attack_ceiling for s in standings if s.epsilon == chosen)
+        rests_on = (
+            "proven"
+            if ceiling is not None and feared is not None and ceiling <= feared
+            else rests_on
+        )
+    concerned = [s for s in standings if s.epsilon >= chosen] if limit is not None else []
+    trusted = all(standing.is_trusted for standing in concerned)
+    return Recommendation(
+        epsilon=chosen,
+        holds=trusted,
+        sentence=words.chosen(chosen, least, most, rests_on, rule, trusted=trusted),
+        rule=rule,
+        confidence=confidence,
+        max_loss_increase=limit,
+        max_attack_rate=feared,
+        rests_on=rests_on,
+        least=least,
+        most=most,
+    )
+
+
+class _Words:
+    """The recommendation as sentences."""
+
+    def __init__(
+        self,
+        standings: Sequence[Standing],
+        limit: float | None,
+        feared: float | None,
+        confidence: float,
+    ) -> None:
+        self.standings = {standing.epsilon: standing for standing in standings}
+        self.limit = limit
+        self.feared = feared
+        self.sure = f"{50 + 50 * confidence:.4g} %"
+
+    def chosen(
+        self,
+        epsilon: float,
+        least: float,
+        most: float,
+        rests_on: RestsOn | None,
+        rule: str,
+        *,
+        trusted: bool,
+    ) -> str:
+        here = self.standings[epsilon]
+        head = {
+            "max_loss_increase": "is the most private choice",
+            "max_attack_rate": "is the most accurate choice",
+            "both": "is the most private choice that keeps both limits",
+        }[rule]
+        parts = [f"ε = {epsilon:.3g} {head}."]
+        if self.limit is not None:
+            parts.append(
+                f"There, and at every larger ε of the grid, one release raises the test loss by no "
+                f"more than {self.limit:g} ({self.sure} sure: {here.loss_increase:+.3g})."
+            )
+        if self.feared is not None:
+            parts.append(self._attack(here, rests_on))
+        if rule == "both" and most > least:
+            parts.append(f"Every ε of the grid from {least:.3g} to {most:.3g} keeps both.")
+        if not trusted:
+            parts.append(
+                "Not every estimate of the cost is trustworthy: retrain before relying on it."
+            )
+        return " ".join(parts)
+
+    def _attack(self, here: Standing, rests_on: RestsOn | None) -> str:
+        said = f"{100 * (self.feared or 0):.4g}%"
+        if rests_on == "proven":
+            return (
+                f"Nobody who guesses as well without the answer can guess more than {said} of the "
+                f"answers with it (proven: at most {_share(here.attack_ceiling)})."
+            )
+        return (
+            f"The attack that was tried guesses no more than {said} of the answers ({self.sure} of the "
+            f"releases: at most {_share(here.attack_high)}, measured). A better attack may exist: "
+            f"proven is only that nobody who guesses as well without the answer exceeds "
+            f"{_share(here.attack_ceiling)}."
+        )
+
+    def none(self, least: float | None, most: float | None) -> str:
+        """Say that no ε will do, and what comes nearest."""
+        if self.limit is not None and least is None:
+            nearest = min(self.standings.values(), key=lambda s: s.loss_increase)
+            return (
+                f"No ε of the grid keeps the increase of the test loss within {self.limit:g}; the nearest "
+                f"miss is ε = {nearest.epsilon:.3g}, where one release may show "
+                f"{nearest.loss_increase:+.3g} ({self.sure} sure). Try a larger ε, or bear more."
+            )
+        if self.feared is not None and most is None:
+            first = min(self.standings.values(), key=lambda s: s.epsilon)
+            return (
+                f"No ε of the grid keeps attackers within {100 * self.feared:.4g}% of the answers; the "
+                f"nearest miss is ε = {first.epsilon:.3g}, where nobody who guesses as well without the "
+                f"answer exceeds {_share(first.attack_ceiling)} (proven). Try a smaller ε; what can be "
+                "guessed without the answer no ε can hide."
+            )
+        assert least is not None  # noqa: S101
+        assert most is not None  # noqa: S101
+        private, accurate = self.standings[most], self.standings[least]
+        return (
+            f"No ε of the grid keeps both limits. The loss asks for ε = {least:.3g} or more, where nobody "
+            f"who guesses as well without the answer exceeds {_share(accurate.attack_ceiling)} of the "
+            f"answers (proven); the attack asks for ε = {most:.3g} or less, where one release may raise "
+            f"the test loss by {private.loss_increase:+.3g} ({self.sure} sure)."
+        )
+
+
+def _share(rate: float | None) -> str:
+    return "an unknown share" if rate is None or math.isnan(rate) else at_most_text(rate)
