@@ -28,9 +28,13 @@ def make_cost(build: ModuleType, highs: list[float], **changes: object) -> LossC
     document = build.make_whatif(epsilons=list(GRID), groups=["all"])
     cells = [
         cell.model_copy(
-            update={"loss_change": high - 0.01, "loss_change_low": high - 0.02,
-                    "loss_change_high": high, **changes}
-        )  # fmt: skip
+            update={
+                "loss_change": high - 0.01,
+                "loss_change_low": high - 0.02,
+                "loss_change_high": high,
+                **changes,
+            }
+        )
         for cell, high in zip(document.cells, highs, strict=True)
     ]
     settings = document.provenance.settings | {"protect": ["smokes"], "mechanism": "rr"}
@@ -45,10 +49,15 @@ def make_risk(
 ) -> RiskCurve:
     cells = [
         RiskCell(
-            epsilon=epsilon, mechanism="rr", record_epsilon=epsilon, answer_inference_rate=high - 0.02,
-            answer_inference_low=high - 0.04, answer_inference_high=high,
-            answer_inference_baseline=0.6, answer_inference_ceiling=ceiling,
-        )  # fmt: skip
+            epsilon=epsilon,
+            mechanism="rr",
+            record_epsilon=epsilon,
+            answer_inference_rate=high - 0.02,
+            answer_inference_low=high - 0.04,
+            answer_inference_high=high,
+            answer_inference_baseline=0.6,
+            answer_inference_ceiling=ceiling,
+        )
         for epsilon, ceiling, high in zip(grid, ceilings, highs, strict=True)
     ]
     document = build.make_risk().model_copy(update={"cells": cells, "protect": ["smokes"]})
