@@ -371,6 +371,7 @@ class Ensemble:
                     progress(done, n_models, "train")
                 yield kept
 
+    @np.errstate(over="ignore", invalid="ignore")  # steps too long are noticed when models are read
     def _train(self, table: BatchTable, models: range, reduce: Reduction) -> NDArray[np.generic]:
         """Train some models side by side."""
         settings, plan, network = self.settings, self.plan, self.network

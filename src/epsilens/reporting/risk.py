@@ -211,18 +211,19 @@ def _comparison_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
     for found in document.equivalent_epsilon:
         if found.epsilon != cell.epsilon:
             continue
-        here = f"as much as this one's at ε = {format_epsilon(found.epsilon)}"
+        here = (
+            "exposes the most exposed record of the other table as much as "
+            f"ε = {format_epsilon(found.epsilon)} exposes this one's"
+        )
         if found.low is None or found.high is None:
-            return [
-                f"No ε of the grid exposes the other table's most exposed record {here} (estimated)."
-            ]
-        where = f"somewhere from ε = {format_epsilon(found.low)} to {format_epsilon(found.high)}"
-        if found.equivalent is not None:
-            where = (
-                f"ε = {format_epsilon(found.equivalent)} (estimated; {format_epsilon(found.low)} "
-                f"to {format_epsilon(found.high)} cannot be told apart)"
-            )
-        return [f"The other table's most exposed record is exposed {here} by {where}."]
+            return [f"No ε of the grid {here} (estimated)."]
+        low, high = format_epsilon(found.low), format_epsilon(found.high)
+        if found.equivalent is None:
+            return [f"Some ε from {low} to {high} {here} (estimated)."]
+        return [
+            f"ε = {format_epsilon(found.equivalent)} {here} (estimated; {low} to {high} cannot be told "
+            "apart)."
+        ]
     return []
 
 

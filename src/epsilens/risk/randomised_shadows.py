@@ -165,7 +165,10 @@ class RandomisedShadows:
         asked, baseline = self.asked, self.baseline
         design = asked.alternatives.base
         held = design.matrix if isinstance(design.matrix, np.ndarray) else design.matrix.data
-        channels = [channel.matrix for channel in (*asked.label_channels, *asked.feature_channels)]
+        channels = [
+            *(channel.matrix for channel in asked.label_channels),
+            *(channel.matrix for channel in asked.feature_channels),
+        ]
         return BlockStore(
             checkpoint,
             {

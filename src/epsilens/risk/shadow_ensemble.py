@@ -128,7 +128,9 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
                 "`training` must be a scikit-learn classifier, DPSGDSettings or TorchTraining, got "
                 f"{type(self.training).__name__}."
             )
-        rows = np.asarray(X.toarray() if scipy.sparse.issparse(X) else X)
+        rows = np.asarray(
+            X.toarray() if isinstance(X, scipy.sparse.sparray | scipy.sparse.spmatrix) else X
+        )
         if rows.dtype.kind not in "biuf" or rows.ndim < 2:
             raise InputError(
                 f"`X` must be a table of numbers, got values of type {rows.dtype} in {rows.ndim} "

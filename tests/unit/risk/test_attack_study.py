@@ -84,7 +84,7 @@ def test_a_killed_run_goes_on_where_it_was(study, tmp_path, noisy):
 
 
 def test_a_checkpoint_of_another_domain_or_table_is_refused(study, tmp_path):
-    question = {"protect": "town", "epsilon": [1.0], "shadow_models": 20}
+    question = {"protect": "town", "epsilon": [1.0], "shadow_models": 48}
     folder = tmp_path / "kept"
     study.estimate(**question, categories={"town": [0.0, 1.0, 2.0]}, checkpoint=folder)
     with pytest.raises(InputError, match="another run"):
@@ -92,7 +92,7 @@ def test_a_checkpoint_of_another_domain_or_table_is_refused(study, tmp_path):
 
 
 def test_what_a_killed_run_left_half_written_is_removed(study, tmp_path):
-    question = {"protect": "ill", "epsilon": [1.0], "shadow_models": 20}
+    question = {"protect": "ill", "epsilon": [1.0], "shadow_models": 48}
     folder = tmp_path / "kept"
     study.estimate(**question, checkpoint=folder)
     (folder / ".block-000001.npz.1234abcd.part").write_bytes(b"half")
