@@ -21,7 +21,7 @@ from epsilens.display.risk_text import (
     models_text,
     outside_lines,
 )
-from epsilens.display.rounding import format_count
+from epsilens.display.rounding import format_count, format_percent
 from epsilens.display.words import answers_text, axis_budget, budget_title
 from epsilens.document import RiskCell, RiskDocument
 from epsilens.errors import InputError
@@ -216,13 +216,13 @@ def _panels(document: RiskDocument) -> list[_Panel]:
                 ),
                 _Series(
                     "measured: people whom the model never saw",
-                    "answer_inference_baseline",
+                    "answer_inference_unseen",
                     _GREY,
                     (6, 3),
                     shape="square",
                 ),
                 _Series(
-                    "proven: nobody who guesses that well can exceed",
+                    f"proven: nobody who guesses {_before(document)} without the answer can exceed",
                     "answer_inference_ceiling",
                     INK,
                     (2, 3),
@@ -231,6 +231,11 @@ def _panels(document: RiskDocument) -> list[_Panel]:
         ),
         _Panel(membership, "recognised (%)", (recognised,), floor),
     ]
+
+
+def _before(document: RiskDocument) -> str:
+    before = document.cells[0].answer_inference_baseline if document.cells else None
+    return "as well" if before is None else format_percent(before)
 
 
 def _has_numbers(rows: Sequence[dict[str, Any]], panel: _Panel) -> bool:

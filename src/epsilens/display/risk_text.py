@@ -131,7 +131,7 @@ def risk_columns(document: RiskDocument) -> list[RiskColumn]:
         columns += [
             _percent("guessed", "answer_inference_rate"),
             RiskColumn("9 in 10 releases", lambda cell: range_text(cell) or NOTHING),
-            _percent("never seen", "answer_inference_baseline"),
+            _percent("never seen", "answer_inference_unseen"),
             _ceiling("answer_inference_ceiling"),
         ]
     columns += [
@@ -168,9 +168,9 @@ def risk_notes(document: RiskDocument) -> list[str]:
         notes.append("Never seen: the same guess of people whom the model was not trained on.")
     if "ceiling (proven)" in titles:
         notes.append(
-            "Ceiling: nobody who guesses as well without the answer can exceed it with the answer."
+            _ceiling_note(document)
             if is_randomised_response(document)
-            else "Ceiling: no attack can exceed it."
+            else "Ceiling: no attack can exceed it in the long run; a single rate above it is luck."
         )
     if "chance reaches" in titles:
         notes.append(
@@ -183,6 +183,15 @@ def risk_notes(document: RiskDocument) -> list[str]:
                 "Randomised response protects the answer, not membership: no ceiling there."
             )
     return notes
+
+
+def _ceiling_note(document: RiskDocument) -> str:
+    before = document.cells[0].answer_inference_baseline if document.cells else None
+    well = "as well" if before is None else f"{format_percent(before)} of the answers"
+    return (
+        f"Ceiling: nobody who guesses {well} without the person's own answer, as from a model of other "
+        "people, can exceed it with the answer."
+    )
 
 
 def outside_lines(document: RiskDocument) -> list[str]:
