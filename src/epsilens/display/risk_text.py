@@ -13,6 +13,7 @@ from epsilens.document import RiskCell, RiskDocument, at_most_text, bound_text
 
 __all__ = [
     "RiskColumn",
+    "ceiling_note",
     "confidence_text",
     "is_randomised_response",
     "models_text",
@@ -168,7 +169,7 @@ def risk_notes(document: RiskDocument) -> list[str]:
         notes.append("Never seen: the same guess of people whom the model was not trained on.")
     if "ceiling (proven)" in titles:
         notes.append(
-            _ceiling_note(document)
+            ceiling_note(document)
             if is_randomised_response(document)
             else "Ceiling: no attack can exceed it in the long run; a single rate above it is luck."
         )
@@ -185,7 +186,16 @@ def risk_notes(document: RiskDocument) -> list[str]:
     return notes
 
 
-def _ceiling_note(document: RiskDocument) -> str:
+def ceiling_note(document: RiskDocument) -> str:
+    """Say what the ceiling of an answer is a ceiling of.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> ceiling_note(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2,
+    ...                           n_targets=9, cells=[]))[:32]
+    'Ceiling: nobody who guesses as w'
+    """
     before = document.cells[0].answer_inference_baseline if document.cells else None
     well = "as well" if before is None else f"{format_percent(before)} of the answers"
     return (
