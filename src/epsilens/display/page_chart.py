@@ -35,6 +35,11 @@ OTHERS_SIGNAL = "others_shown"
 _LEFT, _RIGHT, _HEAD = 58, 14, 30
 _AXIS, _AXIS_AND_TITLE = 10, 44
 _WIDTH = 600
+_HEADINGS = {
+    "answer": "answers guessed (%)",
+    "membership": "members recognised (%)",
+    "proven epsilon": "proven ε",
+}
 
 
 def page_chart(
@@ -145,7 +150,7 @@ def risk_page_chart(
     ...                         for epsilon in (1.0, 2.0)])
     >>> spec = risk_page_chart(document, epsilon=1.0, max_attack_rate=0.8)
     >>> [signal["value"] for signal in spec["signals"] if signal["name"] == "feared_rate"]
-    [80.0]
+    [80]
     """
     panel = next(panel for panel in risk_panels(document) if panel.name == attack)
     rows = risk_rows(document)
@@ -161,11 +166,11 @@ def risk_page_chart(
     spec["description"] = spoken_panel(panel, rows)
     spec["params"] = []
     if attack == "answer":
-        start = None if max_attack_rate is None else 100 * max_attack_rate
+        start = None if max_attack_rate is None else float(f"{100 * max_attack_rate:.10g}")
         _add_limit(spec, FEARED_SIGNAL, start, words="feared: ", unit="%")
         _make_room(spec, FEARED_SIGNAL, most=100.5)
     moves = len({row["epsilon"] for row in rows}) > 1
-    return _compiled(spec, f"{panel.axis}", epsilon if moves else None, is_lowest=True)
+    return _compiled(spec, _HEADINGS[attack], epsilon if moves else None, is_lowest=True)
 
 
 def _bare(chart: Any, *, is_lowest: bool) -> dict[str, Any]:

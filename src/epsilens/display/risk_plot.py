@@ -323,7 +323,8 @@ def draw_panel(
         layers.append(_legend(alt, drawn, names))
     if title is not None:
         layers += axis_ends(alt, size)
-    plot: Any = alt.layer(*layers).properties(
+    layered: Any = alt.layer(*layers)
+    plot: alt.LayerChart = layered.properties(
         width=size[0], height=size[1], title=panel_title(alt, panel.title)
     )
     return plot
