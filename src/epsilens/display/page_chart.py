@@ -23,7 +23,6 @@ __all__ = [
     "ACCEPTED_SIGNAL",
     "CHOSEN_SIGNAL",
     "FEARED_SIGNAL",
-    "OTHERS_SIGNAL",
     "page_chart",
     "risk_page_chart",
 ]
@@ -31,7 +30,6 @@ __all__ = [
 CHOSEN_SIGNAL = "chosen_epsilon"
 ACCEPTED_SIGNAL = "accepted_loss"
 FEARED_SIGNAL = "feared_rate"
-OTHERS_SIGNAL = "others_shown"
 _LEFT, _RIGHT, _HEAD = 58, 14, 30
 _AXIS, _AXIS_AND_TITLE = 10, 44
 _WIDTH = 600
@@ -50,7 +48,6 @@ def page_chart(
     max_loss_increase: float | None = None,
     budgets: Sequence[float] | None = None,
     is_lowest: bool = True,
-    others: Sequence[tuple[str, float, float]] = (),
     height: int = 300,
 ) -> dict[str, Any]:
     """Make the chart of the report: a Vega specification with a movable line for epsilon.
@@ -69,8 +66,6 @@ def page_chart(
         All budgets that the axis has to show, if there are more than the document's.
     is_lowest : bool
         Whether the axis of budgets is labelled here and not below another plot.
-    others : sequence of (str, float, float)
-        Names and budgets, from and to, of what others chose; shown when the page says so.
     height : int
         Height of the plot in pixels; the width follows the page.
 
@@ -102,8 +97,6 @@ def page_chart(
     spec = _bare(plot.chart, is_lowest=is_lowest)
     spec["description"] = spoken_description(document, plot.rows, plot.groups, outcome)
     spec["params"] = []
-    if others:
-        _show_others(spec, others)
     if outcome == "loss":
         _add_limit(spec, ACCEPTED_SIGNAL, max_loss_increase, words="accepted: ", unit="")
         _make_room(spec, ACCEPTED_SIGNAL, most=None)
@@ -251,47 +244,6 @@ def _make_room(spec: dict[str, Any], signal: str, *, most: float | None) -> None
         ]
 
 
-def _show_others(spec: dict[str, Any], others: Sequence[tuple[str, float, float]]) -> None:
-    """Mark what others chose at the top of the plot, faintly and only when asked."""
-    spec["params"].append({"name": OTHERS_SIGNAL, "value": 0})
-    low, high = next(
-        layer["encoding"]["x"]["scale"]["domain"]
-        for layer in spec["layer"]
-        if "scale" in layer.get("encoding", {}).get("x", {})
-    )
-    for number, (name, start, end) in enumerate(others):
-        if end < low or start > high:
-            continue
-        y = 10 + 18 * number
-        left, right = max(start, low), min(end, high)
-        look = {"opacity": {"expr": OTHERS_SIGNAL}, "color": "#4b5563"}
-        place = {"y": {"value": y}, "x": {"datum": left, "type": "quantitative"}}
-        far = {"x2": {"datum": right, "type": "quantitative"}}
-        words = f"{name} {start:g}" if start == end else f"{name} {start:g}–{end:g}"
-        spec["layer"] += [
-            {
-                "data": {"values": [{}]},
-                "mark": {"type": "tick", "orient": "vertical", "size": 10, "thickness": 2, **look}
-                if start == end
-                else {"type": "rule", "size": 5, **look},
-                "encoding": place if start == end else {**place, **far},
-            },
-            {
-                "name": "halo",
-                "data": {"values": [{}]},
-                "mark": {
-                    "type": "text",
-                    "text": words,
-                    "align": "right",
-                    "dx": -7,
-                    "fontSize": 12,
-                    **look,
-                },
-                "encoding": place,
-            },
-        ]
-
-
 def _compiled(
     spec: dict[str, Any], heading: str, epsilon: float | None, *, is_lowest: bool
 ) -> dict[str, Any]:
@@ -302,7 +254,10 @@ def _compiled(
     # The line of a single budget would hide its bar, and has nowhere to go.
     spec["params"].append({"name": CHOSEN_SIGNAL, "value": 1.0 if epsilon is None else epsilon})
     if epsilon is not None:
-        spec["layer"].append(
+        # Above the curves, below the words.
+        words = [place for place, layer in enumerate(spec["layer"]) if layer.get("name") == "halo"]
+        spec["layer"].insert(
+            min(words, default=len(spec["layer"])),
             {
                 "name": "chosen",
                 "data": {"values": [{}]},
@@ -313,7 +268,7 @@ def _compiled(
                     "y": {"value": -_HEAD},
                     "y2": {"value": {"expr": f"height + {0 if is_lowest else _AXIS}"}},
                 },
-            }
+            },
         )
     spec["layer"].append(
         {

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from epsilens.display.risk_text import risk_notes
 from epsilens.display.rounding import format_count
 from epsilens.display.words import answers_text, axis_budget
 from epsilens.document import (
@@ -168,6 +169,7 @@ def _render(
         "recommended": recommended if holds and recommended != math.inf else None,
         "everybody": EVERYBODY,
         "groups": {group["name"]: group["cells"] for group in groups},
+        "others": [(low, high) for _, low, high, _ in OTHERS] if is_decision else [],
         "steps": {"loss": _loss_step(cost), "rate": _RATE_STEP},
         **drawn,
     }
@@ -200,6 +202,9 @@ def _render(
         outcomes=[(name, _OUTCOME_WORDS[name]) for name in drawn["charts"]],
         attacks=[(name, _ATTACK_WORDS[name]) for name in drawn["risk_charts"]],
         risk_captions=drawn["risk_captions"],
+        risk_notes=" ".join(risk_notes(document.risk))
+        if isinstance(document, DecisionDocument)
+        else None,
         risk_chart_words=next(
             (spec["description"] for spec in drawn["risk_charts"].values()), None
         ),
@@ -259,7 +264,6 @@ def _charts(
             max_loss_increase=accepted if outcome == "loss" else None,
             budgets=budgets,
             is_lowest=not is_decision,
-            others=[(name, low, high) for name, low, high, _ in OTHERS] if is_decision else (),
             height=240 if is_decision else 300,
         )
         for outcome in outcomes

@@ -117,6 +117,18 @@
     byId("slide").style.marginLeft = `${start - THUMB / 2}px`;
     byId("slide").style.width = `${end - start + THUMB}px`;
     for (const limit of Object.values(limits)) placeGrip(limit);
+    page.others.forEach((range, place) => placeOther(range, place, (epsilon) => plot + scale(epsilon)));
+  }
+
+  // What others chose stands above the charts, as far as the axis goes.
+  function placeOther([low, high], place, across) {
+    const row = document.querySelector(`[data-other="${place}"]`);
+    const [first, last] = plots.cost.view.scale("x").domain();
+    const [mark, name] = row.children;
+    row.hidden = high < first || low > last;
+    const [start, end] = [across(Math.max(low, first)), across(Math.min(high, last))];
+    Object.assign(mark.style, { left: `${start}px`, width: `${end - start}px` });
+    name.style.right = `calc(100% - ${start - 8}px)`;
   }
 
   function lineOf(limit) {
@@ -262,7 +274,6 @@
     const result = await vegaEmbed(plot.place, spec, { mode: "vega", renderer: "svg", actions: false, ast: true });
     plot.view = result.view;
     plot.view.signal("chosen_epsilon", current.budget);
-    if (plot === plots.cost && isDecision) plot.view.signal("others_shown", byId("others").checked ? 1 : 0);
     await fit(plot).runAsync();
     plot.caption.textContent = plot.captions[plot.shown];
     plot.picture.setAttribute("aria-label", spec.description);
@@ -309,8 +320,8 @@
   });
   byId("group")?.addEventListener("change", (event) => chooseGroup(event.target.value));
   byId("others")?.addEventListener("change", (event) => {
-    byId("others-note").hidden = !event.target.checked;
-    plots.cost.view?.signal("others_shown", event.target.checked ? 1 : 0).run();
+    for (const id of ["others-note", "others-marks"]) byId(id).hidden = !event.target.checked;
+    align();
   });
   for (const [name, plot] of [["outcome", plots.cost], ["attack", plots.risk]]) {
     for (const choice of document.querySelectorAll(`input[name=${name}]`)) {
