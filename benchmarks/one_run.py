@@ -104,10 +104,13 @@ def points(settings: argparse.Namespace) -> list[Point]:
         ]
     many = settings.repeats
     shorter = {4096: max(many // 2, 2), 16384: max(many // 5, 2)}
+    # Where bounds are near 0 they spread as much as they amount to, and a ratio of means of few is noise.
+    longer = {1: 8 * many, 2: 4 * many}
+    dimensions = {10: 8 * many, 100_000: many // 2}
     return [
-        *(Point("epsilon", e, 1000, 10_000, many) for e in EPSILONS),
+        *(Point("epsilon", e, 1000, 10_000, longer.get(e, many)) for e in EPSILONS),
         *(Point("canaries", 16, m, 10_000, shorter.get(m, many)) for m in N_CANARIES),
-        *(Point("dimension", 16, 1000, d, many // 2 if d > 10_000 else many) for d in DIMENSIONS),
+        *(Point("dimension", 16, 1000, d, dimensions.get(d, many)) for d in DIMENSIONS),
     ]
 
 

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import math
-import os
 import re
 import signal
 import subprocess
@@ -330,30 +328,6 @@ def test_help_has_an_example(capsys):
     assert run("--help") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Example: epsilens whatif survey.csv --label smokes" in text
-
-
-def test_demo_tells_the_story_and_writes_the_report(tmp_path, capsys):
-    out = tmp_path / "story"
-    assert main(["demo", "--out", str(out)]) == 0
-    shown = capsys.readouterr()
-    text = " ".join(shown.out.split())
-    assert "6,366 married women" in text
-    assert "is the most private choice for everyone" in text
-    assert "Checked by really randomising and retraining" in text
-    assert {path.name for path in out.iterdir()} == {"report.html", "whatif.json", "cost.svg"}
-    document = load_document(out / "whatif.json")
-    assert len(document.cells) == 60
-    assert all(math.isfinite(cell.loss_change) for cell in document.cells)
-    html = (out / "report.html").read_text(encoding="utf-8")
-    assert len(html) < 3_000_000
-    assert os.fspath(tmp_path) not in html.replace(f"--out {out}", "")
-
-
-def test_demo_refuses_a_file_as_its_folder(tmp_path, capsys):
-    path = tmp_path / "taken"
-    path.write_text("mine")
-    assert main(["demo", "--out", str(path)]) == 2
-    assert path.read_text() == "mine"
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg", "stochastic"])

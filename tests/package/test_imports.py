@@ -30,9 +30,12 @@ ALLOWED = {
     # What an attack proves is proved by the audit's theorems.
     "risk": LEFT | {"data", "channels", "models", "influence", "audit"},
     "decision": LEFT | {"whatif", "risk"},
-    "display": LEFT | {"data", "channels", "models", "influence", "whatif", "valuation", "audit"},
+    "display": LEFT
+    | {"data", "channels", "models", "influence", "whatif", "valuation"}
+    | {"risk", "audit", "decision"},
     "reporting": LEFT
-    | {"data", "channels", "models", "influence", "whatif", "valuation", "audit", "display"},
+    | {"data", "channels", "models", "influence", "whatif", "valuation"}
+    | {"risk", "audit", "decision", "display"},
     "cli": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
     | {"risk", "audit", "decision", "display", "reporting"},

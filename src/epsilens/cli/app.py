@@ -9,6 +9,7 @@ import typer
 
 from epsilens import __version__
 from epsilens.cli.audit import audit
+from epsilens.cli.decide import decide
 from epsilens.cli.demo import demo
 from epsilens.cli.inspect import inspect
 from epsilens.cli.randomise import randomise
@@ -18,7 +19,7 @@ from epsilens.cli.whatif import whatif
 
 __all__ = ["app"]
 
-COMMANDS = (demo, inspect, whatif, risk, randomise)
+COMMANDS = (demo, inspect, whatif, risk, decide, randomise)
 """In the order of the help."""
 
 app = typer.Typer(

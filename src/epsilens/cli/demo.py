@@ -12,14 +12,16 @@ from epsilens.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
     from epsilens.data import Prepared
-    from epsilens.document import WhatIfDocument
-    from epsilens.whatif import Choice, LossChangeEstimate, WhatIf
+    from epsilens.document import DecisionDocument
+    from epsilens.whatif import LossChangeEstimate, WhatIf
 
 __all__ = ["demo", "train_on_survey"]
 
 LABEL = "affair"
 GRID = "0.1:10:30"
 TOLERANCE = 0.01
+FEARED = 0.8
+SHADOW_MODELS = 128
 CHECKED = (0.5, 1.0, 2.0)
 CHECK_REPEATS = 40
 GROUPS = ("unhappily married=rate_marriage <= 3",)
@@ -36,21 +38,27 @@ def demo(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell the whole story on a bundled survey: what would hiding who was unfaithful cost.
+    """Tell the whole story on a bundled survey: what hiding who was unfaithful costs and buys.
 
-    Writes report.html, whatif.json and cost.svg into DIR and prints the answer.
+    Writes report.html, decision.json and decision.svg into DIR and prints the answer.
 
     Example: [bold]epsilens demo --out demo[/bold]
     """
+    import warnings
+
     from epsilens.cli.progress import show_progress
     from epsilens.cli.session import print_json
+    from epsilens.cli.training import fit_on
+    from epsilens.decision import decide
     from epsilens.document import EVERYBODY, to_json
+    from epsilens.errors import PrivacyLeakWarning
+    from epsilens.risk.study import AttackStudy
 
     folder = _folder(out)
     with show_progress(quiet=quiet, json=json) as progress:
         prepared, study = train_on_survey(seed=seed)
         everyone = prepared.y_train.notna().to_numpy()
-        result = study.estimate(
+        cost = study.estimate(
             protect=LABEL,
             epsilon=GRID,
             groups={EVERYBODY: everyone, **prepared.groups},
@@ -58,7 +66,18 @@ def demo(
             random_state=seed,
             progress=progress,
         )
-        choice = result.choose(max_loss_increase=TOLERANCE, group=EVERYBODY)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            attacked = fit_on(AttackStudy(study.estimator), prepared)
+            risk = attacked.estimate(
+                protect=LABEL,
+                epsilon=GRID,
+                categories={LABEL: ["no", "yes"]},
+                shadow_models=SHADOW_MODELS,
+                random_state=seed,
+                progress=progress,
+            )
+        decision = decide(cost, risk, max_loss_increase=TOLERANCE, max_attack_rate=FEARED)
         checked = study.retrain(
             protect=LABEL,
             epsilon=CHECKED,
@@ -67,12 +86,12 @@ def demo(
             progress=progress,
         )
         foreseen = study.estimate(protect=LABEL, epsilon=CHECKED, method="exact", random_state=seed)
-    document = result.document
-    _write(folder, document, choice)
+    document = decision.document
+    _write(folder, document)
     if json:
         print_json(to_json(document))
         return
-    _print(prepared, document, choice, checked, foreseen, folder=folder, quiet=quiet)
+    _print(prepared, document, checked, foreseen, folder=folder, quiet=quiet)
 
 
 def _folder(out: Path) -> Path:
@@ -108,34 +127,27 @@ def train_on_survey(*, seed: int) -> tuple[Prepared, WhatIf]:
     return prepared, study
 
 
-def _write(folder: Path, document: WhatIfDocument, choice: Choice) -> None:
+def _write(folder: Path, document: DecisionDocument) -> None:
     from epsilens.cli.session import typed_command
     from epsilens.data import write_text
-    from epsilens.display import cost_chart, save_chart
+    from epsilens.display import decision_chart, save_chart
     from epsilens.document import to_json
     from epsilens.reporting import write_report
 
-    write_text(to_json(document) + "\n", folder / "whatif.json")
-    save_chart(cost_chart(document, max_loss_increase=TOLERANCE), folder / "cost.svg")
+    write_text(to_json(document) + "\n", folder / "decision.json")
+    save_chart(decision_chart(document), folder / "decision.svg")
     write_report(
         document,
         folder / "report.html",
-        title="What hiding the answer would cost",
+        title="What hiding the answer costs, and what it buys",
         question={"label": LABEL, "data": "the bundled survey (statsmodels: fair)"},
-        recommendation={
-            "epsilon": choice.epsilon,
-            "holds": choice.holds,
-            "sentence": choice.sentence,
-            "max_loss_increase": TOLERANCE,
-        },
         command=typed_command(),
     )
 
 
 def _print(
     prepared: Prepared,
-    document: WhatIfDocument,
-    choice: Choice,
+    document: DecisionDocument,
     checked: LossChangeEstimate,
     foreseen: LossChangeEstimate,
     *,
@@ -146,7 +158,7 @@ def _print(
     from rich.text import Text
 
     from epsilens.display.rounding import format_change, format_epsilon
-    from epsilens.reporting import whatif_sentence, whatif_table
+    from epsilens.reporting import decision_table
 
     console = Console()
     if not quiet:
@@ -156,14 +168,14 @@ def _print(
             Text(
                 f"A survey of {n_rows:,} married women asks about extramarital affairs; {share:.0%} "
                 "say yes. A logistic model predicts the answer. What would it cost to let everyone "
-                "answer by randomised response?"
+                "answer by randomised response, and what would an attacker still find out?"
             )
         )
-        console.print(whatif_table(document))
-    console.print(Text(whatif_sentence(document, choice), style="bold"))
+        console.print(decision_table(document))
+    console.print(Text(document.recommendation.sentence, style="bold"))
     if quiet:
         return
-    console.print(Text("Checked by really randomising and retraining:"))
+    console.print(Text("The cost, checked by really randomising and retraining:"))
     for truth, estimate in zip(checked.document.cells, foreseen.document.cells, strict=True):
         console.print(
             Text(

@@ -36,6 +36,8 @@ from epsilens.cli.options import (
 from epsilens.cli.risk_output import EXPOSED_SUFFIXES, OUT_SUFFIXES, print_risk, write_risk
 from epsilens.cli.training import (
     TableOptions,
+    check_gives_probabilities,
+    check_rate,
     declared_domains,
     estimator_for,
     fit_on,
@@ -260,8 +262,8 @@ def risk(
     check_target(
         out, sources=sources | {"the list of exposed records": exposed}, suffixes=OUT_SUFFIXES
     )
-    _check_rate(max_attack_rate)
-    _check_model(model)
+    check_rate(max_attack_rate)
+    check_gives_probabilities(model)
     require_text([*(protect or ()), *(categories or ())], option="--protect")
     training: dict[str, object] = {
         "delta": delta,
@@ -388,23 +390,6 @@ def _check_exposed(exposed: str | None, *, anonymous: bool) -> None:
         raise InputError(
             "`--exposed` numbers single records, so `--anonymous` cannot be used with it. Leave one "
             "of them out."
-        )
-
-
-def _check_rate(max_attack_rate: float | None) -> None:
-    """Refuse a limit that no rate can be compared with, before any work."""
-    if max_attack_rate is not None and not 0 < max_attack_rate < 1:
-        raise InputError(
-            f"`--max-attack-rate` must be between 0 and 1, got {max_attack_rate:g}. Give a share, "
-            "for instance 0.8."
-        )
-
-
-def _check_model(model: ModelChoice) -> None:
-    if model is not ModelChoice.logistic:
-        raise InputError(
-            f"`--model` must be logistic for an attack, which needs probabilities, got {model.value}. "
-            "Leave it out, and predict a column of categories."
         )
 
 

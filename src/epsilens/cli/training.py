@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from epsilens.data import Prepared, TableFile
-    from epsilens.document import RiskDocument, WhatIfDocument
+    from epsilens.document import DecisionDocument, RiskDocument, WhatIfDocument
 
 __all__ = [
     "TableOptions",
+    "check_gives_probabilities",
+    "check_loss",
+    "check_rate",
     "declared_domains",
     "estimator_for",
     "fit_on",
@@ -51,7 +55,7 @@ class _Study(Protocol):
 
 
 _S = TypeVar("_S", bound=_Study)
-_D = TypeVar("_D", "WhatIfDocument", "RiskDocument")
+_D = TypeVar("_D", "WhatIfDocument", "RiskDocument", "DecisionDocument")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +237,33 @@ def read_epsilon(text: str) -> str | dict[str, float]:
         return dict(Budget.parse(text).per_column)
     parse_grid(text)
     return text
+
+
+def check_rate(max_attack_rate: float | None) -> None:
+    """Refuse a limit that no rate can be compared with, before any work."""
+    if max_attack_rate is not None and not 0 < max_attack_rate < 1:
+        raise InputError(
+            f"`--max-attack-rate` must be between 0 and 1, got {max_attack_rate:g}. Give a share, "
+            "for instance 0.8."
+        )
+
+
+def check_loss(max_loss_increase: float | None) -> None:
+    """Refuse a limit that no loss can be compared with, before any work."""
+    if max_loss_increase is not None and not math.isfinite(max_loss_increase):
+        raise InputError(
+            f"`--max-loss-increase` must be a finite number, got {max_loss_increase}. "
+            "Use for instance 0.01."
+        )
+
+
+def check_gives_probabilities(model: ModelChoice) -> None:
+    """Refuse a model that an attack has no probabilities of."""
+    if model is not ModelChoice.logistic:
+        raise InputError(
+            f"`--model` must be logistic for an attack, which needs probabilities, got {model.value}. "
+            "Leave it out, and predict a column of categories."
+        )
 
 
 def with_notes(document: _D, notes: Sequence[str]) -> _D:

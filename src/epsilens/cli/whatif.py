@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,6 +34,7 @@ from epsilens.cli.options import (
 )
 from epsilens.cli.training import (
     TableOptions,
+    check_loss,
     declared_domains,
     estimator_for,
     fit_on,
@@ -241,7 +241,7 @@ def whatif(
         sources={"the data": data, "the test data": test, "the checkpoint": checkpoint},
         suffixes=_OUT_SUFFIXES,
     )
-    _check_limit(max_loss_increase)
+    check_loss(max_loss_increase)
     _check_solver(inverse_hessian, method)
     require_text(group, option="--group")
     budget = read_epsilon(epsilon)
@@ -307,15 +307,6 @@ def whatif(
         print_answer(document, choice, quiet=quiet, out=out)
     if choice is not None and not choice.holds:
         raise typer.Exit(EXIT_LIMIT_NOT_MET)
-
-
-def _check_limit(max_loss_increase: float | None) -> None:
-    """Refuse a limit that no number can be compared with, before any work."""
-    if max_loss_increase is not None and not math.isfinite(max_loss_increase):
-        raise InputError(
-            f"`--max-loss-increase` must be a finite number, got {max_loss_increase}. "
-            "Use for instance 0.01."
-        )
 
 
 def _check_solver(inverse_hessian: InverseHessianChoice | None, method: MethodChoice) -> None:

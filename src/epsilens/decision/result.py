@@ -29,7 +29,7 @@ class Standing:
         The share of answers that nobody can exceed: proven.
     attack_high : float or None
         The upper end of what was measured, at the decision's confidence; None where that is more than
-        was simulated.
+        was simulated, or proof is asked for.
     is_trusted : bool
         Whether the cost passed its checks.
     """

@@ -35,6 +35,7 @@ def decide(
     max_loss_increase: float | None = None,
     max_attack_rate: float | None = None,
     confidence: float = SIMULATED_CONFIDENCE,
+    proven_only: bool = False,
 ) -> Decision:
     """Pick the ε that the loss one can bear and the attack one fears lead to.
 
@@ -55,6 +56,9 @@ def decide(
     confidence : float in (0, 1)
         Of the two-sided interval whose upper end is compared: each limit is kept with probability
         ½ + confidence/2 by one realised release, or by proof.
+    proven_only : bool
+        Whether the attack limit must be met by the proven ceiling, against every attack, and not by
+        the upper end of the attack that was tried.
 
     Returns
     -------
@@ -101,7 +105,8 @@ def decide(
             "bear, or `max_attack_rate`, the attack you fear, or both."
         )
     points = join(cost.document, risk.document)
-    standings = tuple(_standing(cost, point, level) for point in points)
+    simulated = level <= SIMULATED_CONFIDENCE and not proven_only
+    standings = tuple(_standing(cost, point, level, measured=simulated) for point in points)
     chosen = _recommend(standings, limit, feared, level)
     document = DecisionDocument(
         provenance=Provenance(
@@ -110,6 +115,7 @@ def decide(
                 "max_loss_increase": limit,
                 "max_attack_rate": feared,
                 "confidence": level,
+                "proven_only": bool(proven_only),
             },
             seed=cost.document.provenance.seed,
             simulated=cost.document.provenance.simulated or risk.document.provenance.simulated,
@@ -136,7 +142,9 @@ def _sum(*seconds: float | None) -> float | None:
     return sum(value for value in seconds if value is not None) or None
 
 
-def _standing(cost: LossChangeEstimate, point: Point, confidence: float) -> Standing:
+def _standing(
+    cost: LossChangeEstimate, point: Point, confidence: float, *, measured: bool
+) -> Standing:
     place = cost.document.cells.index(point.cost)
     risk = point.risk
     return Standing(
@@ -144,7 +152,7 @@ def _standing(cost: LossChangeEstimate, point: Point, confidence: float) -> Stan
         loss_increase=cost.upper_end(place, confidence),
         attack_ceiling=risk.answer_inference_ceiling,
         # A stricter confidence than was simulated is met by proof alone.
-        attack_high=risk.answer_inference_high if confidence <= SIMULATED_CONFIDENCE else None,
+        attack_high=risk.answer_inference_high if measured else None,
         is_trusted=point.cost.trusted,
     )
 

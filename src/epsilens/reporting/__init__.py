@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from epsilens.reporting.audit import audit_sentence, audit_table
+from epsilens.reporting.decision import decision_table
 from epsilens.reporting.report import write_report
 from epsilens.reporting.risk import risk_sentences, risk_table
 from epsilens.reporting.sentences import cell_sentence, whatif_sentence
@@ -14,6 +15,7 @@ __all__ = [
     "audit_sentence",
     "audit_table",
     "cell_sentence",
+    "decision_table",
     "gap_table",
     "inspect_table",
     "release_summary",

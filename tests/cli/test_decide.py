@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens decide` and `epsilens demo`: exit codes, what is printed and written, what is refused."""
+
+from __future__ import annotations
+
+import math
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epsilens.cli import main
+from epsilens.cli.decide import kept_gain
+from epsilens.document import load_document, to_dict
+
+SECRET = "unmistakable-secret"
+BASE = (
+    *("--label", "smokes", "--protect", "smokes", "--epsilon", "0.25,0.5,1,2,4,8"),
+    *("--shadow-models", "48", "--categories", "smokes=no|yes"),
+)
+
+
+def run(*arguments):
+    return main(["decide", *map(str, arguments)])
+
+
+def test_json_is_the_document_alone(file, capsys):
+    assert run(file, *BASE, "--max-loss-increase", 0.05, "--max-attack-rate", 0.9, "--json") == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    document = load_document(shown.out)
+    assert document.kind == "decision"
+    assert document.cost.kind == "whatif"
+    assert document.risk.kind == "risk"
+    assert [cell.epsilon for cell in document.cost.cells] == [
+        cell.epsilon for cell in document.risk.cells
+    ]
+    chosen = document.recommendation
+    assert chosen.rule == "both"
+    assert chosen.confidence == 0.9
+    (cell,) = [cell for cell in document.cost.cells if cell.epsilon == chosen.epsilon]
+    assert cell.loss_change_high <= 0.05
+
+
+def test_a_limit_that_cannot_be_kept_is_exit_code_3(file, capsys):
+    assert run(file, *BASE, "--max-attack-rate", 0.05, "--quiet") == 3
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("No ε of the grid keeps attackers within 5% of the answers")
+
+
+def test_without_a_limit_most_of_the_gain_is_kept(file, capsys):
+    assert run(file, *BASE) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "no limit was given: the loss may rise by" in text
+    assert "is the most private choice." in text
+    assert "choosing ε by them, leaks" in text
+
+
+def test_the_gain_is_the_distance_to_guessing_by_shares():
+    class Data:
+        y_train = pd.Series(["a"] * 3 + ["b"])
+        y_test = pd.Series(["a", "b"])
+
+    guessed = -(math.log(0.75) + math.log(0.25)) / 2
+    assert kept_gain(Data, 0.5) == pytest.approx(0.1 * (guessed - 0.5), abs=5e-5)
+    with pytest.raises(ValueError, match="no better than the shares"):
+        kept_gain(Data, 2.0)
+
+
+def test_proof_alone_is_stricter(file, capsys):
+    found = []
+    for more in ((), ("--proven-only",)):
+        run(file, *BASE, "--max-attack-rate", 0.85, "--json", *more)
+        found.append(load_document(capsys.readouterr().out).recommendation)
+    assert found[0].epsilon >= found[1].epsilon
+    assert found[1].rests_on == "proven"
+
+
+@pytest.mark.parametrize("suffix", ["html", "json", "png", "svg"])
+def test_what_is_written(file, tmp_path, capsys, suffix):
+    out = tmp_path / f"decision.{suffix}"
+    assert run(file, *BASE, "--max-loss-increase", 0.05, "--out", out, "--quiet") == 0
+    assert out.stat().st_size > 1_000
+    if suffix == "json":
+        assert load_document(out).kind == "decision"
+    if suffix == "html":
+        assert out.stat().st_size < 3_000_000
+
+
+def test_anonymous_has_no_name(file, capsys):
+    assert run(file, *BASE, "--max-loss-increase", 0.05, "--json", "--anonymous") == 0
+    shown = capsys.readouterr()
+    assert "smokes" not in shown.out + shown.err
+    document = load_document(shown.out)
+    assert document.risk.protect == ["column 1"]
+    assert document.cost.provenance.settings["protect"] == ["column 1"]
+
+
+def test_the_same_seed_gives_the_same_decision(file, capsys):
+    found = []
+    for _ in range(2):
+        assert run(file, *BASE, "--max-loss-increase", 0.05, "--json", "--seed", 5) == 0
+        content = to_dict(load_document(capsys.readouterr().out))
+        for part in (content, content["cost"], content["risk"]):
+            part["provenance"].pop("seconds")
+            inverse = part["provenance"]["settings"].get("inverse_hessian")
+            assert inverse is None
+        found.append(content)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--max-attack-rate", "80"), "between 0 and 1"),
+        (("--max-attack-rate", "nan"), "between 0 and 1"),
+        (("--max-loss-increase", "nan"), "finite"),
+        (("--confidence", "1"), "confidence"),
+        (("--epsilon", "0"), "epsilon"),
+        (("--epsilon", "nan"), "epsilon"),
+        (("--model", "ridge"), "probabilities"),
+        (("--protect", "nobody"), "nobody"),
+        (("--out", "decision.docx"), "must end in"),
+        (("--shadow-models", "3"), "shadow-models"),
+    ],
+)
+def test_bad_options_are_one_line(file, capsys, arguments, words):
+    assert run(file, *BASE, *arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert words in shown.err.replace("`", "").lower() or words in shown.err
+    assert SECRET not in shown.err
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.assign(smokes="no"), "one"),
+        (lambda t: t.head(0), "row"),
+        (lambda t: t.assign(smokes=np.linspace(0, 1, len(t))), "smokes"),
+    ],
+)
+def test_bad_tables_are_one_line(table, tmp_path, capsys, change, words):
+    path = tmp_path / "bad.csv"
+    change(table).to_csv(path, index=False)
+    assert run(path, "--label", "smokes", "--shadow-models", 48) == 2
+    shown = capsys.readouterr()
+    assert words in shown.err
+    assert len(shown.err.strip().splitlines()) == 1
+
+
+def test_help_has_an_example(capsys):
+    assert run("--help") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Example: epsilens decide survey.csv --label smokes" in text
+
+
+def test_a_stranger_s_file_leads_to_a_recommendation(tmp_path, capsys):
+    """Semicolons, missing values, an id column, decimal numbers, words of another language."""
+    rng = np.random.default_rng(0)
+    n = 1500
+    age = rng.normal(45, 15, n).round()
+    frame = pd.DataFrame(
+        {
+            "Kennung": [f"P{k:05d}" for k in range(n)],
+            "Alter": np.where(rng.random(n) < 0.02, np.nan, age),
+            "Ort": rng.choice(["Köln", "Ulm", "Trier"], n),
+            "raucht": np.where(rng.random(n) < 1 / (1 + np.exp(-0.05 * (age - 45))), "ja", "nein"),
+        }
+    )
+    path = tmp_path / "umfrage.csv"
+    frame.to_csv(path, index=False, sep=";", encoding="utf-8")
+    arguments = ("--label", "raucht", "--shadow-models", 48, "--epsilon", "0.5:8:6")
+    assert run(path, *arguments) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Kennung" in text  # left out, and said
+    assert "is the most private choice" in text
+
+
+def test_demo_tells_the_story_and_writes_the_report(tmp_path, capsys):
+    out = tmp_path / "story"
+    assert main(["demo", "--out", str(out)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "6,366 married women" in text
+    assert "is the most private choice that keeps both limits" in text
+    assert "The cost, checked by really randomising and retraining" in text
+    assert {path.name for path in out.iterdir()} == {
+        "report.html",
+        "decision.json",
+        "decision.svg",
+    }
+    document = load_document(out / "decision.json")
+    assert len(document.cost.cells) == 60
+    assert len(document.risk.cells) == 30
+    assert all(math.isfinite(cell.loss_change) for cell in document.cost.cells)
+    assert document.recommendation.holds
+    html = (out / "report.html").read_text(encoding="utf-8")
+    assert len(html) < 3_000_000
+    assert os.fspath(tmp_path) not in html.replace(f"--out {out}", "")
+
+
+def test_demo_refuses_a_file_as_its_folder(tmp_path, capsys):
+    path = tmp_path / "taken"
+    path.write_text("mine")
+    assert main(["demo", "--out", str(path)]) == 2
+    assert path.read_text() == "mine"

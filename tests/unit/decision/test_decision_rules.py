@@ -1,0 +1,243 @@
+"""The rules against ones that are written out, and what they refuse."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from epsilens.decision import Decision, decide
+from epsilens.document import (
+    RiskCell,
+    RiskDocument,
+    WhatIfDocument,
+    load_document,
+    to_json,
+)
+from epsilens.errors import InputError
+from epsilens.risk import RiskCurve
+from epsilens.whatif import LossChangeEstimate
+
+GRID = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+def make_cost(build: ModuleType, highs: list[float], **changes: object) -> LossChangeEstimate:
+    document = build.make_whatif(epsilons=list(GRID), groups=["all"])
+    cells = [
+        cell.model_copy(
+            update={
+                "loss_change": high - 0.01,
+                "loss_change_low": high - 0.02,
+                "loss_change_high": high,
+                **changes,
+            }
+        )
+        for cell, high in zip(document.cells, highs, strict=True)
+    ]
+    settings = document.provenance.settings | {"protect": ["smokes"], "mechanism": "rr"}
+    origin = document.provenance.model_copy(update={"settings": settings})
+    document = document.model_copy(update={"cells": cells, "provenance": origin})
+    draws = tuple(np.linspace(high - 0.02, high, 200) for high in highs)
+    return LossChangeEstimate(document, draws)
+
+
+def make_risk(
+    build: ModuleType, ceilings: list[float], highs: list[float], grid: tuple[float, ...] = GRID
+) -> RiskCurve:
+    cells = [
+        RiskCell(
+            epsilon=epsilon,
+            mechanism="rr",
+            record_epsilon=epsilon,
+            answer_inference_rate=high - 0.02,
+            answer_inference_low=high - 0.04,
+            answer_inference_high=high,
+            answer_inference_baseline=0.6,
+            answer_inference_ceiling=ceiling,
+        )
+        for epsilon, ceiling, high in zip(grid, ceilings, highs, strict=True)
+    ]
+    document = build.make_risk().model_copy(update={"cells": cells, "protect": ["smokes"]})
+    return RiskCurve(document, (), np.arange(0))
+
+
+FALLING = [0.4, 0.2, 0.1, 0.05, 0.01]
+RISING = [0.65, 0.7, 0.8, 0.9, 0.97]
+MEASURED = [0.64, 0.66, 0.68, 0.7, 0.72]
+
+
+def written_out(
+    loss: float | None, rate: float | None, highs: list[float], ceilings: list[float],
+    measured: list[float],
+) -> float | None:  # fmt: skip
+    """The rule as one would say it aloud: look at every ε."""
+    allowed = []
+    for k, epsilon in enumerate(GRID):
+        cheap = loss is None or all(high <= loss for high in highs[k:])
+        proven = rate is not None and all(value <= rate for value in ceilings[: k + 1])
+        tried = rate is not None and all(value <= rate for value in measured[: k + 1])
+        if cheap and (rate is None or proven or tried):
+            allowed.append(epsilon)
+    if not allowed:
+        return None
+    return max(allowed) if loss is None else min(allowed)
+
+
+@pytest.mark.parametrize(
+    ("loss", "rate"),
+    [
+        pair
+        for pair in itertools.product(
+            [None, 0.005, 0.01, 0.07, 0.2, 1.0], [None, 0.5, 0.64, 0.69, 0.75, 0.85, 0.99]
+        )
+        if pair != (None, None)
+    ],
+)
+@pytest.mark.parametrize(
+    ("highs", "ceilings", "measured"),
+    [
+        (FALLING, RISING, MEASURED),
+        ([0.4, 0.05, 0.1, 0.06, 0.01], RISING, [0.7, 0.6, 0.65, 0.6, 0.9]),
+        (FALLING, RISING, [0.99] * 5),
+    ],
+)
+def test_the_rule_is_the_one_written_out(build, loss, rate, highs, ceilings, measured):
+    decision = decide(
+        make_cost(build, highs),
+        make_risk(build, ceilings, measured),
+        max_loss_increase=loss,
+        max_attack_rate=rate,
+    )
+    expected = written_out(loss, rate, highs, ceilings, measured)
+    found = decision.recommendation
+    assert found.epsilon == expected
+    assert found.holds == (expected is not None)
+    if expected is None:
+        assert "No ε of the grid" in found.sentence
+    else:
+        assert f"ε = {expected:.3g}" in found.sentence
+        if rate is not None:
+            place = GRID.index(expected)
+            assert found.rests_on == ("proven" if ceilings[place] <= rate else "measured")
+            assert ("(proven: at most" in found.sentence) == (found.rests_on == "proven")
+
+
+def test_proof_alone_when_it_is_asked_for(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    either = decide(cost, risk, max_attack_rate=0.75)
+    proven = decide(cost, risk, max_attack_rate=0.75, proven_only=True)
+    assert (either.recommendation.epsilon, either.recommendation.rests_on) == (4.0, "measured")
+    assert (proven.recommendation.epsilon, proven.recommendation.rests_on) == (0.5, "proven")
+    # More confidence than was simulated is met by proof alone too.
+    sure = decide(cost, risk, max_attack_rate=0.75, confidence=0.95)
+    assert sure.recommendation.epsilon == 0.5
+
+
+def test_the_inverses(build):
+    decision = decide(
+        make_cost(build, FALLING), make_risk(build, RISING, [0.99] * 5), max_loss_increase=0.2
+    )
+    here = decision.at(1.0)
+    assert (here.loss_increase, here.attack_ceiling, here.attack_high) == (0.1, 0.8, 0.99)
+    assert decision.loss_needed(max_attack_rate=0.85) == 0.1
+    assert decision.loss_needed(max_attack_rate=0.5) is None
+    assert decision.attack_rate_needed(max_loss_increase=0.1) == 0.8
+    assert decision.attack_rate_needed(max_loss_increase=0.001) is None
+    # Both together: what one limit needs of the other is just enough.
+    for rate in (0.66, 0.75, 0.85, 0.95):
+        needed = decision.loss_needed(max_attack_rate=rate)
+        cost = make_cost(build, FALLING)
+        risk = make_risk(build, RISING, [0.99] * 5)
+        assert decide(
+            cost, risk, max_loss_increase=needed, max_attack_rate=rate
+        ).recommendation.holds
+        assert not decide(
+            cost, risk, max_loss_increase=needed - 1e-9, max_attack_rate=rate
+        ).recommendation.holds
+    with pytest.raises(InputError, match="one of the 5"):
+        decision.at(3.0)
+
+
+def test_untrusted_costs_do_not_hold(build):
+    decision = decide(
+        make_cost(build, FALLING, trusted=False),
+        make_risk(build, RISING, MEASURED),
+        max_loss_increase=0.2,
+    )
+    assert decision.recommendation.epsilon == 0.5
+    assert not decision.recommendation.holds
+    assert "retrain" in decision.recommendation.sentence
+
+
+def test_none_names_the_nearest_miss(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, [0.99] * 5)
+    both = decide(cost, risk, max_loss_increase=0.06, max_attack_rate=0.75).recommendation
+    assert both.epsilon is None
+    assert "ε = 2 or more" in both.sentence
+    assert "ε = 0.5 or less" in both.sentence
+    assert "90.0%" in both.sentence
+    assert "+0.2" in both.sentence
+    loss = decide(cost, risk, max_loss_increase=0.001).recommendation.sentence
+    assert "nearest miss is ε = 4" in loss
+    rate = decide(cost, risk, max_attack_rate=0.5).recommendation.sentence
+    assert "nearest miss is ε = 0.25" in rate
+
+
+def test_only_common_budgets_of_everybody_count(build):
+    cost = make_cost(build, FALLING)
+    risk = make_risk(build, RISING[:3], MEASURED[:3], grid=(0.5, 1.0, 3.0))
+    decision = decide(cost, risk, max_loss_increase=1.0)
+    assert [standing.epsilon for standing in decision.standings] == [0.5, 1.0]
+    with pytest.raises(InputError, match="share at least one"):
+        decide(cost, make_risk(build, RISING[:1], MEASURED[:1], grid=(3.0,)), max_loss_increase=1.0)
+    document = cost.document
+    women = [cell.model_copy(update={"group": "women"}) for cell in document.cells]
+    other = LossChangeEstimate(document.model_copy(update={"cells": women}), cost.loss_draws)
+    with pytest.raises(InputError, match="everybody"):
+        decide(other, make_risk(build, RISING, MEASURED), max_loss_increase=1.0)
+
+
+def test_different_mechanisms_and_columns_are_refused(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    noisy = [cell.model_copy(update={"mechanism": "dpsgd"}) for cell in risk.document.cells]
+    dpsgd = RiskCurve(risk.document.model_copy(update={"cells": noisy}), (), np.arange(0))
+    with pytest.raises(InputError, match="one mechanism"):
+        decide(cost, dpsgd, max_loss_increase=1.0)
+    other = RiskCurve(risk.document.model_copy(update={"protect": ["income"]}), (), np.arange(0))
+    with pytest.raises(InputError, match="same protected columns"):
+        decide(cost, other, max_loss_increase=1.0)
+    with pytest.raises(InputError, match="expected a limit"):
+        decide(cost, risk)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_loss_increase", math.nan),
+        ("max_loss_increase", math.inf),
+        ("max_attack_rate", 0.0),
+        ("max_attack_rate", 80.0),
+        ("confidence", 1.0),
+    ],
+)
+def test_limits_are_checked(build, name, value):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    with pytest.raises(InputError, match=name):
+        decide(cost, risk, **{"max_loss_increase": 1.0, name: value})
+
+
+def test_the_document_comes_back_as_it_was(build):
+    decision = decide(
+        make_cost(build, FALLING), make_risk(build, RISING, MEASURED), max_loss_increase=0.2
+    )
+    assert isinstance(decision, Decision)
+    again = load_document(to_json(decision.document))
+    assert again == decision.document
+    assert isinstance(again.cost, WhatIfDocument)
+    assert isinstance(again.risk, RiskDocument)
+    content = decision.to_dict()
+    assert content["kind"] == "decision"
+    assert set(content["recommendation"]) >= {"epsilon", "holds", "sentence", "rule", "confidence"}
