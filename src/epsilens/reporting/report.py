@@ -55,6 +55,8 @@ _OUTCOME_WORDS = {
 _ATTACK_WORDS = {"answer": "the answer is guessed", "membership": "membership is recognised"}
 _RATE_STEP = 0.5
 """A dragged attack rate moves by so many percentage points."""
+_MEASURED_CONFIDENCE = 0.9
+"""Of the range that comes with a measured attack rate."""
 _BUNDLE_EXPORT = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -212,6 +214,7 @@ def _render(
         recommendation=recommendation,
         accepted=_typed(accepted),
         feared=_typed(_number(recommendation, "max_attack_rate"), 100.0),
+        proven_only=_needs_proof(document),
         steps=data["steps"],
         is_recommended=holds and recommended == at,
         holds=holds,
@@ -344,6 +347,14 @@ def _still(
     )
     picture: str = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
     return picture
+
+
+def _needs_proof(document: WhatIfDocument | DecisionDocument) -> bool:
+    """Say whether the attack limit was to be met by proof: asked for, or by so high a confidence."""
+    if not isinstance(document, DecisionDocument):
+        return False
+    asked = document.provenance.settings.get("proven_only") is True
+    return asked or document.recommendation.confidence > _MEASURED_CONFIDENCE
 
 
 def _loss_step(document: WhatIfDocument) -> float:

@@ -219,7 +219,9 @@ def test_settings_are_written_for_readers(build: ModuleType, tmp_path: Path) -> 
 
 def test_bad_arguments(build: ModuleType, tmp_path: Path) -> None:
     document = build.make_whatif(epsilons=[1.0])
-    with pytest.raises(InputTypeError, match="must be a WhatIfDocument, got dict"):
+    with pytest.raises(
+        InputTypeError, match="must be a WhatIfDocument or a DecisionDocument, got dict"
+    ):
         write_report({}, tmp_path / "r.html")
     with pytest.raises(InputError, match="folder must exist"):
         write_report(document, tmp_path / "absent" / "r.html")

@@ -29,6 +29,7 @@
     limit.grip = document.querySelector(`[data-limit=${name}]`);
     limit.first = limit.box ? limit.box.value : "";
   }
+  const proofOnly = byId("proven-only");
 
   const drawable = () => page.groups[group].filter((cell) => cell.budget !== null);
 
@@ -175,7 +176,7 @@
       return (beyond < 0 ? cells.length : beyond) - 1;
     };
     const [proven, measured] = [last("ceiling_value"), last("high_value")];
-    if (measured > proven) return [cells[measured], "measured"];
+    if (measured > proven && !proofOnly.checked) return [cells[measured], "measured"];
     return proven < 0 ? [null, null] : [cells[proven], "proven"];
   }
 
@@ -249,7 +250,8 @@
     const words = byId("within");
     if (!words) return;
     const [loss, rate] = [limits.accepted, limits.feared].map(read);
-    const changed = Object.values(limits).some((limit) => limit.box && limit.box.value !== limit.first);
+    const changed = Object.values(limits).some((limit) => limit.box && limit.box.value !== limit.first) ||
+      (proofOnly !== null && proofOnly.checked !== proofOnly.defaultChecked);
     if (byId("reset")) byId("reset").hidden = !changed;
     delete words.dataset.solved;
     if (loss === undefined || rate === undefined) {
@@ -312,8 +314,10 @@
   });
   number.addEventListener("blur", () => { number.value = current.epsilon; });
   for (const limit of Object.values(limits)) limit.box?.addEventListener("input", () => solve());
+  proofOnly?.addEventListener("change", () => solve());
   byId("reset")?.addEventListener("click", () => {
     for (const limit of Object.values(limits)) if (limit.box) limit.box.value = limit.first;
+    proofOnly.checked = proofOnly.defaultChecked;
     solve({ move: false });
     show(nearest(page.start.epsilon));
     (limits.accepted.box ?? slider).focus();
