@@ -54,9 +54,13 @@ class Opened:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[object]:
     # Where the browser is promised, its absence is a failure and not a reason to skip.
-    if CHROMIUM is None and not os.environ.get("EPSILENS_NEEDS_BROWSER"):
-        pytest.skip("no Chromium on this machine")
-    sync_api = pytest.importorskip("playwright.sync_api")
+    missing = pytest.fail if os.environ.get("EPSILENS_NEEDS_BROWSER") else pytest.skip
+    if CHROMIUM is None:
+        missing("no Chromium on this machine")
+    try:
+        from playwright import sync_api
+    except ModuleNotFoundError:
+        missing("no Playwright in this environment")
     with sync_api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield started
