@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,6 +21,23 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+PAINTS = """async () => {
+    const slider = document.getElementById("slider");
+    const times = [];
+    for (let turn = 0; turn < 60; turn += 1) {
+        const key = turn % 40 < 20 ? "ArrowLeft" : "ArrowRight";
+        const start = performance.now();
+        slider.dispatchEvent(new KeyboardEvent("keydown", { key, cancelable: true }));
+        await new Promise((done) => requestAnimationFrame(() => {
+            const channel = new MessageChannel();
+            channel.port1.onmessage = done;
+            channel.port2.postMessage(null);
+        }));
+        times.push(performance.now() - start);
+    }
+    return times;
+}"""
 
 
 class Opened:
@@ -43,6 +61,21 @@ class Opened:
         """Where the line of the chosen budget stands, in pixels from the left."""
         box = self.page.locator(f'#{chart} svg line[stroke="#1d5fa8"]').last.bounding_box()
         return box["x"] + box["width"] / 2
+
+    def thumb(self) -> float:
+        """Where the thumb of the slider stands, in pixels from the left."""
+        low, high, value = (
+            float(self.page.eval_on_selector("#slider", f"slider => slider.{name}"))
+            for name in ("min", "max", "value")
+        )
+        box = self.page.locator("#slider").bounding_box()
+        return box["x"] + 12 + (box["width"] - 24) * (value - low) / (high - low)
+
+    def paint_p95(self) -> float:
+        """The 95th percentile of milliseconds from a key on the slider to the next frame."""
+        times = self.page.evaluate(PAINTS)
+        assert len(times) == 60
+        return sorted(times)[math.ceil(0.95 * len(times)) - 1]
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
         self.page.mouse.move(*start)

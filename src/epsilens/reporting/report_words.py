@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from epsilens.display.cell_text import accuracy_text, interval_text
-from epsilens.display.risk_text import p_value_text, range_text
+from epsilens.display.risk_text import compared_p_text, range_text
 from epsilens.display.rounding import (
     change_decimals,
     format_change,
@@ -238,18 +238,15 @@ def _measured_parts(document: DecisionDocument, risk: RiskCell | None) -> list[s
         f"{never}."
     )
     if risk.asr_max is not None and risk.asr_max_null_q95 is not None:
-        sure = "" if risk.asr_max_p_value is None else f", p {_p_text(risk.asr_max_p_value)}"
+        sure = (
+            "" if risk.asr_max_p_value is None else f", p {compared_p_text(risk.asr_max_p_value)}"
+        )
         parts.append(
             f"Membership: the most exposed of {format_count(document.risk.n_targets)} records was "
             f"recognised {format_percent(risk.asr_max)} of the time (measured; chance alone reaches "
             f"{format_percent(risk.asr_max_null_q95)}{sure})."
         )
     return parts
-
-
-def _p_text(value: float) -> str:
-    text = p_value_text(value)
-    return text if text.startswith("<") else f"= {text}"
 
 
 def _cost_part(document: DecisionDocument, cost: WhatIfCell) -> str:

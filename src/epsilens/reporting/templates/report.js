@@ -318,7 +318,8 @@
   byId("reset")?.addEventListener("click", () => {
     for (const limit of Object.values(limits)) if (limit.box) limit.box.value = limit.first;
     proofOnly.checked = proofOnly.defaultChecked;
-    solve({ move: false });
+    if (byId("group")) byId("group").value = page.start.group;
+    chooseGroup(page.start.group);
     show(nearest(page.start.epsilon));
     (limits.accepted.box ?? slider).focus();
   });
