@@ -13,7 +13,9 @@ from epsilens.document import RiskCell, RiskDocument, at_most_text, bound_text
 
 __all__ = [
     "RiskColumn",
+    "before_text",
     "ceiling_note",
+    "compared_p_text",
     "confidence_text",
     "is_randomised_response",
     "models_text",
@@ -196,12 +198,24 @@ def ceiling_note(document: RiskDocument) -> str:
     ...                           n_targets=9, cells=[]))[:32]
     'Ceiling: nobody who guesses as w'
     """
-    before = document.cells[0].answer_inference_baseline if document.cells else None
-    well = "as well" if before is None else f"{format_percent(before)} of the answers"
     return (
-        f"Ceiling: nobody who guesses {well} without the person's own answer, as from a model of other "
-        "people, can exceed it with the answer."
+        f"Ceiling: nobody who guesses {before_text(document)} without the person's own answer, as from a "
+        "model of other people, can exceed it with the answer."
     )
+
+
+def before_text(document: RiskDocument) -> str:
+    """Give the share of answers that the best guess without them gets right; it is one for all ε.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> before_text(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2, n_targets=9,
+    ...     cells=[RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline=0.724)]))
+    '72.4%'
+    """
+    before = document.cells[0].answer_inference_baseline if document.cells else None
+    return "as well" if before is None else format_percent(before)
 
 
 def outside_lines(document: RiskDocument) -> list[str]:
@@ -260,6 +274,18 @@ def p_value_text(value: float | None) -> str:
     if value is None:
         return NOTHING
     return "< 0.001" if value < 0.001 else f"{value:.2g}" if value < 0.1 else f"{value:.2f}"
+
+
+def compared_p_text(value: float) -> str:
+    """Write a p-value behind its name, with the sign that belongs there.
+
+    Examples
+    --------
+    >>> compared_p_text(0.4), compared_p_text(1e-9)
+    ('= 0.40', '< 0.001')
+    """
+    text = p_value_text(value)
+    return text if text.startswith("<") else f"= {text}"
 
 
 def _percent(title: str, field: str) -> RiskColumn:
