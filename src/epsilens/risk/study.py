@@ -209,6 +209,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
                 *self.baseline_.notes,
                 *asked.notes,
                 *_notes(shadows.targets, self.baseline_),
+                *_doubts(attacks),
             ],
             number_types=risk_number_types(),
             baseline=self._baseline_numbers(),
@@ -342,6 +343,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
                 "the features are scaled by what the raw data say, which the ε of DP-SGD does not "
                 "cover. Scale by public bounds for a release.",
                 *_notes(shadows.targets, self.baseline_),
+                *_doubts(attacks),
             ],
             number_types=risk_number_types(),
             baseline=self._baseline_numbers(),
@@ -426,6 +428,17 @@ def _notes(targets: NDArray[np.intp], baseline: Baseline) -> list[str]:
         f"membership was attacked for {len(targets)} of the {n_rows} training records, drawn at "
         "random: the most exposed record may be among the others."
     ]
+
+
+def _doubts(attacks: Sequence[MembershipAttack]) -> list[str]:
+    """Return what the attacks say about records that could not be judged in full, once."""
+    said = [
+        f"{words}. Train more shadow models."
+        for attack in attacks
+        for words in attack.assumptions
+        if "too few models" in words
+    ]
+    return said[:1]
 
 
 def _best_guess(rates: list[FloatArray], attack: AnswerAttack) -> float:
