@@ -199,13 +199,14 @@ def test_the_page_solves_as_decide_does(
     if wanted.epsilon is None:
         assert solved == "none"
         assert said.startswith("No ε keeps")
+        assert opened.text("big") == "no ε"
         return
     assert float(solved) == wanted.epsilon
     assert opened.text("epsilon") == format_epsilon(wanted.epsilon)
     if wanted.rests_on == "proven" and (loss, rate) != (0.04, 0.85):
         assert "by proof" in said
     if wanted.rests_on == "measured" and (loss, rate) != (0.04, 0.85):
-        assert "only by the attack that was tried (measured)" in said
+        assert "only by the attack that was tried (measured), of an attacker who sees only" in said
 
 
 def test_the_nearest_miss_is_named(opened: Any) -> None:
@@ -216,16 +217,19 @@ def test_the_nearest_miss_is_named(opened: Any) -> None:
     (cost, risk) = held[-1]
     opened.page.fill("#feared", "77")
     said = opened.text("within")
-    assert said.startswith("No ε keeps both limits: the loss asks for ε = 1.49 or more (ceiling ")
+    assert said.startswith(
+        "No ε keeps both limits: the loss asks for ε = 1.49 or more, where whoever is right 73.0% of "
+        "the time without the answer is right at most "
+    )
     assert said.endswith(
-        f"the attack for ε = {format_epsilon(risk.epsilon)} or less (loss up to "
+        f"the attack asks for ε = {format_epsilon(risk.epsilon)} or less (loss up to "
         f"{cost.loss_change_high:+.4f})."
     )
     opened.page.fill("#feared", "60")
     ceiling = at_most_text(document.risk.cells[0].answer_inference_ceiling)
     assert (
-        f"the nearest miss is ε = 0.1, where nobody can exceed {ceiling} (proven)"
-        in opened.text("within")
+        "the nearest miss is ε = 0.1, where whoever is right 73.0% of the time without the answer is "
+        f"right at most {ceiling} of the time with it (proven)" in opened.text("within")
     )
     opened.page.fill("#accepted", "0")
     assert "the nearest miss is ε = 10, where one release may show" in opened.text("within")
@@ -247,9 +251,9 @@ def test_a_changed_limit_can_be_taken_back(opened: Any) -> None:
 
 def test_what_cannot_be_a_limit_is_said(opened: Any) -> None:
     before = opened.text("epsilon")
-    for box, typed in (("accepted", "-1"), ("feared", "101")):
-        opened.page.fill(f"#{box}", typed)
-        assert "not negative; a share is at most 100 %" in opened.text("within")
+    for typed in ("-1", "101"):
+        opened.page.fill("#feared", typed)
+        assert opened.text("within") == "Type numbers; a share is between 0 and 100 %."
         assert opened.text("epsilon") == before
 
 
@@ -346,7 +350,7 @@ def test_the_paragraph_is_copied(open_page: Callable[..., Any], report: Path) ->
     copied = opened.page.evaluate("navigator.clipboard.readText()")
     assert copied == opened.page.eval_on_selector("#assessment", "part => part.textContent")
     assert "privacy budget ε = 0.489" in copied
-    assert "factor of at most 1.64 (proven)" in copied
+    assert "factor of at most 1.64, beyond what everything else" in copied
 
 
 def test_numbers_and_pictures_can_be_saved(opened: Any, tmp_path: Path) -> None:
@@ -477,7 +481,35 @@ def test_no_recommendation_is_called_one(
     assert opened.page.inner_text(".box h2") == "No recommendation"
     assert opened.page.is_hidden("#recommended")
     assert "No ε of the grid keeps attackers within 50%" in opened.page.inner_text(".box")
+    assert opened.text("big") == "no ε"
+    quiet = "part => getComputedStyle(part).color"
+    assert opened.page.eval_on_selector("#big", quiet) == "rgb(91, 98, 112)"
+    assert opened.text("looking").startswith("What follows is what ε = 0.924 would mean")
+    # What stands in large type is above what explains it, and both above the figures.
+    tops = [opened.page.locator(part).bounding_box()["y"] for part in ("#big", ".box", ".figures")]
+    assert tops == sorted(tops)
+    assert "No budget is recommended: No ε of the grid" in opened.text("assessment")
+    # Looking at a budget is not recommending it, and going back is going back to none.
+    opened.page.focus("#slider")
+    opened.page.keyboard.press("ArrowRight")
+    assert opened.text("big") == "ε = 1.08"
+    assert opened.page.is_hidden("#looking")
+    opened.page.fill("#feared", "85")
+    assert opened.text("big") == "ε = 1.49"
+    opened.page.click("#reset")
+    assert opened.text("big") == "no ε"
     assert opened.complaints == []
+
+
+def test_limits_that_nothing_keeps_take_the_large_type_away(opened: Any) -> None:
+    before = opened.text("epsilon")
+    opened.page.fill("#feared", "50")
+    assert opened.text("big") == "no ε"
+    assert opened.text("looked") == f"ε = {before}"
+    assert opened.page.is_visible("#slider")
+    assert opened.page.is_visible("#chart svg")
+    opened.page.fill("#feared", "")
+    assert opened.text("big").startswith("ε = ")
 
 
 def test_one_budget_and_infinity(
@@ -487,9 +519,211 @@ def test_one_budget_and_infinity(
     assert document.recommendation.epsilon == math.inf
     opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE)
     assert opened.complaints == []
-    assert opened.text("epsilon") == "1"
-    assert opened.page.is_hidden("#recommended")
+    assert opened.text("big") == "ε = ∞ recommended"
+    assert opened.page.is_visible("#outside")
     assert opened.page.get_attribute("#within", "data-solved") == "inf"
+    assert opened.page.inner_text(".box p").startswith("ε = ∞ is the most private choice")
+    assert opened.text("assessed") == "∞"
+
+
+def test_infinity_can_be_the_solution(
+    open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
+) -> None:
+    document = build.make_decision(epsilons=[0.5, 1.0, 2.0, math.inf])
+    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE)
+    line = '#chart svg line[stroke="#1d5fa8"]'
+    opacity = f"Number(getComputedStyle(document.querySelector('{line}')).opacity)"
+    assert opened.page.evaluate(opacity) == 1
+    opened.page.fill("#feared", "")
+    opened.page.fill("#accepted", "0.000001")
+    assert opened.text("big") == "ε = ∞"
+    assert opened.page.evaluate(opacity) == 0
+    assert opened.page.input_value("#number") == ""
+    assert opened.page.is_visible("[data-risk=open]")
+    assert opened.page.is_hidden("[data-risk=ceiling]")
+    assert "nothing is proven to stay hidden" in opened.page.inner_text("[data-risk=open]")
+    assert "inf" not in opened.text("within").split()
+    assert opened.page.inner_text("[data-group=all] tr[aria-current] th") == "∞"
+    opened.page.focus("#slider")
+    opened.page.keyboard.press("ArrowLeft")
+    assert opened.text("big") == "ε = 2"
+    assert opened.page.evaluate(opacity) == 1
+    assert opened.complaints == []
+
+
+def two_columns(build: ModuleType, path: Path) -> Path:
+    grid = [0.5, 1.0, 2.0]
+    names = ["affair", "age"]
+    document = build.make_decision(epsilons=grid)
+    changes = {
+        "cost": build.make_whatif(epsilons=grid, settings={"protect": names}),
+        "risk": build.make_risk(epsilons=grid, protect=names, record_factor=2.0),
+    }
+    return write_report(document.model_copy(update=changes), path)
+
+
+def test_several_answers_are_guessed_all_at_once(
+    open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
+) -> None:
+    opened = open_page(two_columns(build, tmp_path / "report.html"), viewport=WIDE)
+    for part in ("h1", "#sentence", "#assessment", "#risk-caption", "#holder", "[data-key=answer]"):
+        assert "at once" in opened.page.inner_text(part), part
+    assert opened.page.locator(".figures :text('all of them at once')").count() == 2
+    assert opened.page.locator("th:text('all at once')").count() == 1
+    assert "all of them at once" in opened.page.inner_text("#risk-chart")
+    assert "all of them at once" in opened.page.get_attribute("#risk-picture", "aria-label")
+    assert opened.page.get_by_label("all answers are guessed at once").count() == 1
+
+
+def test_a_ceiling_never_stands_without_its_condition(opened: Any) -> None:
+    card = opened.page.locator("[data-risk=ceiling]")
+    assert "Whoever is right 73.0% of the time without the answer is right at most" in (
+        card.inner_text()
+    )
+    sizes = "part => parseFloat(getComputedStyle(part).fontSize)"
+    assert card.locator("dt").evaluate(sizes) >= opened.page.eval_on_selector("body", sizes)
+    opened.page.focus("#slider")
+    opened.page.keyboard.press("End")
+    assert card.is_hidden()
+    assert "nothing is proven to stay hidden" in opened.page.inner_text("[data-risk=open]")
+
+
+def test_whoever_holds_the_randomised_answers_is_named(opened: Any) -> None:
+    said = opened.text("held")
+    assert "whoever holds the randomised answers themselves" in said
+    assert "e^ε/(1 + e^ε)" in said
+    assert f"at ε = {opened.text('epsilon')}: whoever is right 73.0%" in said
+    opened.page.fill("#number", "0.1")
+    assert "at ε = 0.1: whoever is right 73.0%" in opened.text("held")
+
+
+def test_paper_explains_a_changed_limit(opened: Any) -> None:
+    opened.page.emulate_media(media="print")
+    assert opened.page.is_hidden(".solved")
+    assert opened.page.inner_text(".box h2") == "The recommendation"
+    opened.page.emulate_media(media="screen")
+    opened.page.fill("#accepted", "0.1")
+    opened.page.emulate_media(media="print")
+    assert opened.page.is_visible("#within")
+    assert "keeps both limits" in opened.text("within")
+    assert opened.page.is_hidden("#reset")
+    assert opened.page.inner_text(".box h2") == (
+        "The recommendation for the limits of the document: a rise of the test loss of at most 0.04 "
+        "nats and at most 85\u00a0% guessed"
+    )
+
+
+TURNING = "smo\u202ekes"
+
+
+def test_a_name_cannot_mirror_the_numbers(
+    open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
+) -> None:
+    grid = [0.5, 1.0, 2.0]
+    document = build.make_decision(epsilons=grid, groups=["all", TURNING])
+    changes = {
+        "cost": build.make_whatif(
+            epsilons=grid, groups=["all", TURNING], settings={"protect": [TURNING]}
+        ),
+        "risk": build.make_risk(epsilons=grid, protect=[TURNING]),
+    }
+    document = document.model_copy(update=changes)
+    path = write_report(document, tmp_path / "r.html", question={"data": TURNING}, title=TURNING)
+    opened = open_page(path, viewport=WIDE)
+    opened.page.select_option("#group", index=1)
+    opened.page.select_option("#group", index=0)
+    assert "\u202e" not in opened.page.inner_text("main")
+    assert "\u202e" not in opened.page.get_attribute("#risk-picture", "aria-label")
+    assert "smo⟨U+202E⟩kes" in opened.text("sentence")
+    assert opened.page.locator("h1 bdi").count() == 2
+    assert document_of(opened) == document
+    assert opened.complaints == []
+
+
+def test_a_long_name_makes_no_wide_page(
+    open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
+) -> None:
+    name, grid = "x" * 500, [0.5, 1.0, 2.0]
+    document = build.make_decision(epsilons=grid, groups=["all", name], warnings=[name])
+    changes = {
+        "cost": build.make_whatif(
+            epsilons=grid, groups=["all", name], settings={"protect": [name], "label": name}
+        ),
+        "risk": build.make_risk(epsilons=grid, protect=[name]),
+    }
+    path = write_report(
+        document.model_copy(update=changes),
+        tmp_path / "r.html",
+        title=name,
+        question={"data": name, "label": name},
+        command=name,
+    )
+    opened = open_page(path, viewport={"width": 375, "height": 700}, has_touch=True)
+    for group in (0, 1):
+        opened.page.select_option("#group", index=group)
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= 375
+
+
+def test_a_loss_that_must_fall_can_be_asked_for(
+    open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
+) -> None:
+    grid, highs = [0.5, 1.0, 2.0], [0.01, -0.01, -0.02]
+    cells = [
+        cell.model_copy(
+            update={"loss_change": -0.03, "loss_change_low": -0.04, "loss_change_high": high}
+        )
+        for cell, high in zip(build.make_whatif(epsilons=grid).cells, highs, strict=True)
+    ]
+    document = build.make_decision(epsilons=grid, max_loss_increase=-0.005, max_attack_rate=None)
+    assert document.recommendation.epsilon is None
+    document = document.model_copy(
+        update={"cost": document.cost.model_copy(update={"cells": cells})}
+    )
+    opened = open_page(write_report(document, tmp_path / "r.html"), viewport=WIDE)
+    assert opened.page.input_value("#accepted") == "-0.005"
+    assert opened.page.get_attribute("#within", "data-solved") == "1"
+    opened.page.fill("#accepted", "-0.015")
+    assert opened.text("big") == "ε = 2"
+    svg = opened.page.locator("#chart svg").bounding_box()
+    grip_box = opened.page.locator("[data-limit=accepted]").bounding_box()
+    assert svg["y"] < grip_box["y"] < svg["y"] + svg["height"]
+
+
+def test_the_words_on_the_limits_do_not_go_stale(opened: Any) -> None:
+    opened.page.fill("#accepted", "0.1")
+    said = opened.text("within")
+    opened.page.focus("#slider")
+    opened.page.keyboard.press("ArrowRight")
+    assert opened.text("within") == f"{said} The budget shown is another."
+    opened.page.keyboard.press("ArrowLeft")
+    assert opened.text("within") == said
+
+
+def test_one_live_region_speaks_at_a_step(opened: Any) -> None:
+    opened.page.evaluate(
+        """() => {
+            window.spoken = new Set();
+            for (const part of document.querySelectorAll("[aria-live=polite], [role=status], output")) {
+                if (part.getAttribute("aria-live") === "off") continue;
+                new MutationObserver(() => window.spoken.add(part.id))
+                    .observe(part, { childList: true, characterData: true, subtree: true });
+            }
+        }"""
+    )
+    opened.page.focus("#slider")
+    opened.page.keyboard.press("ArrowRight")
+    opened.page.keyboard.press("ArrowRight")
+    assert opened.page.evaluate("[...window.spoken]") == ["sentence"]
+
+
+def test_no_paragraph_of_another_group_can_be_copied(opened: Any) -> None:
+    opened.page.select_option("#group", "women")
+    assert opened.page.is_hidden("#copy")
+    assert opened.page.is_hidden("#assessment")
+    assert opened.page.is_visible("#no-paragraph")
+    assert opened.text("assessment") == ""
+    opened.page.select_option("#group", "all")
+    assert f"budget ε = {opened.text('epsilon')} (" in opened.text("assessment")
 
 
 def test_time_from_input_to_paint(opened: Any, record_property: Any) -> None:

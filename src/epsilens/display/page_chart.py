@@ -35,6 +35,7 @@ _AXIS, _AXIS_AND_TITLE = 10, 44
 _WIDTH = 600
 _HEADINGS = {
     "answer": "answers guessed (%)",
+    "answers": "answers guessed, all of them at once (%)",
     "membership": "members recognised (%)",
     "proven epsilon": "proven ε",
 }
@@ -163,7 +164,9 @@ def risk_page_chart(
         _add_limit(spec, FEARED_SIGNAL, start, words="feared: ", unit="%")
         _make_room(spec, FEARED_SIGNAL, most=100.5)
     moves = len({row["epsilon"] for row in rows}) > 1
-    return _compiled(spec, _HEADINGS[attack], epsilon if moves else None, is_lowest=True)
+    together = attack == "answer" and len(document.protect) > 1
+    heading = _HEADINGS["answers" if together else attack]
+    return _compiled(spec, heading, epsilon if moves else None, is_lowest=True)
 
 
 def _bare(chart: Any, *, is_lowest: bool) -> dict[str, Any]:
@@ -237,9 +240,11 @@ def _make_room(spec: dict[str, Any], signal: str, *, most: float | None) -> None
         low, high = scale["domain"]
         span, room = high - low, f"{signal}_room"
         top = high + span if most is None else min(high + span, most)
-        bottom = low if most is None else max(low - span, 0.0)
+        # An accepted loss has room below only if it lies there: most are at zero or above.
+        bottom = low - span if most is None else max(low - span, 0.0)
+        far = f"{room} == null" if most is not None else f"{room} == null || {room} >= {low}"
         scale["domain"] = [
-            {"expr": f"{room} == null ? {low} : min({low}, max({room} - {span} / 12, {bottom}))"},
+            {"expr": f"{far} ? {low} : min({low}, max({room} - {span} / 12, {bottom}))"},
             {"expr": f"{room} == null ? {high} : max({high}, min({room} + {span} / 8, {top}))"},
         ]
 
@@ -261,9 +266,18 @@ def _compiled(
             {
                 "name": "chosen",
                 "data": {"values": [{}]},
-                "mark": {"type": "rule", "size": 2, "color": ACCENT},
+                "mark": {
+                    "type": "rule",
+                    "size": 2,
+                    "color": ACCENT,
+                    # Infinity has no place on the axis: null hides the line.
+                    "opacity": {"expr": f"{CHOSEN_SIGNAL} == null ? 0 : 1"},
+                },
                 "encoding": {
-                    "x": {"datum": {"expr": CHOSEN_SIGNAL}, "type": "quantitative"},
+                    "x": {
+                        "datum": {"expr": f"{CHOSEN_SIGNAL} || {epsilon}"},
+                        "type": "quantitative",
+                    },
                     # From plot to plot the line goes on.
                     "y": {"value": -_HEAD},
                     "y2": {"value": {"expr": f"height + {0 if is_lowest else _AXIS}"}},

@@ -166,12 +166,13 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
                 symlog=smallest,
             ),
         ]
+    many = len(document.protect) > 1
     return [
         Panel(
             "answer",
             f"How often {answers_text(document.protect)} "
-            f"{'are' if len(document.protect) > 1 else 'is'} guessed",
-            "guessed (%)",
+            f"{'are guessed, all of them at once' if many else 'is guessed'}",
+            "guessed at once (%)" if many else "guessed (%)",
             (
                 Series(
                     "measured: people in the data (band: 9 in 10 releases)",
@@ -187,7 +188,8 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
                     shape="square",
                 ),
                 Series(
-                    f"proven: nobody who guesses {before_text(document)} without the answer can exceed",
+                    f"proven: nobody who guesses {before_text(document)} without the "
+                    f"{'answers, all at once,' if many else 'answer'} can exceed",
                     "answer_inference_ceiling",
                     INK,
                     (2, 3),

@@ -132,7 +132,10 @@ def risk_columns(document: RiskDocument) -> list[RiskColumn]:
     ]
     if is_randomised_response(document):
         columns += [
-            _percent("guessed", "answer_inference_rate"),
+            _percent(
+                "guessed, all at once" if len(document.protect) > 1 else "guessed",
+                "answer_inference_rate",
+            ),
             RiskColumn("9 in 10 releases", lambda cell: range_text(cell) or NOTHING),
             _percent("never seen", "answer_inference_unseen"),
             _ceiling("answer_inference_ceiling"),
@@ -167,6 +170,8 @@ def risk_notes(document: RiskDocument) -> list[str]:
     titles = {column.title for column in risk_columns(document)}
     said = models_text(document)
     notes = [f"{said[0].upper()}{said[1:]}."]
+    if "guessed, all at once" in titles:
+        notes.append("A person counts as guessed if all protected answers are right at once.")
     if "never seen" in titles:
         notes.append("Never seen: the same guess of people whom the model was not trained on.")
     if "ceiling (proven)" in titles:
@@ -198,6 +203,11 @@ def ceiling_note(document: RiskDocument) -> str:
     ...                           n_targets=9, cells=[]))[:32]
     'Ceiling: nobody who guesses as w'
     """
+    if len(document.protect) > 1:
+        return (
+            f"Ceiling: nobody who guesses {before_text(document)} without the person's own answers, all "
+            "of them at once, as from a model of other people, can exceed it with the answers."
+        )
     return (
         f"Ceiling: nobody who guesses {before_text(document)} without the person's own answer, as from a "
         "model of other people, can exceed it with the answer."
@@ -236,7 +246,8 @@ def outside_lines(document: RiskDocument) -> list[str]:
             continue
         parts = []
         if cell.answer_inference_rate is not None:
-            parts.append(f"{format_percent(cell.answer_inference_rate)} are guessed")
+            at_once = ", all answers at once," if len(document.protect) > 1 else ""
+            parts.append(f"{format_percent(cell.answer_inference_rate)} are guessed{at_once}")
         if cell.asr_max is not None:
             rate = format_percent(cell.asr_max)
             floor = cell.asr_max_null_q95

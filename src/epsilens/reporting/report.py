@@ -8,13 +8,13 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from epsilens.display.risk_text import risk_notes
-from epsilens.display.rounding import format_count
+from epsilens.display.rounding import format_count, format_epsilon
 from epsilens.display.words import answers_text, axis_budget
 from epsilens.document import (
     EVERYBODY,
@@ -40,7 +40,19 @@ from epsilens.reporting.report_data import (
     protected_words,
     risk_at,
 )
-from epsilens.reporting.report_words import OTHERS, OTHERS_WARNING, unprotected
+from epsilens.reporting.report_names import (
+    isolated,
+    readable_document,
+    readable_question,
+    undirected,
+)
+from epsilens.reporting.report_words import (
+    ATTACKER,
+    OTHERS,
+    OTHERS_WARNING,
+    recommendation_text,
+    unprotected,
+)
 from epsilens.reporting.sentences import typical_cell
 
 __all__ = ["write_report"]
@@ -52,12 +64,31 @@ _OUTCOME_WORDS = {
     "loss_gap": "loss gap of the group",
     "accuracy_gap": "accuracy gap of the group",
 }
-_ATTACK_WORDS = {"answer": "the answer is guessed", "membership": "membership is recognised"}
+_ATTACK_WORDS = {
+    "answer": "the answer is guessed",
+    "answers": "all answers are guessed at once",
+    "membership": "membership is recognised",
+}
 _RATE_STEP = 0.5
 """A dragged attack rate moves by so many percentage points."""
 _MEASURED_CONFIDENCE = 0.9
 """Of the range that comes with a measured attack rate."""
 _BUNDLE_EXPORT = "window.vegaEmbed = vegaEmbed;"
+_NONE, _INFINITE = "no ε", "ε = ∞"
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """Where the page opens: a budget, and what is said in large type if not that budget."""
+
+    cell: WhatIfCell
+    """Whose numbers are shown."""
+    on_axis: WhatIfCell
+    """The same, or what stands for it in the charts, where infinity has no place."""
+    verdict: str = ""
+    """“no ε” where none will do; empty where the budget itself is the answer."""
+    is_doubtful: bool = False
+    """Whether the answer rests on numbers that failed their checks."""
 
 
 def write_report(
@@ -134,7 +165,16 @@ def write_report(
             )
         recommendation = document.recommendation.model_dump()
     target = Path(path)
-    page = _render(document, title, question or {}, recommendation, command)
+    if recommendation is not None and isinstance(said := recommendation.get("sentence"), str):
+        recommendation = {**recommendation, "sentence": recommendation_text(undirected(said))}
+    page = _render(
+        readable_document(document),
+        None if title is None else isolated(title),
+        readable_question(question or {}),
+        recommendation,
+        command,
+        original=to_dict(document),
+    )
     write_text(page, target)
     return target
 
@@ -145,6 +185,8 @@ def _render(
     question: Mapping[str, object],
     recommendation: Mapping[str, object] | None,
     command: str | None,
+    *,
+    original: dict[str, Any],
 ) -> str:
     import jinja2
 
@@ -160,16 +202,24 @@ def _render(
     accepted = _number(recommendation, "max_loss_increase")
     recommended = _number(recommendation, "epsilon")
     holds = recommendation is not None and bool(recommendation.get("holds", True))
-    start = _start(document, recommended)
-    at = axis_budget(cost, start)
+    opening = _opening(document, recommendation, recommended, holds=holds)
+    start, at = opening.cell, axis_budget(cost, opening.on_axis)
     drawn = _charts(document, at, accepted)
     groups = group_data(document, question)
     is_decision = isinstance(document, DecisionDocument)
     data = {
         "kind": document.kind,
-        "start": {"group": start.group, "epsilon": at},
-        "recommended": recommended if holds and recommended != math.inf else None,
+        "start": {
+            "group": start.group,
+            "epsilon": at,
+            "outside": None if start is opening.on_axis else "inf",
+            "verdict": opening.verdict,
+            "decided": recommendation is not None,
+            "doubtful": opening.is_doubtful,
+        },
+        "recommended": ("inf" if recommended == math.inf else recommended) if holds else None,
         "everybody": EVERYBODY,
+        "attacker": ATTACKER,
         "groups": {group["name"]: group["cells"] for group in groups},
         "others": [(low, high) for _, low, high, _ in OTHERS] if is_decision else [],
         "steps": {"loss": _loss_step(cost), "rate": _RATE_STEP},
@@ -183,6 +233,7 @@ def _render(
     )
     named = title or f"What a privacy budget costs{' and what it buys' if is_decision else ''}"
     outcome, protected = next(iter(drawn["charts"])), protected_words(cost, question)
+    many = isinstance(document, DecisionDocument) and len(document.risk.protect) > 1
     return environment.get_template("report.html.j2").render(
         title=named,
         policy=policy,
@@ -190,7 +241,7 @@ def _render(
         bundle=bundle,
         script=script,
         page_data=_inline_json(data),
-        document_json=_inline_json(to_dict(document)),
+        document_json=_inline_json(original),
         still=_still(document, outcome, accepted),
         is_decision=is_decision,
         data_name=question.get("data"),
@@ -202,7 +253,15 @@ def _render(
         chart_words=drawn["charts"][outcome]["description"],
         caption=drawn["captions"][outcome],
         outcomes=[(name, _OUTCOME_WORDS[name]) for name in drawn["charts"]],
-        attacks=[(name, _ATTACK_WORDS[name]) for name in drawn["risk_charts"]],
+        attacks=[
+            (name, _ATTACK_WORDS["answers" if many and name == "answer" else name])
+            for name in drawn["risk_charts"]
+        ],
+        many=many,
+        attacker=ATTACKER,
+        opening=opening,
+        budget_shown=f"ε = {format_epsilon(axis_budget(cost, start))}",
+        own_limits=_own_limits(document, many=many),
         risk_captions=drawn["risk_captions"],
         risk_notes=" ".join(risk_notes(document.risk))
         if isinstance(document, DecisionDocument)
@@ -216,7 +275,7 @@ def _render(
         feared=_typed(_number(recommendation, "max_attack_rate"), 100.0),
         proven_only=_needs_proof(document),
         steps=data["steps"],
-        is_recommended=holds and recommended == at,
+        is_recommended=holds and not opening.verdict and recommended == axis_budget(cost, start),
         holds=holds,
         command=command,
         cost_type=cost_type(cost),
@@ -231,6 +290,7 @@ def _render(
             is_model_release=is_model_release(cost),
             is_decision=is_decision,
             risk=risk_at(document, start),
+            many=many,
         ),
         others=[
             (name, f"{low:g}" if low == high else f"{low:g} to {high:g}", source)
@@ -305,9 +365,10 @@ def _risk_caption(document: RiskDocument, attack: str) -> str:
     parts = [f"{said[0].upper()}{said[1:]}."]
     if attack == "answer":
         parts.append(
-            f"The attack guesses {answers_text(document.protect)} from the model and all other "
-            "columns. The ceiling is of everybody who guesses as well without the answer as a model "
-            "of other people does at best."
+            f"The attack guesses {answers_text(document.protect)}"
+            f"{', all of them at once' if len(document.protect) > 1 else ''}; it is by {ATTACKER}. "
+            "The ceiling is of everybody who guesses as well without the answer as a model of other "
+            "people does at best."
         )
     else:
         parts.append(
@@ -386,6 +447,42 @@ def _number(mapping: Mapping[str, object] | None, name: str) -> float | None:
     return float(value)
 
 
+def _own_limits(document: WhatIfDocument | DecisionDocument, *, many: bool) -> str:
+    """Name the limits of a decision, for when others are typed on the page."""
+    if not isinstance(document, DecisionDocument):
+        return ""
+    chosen, said = document.recommendation, []
+    if chosen.max_loss_increase is not None:
+        limit = f"{chosen.max_loss_increase:.10g} {loss_unit(document.cost)}"
+        said.append(f"a rise of the test loss of at most {limit}")
+    if chosen.max_attack_rate is not None:
+        at_once = ", all of them at once" if many else ""
+        said.append(f"at most {100 * chosen.max_attack_rate:.10g}\u00a0% guessed{at_once}")
+    return " and ".join(said)
+
+
+def _opening(
+    document: WhatIfDocument | DecisionDocument,
+    recommendation: Mapping[str, object] | None,
+    recommended: float | None,
+    *,
+    holds: bool,
+) -> _Opening:
+    """Choose what the page shows first; a budget nobody recommends is never its answer."""
+    on_axis = _start(document, recommended)
+    if recommendation is None or "epsilon" not in recommendation:
+        return _Opening(on_axis, on_axis)
+    if recommended is None:
+        return _Opening(on_axis, on_axis, verdict=_NONE)
+    if not math.isinf(recommended):
+        return _Opening(on_axis, on_axis, is_doubtful=not holds)
+    cost = document.cost if isinstance(document, DecisionDocument) else document
+    for cell in cost.cells:
+        if cell.group == on_axis.group and math.isinf(axis_budget(cost, cell)):
+            return _Opening(cell, on_axis, is_doubtful=not holds)
+    return _Opening(on_axis, on_axis, verdict=_INFINITE if holds else _NONE)
+
+
 def _start(document: WhatIfDocument | DecisionDocument, recommended: float | None) -> WhatIfCell:
     cost = document.cost if isinstance(document, DecisionDocument) else document
     group = EVERYBODY if isinstance(document, DecisionDocument) else None
@@ -394,7 +491,7 @@ def _start(document: WhatIfDocument | DecisionDocument, recommended: float | Non
             f"expected the cost of everybody, group {EVERYBODY!r}, in the decision, got none. Ask "
             "for the cost of all records too."
         )
-    wanted = recommended if recommended is not None and math.isfinite(recommended) else None
+    wanted = recommended if recommended is not None and 0 < recommended < math.inf else None
     cell = typical_cell(cost, group=group, epsilon=wanted)
     if cell is None or not 0 < axis_budget(cost, cell) < math.inf:
         raise InputError(

@@ -45,7 +45,13 @@ from epsilens.document import (
     group_names,
     loss_unit,
 )
-from epsilens.reporting.report_words import assessment_paragraph, decision_sentence
+from epsilens.reporting.report_words import (
+    assessment_paragraph,
+    ceiling_is_open,
+    decision_sentence,
+    holder_text,
+    proof_text,
+)
 from epsilens.reporting.sentences import cell_sentence, protected_text, whom_text
 
 __all__ = [
@@ -53,6 +59,7 @@ __all__ = [
     "cell_data",
     "gaps_of",
     "group_data",
+    "has_two_answers",
     "origin_rows",
     "protected_words",
     "risk_at",
@@ -145,6 +152,28 @@ def risk_at(document: Report, cell: WhatIfCell) -> RiskCell | None:
     return next((risk for risk in document.risk.cells if _own_budget(risk) == wanted), None)
 
 
+def has_two_answers(document: DecisionDocument, question: Mapping[str, object]) -> bool:
+    """Say whether the protected answer is known to be one of two: the label of a logistic model.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Recommendation, RiskDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> origin = Provenance(method="exact", settings={"loss": "logistic"})
+    >>> document = DecisionDocument(provenance=origin,
+    ...     cost=WhatIfDocument(provenance=origin, baseline=start, cells=[]),
+    ...     risk=RiskDocument(provenance=origin, n_models=256, n_targets=75, protect=["smokes"],
+    ...                       cells=[]),
+    ...     recommendation=Recommendation(epsilon=1.0, holds=True, sentence="ε = 1.",
+    ...                                   rule="max_loss_increase", confidence=0.9))
+    >>> has_two_answers(document, {"label": "smokes"}), has_two_answers(document, {"label": "age"})
+    (True, False)
+    """
+    settings = document.cost.provenance.settings
+    label = question.get("label", settings.get("label"))
+    return settings.get("loss") == "logistic" and document.risk.protect == [label]
+
+
 def cell_data(
     document: Report, cell: WhatIfCell, question: Mapping[str, object] | None = None
 ) -> dict[str, Any]:
@@ -166,6 +195,7 @@ def cell_data(
     known = high is not None and math.isfinite(high)
     shown: dict[str, Any] = {
         "budget": budget if 0 < budget < math.inf else None,
+        "outside": None if 0 < budget < math.inf else "inf" if budget else "0",
         "epsilon": format_epsilon(budget),
         "record_epsilon": format_epsilon(cell.record_epsilon),
         "sentence": cell_sentence(cost, cell),
@@ -186,6 +216,12 @@ def cell_data(
     }
     if isinstance(document, DecisionDocument) and cell.group == EVERYBODY:
         risk, data = risk_at(document, cell), (question or {}).get("data")
+        shown["holder"] = holder_text(
+            cell,
+            risk,
+            two_answers=has_two_answers(document, question or {}),
+            many=len(document.risk.protect) > 1,
+        )
         shown["sentence"] = decision_sentence(document, cell, risk)
         shown["paragraph"] = assessment_paragraph(
             document, cell, risk, data=str(data) if data else None
@@ -203,6 +239,9 @@ def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
         "before": format_percent(risk.answer_inference_baseline),
         "ceiling": None if ceiling is None else at_most_text(ceiling),
         "ceiling_value": ceiling,
+        "is_open": ceiling_is_open(risk),
+        "proof": proof_text(risk, many=len(document.risk.protect) > 1)
+        or "nothing is known of what could be guessed at most",
         "high": None if high is None else at_most_text(high),
         "high_value": high,
         "exposed": format_percent(risk.asr_max),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from epsilens.display.cell_text import accuracy_text, interval_text
 from epsilens.display.risk_text import compared_p_text, range_text
@@ -26,11 +27,16 @@ from epsilens.document import (
 from epsilens.reporting.sentences import budget_text, cost_clause, whom_text
 
 __all__ = [
+    "ATTACKER",
     "OTHERS",
     "OTHERS_WARNING",
     "assessment_paragraph",
+    "ceiling_is_open",
     "decision_sentence",
+    "holder_text",
     "odds_text",
+    "proof_text",
+    "recommendation_text",
     "unprotected",
 ]
 
@@ -56,7 +62,13 @@ OTHERS_WARNING = (
     "person). That somebody else chose an ε says nothing about what it protects here."
 )
 
+ATTACKER = "an attacker who sees only the published model and all other columns"
+"""By whom the attack was made that the rates are of."""
+
 _NOTHING_HIDDEN = "100.0%"
+_LARGEST_LOG_ODDS = math.log(1e12)
+_DEFAULT_LIMIT = "no limit was given"
+"""How the warning begins that stands in a document whose limit nobody set."""
 
 
 def decision_sentence(document: DecisionDocument, cost: WhatIfCell, risk: RiskCell | None) -> str:
@@ -93,8 +105,9 @@ def decision_sentence(document: DecisionDocument, cost: WhatIfCell, risk: RiskCe
     ...                                   rule="max_loss_increase", confidence=0.9))
     >>> print(decision_sentence(document, cell, attack))
     Randomising the protected answer of everyone at ε = 1 would raise the test loss by 0.0210 nats, from
-    0.5000 (estimated); nobody who is right 71.8% of the time without the answer can exceed 87.4% with it
-    (proven), and the attack that was tried reaches 72.1% (measured).
+    0.5000 (estimated); whoever is right 71.8% of the time without the answer is right at most 87.4% of the
+    time with it (proven), and an attacker who sees only the published model and all other columns guesses
+    72.1% of the answers (measured).
     """
     parts = [cost_clause(document.cost, cost)]
     parts += _attack_clauses(risk, many=len(document.risk.protect) > 1)
@@ -108,21 +121,67 @@ def _attack_clauses(risk: RiskCell | None, *, many: bool) -> list[str]:
     if risk is None or risk.answer_inference_rate is None:
         return ["what an attacker gets was not measured there"]
     rate = format_percent(risk.answer_inference_rate)
+    what = f"all of them at once for {rate} of the people" if many else f"{rate} of the answers"
+    guesses = f"{ATTACKER} guesses {what} (measured)"
+    proof = proof_text(risk, many=many)
+    return [guesses if proof is None else f"{proof}, and {guesses}"]
+
+
+def ceiling_is_open(risk: RiskCell) -> bool:
+    """Say whether the ceiling rounds to everything, so that nothing is proven to stay hidden.
+
+    Examples
+    --------
+    >>> ceiling_is_open(RiskCell(epsilon=9.0, mechanism="rr", answer_inference_ceiling=0.9998))
+    True
+    """
+    ceiling = risk.answer_inference_ceiling
+    return ceiling is not None and at_most_text(ceiling) == _NOTHING_HIDDEN
+
+
+def proof_text(risk: RiskCell, *, many: bool = False) -> str | None:
+    """Say what is proven of guessing, never without its condition; None where nothing is known.
+
+    Parameters
+    ----------
+    risk : RiskCell
+        The attack at one budget.
+    many : bool
+        Whether several answers are protected, which count as guessed only all at once.
+
+    Returns
+    -------
+    str or None
+        A clause without its end.
+
+    Examples
+    --------
+    >>> proof_text(RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline=0.725,
+    ...                     answer_inference_ceiling=0.87))
+    'whoever is right 72.5% of the time without the answer is right at most 87.0% of the time with it
+    (proven)'
+    """
     before, ceiling = risk.answer_inference_baseline, risk.answer_inference_ceiling
     if before is None or ceiling is None:
-        return [f"the attack that was tried guesses {rate} of the answers (measured)"]
-    limit = at_most_text(ceiling)
-    if limit == _NOTHING_HIDDEN:
-        return [
-            f"nothing is proven to stay hidden (the ceiling is {limit}), and the attack that was "
-            f"tried guesses {rate} (measured)"
-        ]
-    answer = "answers" if many else "answer"
-    with_it = "them" if many else "it"
-    return [
-        f"nobody who is right {format_percent(before)} of the time without the {answer} can exceed "
-        f"{limit} with {with_it} (proven), and the attack that was tried reaches {rate} (measured)"
-    ]
+        return None
+    if ceiling_is_open(risk):
+        return f"nothing is proven to stay hidden (the ceiling is {_NOTHING_HIDDEN})"
+    answer, it = ("answers, all of them at once,", "them") if many else ("answer", "it")
+    return (
+        f"whoever is right {format_percent(before)} of the time without the {answer} is right at "
+        f"most {at_most_text(ceiling)} of the time with {it} (proven)"
+    )
+
+
+def recommendation_text(sentence: str) -> str:
+    """Write a recommendation as the page does: infinity is ∞.
+
+    Examples
+    --------
+    >>> recommendation_text("ε = inf is the most private choice.")
+    'ε = ∞ is the most private choice.'
+    """
+    return re.sub(r"\binf\b", "∞", sentence)
 
 
 def odds_text(epsilon: float) -> str:
@@ -133,7 +192,7 @@ def odds_text(epsilon: float) -> str:
     >>> odds_text(1.0), odds_text(0.1), odds_text(10.0), odds_text(1000.0)
     ('2.72', '1.11', '22,100', 'more than a million million')
     """
-    if epsilon > math.log(1e12):
+    if epsilon > _LARGEST_LOG_ODDS:
         return "more than a million million"
     value = math.exp(epsilon)
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
@@ -184,13 +243,13 @@ def assessment_paragraph(
     """
     what, n_train = answers_text(document.risk.protect), document.cost.baseline.n_train
     origin = f" of {data}" if data else ""
-    verb = "are" if len(document.risk.protect) > 1 else "is"
+    many = len(document.risk.protect) > 1
+    verb = "are" if many else "is"
     parts = [
         f"A model trained on {format_count(n_train)} records{origin} is to be used or published. "
         f"Before training, {what} of {whom_text(cost.group)} {verb} replaced by randomised response "
-        f"with the privacy budget {budget_text(cost)} (local differential privacy): whatever else is "
-        f"known of a person, what is released changes the odds between any two of the possible "
-        f"answers by a factor of at most {odds_text(cost.record_epsilon)} (proven)."
+        f"with the privacy budget {budget_text(cost)} (local differential privacy): "
+        f"{_odds_clause(cost.record_epsilon, many=many)}"
     ]
     parts += _measured_parts(document, risk)
     parts.append(_cost_part(document, cost))
@@ -198,12 +257,17 @@ def assessment_paragraph(
     if chosen.epsilon is not None and chosen.epsilon == (
         cost.record_epsilon if cost.epsilon is None else cost.epsilon
     ):
-        parts.append(f"Reason for this budget: {chosen.sentence}")
+        parts.append(f"Reason for this budget: {recommendation_text(chosen.sentence)}")
+        parts += _default_limit(document)
+    elif chosen.epsilon is None:
+        parts.append(f"No budget is recommended: {recommendation_text(chosen.sentence)}")
+        parts += _default_limit(document)
     parts.append(
         "What remains: columns that are not randomised can still give an answer away; what can be "
         "guessed without the answer no budget hides; further releases of the same answers add to "
         "the budget; earlier versions stay known to whoever saw them; membership in the data is not "
-        "hidden. The figures were computed from the unprotected answers and are not private "
+        "hidden; whoever holds the randomised answers themselves can guess better than from the "
+        "model, up to the proven ceiling. The figures were computed from the unprotected answers and are not private "
         "themselves."
     )
     seed = document.provenance.seed
@@ -215,26 +279,51 @@ def assessment_paragraph(
     return " ".join(parts)
 
 
+def _odds_clause(epsilon: float, *, many: bool) -> str:
+    """Say what the budget bounds: what a person's own report adds, and no more than that."""
+    own = "a person's own randomised answers" if many else "a person's own randomised answer"
+    if math.isinf(epsilon):
+        return "nothing is randomised, and nothing is proven to stay hidden."
+    factor = f"at most {odds_text(epsilon)}"
+    if epsilon > _LARGEST_LOG_ODDS:
+        factor = f"e to the power of {format_epsilon(epsilon)} at most, {odds_text(epsilon)}"
+    verb = "change" if many else "changes"
+    return (
+        f"{own} {verb} the odds between any two of their possible answers by a factor of {factor}, "
+        "beyond what everything else, other people's answers included, says of them (proven, as long "
+        "as other people's answers do not depend on theirs). What a model shows of people alike is "
+        "not limited by this."
+    )
+
+
+def _default_limit(document: DecisionDocument) -> list[str]:
+    """Say that nobody set the limit, where the document warns of it."""
+    for warning in document.warnings:
+        if warning.startswith(_DEFAULT_LIMIT):
+            said = warning.removeprefix(_DEFAULT_LIMIT).lstrip(" :")
+            return [f"Nobody set this limit: it is the tool's default; {said}".rstrip("; ")]
+    return []
+
+
 def _measured_parts(document: DecisionDocument, risk: RiskCell | None) -> list[str]:
     if risk is None or risk.answer_inference_rate is None:
         return ["What an attacker gets at this budget was not measured."]
     parts = []
-    before, ceiling = risk.answer_inference_baseline, risk.answer_inference_ceiling
-    if before is not None and ceiling is not None:
-        parts.append(
-            f"An attacker who would be right {format_percent(before)} of the time without the "
-            f"answer cannot be right more than {at_most_text(ceiling)} of the time with it (proven)."
-        )
+    many = len(document.risk.protect) > 1
+    proof = proof_text(risk, many=many)
+    if proof is not None:
+        parts.append(f"{proof[0].upper()}{proof[1:]}.")
     runs = range_text(risk)
     beside = "" if runs is None else f"; {runs} in 9 of 10 releases"
     never = (
         ""
         if risk.answer_inference_unseen is None
         else f", and for {format_percent(risk.answer_inference_unseen)} of the people whom the model "
-        "never saw"
+        "never saw (measured)"
     )
+    at_once = " with all answers at once" if many else ""
     parts.append(
-        "An attack that knows the model and all other columns was right for "
+        f"{ATTACKER[0].upper()}{ATTACKER[1:]} was right{at_once} for "
         f"{format_percent(risk.answer_inference_rate)} of the people in the data (measured{beside})"
         f"{never}."
     )
@@ -262,6 +351,8 @@ def _cost_part(document: DecisionDocument, cost: WhatIfCell) -> str:
     accuracy = accuracy_text(document.cost, cost)
     if accuracy is not None:
         text += f", the accuracy by {accuracy} percentage points ({kind})"
+    if not cost.trusted:
+        text += ". The checks of this cost failed: do not rely on it"
     return text + "."
 
 
@@ -271,6 +362,7 @@ def unprotected(
     is_model_release: bool = False,
     is_decision: bool = False,
     risk: RiskCell | None = None,
+    many: bool = False,
 ) -> list[tuple[str, str]]:
     """List what a privacy budget does not protect: a few words and what they mean.
 
@@ -284,6 +376,8 @@ def unprotected(
         Whether guessing and membership are spoken of too.
     risk : RiskCell, optional
         What was measured of them, to be quoted.
+    many : bool
+        Whether several answers are protected, which count as guessed only all at once.
 
     Returns
     -------
@@ -319,7 +413,7 @@ def unprotected(
             )
         )
     if is_decision:
-        said += _measured_limits(risk)
+        said += _measured_limits(risk, many=many)
     said.append(
         (
             "Other releases.",
@@ -341,14 +435,17 @@ def unprotected(
         ),
         (
             "Conclusions about people in general.",
-            "ε limits what a release says about one person's answer. It does not hide what the data "
-            "say about everyone.",
+            "ε limits what one record adds to a release. It does not hide what the data say about "
+            "everyone."
+            if is_model_release
+            else "ε limits what a person's own randomised answer says of them. What the data say "
+            "about people alike, they say about that person too.",
         ),
     ]
     return said
 
 
-def _measured_limits(risk: RiskCell | None) -> list[tuple[str, str]]:
+def _measured_limits(risk: RiskCell | None, *, many: bool) -> list[tuple[str, str]]:
     guessed = (
         "The proven ceiling starts from what can be guessed without the answer; that much no ε can "
         "hide."
@@ -360,9 +457,11 @@ def _measured_limits(risk: RiskCell | None) -> list[tuple[str, str]]:
     if risk is not None:
         at = f"At ε = {format_epsilon(risk.record_epsilon if risk.epsilon is None else risk.epsilon)}"
         if risk.answer_inference_unseen is not None:
+            at_once = ", all of them at once," if many else ""
             guessed += (
-                f" {at} a model guesses {format_percent(risk.answer_inference_unseen)} of the "
-                "answers of people whom it never saw (measured)."
+                f" {at} a model guesses the answers{at_once} of "
+                f"{format_percent(risk.answer_inference_unseen)} of the people whom it never saw "
+                "(measured)."
             )
         if risk.asr_max is not None and risk.asr_max_null_q95 is not None:
             present += (
@@ -373,3 +472,57 @@ def _measured_limits(risk: RiskCell | None) -> list[tuple[str, str]]:
         ("What can be guessed without the answer.", guessed),
         ("Being in the data at all.", present),
     ]
+
+
+def holder_text(
+    cost: WhatIfCell, risk: RiskCell | None, *, two_answers: bool = False, many: bool = False
+) -> str:
+    """Say what somebody gets who holds the randomised answers themselves, not only the model.
+
+    Parameters
+    ----------
+    cost : WhatIfCell
+        The budget.
+    risk : RiskCell or None
+        The attack at the same budget, whose ceiling is quoted.
+    two_answers : bool
+        Whether the protected answer is known to be one of two.
+    many : bool
+        Whether several answers are protected, which count as guessed only all at once.
+
+    Returns
+    -------
+    str
+        A few sentences.
+
+    Notes
+    -----
+    Randomised response over k answers keeps the true one with probability e^ε/(e^ε + k − 1): P1,
+    equation (12), whose diagonal is printed with ε for e^ε. For two answers that is e^ε/(1 + e^ε).
+
+    Examples
+    --------
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> "is right 73.1% of the time at ε = 1" in holder_text(cell, None, two_answers=True)
+    True
+    """
+    said = (
+        "The collector, or a reader of the randomised table, can guess better than from the model: "
+        f"the attack that was measured is by {ATTACKER}."
+    )
+    if two_answers and not many:
+        share = 1.0 / (1.0 + math.exp(-cost.record_epsilon))
+        said += (
+            f" Taking a randomised answer at face value is right {format_percent(share)} of the time "
+            f"at {budget_text(cost)}, whoever the person is (proven)."
+        )
+    else:
+        said += (
+            " Taking a randomised answer at face value is right up to e^ε/(1 + e^ε) of the time where "
+            "there are two possible answers, e^ε/(e^ε + k − 1) where there are k."
+        )
+    proof = None if risk is None else proof_text(risk, many=many)
+    if proof is not None:
+        said += f" With everything else that is known beside it, at {budget_text(cost)}: {proof}."
+    return said

@@ -125,7 +125,10 @@ def test_infinity_is_said_and_not_drawn(build: ModuleType) -> None:
 def test_columns_with_their_own_budgets_are_drawn_by_record(build: ModuleType) -> None:
     document = build.make_risk(epsilons=[None], protect=["a", "b"], record_factor=3.0)
     upper, lower = panels(document)
-    assert upper["title"]["text"] == "How often the answers “a” and “b” are guessed"
+    assert (
+        upper["title"]["text"]
+        == "How often the answers “a” and “b” are guessed, all of them at once"
+    )
     axis = marks(lower, "point")[0]["encoding"]["x"]
     assert axis["axis"]["title"] == "privacy budget ε of a record"
     assert axis["scale"]["domain"] == [1.0, 9.0]

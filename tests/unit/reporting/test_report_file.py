@@ -183,9 +183,11 @@ def test_a_choice_that_does_not_hold_is_not_recommended(build: ModuleType, tmp_p
 def test_a_label_stands_in_for_missing_names(build: ModuleType, tmp_path: Path) -> None:
     document = build.make_whatif(settings={})
     page = write_report(document, tmp_path / "r.html", question={"label": "smokes"})
-    assert "If I randomise the answer “smokes” of" in page.read_text(encoding="utf-8")
+    assert "If I randomise <bdi>the answer “smokes”</bdi> of" in page.read_text(encoding="utf-8")
     page = write_report(document, tmp_path / "r.html", question={"protect": ["a", "b"]})
-    assert "If I randomise the answers “a” and “b” of" in page.read_text(encoding="utf-8")
+    assert "If I randomise <bdi>the answers “a” and “b”</bdi> of" in page.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_file_replaces_an_older_one_and_leaves_nothing_beside(

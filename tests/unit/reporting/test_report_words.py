@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from epsilens.display.risk_text import ceiling_note, outside_lines
 from epsilens.document import load_document
 from epsilens.errors import InputError
 from epsilens.reporting import write_report
@@ -17,7 +18,10 @@ from epsilens.reporting.report_words import (
     OTHERS,
     assessment_paragraph,
     decision_sentence,
+    holder_text,
     odds_text,
+    proof_text,
+    recommendation_text,
     unprotected,
 )
 
@@ -41,7 +45,12 @@ def decision(build: ModuleType) -> Any:
 def test_the_answer_is_one_sentence_with_the_kind_of_every_number(decision: Any) -> None:
     said = decision_sentence(decision, *at(decision, 1.0))
     assert said.endswith("(measured).")
-    for words in ("at ε = 1 would raise the test loss", "(estimated;", "(proven)", "can exceed"):
+    for words in (
+        "at ε = 1 would raise the test loss",
+        "(estimated;",
+        "(proven)",
+        "is right at most",
+    ):
         assert words in said
     assert said.index("(estimated") < said.index("(proven)") < said.index("(measured)")
 
@@ -77,9 +86,9 @@ def test_the_paragraph_has_all_that_an_assessment_asks_for(decision: Any) -> Non
         "4,774 records of survey.csv",
         "randomised response",
         f"ε = {epsilon:g}",
-        f"a factor of at most {odds_text(epsilon)} (proven)",
-        "cannot be right more than",
-        "An attack that knows the model and all other columns",
+        f"by a factor of at most {odds_text(epsilon)}, beyond what everything else",
+        "is right at most",
+        "An attacker who sees only the published model and all other columns was right",
         "Membership: the most exposed of 4,774 records",
         "Cost: the test loss changes by",
         f"Reason for this budget: {decision.recommendation.sentence}",
@@ -104,7 +113,9 @@ def test_several_answers_are_spoken_of_in_the_plural(build: ModuleType) -> None:
         }
     )
     cell, risk = at(document, 1.0)
-    assert "without the answers can exceed" in decision_sentence(document, cell, risk)
+    assert "without the answers, all of them at once, is right" in decision_sentence(
+        document, cell, risk
+    )
     assert "are replaced by randomised response" in assessment_paragraph(document, cell, risk)
 
 
@@ -186,3 +197,117 @@ def test_a_decision_brings_its_own_recommendation(decision: Any, tmp_path: Path)
     cost = decision.cost.model_copy(update={"cells": women})
     with pytest.raises(InputError, match="the cost of everybody"):
         write_report(decision.model_copy(update={"cost": cost}), tmp_path / "r.html")
+
+
+def test_the_odds_are_of_the_persons_own_answer(decision: Any) -> None:
+    said = assessment_paragraph(decision, *at(decision, 1.0))
+    assert "what is released changes the odds" not in said
+    assert (
+        "a person's own randomised answer changes the odds between any two of their possible answers "
+        "by a factor of at most 2.72, beyond what everything else, other people's answers included, "
+        "says of them (proven, as long as other people's answers do not depend on theirs)"
+    ) in said
+
+
+@pytest.mark.parametrize("epsilon", [30.0, math.inf])
+def test_odds_without_a_use_are_said_in_english(build: ModuleType, epsilon: float) -> None:
+    document = build.make_decision(epsilons=[1.0, epsilon])
+    said = assessment_paragraph(document, *at(document, epsilon))
+    assert "at most more" not in said
+    assert ("nothing is randomised" in said) is math.isinf(epsilon)
+    assert ("e to the power of 30 at most, more than a million million" in said) is (
+        epsilon == 30.0
+    )
+    assert "nothing is proven to stay hidden" in said.lower()
+
+
+def test_the_attacker_is_named(decision: Any) -> None:
+    cell, risk = at(decision, 1.0)
+    who = "n attacker who sees only the published model and all other columns"
+    assert who in decision_sentence(decision, cell, risk)
+    assert who in assessment_paragraph(decision, cell, risk)
+
+
+def test_a_ceiling_has_its_condition_or_is_called_nothing(decision: Any) -> None:
+    assert proof_text(at(decision, 1.0)[1]) == (
+        "whoever is right 73.0% of the time without the answer is right at most 88.1% of the time "
+        "with it (proven)"
+    )
+    said = proof_text(at(decision, 20.0)[1])
+    assert said == "nothing is proven to stay hidden (the ceiling is 100.0%)"
+    assert "Nothing is proven to stay hidden" in assessment_paragraph(decision, *at(decision, 20.0))
+
+
+def test_two_answers_are_counted_only_where_the_document_says_so(
+    build: ModuleType, decision: Any
+) -> None:
+    cell, risk = at(decision, 1.0)
+    share = math.exp(1.0) / (1.0 + math.exp(1.0))
+    assert f"right {100 * share:.1f}% of the time at ε = 1" in holder_text(
+        cell, risk, two_answers=True
+    )
+    for settings, label, counted in (
+        ({"loss": "logistic"}, "affair", True),
+        ({"loss": "softmax"}, "affair", False),
+        ({"loss": "logistic"}, "age", False),
+        ({"loss": "logistic"}, None, False),
+    ):
+        cost = build.make_whatif(epsilons=[1.0], settings={"protect": ["affair"], **settings})
+        document = decision.model_copy(update={"cost": cost})
+        said = cell_data(document, cost.cells[0], {} if label is None else {"label": label})
+        assert ("73.1%" in said["holder"]) is counted
+        assert ("e^ε/(1 + e^ε)" in said["holder"]) is not counted
+        assert risk_at(document, cost.cells[0]) is not None
+        assert "is right at most 88.1%" in said["holder"]
+
+
+def test_all_answers_at_once_wherever_a_rate_stands(build: ModuleType) -> None:
+    names = ["affair", "age"]
+    document = build.make_decision(epsilons=[1.0, 2.0])
+    document = document.model_copy(
+        update={
+            "cost": build.make_whatif(epsilons=[1.0, 2.0], settings={"protect": names}),
+            "risk": build.make_risk(epsilons=[1.0, 2.0, math.inf], protect=names),
+        }
+    )
+    cell, risk = at(document, 1.0)
+    assert "all of them at once for 69.8% of the people" in decision_sentence(document, cell, risk)
+    assert "was right with all answers at once for 69.8%" in assessment_paragraph(
+        document, cell, risk
+    )
+    said = dict(unprotected("the answers", is_decision=True, risk=risk, many=True))
+    assert "all of them at once" in said["What can be guessed without the answer."]
+    everyone = group_data(document, {})[0]
+    assert everyone["risk_titles"][0] == "guessed, all at once"
+    assert "all answers at once" in outside_lines(document.risk)[0]
+    assert "all of them at once" in ceiling_note(document.risk)
+
+
+def test_the_paragraph_tells_failed_checks_and_a_limit_that_nobody_set(build: ModuleType) -> None:
+    document = build.make_decision(untrusted_below=20.0, epsilons=[0.5, 1.0, 2.0])
+    failed = assessment_paragraph(document, *at(document, 1.0))
+    assert "The checks of this cost failed: do not rely on it." in failed
+    document = build.make_decision(epsilons=[0.5, 1.0, 2.0])
+    chosen = at(document, document.recommendation.epsilon)
+    assert "default" not in assessment_paragraph(document, *chosen)
+    assert "checks" not in assessment_paragraph(document, *chosen)
+    warning = "no limit was given: the loss may rise by 0.04, so that the model keeps 50 %."
+    document = document.model_copy(update={"warnings": ["other", warning]})
+    assert (
+        "Nobody set this limit: it is the tool's default; the loss may rise by 0.04, so that the "
+        "model keeps 50 %."
+    ) in assessment_paragraph(document, *chosen)
+
+
+def test_no_budget_that_nobody_recommends_is_shown_large(build: ModuleType, tmp_path: Path) -> None:
+    for choices, said in (
+        ({"max_attack_rate": 0.5}, '<span id="verdict">no ε</span>'),
+        ({"epsilons": [1.0, math.inf], "max_loss_increase": 1e-6}, 'for="slider number">∞<'),
+    ):
+        document = build.make_decision(**choices)
+        text = write_report(document, tmp_path / "r.html").read_text("utf-8").split("<script")[0]
+        assert said in text
+        assert "ε = inf" not in text
+    assert recommendation_text("Every ε from 1 to inf; information") == (
+        "Every ε from 1 to ∞; information"
+    )

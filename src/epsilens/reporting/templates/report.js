@@ -11,6 +11,10 @@
 
   let group = page.start.group;
   let current = null;
+  // What the limits lead to, and the words for it; null where there are none.
+  let solved = null;
+  // What stands in large type instead of a budget, as "no ε"; empty where a budget does.
+  let verdict = "";
 
   // The charts: where they stand, what can be shown in them, and what is shown.
   const plots = {
@@ -22,8 +26,8 @@
 
   // The limits: typed or dragged, each a dashed line in one chart.
   const limits = {
-    accepted: { box: byId("accepted"), plot: plots.cost, belongs: "loss", signal: "accepted_loss", step: page.steps.loss, most: Infinity },
-    feared: { box: byId("feared"), plot: plots.risk, belongs: "answer", signal: "feared_rate", step: page.steps.rate, most: 100 },
+    accepted: { box: byId("accepted"), plot: plots.cost, belongs: "loss", signal: "accepted_loss", step: page.steps.loss, least: -Infinity, most: Infinity },
+    feared: { box: byId("feared"), plot: plots.risk, belongs: "answer", signal: "feared_rate", step: page.steps.rate, least: 0, most: 100 },
   };
   for (const [name, limit] of Object.entries(limits)) {
     limit.grip = document.querySelector(`[data-limit=${name}]`);
@@ -32,6 +36,12 @@
   const proofOnly = byId("proven-only");
 
   const drawable = () => page.groups[group].filter((cell) => cell.budget !== null);
+
+  // Budgets outside the axis, as infinity, have no number there.
+  const keyOf = (cell) => cell.budget ?? cell.outside;
+  const isChanged = () => Object.values(limits).some((limit) => limit.box && limit.box.value !== limit.first) ||
+    (proofOnly !== null && proofOnly.checked !== proofOnly.defaultChecked);
+  const typed = (cell) => (cell.budget === null ? "" : cell.epsilon);
 
   function nearest(budget) {
     const far = (cell) => Math.abs(Math.log(cell.budget / budget));
@@ -42,11 +52,12 @@
     if (byId(id)) byId(id).textContent = text;
   }
 
-  function show(cell) {
+  function show(cell, instead = "") {
     current = cell;
-    slider.value = Math.log10(cell.budget);
+    verdict = instead;
+    slider.value = cell.budget === null ? (cell.outside === "inf" ? slider.max : slider.min) : Math.log10(cell.budget);
     slider.setAttribute("aria-valuetext", `ε = ${cell.epsilon}`);
-    if (document.activeElement !== number) number.value = cell.epsilon;
+    if (document.activeElement !== number) number.value = typed(cell);
     for (const id of ["epsilon", "record_epsilon", "sentence", "loss"]) write(id, cell[id]);
     write("interval", cell.interval ?? "not computed");
     write("accuracy", cell.accuracy ?? "–");
@@ -59,23 +70,48 @@
       byId(`expected_${part.dataset.gap}`).parentElement.hidden = expected === null;
     }
     if (isDecision) showRisk(cell);
-    byId("recommended").hidden = page.recommended !== cell.budget || group !== page.start.group;
+    tell();
     for (const plot of drawn()) plot.view.signal("chosen_epsilon", cell.budget).run();
     mark();
   }
 
+  // The large type, and whether the words on the limits are of the budget shown.
+  function tell() {
+    const isSolved = solved !== null && solved.cell === current;
+    write("verdict", verdict);
+    byId("verdict").hidden = verdict === "";
+    byId("named").hidden = verdict !== "";
+    byId("big").classList.toggle("faint", verdict !== "" || (isSolved && !solved.trusted));
+    byId("looking").hidden = verdict === "";
+    write("looked", `ε = ${current.epsilon}`);
+    byId("outside").hidden = current.outside === null;
+    byId("recommended").hidden = verdict !== "" || isChanged() || page.recommended !== keyOf(current) || group !== page.start.group;
+    const words = byId("within");
+    if (!words || solved === null) return;
+    const stale = solved.words && solved.cell !== null && !isSolved;
+    const text = solved.words + (stale ? " The budget shown is another." : "");
+    if (words.textContent !== text) words.textContent = text;
+  }
+
   function showRisk(cell) {
     const risk = cell.risk;
-    for (const part of document.querySelectorAll("[data-risk]")) part.hidden = risk === null;
+    for (const part of document.querySelectorAll("[data-risk]")) {
+      const other = { ceiling: risk?.is_open, open: !risk?.is_open }[part.dataset.risk] ?? false;
+      part.hidden = risk === null || other;
+    }
     byId("no-risk").hidden = risk !== null;
     for (const id of ["guessed", "before", "exposed", "chance"]) write(id, risk?.[id] ?? "–");
     write("guessed_range", risk?.range ?? "not computed");
     write("ceiling", risk?.ceiling ?? "–");
-    if (cell.paragraph) {
-      write("assessment", cell.paragraph);
-      write("assessed", cell.epsilon);
-      write("copied", "");
-    }
+    // What is written for one budget of everyone is never left standing beside another.
+    const paragraph = cell.paragraph ?? null;
+    byId("paragraph").hidden = paragraph === null;
+    byId("no-paragraph").hidden = paragraph !== null;
+    write("assessment", paragraph ?? "");
+    write("assessed", cell.epsilon);
+    write("copied", "");
+    byId("held").hidden = !cell.holder;
+    write("holder", cell.holder ?? "");
   }
 
   function mark() {
@@ -86,7 +122,8 @@
 
   function step(by) {
     const cells = drawable();
-    show(cells[Math.min(Math.max(cells.indexOf(current) + by, 0), cells.length - 1)]);
+    const at = { inf: cells.length, 0: -1 }[current.outside] ?? cells.indexOf(current);
+    show(cells[Math.min(Math.max(at + by, 0), cells.length - 1)]);
   }
 
   function setSlider() {
@@ -151,11 +188,11 @@
 
   // A number, null where nothing is typed, or undefined where it cannot be used.
   function read(limit) {
-    const typed = limit.box ? limit.box.value.trim() : "";
+    const text = limit.box ? limit.box.value.trim() : "";
     if (limit.box?.validity.badInput) return undefined;
-    if (typed === "") return null;
-    const value = Number(typed);
-    return Number.isFinite(value) && value >= 0 && value <= limit.most ? value : undefined;
+    if (text === "") return null;
+    const value = Number(text);
+    return Number.isFinite(value) && value >= limit.least && value <= limit.most ? value : undefined;
   }
 
   // The smallest budget whose upper end is accepted there and at every larger budget.
@@ -210,6 +247,7 @@
   function decisionWords(found) {
     const { cell, least, most, cells } = found;
     const shown = (one) => `ε = ${one.epsilon}`;
+    const proof = (one) => one.risk.proof;
     if (cell === null) {
       if (found.hasLoss && least === null) {
         const known = cells.filter((one) => one.high !== null);
@@ -218,17 +256,17 @@
         return `No ε keeps the limit on the loss; the nearest miss is ${shown(miss)}, where one release may show ${miss.high_text}.`;
       }
       if (most === null) {
-        return `No ε keeps the limit on the attack; the nearest miss is ${shown(cells[0])}, where nobody can exceed ${cells[0].risk.ceiling ?? "an unknown share"} (proven).`;
+        return `No ε keeps the limit on the attack; the nearest miss is ${shown(cells[0])}, where ${proof(cells[0])}.`;
       }
-      return `No ε keeps both limits: the loss asks for ${shown(least)} or more (ceiling ${least.risk.ceiling ?? "unknown"}), the attack for ${shown(most)} or less (loss up to ${most.high_text ?? "an unknown rise"}).`;
+      return `No ε keeps both limits: the loss asks for ${shown(least)} or more, where ${proof(least)}; the attack asks for ${shown(most)} or less (loss up to ${most.high_text ?? "an unknown rise"}).`;
     }
     const why = found.hasLoss && found.hasRate ? "the most private choice that keeps both limits"
       : found.hasLoss ? "the most private choice that keeps the limit on the loss"
         : "the most accurate choice that keeps the limit on the attack";
     const parts = [`${shown(cell)} is ${why}.`];
     if (found.hasLoss && found.hasRate && least !== most) parts.push(`Every ε from ${least.epsilon} to ${most.epsilon} keeps both.`);
-    if (found.rests === "proven") parts.push("The attack limit is kept by proof.");
-    if (found.rests === "measured") parts.push(`The attack limit is kept only by the attack that was tried (measured); proven is ${cell.risk.ceiling ?? "nothing"}.`);
+    if (found.rests === "proven") parts.push(`The attack limit is kept by proof: ${proof(cell)}.`);
+    if (found.rests === "measured") parts.push(`The attack limit is kept only by the attack that was tried (measured), of ${page.attacker}; beyond it, ${proof(cell)}.`);
     if (!found.trusted) parts.push("Some checks on the way failed: do not rely on it.");
     return parts.join(" ");
   }
@@ -250,24 +288,42 @@
     const words = byId("within");
     if (!words) return;
     const [loss, rate] = [limits.accepted, limits.feared].map(read);
-    const changed = Object.values(limits).some((limit) => limit.box && limit.box.value !== limit.first) ||
-      (proofOnly !== null && proofOnly.checked !== proofOnly.defaultChecked);
+    const changed = isChanged();
+    if (byId("own-limits")) byId("own-limits").hidden = !changed;
     if (byId("reset")) byId("reset").hidden = !changed;
     delete words.dataset.solved;
     if (loss === undefined || rate === undefined) {
-      words.textContent = isDecision ? "Type numbers that are not negative; a share is at most 100 %." : "Type a number that is not negative.";
+      solved = null;
+      words.textContent = isDecision ? "Type numbers; a share is between 0 and 100 %." : "Type a number.";
+      tell();
       return;
     }
     const found = solution(loss, rate);
-    if (found === null) { words.textContent = ""; return; }
-    words.dataset.solved = found.cell === null ? "none" : String(found.cell.budget ?? "inf");
-    if (isDecision && !changed && group === page.start.group) words.textContent = "";
-    else {
-      words.textContent = isDecision && group === page.everybody ? decisionWords(found) : lossWords(found);
-      if (isDecision && group !== page.everybody && rate !== null) words.textContent += " The attack was measured for everyone only; its limit is not held here.";
+    if (found !== null) words.dataset.solved = found.cell === null ? "none" : String(keyOf(found.cell));
+    // The limits of the document lead to what the document says.
+    const isFirst = !changed && group === page.start.group && page.start.decided;
+    const said = found === null || (isFirst && isDecision) ? "" : wordsFor(found, rate);
+    if (isFirst) {
+      const first = startCell();
+      solved = { cell: page.start.verdict ? null : isDecision ? first : found?.cell ?? first, words: said, trusted: !page.start.doubtful };
+      if (move || page.start.verdict) show(move ? first : current, page.start.verdict);
+    } else {
+      solved = { cell: found?.cell ?? null, words: said, trusted: found?.trusted ?? true };
+      if (found !== null && found.cell === null) show(onAxis(), "no ε");
+      else if (found !== null && move) show(found.cell);
+      else if (verdict) show(current);
     }
-    if (move && found.cell !== null && found.cell.budget !== null && found.cell !== current) show(found.cell);
+    tell();
   }
+
+  function wordsFor(found, rate) {
+    if (!isDecision) return lossWords(found);
+    if (group === page.everybody) return decisionWords(found);
+    return lossWords(found) + (rate === null ? "" : " The attack was measured for everyone only; its limit is not held here.");
+  }
+
+  const onAxis = () => (current.budget === null ? nearest(page.start.epsilon) : current);
+  const startCell = () => page.groups[page.start.group].find((cell) => cell.outside !== null && cell.outside === page.start.outside) ?? nearest(page.start.epsilon);
 
   // --- Drawing ---
 
@@ -290,8 +346,10 @@
   function chooseGroup(name) {
     group = name;
     for (const part of document.querySelectorAll("[data-group]")) part.hidden = part.dataset.group !== group;
+    solved = null;
     setSlider();
-    show(nearest(current ? current.budget : page.start.epsilon));
+    if (current === null) show(startCell(), page.start.verdict);
+    else show(nearest(current.budget ?? page.start.epsilon));
     align();
     solve({ move: false });
   }
@@ -304,15 +362,15 @@
     step(by);
   });
   number.addEventListener("input", () => {
-    const typed = Number(number.value);
-    const usable = number.value.trim() !== "" && Number.isFinite(typed) && typed > 0;
+    const wanted = Number(number.value);
+    const usable = number.value.trim() !== "" && Number.isFinite(wanted) && wanted > 0;
     byId("nearest").textContent = usable ? "" : "Type a number greater than 0.";
     if (!usable) return;
-    const cell = nearest(typed);
+    const cell = nearest(wanted);
     show(cell);
-    if (Math.abs(cell.budget / typed - 1) > 0.005) byId("nearest").textContent = `Nearest computed budget: ε = ${cell.epsilon}.`;
+    if (Math.abs(cell.budget / wanted - 1) > 0.005) byId("nearest").textContent = `Nearest computed budget: ε = ${cell.epsilon}.`;
   });
-  number.addEventListener("blur", () => { number.value = current.epsilon; });
+  number.addEventListener("blur", () => { number.value = typed(current); });
   for (const limit of Object.values(limits)) limit.box?.addEventListener("input", () => solve());
   proofOnly?.addEventListener("change", () => solve());
   byId("reset")?.addEventListener("click", () => {
@@ -320,7 +378,7 @@
     proofOnly.checked = proofOnly.defaultChecked;
     if (byId("group")) byId("group").value = page.start.group;
     chooseGroup(page.start.group);
-    show(nearest(page.start.epsilon));
+    show(startCell(), page.start.verdict);
     (limits.accepted.box ?? slider).focus();
   });
   byId("group")?.addEventListener("change", (event) => chooseGroup(event.target.value));
@@ -349,13 +407,13 @@
 
   function follow(plot, event) {
     const cell = nearest(plot.view.scale("x").invert(event.clientX - corner(plot)[0]));
-    if (cell !== current) show(cell);
+    if (cell !== current || verdict) show(cell);
   }
 
   function pull(event) {
     const { limit, scale, plot } = dragged;
     const y = Math.min(Math.max(event.clientY - corner(plot)[1], 0), plot.view.height());
-    const steps = Math.round(Math.min(Math.max(scale.invert(y), 0), limit.most) / limit.step);
+    const steps = Math.round(Math.min(Math.max(scale.invert(y), limit.least), limit.most) / limit.step);
     const text = (steps * limit.step).toFixed(Math.max(0, Math.ceil(-Math.log10(limit.step))));
     if (Number(text) === read(limit)) return;
     limit.box.value = String(Number(text));
