@@ -274,4 +274,9 @@ def with_notes(document: _D, notes: Sequence[str]) -> _D:
     said = [in_command_words(note) for note in (*notes, *document.warnings)]
     # What is said on standard error must stand in the document as well: that one travels.
     said += [in_command_words(note) for note in held_warnings()]
-    return document.model_copy(update={"warnings": list(dict.fromkeys(said))})
+    # Of two ways to say the same, the first is enough: they differ in the advice alone.
+    once = {note.partition(" Declare it")[0]: note for note in reversed(said)}
+    kept = set(once.values())
+    return document.model_copy(
+        update={"warnings": [note for note in dict.fromkeys(said) if note in kept]}
+    )

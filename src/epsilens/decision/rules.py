@@ -279,7 +279,7 @@ class _Words:
         self.several = n_columns > 1
         self.answers = "of the people's answers, all at once," if self.several else "of the answers"
         self.answer = "answers" if self.several else "answer"
-        well = "as well" if before is None else f"{at_most_text(before)}"
+        well = "as well" if before is None else f"{100 * before:.1f}%"
         self.nobody = f"nobody who guesses {well} without the {self.answer}"
 
     def notes(self) -> list[str]:
