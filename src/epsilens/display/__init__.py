@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from epsilens.display.audit_chart import audit_chart
 from epsilens.display.charts import available_outcomes, cost_chart, save_chart
-from epsilens.display.page_chart import page_chart
+from epsilens.display.decision_chart import decision_chart
+from epsilens.display.page_chart import page_chart, risk_page_chart
 from epsilens.display.risk_chart import risk_chart
 from epsilens.display.value_chart import value_chart
 from epsilens.display.words import Outcome
@@ -21,8 +22,10 @@ __all__ = [
     "audit_chart",
     "available_outcomes",
     "cost_chart",
+    "decision_chart",
     "page_chart",
     "risk_chart",
+    "risk_page_chart",
     "save_chart",
     "value_chart",
 ]

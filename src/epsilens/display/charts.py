@@ -7,37 +7,20 @@ dash and shape as well as in shade, so that a black-and-white print can be read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from epsilens.display.look import axis_ends, budget_axis, dressed, value_axis
-from epsilens.display.plotted import (
-    ACCENT,
-    DASHES,
-    SHADES,
-    TITLE,
-    available_outcomes,
-    change_limits,
-    plotted_rows,
-    tolerance_for,
-)
-from epsilens.display.words import (
-    Outcome,
-    budget_title,
-    change_title,
-    spoken_description,
-    subtitle_lines,
-)
-from epsilens.document import WhatIfDocument, group_names
+from epsilens.display.cost_plot import CostPlot, cost_plot
+from epsilens.display.look import dressed
+from epsilens.display.plotted import ACCENT, TITLE, available_outcomes
+from epsilens.display.words import Outcome, spoken_description, subtitle_lines
+from epsilens.document import WhatIfDocument
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     import altair as alt
 
 __all__ = ["ACCENT", "Outcome", "available_outcomes", "cost_chart", "save_chart"]
-
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 
 
 def cost_chart(
@@ -95,77 +78,27 @@ def cost_chart(
     >>> chart.to_dict()["title"]["text"]
     'What a privacy budget costs'
     """
-    import altair as alt
-
-    rows, aside = plotted_rows(document, outcome)
-    tolerance = tolerance_for(outcome, max_loss_increase)
-    groups = [name for name in group_names(document) if any(row["group"] == name for row in rows)]
-    budgets = [row["epsilon"] for row in rows]
-    data = alt.InlineData(values=rows)
-    x = budget_axis(alt, budgets, title=budget_title(document))
-    y_axis = value_axis(alt, change_title(document, outcome))
-    drawn = [row[name] for row in rows for name in ("change", "low", "high")]
-    y_scale = alt.Scale(domain=list(change_limits(drawn, tolerance)), nice=False, zero=False)
-    y = alt.Y("change:Q", axis=y_axis, scale=y_scale)
-    marks = _group_marks(alt, groups, group_names(document))
-    tooltip = [
-        alt.Tooltip("group:N", title="group"),
-        alt.Tooltip("epsilon:Q", title="ε", format=".3~g"),
-        alt.Tooltip("change:Q", title="change", format="+.4~g"),
-        alt.Tooltip("low:Q", title="9 in 10 runs: from", format="+.4~g"),
-        alt.Tooltip("high:Q", title="to", format="+.4~g"),
-        alt.Tooltip("reliance:N", title="checks"),
-    ]
-    base = alt.Chart(data)
-    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color="#9a9fa8", size=1)
-    layers: list[Any] = [zero.encode(y="zero:Q")]
-    banded = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
-    from_low = alt.Y("low:Q", axis=y_axis, scale=y_scale)
-    trusted_fill = alt.condition("datum.trusted", alt.value(1), alt.value(0))
-    if len(set(budgets)) > 1:
-        layers += [
-            banded.mark_area(opacity=0.16 if len(groups) <= 2 else 0.11).encode(
-                x=x, y=from_low, y2="high:Q", **marks["band"]
-            ),
-            base.mark_line(size=2.2).encode(x=x, y=y, **marks["line"]),
-            base.mark_point(size=38, strokeWidth=1.6, opacity=1).encode(
-                x=x, y=y, tooltip=tooltip, fillOpacity=trusted_fill, **marks["point"]
-            ),
-        ]
-    else:
-        # One budget has no line: bars side by side, each with its point.
-        for number, group in enumerate(groups):
-            aside_by = 16 * (number - (len(groups) - 1) / 2)
-            mine = alt.FieldEqualPredicate(field="group", equal=group)
-            layers += [
-                banded.transform_filter(mine)
-                .mark_rule(size=2.2, xOffset=aside_by)
-                .encode(x=x, y=from_low, y2="high:Q", **marks["line"]),
-                base.transform_filter(mine)
-                .mark_point(size=60, strokeWidth=1.6, opacity=1, xOffset=aside_by)
-                .encode(x=x, y=y, tooltip=tooltip, fillOpacity=trusted_fill, **marks["point"]),
-            ]
-    if tolerance is not None:
-        layers.extend(_tolerance_layers(alt, tolerance))
-    layers.extend(axis_ends(alt))
-    legend = len(groups) > 1
+    plot = cost_plot(document, outcome=outcome, max_loss_increase=max_loss_increase)
     chart: alt.LayerChart = dressed(
-        alt.layer(*layers)
-        .properties(
+        plot.chart.properties(
             width=width,
             height=height,
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
-            title=alt.TitleParams(
-                text=TITLE,
-                subtitle=subtitle_lines(document, rows, aside, outcome=outcome),
-            ),
-            description=spoken_description(document, rows, groups, outcome),
-        )
-        .resolve_scale(color="shared", shape="shared", strokeDash="shared"),
-        title_offset=14 if legend else 18,
-        legend_columns=_legend_columns(groups, narrow=width == "container"),
+            title=_title(document, plot, outcome),
+            description=spoken_description(document, plot.rows, plot.groups, outcome),
+        ),
+        title_offset=14 if len(plot.groups) > 1 else 18,
+        legend_columns=_legend_columns(plot.groups, narrow=width == "container"),
     )
     return chart
+
+
+def _title(document: WhatIfDocument, plot: CostPlot, outcome: Outcome) -> alt.TitleParams:
+    import altair as alt
+
+    return alt.TitleParams(
+        text=TITLE, subtitle=subtitle_lines(document, plot.rows, plot.aside, outcome=outcome)
+    )
 
 
 def save_chart(chart: alt.TopLevelMixin, path: str | Path, *, scale: float = 2.0) -> Path:
@@ -214,50 +147,9 @@ def save_chart(chart: alt.TopLevelMixin, path: str | Path, *, scale: float = 2.0
     return target
 
 
-def _group_marks(alt: Any, groups: list[str], everyone: list[str]) -> dict[str, dict[str, Any]]:
-    """Encode the group by shade, dash and shape at once: any one of them is enough to tell.
-
-    A group keeps its look in every chart of a document, also where another group has no numbers.
-    """
-    legend = alt.Legend(symbolOpacity=1) if len(groups) > 1 else None
-    places = [everyone.index(name) for name in groups]
-
-    def scale(values: Sequence[Any]) -> Any:
-        return alt.Scale(domain=groups, range=[values[place % len(values)] for place in places])
-
-    stroke = alt.Stroke("group:N", scale=scale(SHADES), legend=legend)
-    fill = alt.Fill("group:N", scale=scale(SHADES), legend=legend)
-    # A field and names of its own: Vega-Lite merges legends of equal names even when one is
-    # switched off, and dashed symbols look torn.
-    dashes = [list(DASHES[place % len(DASHES)]) for place in places]
-    numbers = [str(place) for place in places]
-    dash = alt.StrokeDash("dash:N", scale=alt.Scale(domain=numbers, range=dashes), legend=None)
-    shape = alt.Shape("group:N", scale=scale(_SHAPES), legend=legend)
-    return {
-        "band": {"fill": fill},
-        "line": {"stroke": stroke, "strokeDash": dash},
-        "point": {"stroke": stroke, "fill": fill, "shape": shape},
-    }
-
-
 def _legend_columns(groups: list[str], *, narrow: bool) -> int:
     """Leave each name its room: a page may be as narrow as a telephone."""
     short = max(map(len, groups)) <= 16
     if narrow:
         return 2 if short else 1
     return 4 if short else 2
-
-
-def _tolerance_layers(alt: Any, tolerance: float) -> list[Any]:
-    line = alt.Chart(alt.InlineData(values=[{"tolerance": tolerance}]))
-    return [
-        line.mark_rule(strokeDash=[6, 4], size=1.4, color="#3b414c").encode(y="tolerance:Q"),
-        line.mark_text(
-            align="right",
-            baseline="bottom",
-            dy=-4,
-            fontSize=12,
-            color="#3b414c",
-            text=f"accepted: {tolerance:g}",
-        ).encode(y="tolerance:Q", x=alt.value(alt.expr("width"))),
-    ]

@@ -8,7 +8,16 @@ from typing import Any
 
 from epsilens.display.plotted import budget_limits, budget_ticks
 
-__all__ = ["AXIS_ENDS", "FONT", "INK", "axis_ends", "budget_axis", "dressed", "value_axis"]
+__all__ = [
+    "AXIS_ENDS",
+    "FONT",
+    "INK",
+    "axis_ends",
+    "budget_axis",
+    "dashed_limit",
+    "dressed",
+    "value_axis",
+]
 
 AXIS_ENDS = ("more_privacy", "more_accuracy")
 """Names of the two layers that label the ends of the axis."""
@@ -78,6 +87,40 @@ def axis_ends(alt: Any, size: tuple[int, int] | None = None) -> list[Any]:
         accuracy.mark_text(align="right", fontSize=12.5, color=INK, text="more accuracy →").encode(
             x=right, y=below
         ),
+    ]
+
+
+def panel_title(alt: Any, text: str) -> Any:
+    """Give a plot among others its title, smaller than that of the chart.
+
+    Examples
+    --------
+    >>> import altair
+    >>> panel_title(altair, "What it costs").to_dict()["fontSize"]
+    13.5
+    """
+    return alt.TitleParams(
+        text=text, fontSize=13.5, fontWeight=600, anchor="start", frame="group", offset=6
+    )
+
+
+def dashed_limit(alt: Any, limit: float, *, words: str, width: int | None = None) -> list[Any]:
+    """Draw a limit as a dashed line across the plot, with its words at the right end.
+
+    A plot among others must say its width in pixels; one that stands alone knows it.
+
+    Examples
+    --------
+    >>> import altair
+    >>> [layer.to_dict()["mark"]["type"] for layer in dashed_limit(altair, 0.1, words="accepted")]
+    ['rule', 'text']
+    """
+    line = alt.Chart(alt.InlineData(values=[{"limit": limit}]))
+    return [
+        line.mark_rule(strokeDash=[6, 4], size=1.4, color=INK).encode(y="limit:Q"),
+        line.mark_text(
+            align="right", baseline="bottom", dy=-4, fontSize=12, color=INK, text=words
+        ).encode(y="limit:Q", x=alt.value(alt.expr("width") if width is None else width)),
     ]
 
 

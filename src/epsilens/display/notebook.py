@@ -28,6 +28,8 @@ from epsilens.display.rounding import (
 )
 from epsilens.display.words import axis_budget, budget_title
 from epsilens.document import (
+    EVERYBODY,
+    DecisionDocument,
     RiskDocument,
     WhatIfCell,
     WhatIfDocument,
@@ -36,7 +38,7 @@ from epsilens.document import (
     loss_unit,
 )
 
-__all__ = ["risk_html", "whatif_html"]
+__all__ = ["decision_html", "risk_html", "whatif_html"]
 
 _LEFT = ' style="text-align:left;padding:.15em .6em"'
 _HEAD = ' style="text-align:right;padding:.15em .6em"'
@@ -110,6 +112,67 @@ def risk_html(document: RiskDocument, *, max_rows: int = 12) -> str:
         rows = [[column.text(cell) for column in columns] for cell in shown]
         parts += _laid_out([column.title for column in columns], rows)
     notes = [*risk_notes(document), *_left_out(document, len(shown)), *_caveats(document)]
+    return "\n".join([*parts, f"<p><small>{escape(' '.join(notes))}</small></p>", "</div>"])
+
+
+def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
+    """Show a decision as HTML: the recommendation, and what a few budgets cost and buy.
+
+    Parameters
+    ----------
+    document : DecisionDocument
+        The decision.
+    max_rows : int
+        About how many rows to show, as in `whatif_html`; the recommended budget is always among
+        them.
+
+    Returns
+    -------
+    str
+        HTML without scripts, links or colours of its own. Names from the data are escaped.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, DecisionDocument, Provenance, Recommendation,
+    ...                                RiskCell, RiskDocument, WhatIfCell, WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> origin, grid = Provenance(method="exact"), (0.5, 1.0, 2.0)
+    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
+    ...     WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                loss_change=0.02 / epsilon) for epsilon in grid])
+    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[
+    ...     RiskCell(epsilon=epsilon, mechanism="rr", answer_inference_rate=0.7) for epsilon in grid])
+    >>> chosen = Recommendation(epsilon=1.0, holds=True, sentence="ε = 1.", rule="max_loss_increase",
+    ...                         confidence=0.9)
+    >>> decision_html(DecisionDocument(provenance=origin, cost=cost, risk=risk,
+    ...                                recommendation=chosen)).count("<tr>")
+    4
+    """
+    as_count(max_rows, name="max_rows", least=2)
+    cost, risk, chosen = document.cost, document.risk, document.recommendation
+    attacks = {axis_budget(risk, cell): cell for cell in risk.cells}
+    everybody = [cell for cell in cost.cells if cell.group == EVERYBODY]
+    common = [cell for cell in everybody if axis_budget(cost, cell) in attacks]
+    shown = thinned(common, max_rows)
+    shown = [cell for cell in common if cell in shown or axis_budget(cost, cell) == chosen.epsilon]
+    columns, decimals = risk_columns(risk)[1:], change_decimals(cost)
+    titles = [budget_title(cost).removeprefix("privacy budget ")]
+    titles += [f"change of test loss ({loss_unit(cost)})", "9 in 10 runs", "trusted"]
+    titles += [column.title for column in columns]
+    rows = []
+    for cell in shown:
+        budget = axis_budget(cost, cell)
+        mark = " (recommended)" if chosen.holds and budget == chosen.epsilon else ""
+        texts = [f"{format_epsilon(budget)}{mark}"]
+        texts += [format_change(cell.loss_change, decimals=decimals)]
+        texts += [interval_text(cost, cell) or NOTHING, "yes" if cell.trusted else "no"]
+        rows.append([*texts, *(column.text(attacks[budget]) for column in columns)])
+    parts = ["<div>", f"<p><b>{escape(chosen.sentence)}</b></p>"]
+    parts += _laid_out(titles, rows) if rows else []
+    notes = [f"Cost: {cost_type(cost)}. Attacks: measured, ceilings proven.", *risk_notes(risk)]
+    if len(shown) < len(common):
+        notes.append(f"{len(shown)} of {format_count(len(common))} rows shown.")
+    notes += _caveats(document)
     return "\n".join([*parts, f"<p><small>{escape(' '.join(notes))}</small></p>", "</div>"])
 
 
@@ -194,7 +257,7 @@ def _left_out(document: WhatIfDocument | RiskDocument, n_shown: int) -> list[str
     return [f"{n_shown} of {format_count(total)} rows shown; to_frame() has them all."]
 
 
-def _caveats(document: WhatIfDocument | RiskDocument) -> list[str]:
+def _caveats(document: WhatIfDocument | RiskDocument | DecisionDocument) -> list[str]:
     """Say what holds for every result that was computed from raw data."""
     notes = []
     if document.warnings:

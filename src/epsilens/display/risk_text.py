@@ -13,6 +13,7 @@ from epsilens.document import RiskCell, RiskDocument, at_most_text, bound_text
 
 __all__ = [
     "RiskColumn",
+    "compared_p_text",
     "confidence_text",
     "is_randomised_response",
     "models_text",
@@ -241,6 +242,18 @@ def p_value_text(value: float | None) -> str:
     if value is None:
         return NOTHING
     return "< 0.001" if value < 0.001 else f"{value:.2g}" if value < 0.1 else f"{value:.2f}"
+
+
+def compared_p_text(value: float) -> str:
+    """Write a p-value behind its name, with the sign that belongs there.
+
+    Examples
+    --------
+    >>> compared_p_text(0.4), compared_p_text(1e-9)
+    ('= 0.40', '< 0.001')
+    """
+    text = p_value_text(value)
+    return text if text.startswith("<") else f"= {text}"
 
 
 def _percent(title: str, field: str) -> RiskColumn:

@@ -7,35 +7,21 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from epsilens.display.cell_text import (
-    Gap,
-    accuracy_text,
-    expected_accuracy_text,
-    expected_gap_text,
-    gap_text,
-    has_gap,
-    interval_text,
-)
-from epsilens.display.rounding import (
-    change_decimals,
-    format_auc,
-    format_auc_change,
-    format_change,
-    format_count,
-    format_epsilon,
-    format_loss,
-    format_percent,
-    format_seconds,
-)
-from epsilens.display.words import GAP_MEANINGS, answers_text, axis_budget
+from epsilens.display.risk_text import risk_notes
+from epsilens.display.rounding import format_count
+from epsilens.display.words import answers_text, axis_budget
 from epsilens.document import (
+    EVERYBODY,
     NUMBER_TYPE_MEANINGS,
     NUMBER_TYPES,
+    DecisionDocument,
+    RiskDocument,
     WhatIfCell,
     WhatIfDocument,
     cost_type,
@@ -45,12 +31,17 @@ from epsilens.document import (
     to_dict,
 )
 from epsilens.errors import InputError, InputTypeError
-from epsilens.reporting.sentences import (
-    cell_sentence,
-    protected_text,
-    typical_cell,
-    whom_text,
+from epsilens.reporting.report_data import (
+    baseline_rows,
+    cell_data,
+    gaps_of,
+    group_data,
+    origin_rows,
+    protected_words,
+    risk_at,
 )
+from epsilens.reporting.report_words import OTHERS, OTHERS_WARNING, unprotected
+from epsilens.reporting.sentences import typical_cell
 
 __all__ = ["write_report"]
 
@@ -61,41 +52,47 @@ _OUTCOME_WORDS = {
     "loss_gap": "loss gap of the group",
     "accuracy_gap": "accuracy gap of the group",
 }
-
+_ATTACK_WORDS = {"answer": "the answer is guessed", "membership": "membership is recognised"}
+_RATE_STEP = 0.5
+"""A dragged attack rate moves by so many percentage points."""
+_MEASURED_CONFIDENCE = 0.9
+"""Of the range that comes with a measured attack rate."""
 _BUNDLE_EXPORT = "window.vegaEmbed = vegaEmbed;"
 
 
 def write_report(
-    document: WhatIfDocument,
+    document: WhatIfDocument | DecisionDocument,
     path: str | Path,
     *,
-    title: str = "What a privacy budget costs",
+    title: str | None = None,
     question: Mapping[str, object] | None = None,
     recommendation: Mapping[str, object] | None = None,
     command: str | None = None,
 ) -> Path:
-    """Write a what-if as one page that says which privacy budget costs what.
+    """Write a what-if or a decision as one page that says which privacy budget costs and buys what.
 
     The page shows the question, the answer in large type, the cost of every budget as a chart with
-    a slider, the numbers as a table, what is not protected, and how to compute it again. It is one
-    file without any link to the network, so it can be mailed and read anywhere. It is written
-    completely or not at all.
+    a slider, the numbers as a table, what is not protected, and how to compute it again. The page of
+    a decision shows below the cost what an attacker gets, on the same axis, and a paragraph for a
+    data-protection impact assessment; the loss that can be borne and the attack that is feared can be
+    typed or dragged, and lead to a budget. It is one file without any link to the network, so it can
+    be mailed and read anywhere. It is written completely or not at all.
 
     Parameters
     ----------
-    document : WhatIfDocument
-        The what-if; the page shows nothing that is not in it.
+    document : WhatIfDocument or DecisionDocument
+        What is reported on; the page shows nothing that is not in it.
     path : str or pathlib.Path
         The file to write; an older one is replaced.
-    title : str
-        The title of the page.
+    title : str, optional
+        The title of the page; by default what the page is about.
     question : mapping, optional
         What was asked: `label`, the column to be predicted; `protect`, the columns to be
         randomised (by default those in the document's settings, else the label); `data`, the name
         of the file; `groups`, a mapping from group name to the words to show for it.
     recommendation : mapping, optional
         `epsilon`, `holds` and `sentence` of a chosen budget, and `max_loss_increase`, the loss that
-        can be borne. Without it the page opens at the budget nearest to 1.
+        can be borne. Without it the page opens at the budget nearest to 1. A decision has its own.
     command : str, optional
         The command that makes the page again.
 
@@ -125,11 +122,17 @@ def write_report(
     """
     from epsilens.data import write_text
 
-    if not isinstance(document, WhatIfDocument):
+    if not isinstance(document, WhatIfDocument | DecisionDocument):
         raise InputTypeError(
-            f"`document` must be a WhatIfDocument, got {type(document).__name__}. "
-            "A study gives one by `.estimate(...)`."
+            f"`document` must be a WhatIfDocument or a DecisionDocument, got "
+            f"{type(document).__name__}. A study gives one by `.estimate(...)`, `decide` the other."
         )
+    if isinstance(document, DecisionDocument):
+        if recommendation is not None:
+            raise InputError(
+                "`recommendation` must be left out for a decision, which has its own. Leave it out."
+            )
+        recommendation = document.recommendation.model_dump()
     target = Path(path)
     page = _render(document, title, question or {}, recommendation, command)
     write_text(page, target)
@@ -137,16 +140,13 @@ def write_report(
 
 
 def _render(
-    document: WhatIfDocument,
-    title: str,
+    document: WhatIfDocument | DecisionDocument,
+    title: str | None,
     question: Mapping[str, object],
     recommendation: Mapping[str, object] | None,
     command: str | None,
 ) -> str:
     import jinja2
-    import vl_convert
-
-    from epsilens.display import available_outcomes, cost_chart, page_chart
 
     loader = jinja2.PackageLoader("epsilens.reporting")
     environment = jinja2.Environment(
@@ -156,44 +156,24 @@ def _render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    cost = document.cost if isinstance(document, DecisionDocument) else document
     accepted = _number(recommendation, "max_loss_increase")
     recommended = _number(recommendation, "epsilon")
     holds = recommendation is not None and bool(recommendation.get("holds", True))
     start = _start(document, recommended)
-    outcomes = available_outcomes(document)
-    if not outcomes:
-        raise InputError(
-            "expected at least one number to report on, got none: every estimate is missing. "
-            "Ask for another method or another epsilon."
-        )
-    specs = {
-        outcome: page_chart(
-            document,
-            outcome=outcome,
-            epsilon=axis_budget(document, start),
-            max_loss_increase=accepted if outcome == "loss" else None,
-        )
-        for outcome in outcomes
-    }
-    captions = {
-        outcome: " ".join(cost_chart(document, outcome=outcome).to_dict()["title"]["subtitle"])
-        for outcome in outcomes
-    }
-    still = vl_convert.vegalite_to_svg(
-        cost_chart(
-            document,
-            outcome=outcomes[0],
-            max_loss_increase=accepted if outcomes[0] == "loss" else None,
-        ).to_dict(),
-        allowed_base_urls=[],
-    )
-    groups = [_group(document, name, question) for name in group_names(document)]
+    at = axis_budget(cost, start)
+    drawn = _charts(document, at, accepted)
+    groups = group_data(document, question)
+    is_decision = isinstance(document, DecisionDocument)
     data = {
-        "start": {"group": start.group, "epsilon": axis_budget(document, start)},
+        "kind": document.kind,
+        "start": {"group": start.group, "epsilon": at},
         "recommended": recommended if holds and recommended != math.inf else None,
+        "everybody": EVERYBODY,
         "groups": {group["name"]: group["cells"] for group in groups},
-        "charts": specs,
-        "captions": captions,
+        "others": [(low, high) for _, low, high, _ in OTHERS] if is_decision else [],
+        "steps": {"loss": _loss_step(cost), "rate": _RATE_STEP},
+        **drawn,
     }
     bundle = _chart_library()
     script = _inline_script(loader.get_source(environment, "report.js")[0])
@@ -201,38 +181,196 @@ def _render(
         f"default-src 'none'; script-src {_hash(bundle)} {_hash(script)}; "
         "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
     )
+    named = title or f"What a privacy budget costs{' and what it buys' if is_decision else ''}"
+    outcome, protected = next(iter(drawn["charts"])), protected_words(cost, question)
     return environment.get_template("report.html.j2").render(
-        title=title,
+        title=named,
         policy=policy,
         style=loader.get_source(environment, "report.css")[0],
         bundle=bundle,
         script=script,
         page_data=_inline_json(data),
         document_json=_inline_json(to_dict(document)),
-        still=still,
+        still=_still(document, outcome, accepted),
+        is_decision=is_decision,
         data_name=question.get("data"),
-        protected=_protected(document, question),
-        is_model_release=is_model_release(document),
+        protected=protected,
+        is_model_release=is_model_release(cost),
         groups=groups,
         start=start,
-        start_row=_cell(document, start),
-        chart_words=specs[outcomes[0]]["description"],
-        caption=captions[outcomes[0]],
-        outcomes=[(outcome, _OUTCOME_WORDS[outcome]) for outcome in outcomes],
+        start_row=cell_data(document, start, question),
+        chart_words=drawn["charts"][outcome]["description"],
+        caption=drawn["captions"][outcome],
+        outcomes=[(name, _OUTCOME_WORDS[name]) for name in drawn["charts"]],
+        attacks=[(name, _ATTACK_WORDS[name]) for name in drawn["risk_charts"]],
+        risk_captions=drawn["risk_captions"],
+        risk_notes=" ".join(risk_notes(document.risk))
+        if isinstance(document, DecisionDocument)
+        else None,
+        risk_chart_words=next(
+            (spec["description"] for spec in drawn["risk_charts"].values()), None
+        ),
+        keys=_keys(document, list(drawn["charts"]), list(drawn["risk_charts"])),
         recommendation=recommendation,
-        accepted=accepted,
-        is_recommended=holds and recommended == axis_budget(document, start),
+        accepted=_typed(accepted),
+        feared=_typed(_number(recommendation, "max_attack_rate"), 100.0),
+        proven_only=_needs_proof(document),
+        steps=data["steps"],
+        is_recommended=holds and recommended == at,
+        holds=holds,
         command=command,
-        cost_type=cost_type(document),
-        runs="of the runs" if cost_type(document) == "measured" else "real runs",
-        unit=loss_unit(document),
-        gaps=_gaps(document, document.cells),
-        by_record=any(cell.epsilon is None for cell in document.cells),
+        cost_type=cost_type(cost),
+        runs="of the runs" if cost_type(cost) == "measured" else "real runs",
+        unit=loss_unit(cost),
+        gaps=gaps_of(cost, cost.cells),
+        by_record=any(cell.epsilon is None for cell in cost.cells),
         warnings=document.warnings,
         meanings=[(name, NUMBER_TYPE_MEANINGS[name]) for name in NUMBER_TYPES],
-        baseline=_baseline(document),
-        provenance=_provenance(document),
+        limits=unprotected(
+            protected,
+            is_model_release=is_model_release(cost),
+            is_decision=is_decision,
+            risk=risk_at(document, start),
+        ),
+        others=[
+            (name, f"{low:g}" if low == high else f"{low:g} to {high:g}", source)
+            for name, low, high, source in OTHERS
+        ],
+        others_warning=OTHERS_WARNING,
+        baseline=baseline_rows(cost),
+        origins=origin_rows(document),
     )
+
+
+def _charts(
+    document: WhatIfDocument | DecisionDocument, epsilon: float, accepted: float | None
+) -> dict[str, Any]:
+    """Make the charts of the page and the sentences that belong to them."""
+    from epsilens.display import available_outcomes, cost_chart, page_chart, risk_page_chart
+    from epsilens.display.decision_chart import common_budgets
+    from epsilens.display.risk_plot import risk_panels
+
+    is_decision = isinstance(document, DecisionDocument)
+    cost = document.cost if isinstance(document, DecisionDocument) else document
+    budgets = common_budgets(document) if isinstance(document, DecisionDocument) else None
+    outcomes = available_outcomes(cost)
+    if not outcomes:
+        raise InputError(
+            "expected at least one number to report on, got none: every estimate is missing. "
+            "Ask for another method or another epsilon."
+        )
+    specs = {
+        outcome: page_chart(
+            cost,
+            outcome=outcome,
+            epsilon=epsilon,
+            max_loss_increase=accepted if outcome == "loss" else None,
+            budgets=budgets,
+            is_lowest=not is_decision,
+            height=240 if is_decision else 300,
+        )
+        for outcome in outcomes
+    }
+    captions = {
+        outcome: " ".join(cost_chart(cost, outcome=outcome).to_dict()["title"]["subtitle"])
+        for outcome in outcomes
+    }
+    risk_specs: dict[str, Any] = {}
+    risk_captions: dict[str, str] = {}
+    if isinstance(document, DecisionDocument):
+        for panel in risk_panels(document.risk):
+            risk_specs[panel.name] = risk_page_chart(
+                document.risk,
+                attack=panel.name,
+                epsilon=epsilon,
+                max_attack_rate=document.recommendation.max_attack_rate
+                if panel.name == "answer"
+                else None,
+                budgets=budgets,
+                height=240,
+            )
+            risk_captions[panel.name] = _risk_caption(document.risk, panel.name)
+    return {
+        "charts": specs,
+        "captions": captions,
+        "risk_charts": risk_specs,
+        "risk_captions": risk_captions,
+    }
+
+
+def _risk_caption(document: RiskDocument, attack: str) -> str:
+    from epsilens.display.risk_text import models_text, outside_lines
+
+    said = models_text(document)
+    parts = [f"{said[0].upper()}{said[1:]}."]
+    if attack == "answer":
+        parts.append(
+            f"The attack guesses {answers_text(document.protect)} from the model and all other "
+            "columns. The ceiling is of everybody who guesses as well as the attack does of people "
+            "whom the model never saw."
+        )
+    else:
+        parts.append(
+            f"The most exposed of {format_count(document.n_targets)} records: the largest of so many "
+            "rates is large by chance alone, and inside the grey it shows nothing. Randomised "
+            "response protects the answer, not membership: there is no ceiling."
+        )
+    return " ".join([*parts, *outside_lines(document)])
+
+
+def _keys(
+    document: WhatIfDocument | DecisionDocument, outcomes: list[Any], attacks: list[Any]
+) -> dict[str, list[dict[str, Any]]]:
+    from epsilens.display.page_key import cost_key, risk_key
+
+    cost = document.cost if isinstance(document, DecisionDocument) else document
+    found = {name: [asdict(entry) for entry in cost_key(cost, name)] for name in outcomes}
+    if isinstance(document, DecisionDocument):
+        for name in attacks:
+            found[name] = [asdict(entry) for entry in risk_key(document.risk, name)]
+    return found
+
+
+def _still(
+    document: WhatIfDocument | DecisionDocument, outcome: Any, accepted: float | None
+) -> str:
+    """Draw the picture for readers without scripts, which can also be saved."""
+    import vl_convert
+
+    from epsilens.display import cost_chart, decision_chart
+
+    tolerance = accepted if outcome == "loss" else None
+    chart: Any = (
+        decision_chart(document, outcome=outcome)
+        if isinstance(document, DecisionDocument)
+        else cost_chart(document, outcome=outcome, max_loss_increase=tolerance)
+    )
+    picture: str = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
+    return picture
+
+
+def _needs_proof(document: WhatIfDocument | DecisionDocument) -> bool:
+    """Say whether the attack limit was to be met by proof: asked for, or by so high a confidence."""
+    if not isinstance(document, DecisionDocument):
+        return False
+    asked = document.provenance.settings.get("proven_only") is True
+    return asked or document.recommendation.confidence > _MEASURED_CONFIDENCE
+
+
+def _loss_step(document: WhatIfDocument) -> float:
+    """Give the step of a dragged loss: about a hundredth of what the chart shows, a round number."""
+    shown = [
+        abs(value)
+        for cell in document.cells
+        for value in (cell.loss_change, cell.loss_change_high)
+        if value is not None and math.isfinite(value) and value != 0
+    ]
+    return float(f"1e{math.floor(math.log10(max(shown) / 50))}") if shown else 0.001
+
+
+def _typed(value: float | None, factor: float = 1.0) -> str:
+    """Write a limit as somebody would type it; nothing where there is none."""
+    return "" if value is None else f"{factor * value:.10g}"
 
 
 def _number(mapping: Mapping[str, object] | None, name: str) -> float | None:
@@ -248,103 +386,22 @@ def _number(mapping: Mapping[str, object] | None, name: str) -> float | None:
     return float(value)
 
 
-def _start(document: WhatIfDocument, recommended: float | None) -> WhatIfCell:
+def _start(document: WhatIfDocument | DecisionDocument, recommended: float | None) -> WhatIfCell:
+    cost = document.cost if isinstance(document, DecisionDocument) else document
+    group = EVERYBODY if isinstance(document, DecisionDocument) else None
+    if isinstance(document, DecisionDocument) and EVERYBODY not in group_names(cost):
+        raise InputError(
+            f"expected the cost of everybody, group {EVERYBODY!r}, in the decision, got none. Ask "
+            "for the cost of all records too."
+        )
     wanted = recommended if recommended is not None and math.isfinite(recommended) else None
-    cell = typical_cell(document, epsilon=wanted)
-    if cell is None or not 0 < axis_budget(document, cell) < math.inf:
+    cell = typical_cell(cost, group=group, epsilon=wanted)
+    if cell is None or not 0 < axis_budget(cost, cell) < math.inf:
         raise InputError(
             "expected at least one budget between 0 and infinity to report on, got none. "
             "Add such an epsilon to the grid."
         )
     return cell
-
-
-def _protected(document: WhatIfDocument, question: Mapping[str, object]) -> str:
-    protect = question.get("protect")
-    names = [protect] if isinstance(protect, str) else protect
-    if isinstance(names, Sequence) and names:
-        return answers_text(names)
-    if "protect" not in document.provenance.settings and question.get("label"):
-        return f"the answer “{question['label']}”"
-    return protected_text(document)
-
-
-def _group(document: WhatIfDocument, name: str, question: Mapping[str, object]) -> dict[str, Any]:
-    words = question.get("groups")
-    shown = words.get(name) if isinstance(words, Mapping) else None
-    cells = [cell for cell in document.cells if cell.group == name]
-    return {
-        "name": name,
-        "shown": str(shown) if shown else whom_text(name),
-        "cells": [_cell(document, cell) for cell in cells],
-        "gaps": _gaps(document, cells),
-    }
-
-
-def _cell(document: WhatIfDocument, cell: WhatIfCell) -> dict[str, Any]:
-    """Give what the page shows of a cell, rounded here so that it rounds nothing itself."""
-    decimals = change_decimals(document)
-    budget, high = axis_budget(document, cell), cell.loss_change_high
-    drawable = 0 < budget < math.inf
-    return {
-        "budget": budget if drawable else None,
-        "epsilon": format_epsilon(budget),
-        "record_epsilon": format_epsilon(cell.record_epsilon),
-        "sentence": cell_sentence(document, cell),
-        "loss": format_change(cell.loss_change, decimals=decimals),
-        "interval": interval_text(document, cell),
-        "high": high if high is not None and math.isfinite(high) else None,
-        "accuracy": accuracy_text(document, cell),
-        "expected_accuracy": expected_accuracy_text(document, cell),
-        "auc": None if cell.auc_change is None else format_auc_change(cell.auc_change),
-        "loss_gap": gap_text(document, cell, "loss_gap"),
-        "expected_loss_gap": expected_gap_text(document, cell, "loss_gap"),
-        "accuracy_gap": gap_text(document, cell, "accuracy_gap"),
-        "expected_accuracy_gap": expected_gap_text(document, cell, "accuracy_gap"),
-        "method": cell.method,
-        "trusted": cell.trusted,
-    }
-
-
-def _gaps(document: WhatIfDocument, cells: Sequence[WhatIfCell]) -> list[dict[str, str]]:
-    """Describe the gaps that these cells have: the key in a cell, words, unit and meaning."""
-    units: dict[Gap, str] = {"loss_gap": loss_unit(document), "accuracy_gap": "points"}
-    return [
-        {"key": gap, "words": gap.replace("_", " "), "unit": unit, "meaning": GAP_MEANINGS[gap]}
-        for gap, unit in units.items()
-        if has_gap(cells, gap)
-    ]
-
-
-def _baseline(document: WhatIfDocument) -> list[tuple[str, str]]:
-    baseline = document.baseline
-    rows = [
-        (
-            "test loss",
-            f"{format_loss(baseline.loss, decimals=change_decimals(document))} {loss_unit(document)}",
-        ),
-        ("accuracy", format_percent(baseline.accuracy)),
-        ("area under the ROC curve", format_auc(baseline.auc)),
-        ("training rows", format_count(baseline.n_train)),
-        ("test rows", format_count(baseline.n_test)),
-        ("coefficients", format_count(baseline.n_parameters)),
-    ]
-    return [(name, text) for name, text in rows if not text.startswith("–")]
-
-
-def _provenance(document: WhatIfDocument) -> list[tuple[str, str]]:
-    origin = document.provenance
-    rows = [("method", origin.method)]
-    rows += [
-        (name.replace("_", " "), _setting_text(value))
-        for name, value in origin.settings.items()
-        if value is not None
-    ]
-    rows.append(("seed", "none" if origin.seed is None else str(origin.seed)))
-    rows.append(("epsilens", origin.version))
-    rows.append(("fingerprint of the columns", origin.schema_fingerprint or "none"))
-    rows.append(("time taken", format_seconds(origin.seconds)))
-    return rows
 
 
 @lru_cache(maxsize=1)
@@ -353,23 +410,6 @@ def _chart_library() -> str:
     import vl_convert
 
     return _inline_script(vl_convert.javascript_bundle(_BUNDLE_EXPORT))
-
-
-def _setting_text(value: object) -> str:
-    """Write a setting for a reader; the document has it in full."""
-    if isinstance(value, Mapping):
-        return (
-            ", ".join(f"{name} = {_setting_text(item)}" for name, item in value.items()) or "none"
-        )
-    if isinstance(value, list):
-        if len(value) > 8 and all(isinstance(item, int | float) for item in value):
-            return (
-                f"{len(value)} values from {_setting_text(value[0])} to {_setting_text(value[-1])}"
-            )
-        return ", ".join(_setting_text(item) for item in value) or "none"
-    if isinstance(value, float):
-        return format_epsilon(value)
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _inline_script(text: str) -> str:

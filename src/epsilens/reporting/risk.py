@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from epsilens._validate import as_count
 from epsilens.display.cell_text import thinned
 from epsilens.display.risk_text import (
+    compared_p_text,
     confidence_text,
-    p_value_text,
     range_text,
     risk_columns,
     risk_notes,
@@ -162,7 +162,7 @@ def _membership_sentences(document: RiskDocument, cell: RiskCell, *, opening: st
         return []
     at = f" at {opening}" if opening else ""
     count = format_count(document.n_targets)
-    sure = "" if chance is None else f" (p {_with_sign(chance)})"
+    sure = "" if chance is None else f" (p {compared_p_text(chance)})"
     noticed = chance <= _NOTICED if chance is not None else floor is not None and top > floor
     if not noticed:
         beside = "" if floor is None else f"; chance alone reaches {format_percent(floor)}"
@@ -232,8 +232,3 @@ def _budget_text(cell: RiskCell) -> str:
     if cell.record_epsilon is not None and not math.isclose(cell.epsilon, cell.record_epsilon):
         text += f" each (ε = {format_epsilon(cell.record_epsilon)} in all)"
     return text
-
-
-def _with_sign(p_value: float) -> str:
-    text = p_value_text(p_value)
-    return text if text.startswith("<") else f"= {text}"

@@ -29,7 +29,9 @@ from epsilens.document import (
 __all__ = [
     "EpsilonChoice",
     "budget_distance",
+    "budget_text",
     "cell_sentence",
+    "cost_clause",
     "protected_text",
     "typical_cell",
     "whatif_sentence",
@@ -142,22 +144,39 @@ def cell_sentence(document: WhatIfDocument, cell: WhatIfCell) -> str:
     'Randomising the protected answer of everyone at ε = 1 would raise the test loss by 0.0210 nats,
     from 0.5000 (estimated; 9 in 10 real runs: +0.0150 to +0.0270).'
     """
-    measured = cost_type(document) == "measured"
-    if is_model_release(document):
-        subject = f"Publishing the ridge model with noise at {_budget_text(cell)}"
-    else:
-        subject = (
-            f"Randomising {protected_text(document)} of {whom_text(cell.group)} at "
-            f"{_budget_text(cell)}"
-        )
-    parts = [f"{_loss_clause(document, cell, measured=measured)}"]
-    accuracy = _accuracy_clause(document, cell, measured=measured)
+    parts = [cost_clause(document, cell)]
+    accuracy = _accuracy_clause(document, cell, measured=cost_type(document) == "measured")
     if accuracy is not None:
         parts.append(accuracy)
-    sentence = f"{subject} {' and '.join(parts)}."
+    sentence = f"{' and '.join(parts)}."
     if not cell.trusted:
         sentence += " The checks of this number failed: do not rely on it."
     return sentence
+
+
+def cost_clause(document: WhatIfDocument, cell: WhatIfCell) -> str:
+    """Say what one budget would do to the test loss: a sentence without its end.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.021)
+    >>> cost_clause(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                            cells=[cell]), cell)
+    'Randomising the protected answer of everyone at ε = 1 would raise the test loss by 0.0210 nats,
+    from 0.5000 (estimated)'
+    """
+    if is_model_release(document):
+        subject = f"Publishing the ridge model with noise at {budget_text(cell)}"
+    else:
+        subject = (
+            f"Randomising {protected_text(document)} of {whom_text(cell.group)} at "
+            f"{budget_text(cell)}"
+        )
+    measured = cost_type(document) == "measured"
+    return f"{subject} {_loss_clause(document, cell, measured=measured)}"
 
 
 def whatif_sentence(document: WhatIfDocument, choice: EpsilonChoice | None = None) -> str:
@@ -201,7 +220,15 @@ def whatif_sentence(document: WhatIfDocument, choice: EpsilonChoice | None = Non
     return " ".join([*opening, cell_sentence(document, cell)])
 
 
-def _budget_text(cell: WhatIfCell) -> str:
+def budget_text(cell: WhatIfCell) -> str:
+    """Name the budget of a cell, with that of a whole record where it is another.
+
+    Examples
+    --------
+    >>> budget_text(WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                        loss_change=0.1))
+    'ε = 1 each (ε = 2 in all)'
+    """
     if cell.epsilon is None:
         return f"ε = {format_epsilon(cell.record_epsilon)} in all"
     text = f"ε = {format_epsilon(cell.epsilon)}"

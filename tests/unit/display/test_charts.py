@@ -89,7 +89,7 @@ def test_the_tolerance_is_a_dashed_rule(build: ModuleType) -> None:
     spec = spec_of(build.make_whatif(), max_loss_increase=0.5)
     rule = layers(spec, "rule")[-1]
     assert rule["mark"]["strokeDash"]
-    assert rows_of(spec, rule) == [{"tolerance": 0.5}]
+    assert rows_of(spec, rule) == [{"limit": 0.5}]
     # It lies above every number and must still be inside the picture.
     assert layers(spec, "line")[0]["encoding"]["y"]["scale"]["domain"][1] > 0.5
 

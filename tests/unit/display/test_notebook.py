@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from epsilens.display.notebook import whatif_html
+from epsilens.display.notebook import decision_html, whatif_html
 from epsilens.errors import InputError
 from epsilens.whatif import LossChangeEstimate
 
@@ -124,3 +124,28 @@ def test_without_cells_there_is_no_table(build: ModuleType) -> None:
 def test_the_number_of_rows_must_be_positive(build: ModuleType) -> None:
     with pytest.raises(InputError, match="`max_rows` must be at least 1"):
         whatif_html(build.make_whatif(), max_rows=0)
+
+
+def test_a_decision_leads_with_the_recommendation(build: ModuleType) -> None:
+    document = build.make_decision()
+    page = decision_html(document, max_rows=4)
+    assert page.startswith(f"<div>\n<p><b>{document.recommendation.sentence}")
+    # A head, four rows from end to end, and the recommended one.
+    assert page.count("<tr>") == 6
+    assert "1.49 (recommended)" in page
+    assert "ceiling (proven)" in page
+    assert "not private itself" in page
+    assert "5 of 30 rows shown" in page
+
+
+def test_a_decision_without_a_budget_recommends_none(build: ModuleType) -> None:
+    page = decision_html(build.make_decision(max_attack_rate=0.5))
+    assert "(recommended)" not in page
+    assert "No ε of the grid keeps attackers within 50%" in page
+
+
+def test_names_in_a_decision_are_escaped(build: ModuleType) -> None:
+    document = build.make_decision(epsilons=[1.0, 2.0])
+    chosen = document.recommendation.model_copy(update={"sentence": "<script>"})
+    page = decision_html(document.model_copy(update={"recommendation": chosen}))
+    assert "<script>" not in page

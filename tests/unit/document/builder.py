@@ -6,8 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
+from epsilens.decision import decide
 from epsilens.document import (
     Baseline,
+    DecisionDocument,
     InspectColumn,
     InspectDocument,
     OutcomeInterval,
@@ -22,6 +26,8 @@ from epsilens.document import (
     risk_number_types,
     whatif_number_types,
 )
+from epsilens.risk import RiskCurve
+from epsilens.whatif import LossChangeEstimate
 
 
 def geometric(start: float, stop: float, count: int) -> list[float]:
@@ -276,3 +282,33 @@ def with_gap_intervals(document: WhatIfDocument) -> WhatIfDocument:
         if change is not None
     ]
     return document.model_copy(update={"intervals": [*document.intervals, *intervals]})
+
+
+def make_curves(
+    *, groups: Sequence[str] = ("all",), epsilons: Sequence[float] | None = None, **changes: object
+) -> tuple[LossChangeEstimate, RiskCurve]:
+    """Make a cost and a risk on one grid, as `decide` takes them."""
+    grid = geometric(0.1, 10.0, 30) if epsilons is None else list(epsilons)
+    cost = make_whatif(groups=groups, epsilons=grid, **changes)
+    risk = make_risk(epsilons=grid)
+    return (
+        LossChangeEstimate(cost, tuple(np.empty(0) for _ in cost.cells)),
+        RiskCurve(risk, (), np.empty(0, dtype=np.intp)),
+    )
+
+
+def make_decision(
+    *,
+    max_loss_increase: float | None = 0.04,
+    max_attack_rate: float | None = 0.85,
+    proven_only: bool = False,
+    **changes: object,
+) -> DecisionDocument:
+    cost, risk = make_curves(**changes)
+    return decide(
+        cost,
+        risk,
+        max_loss_increase=max_loss_increase,
+        max_attack_rate=max_attack_rate,
+        proven_only=proven_only,
+    ).document

@@ -80,6 +80,26 @@ def test_hostile_names_stay_text(hostile_page: Page) -> None:
     assert "img" not in hostile_page.tags
 
 
+def test_hostile_names_stay_text_in_a_decision(build: ModuleType, tmp_path: Path) -> None:
+    grid = [0.5, 1.0, 2.0]
+    document = build.make_decision(epsilons=grid, groups=["all", HOSTILE], warnings=[HOSTILE])
+    chosen = document.recommendation.model_copy(update={"sentence": HOSTILE})
+    document = document.model_copy(
+        update={
+            "risk": build.make_risk(epsilons=grid, protect=[HOSTILE]),
+            "recommendation": chosen,
+        }
+    )
+    path = write_report(
+        document, tmp_path / "r.html", title=HOSTILE, question={"data": HOSTILE}, command=HOSTILE
+    )
+    page = Page(path.read_text(encoding="utf-8"))
+    assert len(page.scripts) == 4
+    assert "img" not in page.tags
+    assert all(address.startswith("#") for address in page.addresses)
+    assert HOSTILE in page.json_of("page-data")["groups"]["all"][0]["paragraph"]
+
+
 def test_the_embedded_document_is_the_document(hostile_page: Page) -> None:
     document = load_document(hostile_page.json_of("document"))
     assert document.cells[0].group == HOSTILE
@@ -219,7 +239,9 @@ def test_settings_are_written_for_readers(build: ModuleType, tmp_path: Path) -> 
 
 def test_bad_arguments(build: ModuleType, tmp_path: Path) -> None:
     document = build.make_whatif(epsilons=[1.0])
-    with pytest.raises(InputTypeError, match="must be a WhatIfDocument, got dict"):
+    with pytest.raises(
+        InputTypeError, match="must be a WhatIfDocument or a DecisionDocument, got dict"
+    ):
         write_report({}, tmp_path / "r.html")
     with pytest.raises(InputError, match="folder must exist"):
         write_report(document, tmp_path / "absent" / "r.html")

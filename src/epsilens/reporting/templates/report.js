@@ -1,16 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page looks numbers up and moves lines; it computes nothing and rounds nothing.
+// The page looks numbers up, compares limits with them and moves lines; it rounds nothing.
 "use strict";
 (() => {
   const page = JSON.parse(document.getElementById("page-data").textContent);
   const byId = (id) => document.getElementById(id);
-  const [slider, number, accepted, chart] = ["slider", "number", "accepted", "chart"].map(byId);
+  const [slider, number] = ["slider", "number"].map(byId);
+  const isDecision = page.kind === "decision";
   const THUMB = 24;
+  const NEAR = 7;
 
   let group = page.start.group;
   let current = null;
-  let view = null;
-  let outcome = Object.keys(page.charts)[0];
+
+  // The charts: where they stand, what can be shown in them, and what is shown.
+  const plots = {
+    cost: { picture: byId("picture"), place: byId("chart"), caption: byId("caption"), specs: page.charts, captions: page.captions },
+    risk: { picture: byId("risk-picture"), place: byId("risk-chart"), caption: byId("risk-caption"), specs: page.risk_charts, captions: page.risk_captions },
+  };
+  for (const plot of Object.values(plots)) Object.assign(plot, { view: null, shown: Object.keys(plot.specs)[0] });
+  const drawn = () => Object.values(plots).filter((plot) => plot.view);
+
+  // The limits: typed or dragged, each a dashed line in one chart.
+  const limits = {
+    accepted: { box: byId("accepted"), plot: plots.cost, belongs: "loss", signal: "accepted_loss", step: page.steps.loss, most: Infinity },
+    feared: { box: byId("feared"), plot: plots.risk, belongs: "answer", signal: "feared_rate", step: page.steps.rate, most: 100 },
+  };
+  for (const [name, limit] of Object.entries(limits)) {
+    limit.grip = document.querySelector(`[data-limit=${name}]`);
+    limit.first = limit.box ? limit.box.value : "";
+  }
+  const proofOnly = byId("proven-only");
 
   const drawable = () => page.groups[group].filter((cell) => cell.budget !== null);
 
@@ -19,28 +38,44 @@
     return drawable().reduce((best, cell) => (far(cell) < far(best) ? cell : best));
   }
 
+  function write(id, text) {
+    if (byId(id)) byId(id).textContent = text;
+  }
+
   function show(cell) {
     current = cell;
     slider.value = Math.log10(cell.budget);
     slider.setAttribute("aria-valuetext", `ε = ${cell.epsilon}`);
     if (document.activeElement !== number) number.value = cell.epsilon;
-    byId("epsilon").textContent = cell.epsilon;
-    byId("record_epsilon").textContent = cell.record_epsilon;
-    byId("sentence").textContent = cell.sentence;
-    byId("loss").textContent = cell.loss;
-    byId("interval").textContent = cell.interval ?? "not computed";
-    if (byId("accuracy")) byId("accuracy").textContent = cell.accuracy ?? "–";
-    if (byId("expected_accuracy")) byId("expected_accuracy").textContent = cell.expected_accuracy ?? "–";
+    for (const id of ["epsilon", "record_epsilon", "sentence", "loss"]) write(id, cell[id]);
+    write("interval", cell.interval ?? "not computed");
+    write("accuracy", cell.accuracy ?? "–");
+    write("expected_accuracy", cell.expected_accuracy ?? "–");
     for (const part of document.querySelectorAll("[data-gap]")) {
       const [shown, expected] = [cell[part.dataset.gap], cell[`expected_${part.dataset.gap}`]];
       part.hidden = shown === null;
-      byId(part.dataset.gap).textContent = shown ?? "–";
-      byId(`expected_${part.dataset.gap}`).textContent = expected ?? "–";
+      write(part.dataset.gap, shown ?? "–");
+      write(`expected_${part.dataset.gap}`, expected ?? "–");
       byId(`expected_${part.dataset.gap}`).parentElement.hidden = expected === null;
     }
-    byId("recommended").hidden = page.recommended !== cell.budget;
-    if (view) view.signal("chosen_epsilon", cell.budget).run();
+    if (isDecision) showRisk(cell);
+    byId("recommended").hidden = page.recommended !== cell.budget || group !== page.start.group;
+    for (const plot of drawn()) plot.view.signal("chosen_epsilon", cell.budget).run();
     mark();
+  }
+
+  function showRisk(cell) {
+    const risk = cell.risk;
+    for (const part of document.querySelectorAll("[data-risk]")) part.hidden = risk === null;
+    byId("no-risk").hidden = risk !== null;
+    for (const id of ["guessed", "before", "exposed", "chance"]) write(id, risk?.[id] ?? "–");
+    write("guessed_range", risk?.range ?? "not computed");
+    write("ceiling", risk?.ceiling ?? "–");
+    if (cell.paragraph) {
+      write("assessment", cell.paragraph);
+      write("assessed", cell.epsilon);
+      write("copied", "");
+    }
   }
 
   function mark() {
@@ -51,8 +86,7 @@
 
   function step(by) {
     const cells = drawable();
-    const wanted = Math.min(Math.max(cells.indexOf(current) + by, 0), cells.length - 1);
-    show(cells[wanted]);
+    show(cells[Math.min(Math.max(cells.indexOf(current) + by, 0), cells.length - 1)]);
   }
 
   function setSlider() {
@@ -62,63 +96,195 @@
     byId("slides").hidden = budgets.length < 2;
   }
 
-  // Where the plot begins on the screen: the picture's edge, its padding and the axis labels.
-  const plotLeft = () => chart.querySelector("svg").getBoundingClientRect().left + view.padding().left + view.origin()[0];
+  // --- Where things stand on the screen ---
 
-  // The thumb stands under the line in the chart.
+  const corner = (plot) => {
+    const box = plot.place.querySelector("svg").getBoundingClientRect();
+    return [box.left + plot.view.padding().left, box.top + plot.view.padding().top];
+  };
+
+  function fit(plot) {
+    const padding = plot.view.padding();
+    return plot.view.width(Math.max(plot.place.clientWidth - padding.left - padding.right, 80));
+  }
+
+  // The thumb stands under the line in the chart, and each handle at its dashed line.
   function align() {
+    const { view, place } = plots.cost;
+    if (!view) return;
     const scale = view.scale("x");
-    const plot = plotLeft() - chart.getBoundingClientRect().left;
-    const start = plot + scale(10 ** Number(slider.min));
-    const end = plot + scale(10 ** Number(slider.max));
+    const plot = corner(plots.cost)[0] - place.getBoundingClientRect().left;
+    const [start, end] = [slider.min, slider.max].map((power) => plot + scale(10 ** Number(power)));
     byId("slide").style.marginLeft = `${start - THUMB / 2}px`;
     byId("slide").style.width = `${end - start + THUMB}px`;
+    for (const limit of Object.values(limits)) placeGrip(limit);
+    page.others.forEach((range, place) => placeOther(range, place, (epsilon) => plot + scale(epsilon)));
+  }
+
+  // What others chose stands above the charts, as far as the axis goes.
+  function placeOther([low, high], place, across) {
+    const row = document.querySelector(`[data-other="${place}"]`);
+    const [first, last] = plots.cost.view.scale("x").domain();
+    const [mark, name] = row.children;
+    row.hidden = high < first || low > last;
+    const [start, end] = [across(Math.max(low, first)), across(Math.min(high, last))];
+    Object.assign(mark.style, { left: `${start}px`, width: `${end - start}px` });
+    name.style.right = `calc(100% - ${start - 8}px)`;
+  }
+
+  function lineOf(limit) {
+    const { view, shown } = limit.plot;
+    const value = read(limit);
+    if (!view || shown !== limit.belongs || typeof value !== "number") return null;
+    const y = view.scale("y")(value);
+    return y >= -1 && y <= view.height() + 1 ? y : null;
+  }
+
+  function placeGrip(limit) {
+    if (!limit.grip || !limit.box) return;
+    const y = lineOf(limit);
+    limit.grip.hidden = y === null;
+    if (y !== null) limit.grip.style.top = `${y + limit.plot.view.padding().top}px`;
+  }
+
+  // --- From limits to a budget: the rules of `decide` ---
+
+  // A number, null where nothing is typed, or undefined where it cannot be used.
+  function read(limit) {
+    const typed = limit.box ? limit.box.value.trim() : "";
+    if (limit.box?.validity.badInput) return undefined;
+    if (typed === "") return null;
+    const value = Number(typed);
+    return Number.isFinite(value) && value >= 0 && value <= limit.most ? value : undefined;
   }
 
   // The smallest budget whose upper end is accepted there and at every larger budget.
-  function smallestWithin(limit) {
-    let [found, sure] = [null, true];
-    for (const cell of [...page.groups[group]].reverse()) {
-      if (cell.high === null || cell.high > limit) break;
+  function smallestWithin(cells, loss) {
+    let found = null;
+    for (const cell of [...cells].reverse()) {
+      if (cell.high === null || !(cell.high <= loss)) break;
       found = cell;
-      sure = sure && cell.trusted;
     }
-    return [found, sure];
+    return found;
   }
 
-  function solve() {
-    if (!accepted) return;
-    const typed = accepted.value.trim();
-    const limit = typed === "" ? null : Number(typed);
-    const usable = limit !== null && Number.isFinite(limit) && limit >= 0;
-    const words = byId("within");
-    const use = byId("use");
-    use.hidden = true;
-    if (view && outcome === "loss") view.signal("accepted_loss", usable ? limit : null).run();
-    if (limit === null) { words.textContent = ""; return; }
-    if (!usable) { words.textContent = "Type a number that is not negative."; return; }
-    const [cell, sure] = smallestWithin(limit);
-    const whom = byId("group") ? ` for ${byId("group").selectedOptions[0].textContent}` : "";
+  // The largest budget at which attackers stay within a rate, with every smaller one: by proof as
+  // far as that goes, else by the upper end of what was measured.
+  function largestWithin(cells, rate) {
+    const last = (end) => {
+      const beyond = cells.findIndex((cell) => cell.risk[end] === null || !(cell.risk[end] <= rate));
+      return (beyond < 0 ? cells.length : beyond) - 1;
+    };
+    const [proven, measured] = [last("ceiling_value"), last("high_value")];
+    if (measured > proven && !proofOnly.checked) return [cells[measured], "measured"];
+    return proven < 0 ? [null, null] : [cells[proven], "proven"];
+  }
+
+  function solution(loss, rate) {
+    const everybody = isDecision && group === page.everybody;
+    const cells = everybody ? page.groups[group].filter((cell) => cell.risk !== null) : page.groups[group];
+    const feared = everybody && rate !== null ? rate / 100 : null;
+    if (loss === null && feared === null) return null;
+    const least = loss === null ? cells[0] : smallestWithin(cells, loss);
+    const [most, rests] = feared === null ? [cells[cells.length - 1], null] : largestWithin(cells, feared);
+    const meets = least !== null && most !== null && cells.indexOf(least) <= cells.indexOf(most);
+    const cell = !meets ? null : loss === null ? most : least;
+    const byProof = cell !== null && feared !== null && cell.risk.ceiling_value !== null && cell.risk.ceiling_value <= feared;
+    return {
+      cells, cell, least, most, hasLoss: loss !== null, hasRate: feared !== null,
+      rests: rests !== null && byProof ? "proven" : rests,
+      trusted: cell === null || loss === null || cells.slice(cells.indexOf(cell)).every((one) => one.trusted),
+    };
+  }
+
+  function whom() {
+    return byId("group") ? ` for ${byId("group").selectedOptions[0].textContent}` : "";
+  }
+
+  function lossWords(found) {
+    if (found.cell === null) return `No budget computed here keeps its 9-in-10 range within it${whom()}.`;
+    return `The smallest budget whose 9-in-10 range stays within it${whom()} is ε = ${found.cell.epsilon}.` +
+      (found.trusted ? "" : " Some checks on the way failed: do not rely on it.");
+  }
+
+  function decisionWords(found) {
+    const { cell, least, most, cells } = found;
+    const shown = (one) => `ε = ${one.epsilon}`;
     if (cell === null) {
-      words.textContent = `No budget computed here keeps its 9-in-10 range within it${whom}.`;
-    } else {
-      words.textContent = `The smallest budget whose 9-in-10 range stays within it${whom} is ε = ${cell.epsilon}.` +
-        (sure ? "" : " Some checks on the way failed: do not rely on it.");
-      use.hidden = cell.budget === null || cell === current;
-      use.onclick = () => { show(cell); use.hidden = true; };
+      if (found.hasLoss && least === null) {
+        const known = cells.filter((one) => one.high !== null);
+        if (!known.length) return "No ε keeps the limit on the loss: its range was not computed.";
+        const miss = known.reduce((best, one) => (one.high < best.high ? one : best));
+        return `No ε keeps the limit on the loss; the nearest miss is ${shown(miss)}, where one release may show ${miss.high_text}.`;
+      }
+      if (most === null) {
+        return `No ε keeps the limit on the attack; the nearest miss is ${shown(cells[0])}, where nobody can exceed ${cells[0].risk.ceiling ?? "an unknown share"} (proven).`;
+      }
+      return `No ε keeps both limits: the loss asks for ${shown(least)} or more (ceiling ${least.risk.ceiling ?? "unknown"}), the attack for ${shown(most)} or less (loss up to ${most.high_text ?? "an unknown rise"}).`;
+    }
+    const why = found.hasLoss && found.hasRate ? "the most private choice that keeps both limits"
+      : found.hasLoss ? "the most private choice that keeps the limit on the loss"
+        : "the most accurate choice that keeps the limit on the attack";
+    const parts = [`${shown(cell)} is ${why}.`];
+    if (found.hasLoss && found.hasRate && least !== most) parts.push(`Every ε from ${least.epsilon} to ${most.epsilon} keeps both.`);
+    if (found.rests === "proven") parts.push("The attack limit is kept by proof.");
+    if (found.rests === "measured") parts.push(`The attack limit is kept only by the attack that was tried (measured); proven is ${cell.risk.ceiling ?? "nothing"}.`);
+    if (!found.trusted) parts.push("Some checks on the way failed: do not rely on it.");
+    return parts.join(" ");
+  }
+
+  function setLines({ room }) {
+    for (const limit of Object.values(limits)) {
+      const { view, shown } = limit.plot;
+      if (!view || shown !== limit.belongs || !limit.box) continue;
+      const value = read(limit) ?? null;
+      view.signal(limit.signal, value);
+      if (room) view.signal(`${limit.signal}_room`, value);
+      view.run();
+      placeGrip(limit);
     }
   }
 
-  async function draw() {
-    const result = await vegaEmbed(chart, page.charts[outcome], { mode: "vega", renderer: "svg", actions: false, ast: true });
-    view = result.view;
-    byId("caption").textContent = page.captions[outcome];
-    byId("picture").setAttribute("aria-label", page.charts[outcome].description);
-    view.signal("chosen_epsilon", current.budget);
-    await view.runAsync();
+  function solve({ move = true, room = true } = {}) {
+    setLines({ room });
+    const words = byId("within");
+    if (!words) return;
+    const [loss, rate] = [limits.accepted, limits.feared].map(read);
+    const changed = Object.values(limits).some((limit) => limit.box && limit.box.value !== limit.first) ||
+      (proofOnly !== null && proofOnly.checked !== proofOnly.defaultChecked);
+    if (byId("reset")) byId("reset").hidden = !changed;
+    delete words.dataset.solved;
+    if (loss === undefined || rate === undefined) {
+      words.textContent = isDecision ? "Type numbers that are not negative; a share is at most 100 %." : "Type a number that is not negative.";
+      return;
+    }
+    const found = solution(loss, rate);
+    if (found === null) { words.textContent = ""; return; }
+    words.dataset.solved = found.cell === null ? "none" : String(found.cell.budget ?? "inf");
+    if (isDecision && !changed && group === page.start.group) words.textContent = "";
+    else {
+      words.textContent = isDecision && group === page.everybody ? decisionWords(found) : lossWords(found);
+      if (isDecision && group !== page.everybody && rate !== null) words.textContent += " The attack was measured for everyone only; its limit is not held here.";
+    }
+    if (move && found.cell !== null && found.cell.budget !== null && found.cell !== current) show(found.cell);
+  }
+
+  // --- Drawing ---
+
+  async function draw(plot) {
+    const spec = plot.specs[plot.shown];
+    const result = await vegaEmbed(plot.place, spec, { mode: "vega", renderer: "svg", actions: false, ast: true });
+    plot.view = result.view;
+    plot.view.signal("chosen_epsilon", current.budget);
+    await fit(plot).runAsync();
+    plot.caption.textContent = plot.captions[plot.shown];
+    plot.picture.setAttribute("aria-label", spec.description);
+    for (const name of Object.keys(plot.specs)) document.querySelector(`[data-key=${name}]`).hidden = name !== plot.shown;
+    setLines({ room: true });
     align();
-    solve();
-    document.documentElement.dataset.ready = outcome;
+    if (Object.values(plots).every((one) => one.view || !one.place)) {
+      document.documentElement.dataset.ready = [plots.cost, plots.risk].filter((one) => one.view).map((one) => one.shown).join(" ");
+    }
   }
 
   function chooseGroup(name) {
@@ -126,8 +292,8 @@
     for (const part of document.querySelectorAll("[data-group]")) part.hidden = part.dataset.group !== group;
     setSlider();
     show(nearest(current ? current.budget : page.start.epsilon));
-    if (view) align();
-    solve();
+    align();
+    solve({ move: false });
   }
 
   slider.addEventListener("input", () => show(nearest(10 ** Number(slider.value))));
@@ -147,30 +313,125 @@
     if (Math.abs(cell.budget / typed - 1) > 0.005) byId("nearest").textContent = `Nearest computed budget: ε = ${cell.epsilon}.`;
   });
   number.addEventListener("blur", () => { number.value = current.epsilon; });
-  if (accepted) accepted.addEventListener("input", solve);
-  if (byId("group")) byId("group").addEventListener("change", (event) => chooseGroup(event.target.value));
-  for (const choice of document.querySelectorAll("input[name=outcome]")) {
-    choice.addEventListener("change", () => { outcome = choice.value; draw(); });
+  for (const limit of Object.values(limits)) limit.box?.addEventListener("input", () => solve());
+  proofOnly?.addEventListener("change", () => solve());
+  byId("reset")?.addEventListener("click", () => {
+    for (const limit of Object.values(limits)) if (limit.box) limit.box.value = limit.first;
+    proofOnly.checked = proofOnly.defaultChecked;
+    if (byId("group")) byId("group").value = page.start.group;
+    chooseGroup(page.start.group);
+    show(nearest(page.start.epsilon));
+    (limits.accepted.box ?? slider).focus();
+  });
+  byId("group")?.addEventListener("change", (event) => chooseGroup(event.target.value));
+  byId("others")?.addEventListener("change", (event) => {
+    for (const id of ["others-note", "others-marks"]) byId(id).hidden = !event.target.checked;
+    align();
+  });
+  for (const [name, plot] of [["outcome", plots.cost], ["attack", plots.risk]]) {
+    for (const choice of document.querySelectorAll(`input[name=${name}]`)) {
+      choice.addEventListener("change", () => { plot.shown = choice.value; draw(plot); });
+    }
   }
 
-  function follow(event) {
-    if (!view || (event.type === "pointermove" && event.buttons !== 1)) return;
-    const cell = nearest(view.scale("x").invert(event.clientX - plotLeft()));
+  // --- Dragging: a dashed line if one is near, else the line of ε ---
+
+  let dragged = null;
+
+  function limitNear(plot, event) {
+    return Object.values(limits).find((limit) => {
+      if (limit.plot !== plot || !limit.box) return false;
+      if (event.target === limit.grip) return true;
+      const y = lineOf(limit);
+      return y !== null && event.pointerType === "mouse" && Math.abs(event.clientY - corner(plot)[1] - y) < NEAR;
+    });
+  }
+
+  function follow(plot, event) {
+    const cell = nearest(plot.view.scale("x").invert(event.clientX - corner(plot)[0]));
     if (cell !== current) show(cell);
   }
-  chart.addEventListener("pointerdown", follow);
-  chart.addEventListener("pointermove", follow);
-  new ResizeObserver(() => { if (view) view.resize().runAsync().then(align); }).observe(chart);
+
+  function pull(event) {
+    const { limit, scale, plot } = dragged;
+    const y = Math.min(Math.max(event.clientY - corner(plot)[1], 0), plot.view.height());
+    const steps = Math.round(Math.min(Math.max(scale.invert(y), 0), limit.most) / limit.step);
+    const text = (steps * limit.step).toFixed(Math.max(0, Math.ceil(-Math.log10(limit.step))));
+    if (Number(text) === read(limit)) return;
+    limit.box.value = String(Number(text));
+    solve({ room: false });
+  }
+
+  for (const plot of Object.values(plots)) {
+    if (!plot.picture) continue;
+    plot.picture.addEventListener("pointerdown", (event) => {
+      if (!plot.view || event.button !== 0) return;
+      const limit = limitNear(plot, event);
+      dragged = { plot, limit, scale: limit && plot.view.scale("y").copy() };
+      if (limit) {
+        event.preventDefault();
+        plot.picture.setPointerCapture(event.pointerId);
+      } else follow(plot, event);
+    });
+    plot.picture.addEventListener("pointermove", (event) => {
+      if (!plot.view) return;
+      if (event.buttons !== 1) plot.picture.classList.toggle("near", Boolean(limitNear(plot, event)));
+      else if (dragged?.limit) pull(event);
+      else follow(plot, event);
+    });
+    for (const end of ["pointerup", "pointercancel"]) {
+      plot.picture.addEventListener(end, () => {
+        if (dragged?.limit) solve({ move: false });
+        dragged = null;
+      });
+    }
+    new ResizeObserver(() => { if (plot.view) { fit(plot).run(); align(); } }).observe(plot.place ?? plot.picture);
+  }
+
+  // --- Taking something away ---
+
+  function save(address, name) {
+    const link = document.createElement("a");
+    link.href = address;
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
+  }
+  const saveText = (text, kind, name) => save(URL.createObjectURL(new Blob([text], { type: kind })), name);
+
+  // The picture for readers without scripts is complete in itself: title, legend and all.
+  const still = () => new DOMParser().parseFromString(byId("still").textContent, "text/html").querySelector("svg");
 
   byId("download").addEventListener("click", () => {
     const text = JSON.stringify(JSON.parse(byId("document").textContent), null, 2);
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([text + "\n"], { type: "application/json" }));
-    link.download = "epsilens-whatif.json";
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    saveText(`${text}\n`, "application/json", `epsilens-${page.kind}.json`);
+  });
+  byId("save-svg").addEventListener("click", () => {
+    saveText(new XMLSerializer().serializeToString(still()), "image/svg+xml", `epsilens-${page.kind}.svg`);
+  });
+  byId("save-png").addEventListener("click", async () => {
+    const picture = still();
+    const [width, height] = ["width", "height"].map((name) => 2 * picture.getAttribute(name));
+    const image = new Image();
+    image.src = `data:image/svg+xml,${encodeURIComponent(new XMLSerializer().serializeToString(picture))}`;
+    await image.decode();
+    const canvas = Object.assign(document.createElement("canvas"), { width, height });
+    canvas.getContext("2d").drawImage(image, 0, 0, width, height);
+    canvas.toBlob((blob) => save(URL.createObjectURL(blob), `epsilens-${page.kind}.png`));
+  });
+  byId("copy")?.addEventListener("click", async () => {
+    const text = byId("assessment").textContent;
+    let done = true;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      // A browser that gives no clipboard to files still copies what is selected.
+      getSelection().selectAllChildren(byId("assessment"));
+      done = document.execCommand("copy");
+    }
+    write("copied", done ? "Copied." : "It is selected: copy it by the keyboard.");
   });
 
   chooseGroup(group);
-  draw();
+  for (const plot of Object.values(plots)) if (plot.place) draw(plot);
 })();

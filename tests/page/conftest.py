@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real browser, and a page in it that remembers what it said and what it asked for."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+PAINTS = """async () => {
+    const slider = document.getElementById("slider");
+    const times = [];
+    for (let turn = 0; turn < 60; turn += 1) {
+        const key = turn % 40 < 20 ? "ArrowLeft" : "ArrowRight";
+        const start = performance.now();
+        slider.dispatchEvent(new KeyboardEvent("keydown", { key, cancelable: true }));
+        await new Promise((done) => requestAnimationFrame(() => {
+            const channel = new MessageChannel();
+            channel.port1.onmessage = done;
+            channel.port2.postMessage(null);
+        }));
+        times.push(performance.now() - start);
+    }
+    return times;
+}"""
+
+
+class Opened:
+    """A page with what it said and what it asked for."""
+
+    def __init__(self, browser: object, path: Path, **context: object) -> None:
+        self.context = browser.new_context(locale="en-US", **context)
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("html[data-ready]", timeout=30_000)
+
+    def text(self, name: str) -> str:
+        return self.page.inner_text(f"#{name}")
+
+    def line(self, chart: str = "chart") -> float:
+        """Where the line of the chosen budget stands, in pixels from the left."""
+        box = self.page.locator(f'#{chart} svg line[stroke="#1d5fa8"]').last.bounding_box()
+        return box["x"] + box["width"] / 2
+
+    def thumb(self) -> float:
+        """Where the thumb of the slider stands, in pixels from the left."""
+        low, high, value = (
+            float(self.page.eval_on_selector("#slider", f"slider => slider.{name}"))
+            for name in ("min", "max", "value")
+        )
+        box = self.page.locator("#slider").bounding_box()
+        return box["x"] + 12 + (box["width"] - 24) * (value - low) / (high - low)
+
+    def paint_p95(self) -> float:
+        """The 95th percentile of milliseconds from a key on the slider to the next frame."""
+        times = self.page.evaluate(PAINTS)
+        assert len(times) == 60
+        return sorted(times)[math.ceil(0.95 * len(times)) - 1]
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        self.page.mouse.move(*start)
+        self.page.mouse.down()
+        self.page.mouse.move(*end, steps=6)
+        self.page.mouse.up()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[object]:
+    # Where the browser is promised, its absence is a failure and not a reason to skip.
+    missing = pytest.fail if os.environ.get("EPSILENS_NEEDS_BROWSER") else pytest.skip
+    if CHROMIUM is None:
+        missing("no Chromium on this machine")
+    try:
+        from playwright import sync_api
+    except ModuleNotFoundError:
+        missing("no Playwright in this environment")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def open_page(browser: object) -> Iterator[Callable[..., Opened]]:
+    """Return what opens a file in the browser; the pages are closed afterwards."""
+    pages: list[Opened] = []
+
+    def open_(path: Path, **context: object) -> Opened:
+        pages.append(Opened(browser, path, **context))
+        return pages[-1]
+
+    yield open_
+    for page in pages:
+        page.context.close()

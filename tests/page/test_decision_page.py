@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a decision in a real browser: the numbers are the document's, the limits lead to the
+budget that `decide` recommends, and everything can be done without a mouse."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from epsilens.decision import decide
+from epsilens.display.rounding import format_epsilon, format_percent
+from epsilens.document import at_most_text, load_document
+from epsilens.reporting import write_report
+
+pytestmark = pytest.mark.slow
+
+WIDE = {"width": 1000, "height": 900}
+
+
+@pytest.fixture(scope="module")
+def report(build: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    document = build.make_decision(groups=["all", "women"], epsilons=build.geometric(0.1, 10, 30))
+    return write_report(
+        document,
+        tmp_path_factory.mktemp("page") / "report.html",
+        question={"label": "affair", "data": "survey.csv"},
+        command="epsilens decide survey.csv --label affair --protect affair",
+    )
+
+
+@pytest.fixture
+def opened(open_page: Callable[..., Any], report: Path) -> Any:
+    return open_page(report, viewport=WIDE)
+
+
+def document_of(opened: Any) -> Any:
+    return load_document(opened.page.eval_on_selector("#document", "part => part.textContent"))
+
+
+def grip(opened: Any, name: str) -> tuple[float, float]:
+    opened.page.locator(f"[data-limit={name}]").scroll_into_view_if_needed()
+    box = opened.page.locator(f"[data-limit={name}]").bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_it_loads_without_complaint_and_without_the_network(opened: Any, report: Path) -> None:
+    assert opened.complaints == []
+    assert opened.requests == [report.as_uri()]
+    assert opened.page.locator("#chart svg").count() == 1
+    assert opened.page.locator("#risk-chart svg").count() == 1
+    assert report.stat().st_size < 3_000_000
+    sent = opened.page.evaluate("fetch('https://example.invalid/').then(() => 'sent', () => 'no')")
+    assert sent == "no"
+
+
+def test_the_page_opens_at_the_recommended_budget(opened: Any) -> None:
+    document = document_of(opened)
+    assert opened.text("epsilon") == format_epsilon(document.recommendation.epsilon)
+    assert opened.page.is_visible("#recommended")
+    assert opened.page.inner_text(".box p") == document.recommendation.sentence.replace(
+        " %", "\u00a0%"
+    )
+    assert opened.page.input_value("#accepted") == "0.04"
+    assert opened.page.input_value("#feared") == "85"
+    assert opened.text("within") == ""
+    assert opened.page.is_hidden("#reset")
+
+
+def test_the_numbers_are_those_of_the_document(opened: Any) -> None:
+    document = document_of(opened)
+    opened.page.focus("#slider")
+    opened.page.keyboard.press("Home")
+    for cost, risk in zip(document.cost.cells[:30], document.risk.cells, strict=True):
+        assert cost.epsilon == risk.epsilon
+        assert opened.text("epsilon") == format_epsilon(risk.epsilon)
+        assert opened.text("loss") == f"{cost.loss_change:+.4f}".replace("+0.0000", "0.0000")
+        assert opened.text("guessed") == format_percent(risk.answer_inference_rate)
+        assert opened.text("before") == format_percent(risk.answer_inference_baseline)
+        assert opened.text("ceiling") == at_most_text(risk.answer_inference_ceiling)
+        assert opened.text("exposed") == format_percent(risk.asr_max)
+        assert opened.text("chance") == format_percent(risk.asr_max_null_q95)
+        row = opened.page.locator("[data-group=all] tr[aria-current]").inner_text().split()
+        assert row[0] == opened.text("epsilon")
+        for text in ("guessed", "before", "ceiling", "exposed", "chance"):
+            assert opened.text(text) in row
+        assert opened.text("ceiling") in opened.text("assessment") or cost.epsilon > 5
+        opened.page.keyboard.press("ArrowRight")
+
+
+def test_one_line_goes_through_both_charts_and_stands_over_the_thumb(opened: Any) -> None:
+    for key in ("Home", "PageUp", "End"):
+        opened.page.focus("#slider")
+        opened.page.keyboard.press(key)
+        # One pixel for rounding the layout, one for the width of the line.
+        assert opened.line("chart") == pytest.approx(opened.line("risk-chart"), abs=0.5)
+        assert opened.thumb() == pytest.approx(opened.line(), abs=2)
+    upper, lower = (
+        opened.page.locator(f'#{chart} svg line[stroke="#1d5fa8"]').last.bounding_box()
+        for chart in ("chart", "risk-chart")
+    )
+    assert upper["y"] + upper["height"] == pytest.approx(lower["y"], abs=2)
+
+
+@pytest.mark.parametrize("chart", ["chart", "risk-chart"])
+def test_the_budget_can_be_dragged_in_both_charts(opened: Any, chart: str) -> None:
+    opened.page.locator(f"#{chart}").scroll_into_view_if_needed()
+    box = opened.page.locator(f"#{chart} svg").bounding_box()
+    y = box["y"] + 60
+    opened.drag((box["x"] + box["width"] * 0.8, y), (box["x"] + box["width"] * 0.3, y))
+    assert float(opened.text("epsilon")) < 0.5
+    assert opened.line() == pytest.approx(box["x"] + box["width"] * 0.3, abs=20)
+
+
+def test_the_accepted_loss_can_be_dragged(opened: Any, build: ModuleType) -> None:
+    x, y = grip(opened, "accepted")
+    opened.drag((x, y), (x, y - 60))
+    typed = float(opened.page.input_value("#accepted"))
+    assert 0.06 < typed < 0.12
+    cost, risk = build.make_curves()
+    wanted = decide(cost, risk, max_loss_increase=typed, max_attack_rate=0.85).recommendation
+    assert opened.text("epsilon") == format_epsilon(wanted.epsilon)
+    # The handle stays where it was let go, or where the axis has moved it.
+    assert grip(opened, "accepted")[1] == pytest.approx(y - 60, abs=12)
+    assert opened.complaints == []
+
+
+def test_the_feared_rate_can_be_dragged_by_its_line(opened: Any, build: ModuleType) -> None:
+    opened.page.check("#proven-only")
+    opened.page.fill("#accepted", "0.2")
+    x, y = grip(opened, "feared")
+    # Away from the handle, on the dashed line itself.
+    opened.drag((x - 250, y + 1), (x - 250, y + 31))
+    typed = float(opened.page.input_value("#feared"))
+    assert 70 < typed < 84
+    cost, risk = build.make_curves()
+    wanted = decide(
+        cost, risk, max_loss_increase=0.2, max_attack_rate=typed / 100, proven_only=True
+    ).recommendation
+    assert opened.page.get_attribute("#within", "data-solved") == repr(wanted.epsilon)
+    assert grip(opened, "feared")[1] == pytest.approx(y + 30, abs=12)
+
+
+def test_touch_drags_the_handle(open_page: Callable[..., Any], report: Path) -> None:
+    page = open_page(report, viewport={"width": 375, "height": 800}, has_touch=True).page
+    page.locator("[data-limit=feared]").scroll_into_view_if_needed()
+    moved = page.evaluate(
+        """() => {
+            const grip = document.querySelector("[data-limit=feared]");
+            const box = grip.getBoundingClientRect();
+            const send = (type, dy) => grip.dispatchEvent(new PointerEvent(type, {
+                bubbles: true, cancelable: true, pointerType: "touch", pointerId: 1, button: 0,
+                buttons: 1, isPrimary: true, clientX: box.x + 13, clientY: box.y + 13 + dy,
+            }));
+            document.getElementById("risk-picture").setPointerCapture = () => {};
+            send("pointerdown", 0); send("pointermove", 40); send("pointerup", 40);
+            return [document.getElementById("feared").value, getComputedStyle(grip).touchAction];
+        }"""
+    )
+    assert float(moved[0]) < 85
+    assert moved[1] == "none"
+
+
+LIMITS = [
+    (0.04, 0.85),
+    (0.02, None),
+    (None, 0.71),
+    (None, 0.8),
+    (0.05, 0.72),
+    (0.1, 0.9),
+    (0.01, 0.7),
+    (0.0, 0.9),
+    (0.05, 0.5),
+    (0.0001, None),
+    (0.3, 1.0 - 1e-9),
+]
+
+
+@pytest.mark.parametrize("proven_only", [False, True])
+@pytest.mark.parametrize(("loss", "rate"), LIMITS)
+def test_the_page_solves_as_decide_does(
+    opened: Any, build: ModuleType, loss: float | None, rate: float | None, *, proven_only: bool
+) -> None:
+    cost, risk = build.make_curves()
+    wanted = decide(
+        cost, risk, max_loss_increase=loss, max_attack_rate=rate, proven_only=proven_only
+    ).recommendation
+    opened.page.set_checked("#proven-only", proven_only)
+    opened.page.fill("#accepted", "" if loss is None else repr(loss))
+    opened.page.fill("#feared", "" if rate is None else f"{100 * rate:.10g}")
+    solved = opened.page.get_attribute("#within", "data-solved")
+    said = opened.text("within") or "the document's own limits"
+    if wanted.epsilon is None:
+        assert solved == "none"
+        assert said.startswith("No ε keeps")
+        return
+    assert float(solved) == wanted.epsilon
+    assert opened.text("epsilon") == format_epsilon(wanted.epsilon)
+    if wanted.rests_on == "proven" and (loss, rate) != (0.04, 0.85):
+        assert "by proof" in said
+    if wanted.rests_on == "measured" and (loss, rate) != (0.04, 0.85):
+        assert "only by the attack that was tried (measured)" in said
+
+
+def test_the_nearest_miss_is_named(opened: Any) -> None:
+    opened.page.check("#proven-only")
+    opened.page.fill("#feared", "72")
+    assert (
+        opened.text("within")
+        == "No ε keeps both limits: the loss asks for ε = 1.49 or more (ceiling 91.5%), "
+        "the attack for ε = 0.161 or less (loss up to +0.1731)."
+    )
+    opened.page.fill("#feared", "60")
+    assert "the nearest miss is ε = 0.1, where nobody can exceed 70.4% (proven)" in opened.text(
+        "within"
+    )
+    opened.page.fill("#accepted", "0")
+    assert "the nearest miss is ε = 10, where one release may show" in opened.text("within")
+
+
+def test_a_changed_limit_can_be_taken_back(opened: Any) -> None:
+    before = opened.text("epsilon")
+    opened.page.fill("#accepted", "0.1")
+    assert opened.text("epsilon") != before
+    assert opened.page.is_hidden("#recommended")
+    opened.page.select_option("#group", "women")
+    opened.page.click("#reset")
+    assert opened.page.input_value("#group") == "all"
+    assert opened.page.input_value("#accepted") == "0.04"
+    assert opened.text("epsilon") == before
+    assert opened.page.is_visible("#recommended")
+    assert opened.text("within") == ""
+
+
+def test_what_cannot_be_a_limit_is_said(opened: Any) -> None:
+    before = opened.text("epsilon")
+    for box, typed in (("accepted", "-1"), ("feared", "101")):
+        opened.page.fill(f"#{box}", typed)
+        assert "not negative; a share is at most 100 %" in opened.text("within")
+        assert opened.text("epsilon") == before
+
+
+def test_another_group_has_no_attack(opened: Any) -> None:
+    opened.page.select_option("#group", "women")
+    assert opened.page.is_visible("#no-risk")
+    assert opened.page.locator("[data-risk]:visible").count() == 0
+    assert opened.page.is_hidden("#recommended")
+    opened.page.fill("#accepted", "0.05")
+    assert "The attack was measured for everyone only" in opened.text("within")
+    opened.page.select_option("#group", "all")
+    assert opened.page.is_hidden("#no-risk")
+    assert opened.page.locator("[data-risk]:visible").count() == 3
+
+
+def test_outcomes_and_attacks_are_switched(opened: Any) -> None:
+    opened.page.check("input[value=accuracy]")
+    opened.page.wait_for_selector('html[data-ready="accuracy answer"]')
+    assert opened.page.is_hidden("[data-limit=accepted]")
+    opened.page.check("input[value=membership]")
+    opened.page.wait_for_selector('html[data-ready="accuracy membership"]')
+    assert opened.page.is_hidden("[data-limit=feared]")
+    assert "inside the grey it shows nothing" in opened.text("risk-caption")
+    assert opened.page.is_visible("[data-key=membership]")
+    assert opened.page.is_hidden("[data-key=answer]")
+    assert "what chance alone reaches" in opened.page.inner_text("[data-key=membership]")
+    assert opened.line("chart") == pytest.approx(opened.line("risk-chart"), abs=0.5)
+    opened.page.check("input[value=answer]")
+    opened.page.wait_for_selector('html[data-ready="accuracy answer"]')
+    assert opened.page.is_visible("[data-limit=feared]")
+    assert opened.complaints == []
+
+
+def test_what_others_chose_is_shown_only_when_asked_and_with_a_warning(opened: Any) -> None:
+    assert opened.page.is_hidden("#others-marks")
+    assert opened.page.is_hidden("#others-note")
+    opened.page.check("#others")
+    assert "Not comparable" in opened.text("others-note")
+    assert "ε = 2 to 16" in opened.text("others-note")
+    assert "Learning with privacy at scale" in opened.text("others-note")
+    marks = [
+        opened.page.locator(f'[data-other="{place}"] .mark').bounding_box() for place in (0, 1)
+    ]
+    opened.page.fill("#number", "2.04")
+    # The grid has no 2: its nearest, 2.04, stands a few pixels to the right.
+    assert marks[0]["x"] == pytest.approx(opened.line(), abs=10)
+    assert marks[0]["width"] > 100
+    assert marks[1]["width"] < 6
+    assert marks[1]["x"] > marks[0]["x"]
+
+
+def test_everything_works_by_the_keyboard_alone(opened: Any) -> None:
+    page, seen = opened.page, []
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        name = page.evaluate("document.activeElement.id || document.activeElement.name || ''")
+        if name in seen:
+            continue
+        seen.append(name)
+        if name == "accepted":
+            page.keyboard.press("Control+A")
+            page.keyboard.type("0.1")
+            assert "keeps both limits" in opened.text("within")
+        if name == "feared":
+            before = float(page.input_value("#feared"))
+            page.keyboard.press("ArrowDown")
+            assert float(page.input_value("#feared")) == before - 0.5
+        if name == "slider":
+            budget = opened.text("epsilon")
+            page.keyboard.press("ArrowRight")
+            assert opened.text("epsilon") != budget
+        if name == "number":
+            page.keyboard.press("Control+A")
+            page.keyboard.type("0.5")
+            assert opened.text("epsilon") == "0.489"
+        if name == "others":
+            page.keyboard.press("Space")
+            assert page.is_visible("#others-note")
+        if name == "copy":
+            page.keyboard.press("Enter")
+            page.wait_for_selector("#copied:not(:empty)")
+            assert opened.text("copied") in ("Copied.", "It is selected: copy it by the keyboard.")
+    order = ["group", "accepted", "feared", "reset", "outcome", "attack", "slider", "number"]
+    order += ["proven-only", "others", "assessment", "copy", "download", "save-svg", "save-png"]
+    assert [name for name in seen if name in order] == order
+
+
+def test_the_paragraph_is_copied(open_page: Callable[..., Any], report: Path) -> None:
+    opened = open_page(report, viewport=WIDE, permissions=["clipboard-read", "clipboard-write"])
+    opened.page.fill("#number", "0.5")
+    opened.page.click("#copy")
+    opened.page.wait_for_selector("#copied:not(:empty)")
+    assert opened.text("copied") == "Copied."
+    copied = opened.page.evaluate("navigator.clipboard.readText()")
+    assert copied == opened.page.eval_on_selector("#assessment", "part => part.textContent")
+    assert "privacy budget ε = 0.489" in copied
+    assert "factor of at most 1.64 (proven)" in copied
+
+
+def test_numbers_and_pictures_can_be_saved(opened: Any, tmp_path: Path) -> None:
+    saved = {}
+    for button, ending in (("download", "json"), ("save-svg", "svg"), ("save-png", "png")):
+        with opened.page.expect_download() as download:
+            opened.page.click(f"#{button}")
+        saved[ending] = tmp_path / download.value.suggested_filename
+        assert saved[ending].name == f"epsilens-decision.{ending}"
+        download.value.save_as(saved[ending])
+    document = load_document(saved["json"])
+    assert json.loads(saved["json"].read_text(encoding="utf-8"))["kind"] == "decision"
+    assert document == document_of(opened)
+    assert "What a privacy budget costs and what it buys" in saved["svg"].read_text("utf-8")
+    assert saved["png"].read_bytes().startswith(b"\x89PNG")
+    assert saved["png"].stat().st_size > 20_000
+    assert opened.complaints == []
+
+
+def test_everything_has_a_name_for_a_screen_reader(opened: Any) -> None:
+    page = opened.page
+    assert page.get_by_role("img", name="Line chart, estimated").count() == 1
+    assert page.get_by_role("img", name="How often the answer").count() == 1
+    assert page.get_by_role("slider", name="Privacy budget ε").count() == 1
+    assert page.get_by_role("spinbutton", name="Largest rise of test loss you accept").count() == 1
+    assert page.get_by_role("spinbutton", name="Largest share of answers you let").count() == 1
+    assert page.get_by_role("group", name="Risk: how often").count() == 1
+    assert page.get_attribute("#sentence", "aria-live") == "polite"
+    unnamed = page.eval_on_selector_all(
+        "input, select, button",
+        "all => all.filter(e => !(e.labels?.length || e.textContent.trim())).length",
+    )
+    assert unnamed == 0
+
+
+def test_the_kinds_of_numbers_differ_in_shape_and_word(opened: Any) -> None:
+    looks = {}
+    for kind in ("proven", "measured", "estimated"):
+        tag = opened.page.locator(f".answer .tag.{kind}").first
+        assert tag.inner_text() == kind
+        looks[kind] = tag.evaluate(
+            """tag => [getComputedStyle(tag).borderTopStyle, getComputedStyle(tag).borderRadius,
+                       getComputedStyle(tag, "::before").content]"""
+        )
+    assert len({look[2] for look in looks.values()}) == 3
+    assert len({tuple(look[:2]) for look in looks.values()}) == 3
+
+
+def test_a_telephone_needs_no_sideways_scrolling(
+    open_page: Callable[..., Any], report: Path
+) -> None:
+    opened = open_page(report, viewport={"width": 375, "height": 700}, has_touch=True)
+    opened.page.check("#others")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 375
+    for chart in ("chart", "risk-chart"):
+        assert opened.page.locator(f"#{chart} svg").bounding_box()["width"] <= 375
+    assert opened.line("chart") == pytest.approx(opened.line("risk-chart"), abs=0.5)
+    outside = opened.page.eval_on_selector_all(
+        "main :is(p, h1, h2, li, input, select, button, .tag, .grip)",
+        """all => all.filter(part => !part.closest(".scroll") && part.offsetParent !== null
+            && part.getBoundingClientRect().right > 376).length""",
+    )
+    assert outside == 0
+
+
+def test_a_window_that_changes_keeps_the_charts_in_line(opened: Any) -> None:
+    opened.page.set_viewport_size({"width": 600, "height": 900})
+    # One frame to lay the page out, one to draw the charts in their new places.
+    frames = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    opened.page.evaluate(frames)
+    assert opened.page.locator("#risk-chart svg").bounding_box()["width"] < 600
+    assert opened.line("chart") == pytest.approx(opened.line("risk-chart"), abs=0.5)
+
+
+def brightness(colour: str) -> float:
+    red, green, blue = (int(part) for part in colour[4:-1].split(",")[:3])
+    return (red + green + blue) / 3
+
+
+def test_dark_mode_is_dark(open_page: Callable[..., Any], report: Path) -> None:
+    page = open_page(report, color_scheme="dark").page
+    paper = "getComputedStyle(document.documentElement).backgroundColor"
+    assert brightness(page.evaluate(paper)) < 60
+    for selector in ("#chart svg text", "#risk-chart svg text"):
+        fill = page.evaluate(f"getComputedStyle(document.querySelector('{selector}')).fill")
+        assert brightness(fill) > 180
+    ceiling = page.evaluate(
+        "getComputedStyle(document.querySelector('#risk-chart [stroke=\"#3b414c\"]')).stroke"
+    )
+    assert brightness(ceiling) > 180
+
+
+def test_paper_shows_both_charts_and_no_controls(
+    open_page: Callable[..., Any], report: Path
+) -> None:
+    opened = open_page(report, color_scheme="dark")
+    opened.page.emulate_media(media="print")
+    for control in ("#slider", "#download", "#copy", "#number", "[data-limit=feared]", "#others"):
+        assert opened.page.is_hidden(control)
+    for shown in ("#chart svg", "#risk-chart svg", ".keys", "#assessment", "#feared", "pre"):
+        assert opened.page.is_visible(shown)
+    ink = "getComputedStyle(document.querySelector('#risk-chart svg text')).fill"
+    assert opened.page.evaluate(ink) == "rgb(28, 33, 40)"
+    assert opened.page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 33, 40)"
+    # The table is as wide as a sheet of paper, less its margins, at most.
+    opened.page.set_viewport_size({"width": 673, "height": 900})
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 673
+
+
+def test_without_scripts_the_answer_and_a_picture_are_there(browser: Any, report: Path) -> None:
+    context = browser.new_context(java_script_enabled=False, locale="en-US")
+    page = context.new_page()
+    page.goto(report.as_uri())
+    assert page.locator("noscript svg").count() == 1
+    assert "(proven)" in page.inner_text("#sentence")
+    assert page.is_hidden("#slider")
+    assert page.is_hidden("#copy")
+    assert page.is_visible("#assessment")
+    assert page.is_visible("text=ceiling (proven)")
+    context.close()
+
+
+def test_no_recommendation_is_called_one(
+    open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
+) -> None:
+    document = build.make_decision(max_attack_rate=0.5)
+    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE)
+    assert opened.page.inner_text(".box h2") == "No recommendation"
+    assert opened.page.is_hidden("#recommended")
+    assert "No ε of the grid keeps attackers within 50%" in opened.page.inner_text(".box")
+    assert opened.complaints == []
+
+
+def test_one_budget_and_infinity(
+    open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
+) -> None:
+    document = build.make_decision(max_loss_increase=1e-6, epsilons=[1.0, math.inf])
+    assert document.recommendation.epsilon == math.inf
+    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE)
+    assert opened.complaints == []
+    assert opened.text("epsilon") == "1"
+    assert opened.page.is_hidden("#recommended")
+    assert opened.page.get_attribute("#within", "data-solved") == "inf"
+
+
+def test_time_from_input_to_paint(opened: Any, record_property: Any) -> None:
+    p95 = opened.paint_p95()
+    record_property("decision_input_to_paint_p95_ms", round(p95, 1))
+    print(f"input to paint, 95th percentile: {p95:.1f} ms")

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from epsilens.document import load_document
+from epsilens.errors import InputError
+from epsilens.reporting import write_report
+from epsilens.reporting.report_data import cell_data, group_data, risk_at
+from epsilens.reporting.report_words import (
+    OTHERS,
+    assessment_paragraph,
+    decision_sentence,
+    odds_text,
+    unprotected,
+)
+
+
+def embedded(path: Path, name: str) -> Any:
+    text = path.read_text(encoding="utf-8")
+    start = text.index(f'id="{name}">') + len(f'id="{name}">')
+    return json.loads(text[start : text.index("</script>", start)])
+
+
+def at(document: Any, epsilon: float) -> tuple[Any, Any]:
+    cell = next(cell for cell in document.cost.cells if cell.epsilon == epsilon)
+    return cell, risk_at(document, cell)
+
+
+@pytest.fixture(scope="module")
+def decision(build: ModuleType) -> Any:
+    return build.make_decision(groups=["all", "women"], epsilons=[0.5, 1.0, 2.0, 20.0])
+
+
+def test_the_answer_is_one_sentence_with_the_kind_of_every_number(decision: Any) -> None:
+    said = decision_sentence(decision, *at(decision, 1.0))
+    assert said.endswith("(measured).")
+    for words in ("at ε = 1 would raise the test loss", "(estimated;", "(proven)", "can exceed"):
+        assert words in said
+    assert said.index("(estimated") < said.index("(proven)") < said.index("(measured)")
+
+
+def test_a_ceiling_of_everything_proves_nothing(decision: Any) -> None:
+    assert "nothing is proven to stay hidden" in decision_sentence(decision, *at(decision, 20.0))
+
+
+def test_what_was_not_measured_is_not_claimed(decision: Any) -> None:
+    cell, risk = at(decision, 1.0)
+    assert "not measured there" in decision_sentence(decision, cell, None)
+    assert "was not measured" in assessment_paragraph(decision, cell, None)
+    bare = risk.model_copy(update={"answer_inference_ceiling": None})
+    assert "proven" not in decision_sentence(decision, cell, bare)
+
+
+def test_failed_checks_are_said(build: ModuleType) -> None:
+    document = build.make_decision(untrusted_below=20.0, epsilons=[0.5, 1.0])
+    assert "checks of the cost failed" in decision_sentence(document, *at(document, 1.0))
+
+
+def test_the_odds_are_rounded_up() -> None:
+    for epsilon in (0.1, 0.5, 1.0, 3.0, 10.0, 20.0):
+        assert float(odds_text(epsilon).replace(",", "")) >= math.exp(epsilon) * (1 - 1e-9)
+    assert odds_text(0.0) == "1"
+    assert odds_text(math.inf) == "more than a million million"
+
+
+def test_the_paragraph_has_all_that_an_assessment_asks_for(decision: Any) -> None:
+    epsilon = decision.recommendation.epsilon
+    said = assessment_paragraph(decision, *at(decision, epsilon), data="survey.csv")
+    for words in (
+        "4,774 records of survey.csv",
+        "randomised response",
+        f"ε = {epsilon:g}",
+        f"a factor of at most {odds_text(epsilon)} (proven)",
+        "cannot be right more than",
+        "An attack that knows the model and all other columns",
+        "Membership: the most exposed of 4,774 records",
+        "Cost: the test loss changes by",
+        f"Reason for this budget: {decision.recommendation.sentence}",
+        "What remains:",
+        "not private themselves",
+        f"epsilens {decision.provenance.version}, seed 0",
+        "256 attacked models",
+    ):
+        assert words in said
+    assert "\n" not in said
+    other = next(cell.epsilon for cell in decision.cost.cells if cell.epsilon != epsilon)
+    assert "Reason for this budget" not in assessment_paragraph(decision, *at(decision, other))
+
+
+def test_several_answers_are_spoken_of_in_the_plural(build: ModuleType) -> None:
+    settings = {"protect": ["affair", "age"]}
+    document = build.make_decision(epsilons=[1.0, 2.0])
+    document = document.model_copy(
+        update={
+            "cost": build.make_whatif(epsilons=[1.0, 2.0], settings=settings),
+            "risk": build.make_risk(epsilons=[1.0, 2.0], protect=["affair", "age"]),
+        }
+    )
+    cell, risk = at(document, 1.0)
+    assert "without the answers can exceed" in decision_sentence(document, cell, risk)
+    assert "are replaced by randomised response" in assessment_paragraph(document, cell, risk)
+
+
+def test_what_is_not_protected_names_guessing_and_membership(decision: Any) -> None:
+    _, risk = at(decision, 1.0)
+    said = dict(unprotected("the answer “affair”", is_decision=True, risk=risk))
+    assert "that much no ε can hide" in said["What can be guessed without the answer."]
+    assert "At ε = 1 a model guesses" in said["What can be guessed without the answer."]
+    assert "there is no ceiling" in said["Being in the data at all."]
+    assert "chance alone reaches 63.3%" in said["Being in the data at all."]
+    assert "Being in the data at all." not in dict(unprotected("the answer “affair”"))
+
+
+def test_only_everybody_has_an_attack(decision: Any) -> None:
+    everyone, women = group_data(decision, {})
+    assert everyone["risk_titles"][:1] == ["guessed"]
+    assert women["risk_titles"] == []
+    assert all(cell["risk"] is not None for cell in everyone["cells"])
+    assert all(cell["risk"] is None for cell in women["cells"])
+    assert all("paragraph" in cell for cell in everyone["cells"])
+
+
+def test_numbers_for_comparing_are_not_rounded(decision: Any) -> None:
+    cell, risk = at(decision, 1.0)
+    shown = cell_data(decision, cell)
+    assert shown["high"] == cell.loss_change_high
+    assert shown["risk"]["ceiling_value"] == risk.answer_inference_ceiling
+    assert shown["risk"]["high_value"] == risk.answer_inference_high
+
+
+def test_the_page_of_a_decision_is_whole(decision: Any, tmp_path: Path) -> None:
+    path = write_report(
+        decision, tmp_path / "r.html", question={"data": "survey.csv"}, command="epsilens decide"
+    )
+    text = path.read_text(encoding="utf-8")
+    for words in (
+        "<title>What a privacy budget costs and what it buys</title>",
+        "which ε will do?",
+        "For a data-protection impact assessment",
+        "Budgets add up",
+        "<code>epsilens decide</code>",
+        "<h3>The attacks</h3>",
+        "<h3>The decision</h3>",
+        "ceiling (proven)",
+        "Calibrating Practical Privacy Risks",
+    ):
+        assert words in text
+    assert load_document(embedded(path, "document")) == decision
+    data = embedded(path, "page-data")
+    assert data["others"] == [[low, high] for _, low, high, _ in OTHERS]
+    assert data["recommended"] == decision.recommendation.epsilon
+
+
+@pytest.mark.parametrize(
+    ("choices", "proof"),
+    [({}, False), ({"proven_only": True}, True)],
+)
+def test_proof_stays_asked_for(
+    build: ModuleType, tmp_path: Path, choices: dict[str, bool], *, proof: bool
+) -> None:
+    text = write_report(build.make_decision(**choices), tmp_path / "r.html").read_text("utf-8")
+    assert ('id="proven-only" checked' in text) is proof
+
+
+def test_a_confidence_above_what_was_simulated_is_said(build: ModuleType, tmp_path: Path) -> None:
+    document = build.make_decision()
+    strict = document.recommendation.model_copy(update={"confidence": 0.98})
+    text = write_report(
+        document.model_copy(update={"recommendation": strict}), tmp_path / "r.html"
+    ).read_text("utf-8")
+    assert "The recommendation is 99 % sure of each limit" in text
+    assert 'id="proven-only" checked' in text
+
+
+def test_a_decision_brings_its_own_recommendation(decision: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="must be left out for a decision"):
+        write_report(decision, tmp_path / "r.html", recommendation={"epsilon": 1.0})
+    women = [cell for cell in decision.cost.cells if cell.group == "women"]
+    cost = decision.cost.model_copy(update={"cells": women})
+    with pytest.raises(InputError, match="the cost of everybody"):
+        write_report(decision.model_copy(update={"cost": cost}), tmp_path / "r.html")
