@@ -91,8 +91,8 @@ class Desk:
 
     def close(self) -> None:
         """End all work; it can be resumed at the next start."""
-        self.jobs.close()
         self.helper.close()
+        self.jobs.close()
         self.store.close()
 
     def session(self) -> Session:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from epsilens.app.questions import Limits, Question, Reading
 from epsilens.app.wording import WITHHELD, in_page_words
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "command_for"]
 
+_D = TypeVar("_D", "WhatIfDocument", "RiskDocument")
 Task = dict[str, Any]
 Answer = dict[str, Any]
 Progress = Callable[[int, int, str], None]
@@ -340,15 +341,11 @@ class Engine:
         from epsilens.document import DecisionDocument
 
         document, recommendation = _shown(task)
+        accepted: Any = None if recommendation is None else recommendation["max_loss_increase"]
         chart: Any = (
             decision_chart(document)
             if isinstance(document, DecisionDocument)
-            else cost_chart(
-                document,
-                max_loss_increase=None
-                if recommendation is None
-                else recommendation["max_loss_increase"],
-            )
+            else cost_chart(document, max_loss_increase=accepted)
         )
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"chart.{task['format']}"
@@ -384,9 +381,7 @@ def _noted() -> Iterator[list[str]]:
     notes += dict.fromkeys(str(warning.message) for warning in caught)
 
 
-def _told(
-    document: WhatIfDocument | RiskDocument, prepared: Prepared, notes: list[str], task: Task
-) -> Answer:
+def _told(document: _D, prepared: Prepared, notes: list[str], task: Task) -> Answer:
     """Return a document with what was noticed, as the page may show it."""
     from epsilens.cli.training import with_notes
     from epsilens.document import to_dict
@@ -467,12 +462,12 @@ def command_for(question: Question, limits: Limits, name: str) -> str:
     words = ["epsilens", "decide", name, "--label", question.label]
     for column in question.protected:
         words += ["--protect", column]
-    for option, value in (
+    for option, limit in (
         ("--max-loss-increase", limits.max_loss_increase),
         ("--max-attack-rate", limits.max_attack_rate),
     ):
-        if value is not None:
-            words += [option, f"{value:.10g}"]
+        if limit is not None:
+            words += [option, f"{limit:.10g}"]
     if limits.proven_only:
         words.append("--proven-only")
     usual = Question(label=question.label)

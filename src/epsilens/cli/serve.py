@@ -47,6 +47,7 @@ def serve(
     Example: [bold]epsilens serve survey.csv[/bold]
     """
     import warnings
+    from contextlib import suppress
 
     from epsilens.app.server import run
 
@@ -60,7 +61,8 @@ def serve(
 
             webbrowser.open(address)
 
-    with warnings.catch_warnings():
+    # Ctrl-C is how one ends it; by then everything is in order.
+    with warnings.catch_warnings(), suppress(KeyboardInterrupt):
         warnings.simplefilter("ignore")
         run(
             data,
