@@ -29,7 +29,7 @@ ALLOWED = {
     "audit": LEFT | {"data", "channels", "models"},
     # What an attack proves is proved by the audit's theorems.
     "risk": LEFT | {"data", "channels", "models", "influence", "audit"},
-    "decision": LEFT | {"whatif", "risk"},
+    "decision": LEFT | {"data", "whatif", "risk"},
     "display": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
     | {"risk", "audit", "decision"},

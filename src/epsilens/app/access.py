@@ -90,13 +90,13 @@ class Guard:
     """Stands before the application: every request is looked at, every answer gets its headers."""
 
     def __init__(self, app: Application, gate: Gate) -> None:
-        self._app = app
+        self.app = app
         self._gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or say why not."""
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
@@ -166,7 +166,7 @@ class Guard:
             await send(message)
 
         try:
-            await self._app(scope, receive, with_headers)
+            await self.app(scope, receive, with_headers)
         except Exception as error:
             # The door of the house: nothing goes on from here, and no message of another library,
             # which may quote data, goes out.

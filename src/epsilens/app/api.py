@@ -312,7 +312,7 @@ def _reason(problem: dict[str, Any]) -> str:
     return said[:1].lower() + said[1:] if len(said) < 200 else "it has another form"
 
 
-def create_app(desk: Desk, gate: Gate) -> Guard:
+def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
     """Put the server together.
 
     Parameters
@@ -320,6 +320,8 @@ def create_app(desk: Desk, gate: Gate) -> Guard:
     desk : Desk
         Closed when the server ends.
     gate : Gate
+    warm_up : bool
+        Whether to load the libraries before the first question.
 
     Returns
     -------
@@ -329,7 +331,8 @@ def create_app(desk: Desk, gate: Gate) -> Guard:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        desk.warm_up()
+        if warm_up:
+            desk.warm_up()
         yield
         desk.close()
 

@@ -299,7 +299,7 @@ class Engine:
         with _noted() as notes:
             trained = self._train(task)
             asked = self._asked(trained, question)
-            study = fit_on(AttackStudy(trained.estimator), trained.prepared)  # type: ignore[arg-type]
+            study = fit_on(AttackStudy(trained.estimator), trained.prepared)
             curve = study.estimate(
                 protect=question.protected,
                 epsilon=question.epsilon,
