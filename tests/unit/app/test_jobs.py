@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from epsilens.app.folder import open_folder
@@ -127,35 +125,6 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
         Store(folder)
 
 
-class Process:
-    """`epsilens serve` as somebody starts it."""
-
-    def __init__(self, state: Path, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [*SERVE, "--state", str(state), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        address = re.search(r"(http://\S+)/\?token=(\S+)", self.process.stdout.readline())
-        self.base, token = address.groups()
-        assert str(state) in self.process.stdout.readline()
-        self.client = httpx.Client(base_url=self.base, headers={"origin": self.base}, timeout=120)
-        assert self.client.get("/", params={"token": token}).status_code == 303
-        self.seen: list[str] = []
-
-    def json(self, method: str, path: str, body: object = None, *, status: int = 200) -> Any:
-        answer = self.client.request(method, path, json=body)
-        assert answer.status_code == status, answer.text
-        return answer.json() if answer.content else None
-
-    def end(self, number: signal.Signals) -> tuple[int, str, str]:
-        self.client.close()
-        self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=30)
-        return self.process.returncode, out, err
-
-
 def children_of(pid: int) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
@@ -170,10 +139,12 @@ def children_of(pid: int) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes as Linux shows them")
-def test_a_killed_server_loses_no_finished_result(tmp_path: Path, csv_bytes: bytes) -> None:
+def test_a_killed_server_loses_no_finished_result(
+    start_server: Any, tmp_path: Path, csv_bytes: bytes
+) -> None:
     data = tmp_path / "survey.csv"
     data.write_bytes(csv_bytes)
-    server = Process(tmp_path / "state", str(data))
+    server = start_server(tmp_path / "state", str(data))
     table = server.json("GET", "/api/session")["given"]
     question = {"label": "smokes", "drop": ["town"], **LONG}
     study = server.json("POST", "/api/studies", {"table": table, "question": question}, status=201)
@@ -197,7 +168,7 @@ def test_a_killed_server_loses_no_finished_result(tmp_path: Path, csv_bytes: byt
         time.sleep(0.1)
     assert not any(_is_running(child) for child in children)
 
-    server = Process(tmp_path / "state", str(data))
+    server = start_server(tmp_path / "state", str(data))
     assert server.json("GET", "/api/session")["given"] == table
     again = server.json("GET", address)
     assert again["stage"] == "cost"
