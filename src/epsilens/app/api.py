@@ -86,8 +86,9 @@ def static(name: str) -> Response:
 
 
 def _file(name: str) -> Response:
-    folder = resources.files("epsilens.app") / "static"
-    known = {entry.name: entry for entry in folder.iterdir()}
+    known = {entry.name: entry for entry in (resources.files("epsilens.app") / "static").iterdir()}
+    # The page looks like the report.
+    known["report.css"] = resources.files("epsilens.reporting") / "templates" / "report.css"
     kind = _TYPES.get(f".{name.rpartition('.')[2]}")
     if name not in known or kind is None:
         raise HTTPException(404, "this part of the page does not exist.")

@@ -282,6 +282,7 @@ class Desk:
             **self._task(table, study.question, anonymous=study.is_anonymous),
             "limits": study.limits.model_dump(mode="json"),
             "kept_gain": study.kept_gain,
+            "is_first_order": stage == "first-order",
             "cost": self.store.document(
                 study.id, "first-order" if stage == "first-order" else "cost"
             ),

@@ -438,11 +438,20 @@ def _shown(task: Task) -> tuple[Any, dict[str, object] | None]:
     if task.get("risk") is not None:
         return _decide(task), None
     cost = _costs(task)
+    if task["is_first_order"]:
+        # To first order only the loss is worth drawing, and one chart is drawn at once.
+        nothing = dict.fromkeys(
+            ("accuracy_change", "auc_change", "loss_gap_change", "accuracy_gap_change")
+        )
+        cells = [cell.model_copy(update=nothing) for cell in cost.cells]
+        cost = cost.model_copy(update={"cells": cells, "intervals": []})
     most = Limits.model_validate(task["limits"]).max_loss_increase or task["kept_gain"]
     if most is None:
         return cost, None
     estimate = LossChangeEstimate(cost, tuple(np.empty(0) for _ in cost.cells))
     choice = estimate.choose(max_loss_increase=most, group=cost.cells[0].group)
+    if task["is_first_order"] and not choice.holds:
+        return cost, None
     return cost, {
         "epsilon": choice.epsilon,
         "holds": choice.holds,
