@@ -254,11 +254,18 @@ class Engine:
                 columns=prepared.group_columns[name],
                 test_mask=prepared.test_groups[name],
             )
+        observed = [name for name in question.protected if name not in question.declared]
+        domains = declared_domains(None, observed, trained.options, prepared) or {}
+        for name in question.protected:
+            if name == question.label and name in question.declared:
+                domains[name] = list(prepared.label_categories)
+            elif name in question.declared:
+                domains[name] = list(prepared.schema[name].domain or ())
         return {
             "protect": question.protected,
             "epsilon": question.epsilon,
             "groups": groups,
-            "categories": declared_domains(None, question.protected, trained.options, prepared),
+            "categories": domains or None,
             "random_state": question.seed,
             "dependent_groups": "warn" if question.allow_dependent_groups else "refuse",
         }
@@ -355,7 +362,9 @@ class Engine:
 
 def _without_groups(task: Task) -> str:
     """Return what a trained model depends on."""
-    asked = {k: v for k, v in task["question"].items() if k not in {"groups", "epsilon"}}
+    asked = {
+        k: v for k, v in task["question"].items() if k not in {"groups", "epsilon", "declared"}
+    }
     return json.dumps([task["path"], task["anonymous"], asked], sort_keys=True)
 
 

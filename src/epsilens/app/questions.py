@@ -63,11 +63,15 @@ class StudyGroup(Message):
 
 
 class Question(Reading):
-    """What is asked of a table; it never changes, a new question is a new study."""
+    """What is asked of a table; it never changes, a new question is a new study.
+
+    Of a column that is `declared` everybody may know which answers are possible: those in the data.
+    """
 
     label: Name
     protect: Annotated[list[Name], Field(max_length=20)] = []
     positive: Name | None = None
+    declared: Annotated[list[Name], Field(max_length=20)] = []
     groups: Annotated[list[StudyGroup], Field(max_length=MOST_GROUPS)] = []
     allow_dependent_groups: bool = False
     drop: Annotated[list[Name], Field(max_length=1000)] = []

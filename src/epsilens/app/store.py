@@ -244,13 +244,15 @@ class Store:
         """Keep a study with its first answer."""
         found = new_id()
         with self._writing() as connection:
-            (number,) = connection.execute("SELECT COUNT(*) + 1 FROM studies").fetchone()
+            (number,) = connection.execute(
+                "SELECT COALESCE(MAX(rowid), 0) + 1 FROM studies"
+            ).fetchone()
             connection.execute(
                 "INSERT INTO studies VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?)",
                 (
                     found,
                     table_id,
-                    name or f"study {number}",
+                    name or f"study {number}: {', '.join(question.protected)}",
                     question.model_dump_json(),
                     limits.model_dump_json(),
                     kept_gain,

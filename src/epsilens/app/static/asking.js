@@ -9,7 +9,7 @@ let state = fresh();
 let isWired = false;
 
 function fresh(table = "") {
-  return { table, columns: [], use: {}, bins: {}, groups: [], protect: [], label: "", delimiter: "", missing: "auto" };
+  return { table, columns: [], use: {}, bins: {}, groups: [], protect: [], declared: [], label: "", delimiter: "", missing: "auto" };
 }
 
 // --- Tables ---
@@ -130,8 +130,15 @@ function paintProtect() {
     box.addEventListener("change", () => {
       state.protect = box.checked ? [...state.protect, column.name] : state.protect.filter((name) => name !== column.name);
       byId("protect-words").textContent = state.protect.join(" and ") || "no column yet";
+      known.hidden = !box.checked;
     });
-    return make("label", { className: "choice" }, box, make("span", {}, column.name));
+    const all = make("input", { type: "checkbox", checked: state.declared.includes(column.name) });
+    all.addEventListener("change", () => {
+      state.declared = all.checked ? [...state.declared, column.name] : state.declared.filter((name) => name !== column.name);
+    });
+    const answers = column.categories ? ` (${column.categories.join(", ")})` : "";
+    const known = make("label", { className: "choice quiet known", hidden: !box.checked }, all, make("span", {}, `everybody may know that these answers are possible and no others${answers}`));
+    return make("div", {}, make("label", { className: "choice" }, box, make("span", {}, column.name)), known);
   }));
 }
 
@@ -216,6 +223,7 @@ async function go() {
       ...reading(),
       label: state.label,
       protect: state.protect,
+      declared: state.declared.filter((name) => state.protect.includes(name)),
       positive: byId("positive-part").hidden ? null : byId("positive").value,
       groups: state.groups,
       drop: Object.keys(state.use).filter((name) => state.use[name] === "out"),
@@ -248,7 +256,7 @@ async function recall(id) {
   const { question, limits } = study;
   state = {
     ...fresh(study.table), columns: state.columns, label: question.label, missing: question.missing, delimiter: question.delimiter ?? "",
-    protect: question.protect.length ? question.protect : [question.label], groups: [...question.groups],
+    protect: question.protect.length ? question.protect : [question.label], groups: [...question.groups], declared: [...question.declared],
     use: Object.fromEntries([...question.drop.map((name) => [name, "out"]), ...question.categorical.map((name) => [name, "categories"]), ...Object.keys(question.bins).map((name) => [name, "bins"])]),
     bins: { ...question.bins },
   };
@@ -268,6 +276,7 @@ function wire() {
   isWired = true;
   byId("table").addEventListener("change", () => chooseTable(byId("table").value));
   byId("file").addEventListener("change", () => send(byId("file").files[0]));
+  byId("file").addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); byId("file").click(); } });
   const drop = byId("drop");
   for (const kind of ["dragenter", "dragover"]) drop.addEventListener(kind, (event) => { event.preventDefault(); drop.classList.add("over"); });
   for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, () => drop.classList.remove("over"));
