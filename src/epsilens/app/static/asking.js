@@ -276,7 +276,6 @@ function wire() {
   isWired = true;
   byId("table").addEventListener("change", () => chooseTable(byId("table").value));
   byId("file").addEventListener("change", () => send(byId("file").files[0]));
-  byId("file").addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); byId("file").click(); } });
   const drop = byId("drop");
   for (const kind of ["dragenter", "dragover"]) drop.addEventListener(kind, (event) => { event.preventDefault(); drop.classList.add("over"); });
   for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, () => drop.classList.remove("over"));
