@@ -112,7 +112,7 @@ class Server:
 
         self.client = httpx.Client(base_url=self.base, headers={"origin": self.base}, timeout=120)
         if opens:
-            assert self.client.get("/", params={"token": token}).status_code == 303
+            assert self.client.get("/", params={"token": token}).status_code == 200
 
     def json(self, method: str, path: str, body: object = None, *, status: int = 200) -> Any:
         answer = self.client.request(method, path, json=body)

@@ -26,6 +26,11 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _LOOPBACK = re.compile(r"^(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?$")
 _SAFE = ("GET", "HEAD")
+_GO_ON = (
+    b'<!doctype html><html lang="en"><title>epsilens</title>'
+    b'<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Go on to the page</a></p></html>'
+)
+"""A redirection would be part of the visit that somebody else's page began, without our cookie."""
 _LARGEST_QUESTION = 2**20
 UPLOADS = "/api/tables"
 POLICY = (
@@ -134,7 +139,7 @@ class Guard:
 
     async def _exchange(self, token: str, cookie: str, send: Send) -> None:
         found = self._gate.exchange(token)
-        headers = {"location": "/"}
+        headers = {"content-type": "text/html; charset=utf-8"}
         if found is not None:
             headers["set-cookie"] = f"{self._gate.name}={found}; Path=/; HttpOnly; SameSite=Strict"
         elif not self._gate.admits(cookie):
@@ -145,7 +150,7 @@ class Guard:
                 "one. Nothing is lost by that.",
             )
             return
-        await _answer(send, 303, headers, b"")
+        await _answer(send, 200, headers, _GO_ON)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False

@@ -13,7 +13,6 @@ from typing import Any, Literal
 from epsilens import __version__
 from epsilens.app import uploads
 from epsilens.app.child import Helper
-from epsilens.app.engine import command_for
 from epsilens.app.jobs import Jobs
 from epsilens.app.questions import (
     NewStudy,
@@ -26,6 +25,7 @@ from epsilens.app.questions import (
     StudyGroup,
     Table,
 )
+from epsilens.app.shell_command import command_for
 from epsilens.app.store import NotKeptError, Store, StoredStudy, StoredTable
 from epsilens.app.wording import in_page_words
 from epsilens.errors import InputError

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import tempfile
 import warnings
 from collections import OrderedDict
@@ -14,17 +13,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from epsilens.app.questions import Limits, Question, Reading
-from epsilens.app.wording import WITHHELD, in_page_words
+from epsilens.app.conclusions import decide_on, furthest_of
+from epsilens.app.questions import Question, Reading
+from epsilens.app.wording import WITHHELD
 from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 
 if TYPE_CHECKING:
     from epsilens.cli.training import TableOptions
     from epsilens.data import Prepared, TableFile
-    from epsilens.document import DecisionDocument, RiskDocument, WhatIfDocument
+    from epsilens.document import RiskDocument, WhatIfDocument
     from epsilens.whatif import WhatIf
 
-__all__ = ["Engine", "command_for"]
+__all__ = ["Engine"]
 
 _D = TypeVar("_D", "WhatIfDocument", "RiskDocument")
 Task = dict[str, Any]
@@ -114,7 +114,7 @@ class Engine:
     def _table(self, task: Task, reading: Reading) -> TableFile:
         from epsilens.data import read_table
 
-        key = json.dumps([task["path"], task["anonymous"], reading.delimiter, reading.encoding])
+        key = json.dumps([_seen(task), reading.delimiter, reading.encoding])
         if key not in self.tables:
             try:
                 table = read_table(
@@ -183,7 +183,7 @@ class Engine:
         from epsilens.whatif import WhatIf
 
         question = Question.model_validate(task["question"])
-        key = json.dumps([task["path"], task["anonymous"], task["question"]], sort_keys=True)
+        key = json.dumps([_seen(task), task["question"]], sort_keys=True)
         if key in self.trained:
             return self.trained[key]
         table = self._table(task, question)
@@ -323,12 +323,12 @@ class Engine:
     def _decision(self, task: Task, progress: Progress) -> Answer:
         from epsilens.document import to_dict
 
-        return {"document": to_dict(_decide(task))}
+        return {"document": to_dict(decide_on(task))}
 
     def _page(self, task: Task, progress: Progress) -> Answer:
         from epsilens.reporting import write_report
 
-        document, recommendation = _shown(task)
+        document, recommendation = furthest_of(task)
         question = Question.model_validate(task["question"])
         named: dict[str, object] = {"label": question.label, "data": task["name"]}
         with tempfile.TemporaryDirectory() as folder:
@@ -347,7 +347,7 @@ class Engine:
         from epsilens.display import cost_chart, decision_chart, save_chart
         from epsilens.document import DecisionDocument
 
-        document, recommendation = _shown(task)
+        document, recommendation = furthest_of(task)
         accepted: Any = None if recommendation is None else recommendation["max_loss_increase"]
         chart: Any = (
             decision_chart(document)
@@ -365,7 +365,16 @@ def _without_groups(task: Task) -> str:
     asked = {
         k: v for k, v in task["question"].items() if k not in {"groups", "epsilon", "declared"}
     }
-    return json.dumps([task["path"], task["anonymous"], asked], sort_keys=True)
+    return json.dumps([_seen(task), asked], sort_keys=True)
+
+
+def _seen(task: Task) -> list[object]:
+    """Return what tells a table from another, and from itself after it was changed."""
+    try:
+        changed: int | None = Path(task["path"]).stat().st_mtime_ns
+    except OSError:
+        changed = None
+    return [task["path"], changed, task["anonymous"]]
 
 
 def _keep(kept: OrderedDict[str, Any], key: str, value: object) -> None:
@@ -404,107 +413,3 @@ def _told(document: _D, prepared: Prepared, notes: list[str], task: Task) -> Ans
         told = told.model_copy(update={"warnings": [WITHHELD] if told.warnings else []})
     found: Answer = to_dict(told)
     return found
-
-
-def _costs(task: Task) -> WhatIfDocument:
-    from epsilens.document import load_document
-
-    found: Any = load_document(task["cost"])
-    return found  # type: ignore[no-any-return]
-
-
-def _decide(task: Task) -> DecisionDocument:
-    import numpy as np
-
-    from epsilens.decision import decide
-    from epsilens.document import load_document
-    from epsilens.risk.result import RiskCurve
-    from epsilens.whatif import LossChangeEstimate
-
-    cost, limits = _costs(task), Limits.model_validate(task["limits"])
-    risk: Any = load_document(task["risk"])
-    nothing = np.empty(0)
-    most = limits.max_loss_increase
-    if most is None and limits.max_attack_rate is None:
-        most = task["kept_gain"]
-    if most is None and limits.max_attack_rate is None:
-        most = 0.01
-    return decide(
-        LossChangeEstimate(cost, tuple(nothing for _ in cost.cells)),
-        RiskCurve(risk, (), np.empty(0, dtype=np.intp)),
-        max_loss_increase=most,
-        max_attack_rate=limits.max_attack_rate,
-        proven_only=limits.proven_only,
-    ).document
-
-
-def _shown(task: Task) -> tuple[Any, dict[str, object] | None]:
-    """Return the furthest document of a study, and a recommendation where it has none of its own."""
-    import numpy as np
-
-    from epsilens.whatif import LossChangeEstimate
-
-    if task.get("risk") is not None:
-        return _decide(task), None
-    cost = _costs(task)
-    if task["is_first_order"]:
-        # To first order only the loss is worth drawing, and one chart is drawn at once.
-        nothing = dict.fromkeys(
-            ("accuracy_change", "auc_change", "loss_gap_change", "accuracy_gap_change")
-        )
-        cells = [cell.model_copy(update=nothing) for cell in cost.cells]
-        cost = cost.model_copy(update={"cells": cells, "intervals": []})
-    most = Limits.model_validate(task["limits"]).max_loss_increase or task["kept_gain"]
-    if most is None:
-        return cost, None
-    estimate = LossChangeEstimate(cost, tuple(np.empty(0) for _ in cost.cells))
-    choice = estimate.choose(max_loss_increase=most, group=cost.cells[0].group)
-    if task["is_first_order"] and not choice.holds:
-        return cost, None
-    return cost, {
-        "epsilon": choice.epsilon,
-        "holds": choice.holds,
-        "sentence": in_page_words(choice.sentence),
-        "max_loss_increase": most,
-    }
-
-
-def command_for(question: Question, limits: Limits, name: str) -> str:
-    """Return the command that asks the same of the same file.
-
-    Examples
-    --------
-    >>> command_for(Question(label="smokes"), Limits(max_loss_increase=0.01), "my survey.csv")
-    "epsilens decide 'my survey.csv' --label smokes --protect smokes --max-loss-increase 0.01"
-    """
-    words = ["epsilens", "decide", name, "--label", question.label]
-    for column in question.protected:
-        words += ["--protect", column]
-    for option, limit in (
-        ("--max-loss-increase", limits.max_loss_increase),
-        ("--max-attack-rate", limits.max_attack_rate),
-    ):
-        if limit is not None:
-            words += [option, f"{limit:.10g}"]
-    if limits.proven_only:
-        words.append("--proven-only")
-    usual = Question(label=question.label)
-    for column in question.drop:
-        words += ["--drop", column]
-    for column in question.categorical:
-        words += ["--categorical", column]
-    for column, bins in question.bins.items():
-        words += ["--bins", f"{column}={bins}"]
-    for option, value, ordinary in (
-        ("--missing", question.missing, usual.missing),
-        ("--positive", question.positive, None),
-        ("--delimiter", question.delimiter, None),
-        ("--encoding", question.encoding, None),
-        ("--epsilon", question.epsilon, usual.epsilon),
-        ("--test-share", question.test_share, usual.test_share),
-        ("--shadow-models", question.shadow_models, usual.shadow_models),
-        ("--seed", question.seed, usual.seed),
-    ):
-        if value != ordinary:
-            words += [option, str(value)]
-    return shlex.join(words)

@@ -226,6 +226,7 @@ async function go() {
       declared: state.declared.filter((name) => state.protect.includes(name)),
       positive: byId("positive-part").hidden ? null : byId("positive").value,
       groups: state.groups,
+      allow_dependent_groups: byId("allow-dependent").checked,
       drop: Object.keys(state.use).filter((name) => state.use[name] === "out"),
       missing: state.missing,
       epsilon: byId("epsilon").value.trim(),
@@ -266,6 +267,7 @@ async function recall(id) {
   byId("epsilon").value = question.epsilon;
   byId("shadow-models").value = question.shadow_models;
   byId("seed").value = question.seed;
+  byId("allow-dependent").checked = question.allow_dependent_groups;
   byId("max-loss").value = limits.max_loss_increase ?? "";
   byId("max-rate").value = limits.max_attack_rate === null ? "" : Number((100 * limits.max_attack_rate).toFixed(6));
   await look();

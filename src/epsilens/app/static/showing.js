@@ -4,11 +4,7 @@ import { alarm, byId, get, make, patch, post } from "./api.js";
 import { replaceReport, stopReports } from "./frame.js";
 
 const WORDS = { cost: "exact cost", attack: "attack" };
-const STAGES = {
-  "first-order": "First-order estimate; the exact cost and the attack follow.",
-  cost: "The exact cost has arrived; the attack follows.",
-  decision: "Cost and attack are both here.",
-};
+const STAGES = { "first-order": "First-order estimate", cost: "The exact cost has arrived", decision: "Cost and attack are both here." };
 const ACTIVE = ["waiting", "running"];
 const SOON = 600;
 const LATER = 3000;
@@ -76,7 +72,7 @@ function paint(isNew) {
   document.title = `${study.name} – epsilens`;
   byId("shown-name").textContent = study.name;
   byId("ask-again").href = `#/again/${study.id}`;
-  byId("stage-words").textContent = STAGES[study.stage];
+  byId("stage-words").textContent = STAGES[study.stage] + follows();
   const api = `/api/studies/${study.id}`;
   byId("save-report").href = `${api}/report.html`;
   byId("save-json").href = `${api}/document.json`;
@@ -86,6 +82,15 @@ function paint(isNew) {
   const open = last.filter((job) => job.state !== "done");
   const known = new Map([...byId("jobs").children].map((row) => [row.dataset.job, row]));
   byId("jobs").replaceChildren(...open.map((job) => row(job, isNew ? null : known.get(job.id))));
+}
+
+// What is still to come, and whether it is on its way.
+function follows() {
+  if (study.stage === "decision") return "";
+  const missing = study.stage === "cost" ? "the attack" : "the exact cost and the attack";
+  const isComing = !study.jobs.length || study.jobs.some((job) => ACTIVE.includes(job.state));
+  const several = study.stage !== "cost";
+  return isComing ? `; ${missing} follow${several ? "" : "s"}.` : `; ${missing} can be resumed.`;
 }
 
 // A row is kept while it says the same kind of thing, so that the focus on its button stays.
