@@ -27,7 +27,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 _LOOPBACK = re.compile(r"^(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?$")
 _SAFE = ("GET", "HEAD")
 _GO_ON = (
-    b'<!doctype html><html lang="en"><title>epsilens</title>'
+    b'<!doctype html><html lang="en"><title>epsilens</title><link rel="icon" href="data:,">'
     b'<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Go on to the page</a></p></html>'
 )
 """A redirection would be part of the visit that somebody else's page began, without our cookie."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["decide_on", "furthest_of"]
 
 Task = dict[str, Any]
+EXAMPLE = 0.01
+"""A rise of the loss to show where nothing better is known."""
 
 
 def _costs(task: Task) -> WhatIfDocument:
@@ -38,18 +40,33 @@ def decide_on(task: Task) -> DecisionDocument:
     cost, limits = _costs(task), Limits.model_validate(task["limits"])
     risk: Any = load_document(task["risk"])
     nothing = np.empty(0)
-    most = limits.max_loss_increase
-    if most is None and limits.max_attack_rate is None:
-        most = task["kept_gain"]
-    if most is None and limits.max_attack_rate is None:
-        most = 0.01
-    return decide(
+    most, note = _loss_limit(task, limits)
+    document = decide(
         LossChangeEstimate(cost, tuple(nothing for _ in cost.cells)),
         RiskCurve(risk, (), np.empty(0, dtype=np.intp)),
         max_loss_increase=most,
         max_attack_rate=limits.max_attack_rate,
         proven_only=limits.proven_only,
     ).document
+    if note is None:
+        return document
+    return document.model_copy(update={"warnings": [note, *document.warnings]})
+
+
+def _loss_limit(task: Task, limits: Limits) -> tuple[float | None, str | None]:
+    """Return the limit on the loss, and what must be said if it is not the user's own."""
+    if limits.max_loss_increase is not None or limits.max_attack_rate is not None:
+        return limits.max_loss_increase, None
+    kept = task["kept_gain"]
+    if kept is None:
+        return EXAMPLE, (
+            "no limit was given, and the model predicts no better than the shares of the answers: a "
+            f"rise of the loss by {EXAMPLE:g} stands as an example. Set your own limits."
+        )
+    return kept, (
+        f"no limit was given: the loss may rise by {kept:.3g}, so that the model keeps 90 % of what it "
+        "gains over guessing by the shares of the answers."
+    )
 
 
 def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
@@ -68,9 +85,11 @@ def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
         )
         cells = [cell.model_copy(update=nothing) for cell in cost.cells]
         cost = cost.model_copy(update={"cells": cells, "intervals": []})
-    most = Limits.model_validate(task["limits"]).max_loss_increase or task["kept_gain"]
+    most, note = _loss_limit(task, Limits.model_validate(task["limits"]))
     if most is None:
         return cost, None
+    if note is not None and not task["is_first_order"]:
+        cost = cost.model_copy(update={"warnings": [note, *cost.warnings]})
     estimate = LossChangeEstimate(cost, tuple(np.empty(0) for _ in cost.cells))
     choice = estimate.choose(max_loss_increase=most, group=cost.cells[0].group)
     if task["is_first_order"] and not choice.holds:

@@ -171,7 +171,10 @@ class Desk:
         for study in self.store.studies():
             if study.table_id == table_id:
                 self.jobs.end_all(study.id)
+                self._forget_pages(study.id)
+        path = self.store.table(table_id).path
         self.store.delete_table(table_id)
+        self.helper.ask({"task": "forget", "path": str(path)})
 
     # --- Studies ---
 
@@ -242,6 +245,12 @@ class Desk:
         self.store.study(id)
         self.jobs.end_all(id)
         self.store.delete_study(id)
+        self._forget_pages(id)
+
+    def _forget_pages(self, id: str) -> None:
+        with self._lock:
+            for key in [key for key in self._pages if key[0] == id]:
+                del self._pages[key]
 
     def stage(self, id: str) -> Stage:
         """Say how far the answer has come."""

@@ -74,6 +74,7 @@ class Engine:
         doors: dict[str, Callable[[Task, Progress], Answer]] = {
             "ready": self._ready,
             "check": self._check,
+            "forget": self._forget,
             "inspect": self._inspect,
             "first-order": self._first_order,
             "cost": self._cost,
@@ -107,6 +108,13 @@ class Engine:
         from epsilens.app.uploads import check_content
 
         check_content(Path(task["path"]), wanted=task["wanted"], largest=task["largest"])
+        return {}
+
+    def _forget(self, task: Task, progress: Progress) -> Answer:
+        """Hold nothing any more of a table that was deleted."""
+        for kept in (self.tables, self.trained):
+            for key in [key for key in kept if json.loads(key)[0][0] == task["path"]]:
+                del kept[key]
         return {}
 
     # --- Tables ---

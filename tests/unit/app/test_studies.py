@@ -90,6 +90,7 @@ def test_a_finished_study_leads_to_a_decision(visitor: Any, finished: Any) -> No
     assert load_document(decision).kind == "decision"
     # No limit was given: nine tenths of the gain are kept.
     assert decision["recommendation"]["max_loss_increase"] == finished["kept_gain"]
+    assert any("no limit was given" in warning for warning in decision["warnings"])
     changed = visitor.json(
         "PATCH", address, {"limits": {"max_loss_increase": 0.5, "max_attack_rate": 0.95}}
     )
@@ -110,6 +111,36 @@ def test_everything_can_be_taken_away(visitor: Any, finished: Any) -> None:
     assert visitor.client.get(f"{address}/chart.svg").text.startswith("<svg")
     exported = visitor.ask("GET", f"{address}/document.json").text
     assert load_document(exported).kind == "decision"
+
+
+def test_the_command_in_the_report_finds_the_same(
+    visitor: Any,
+    finished: Any,
+    csv_bytes: bytes,
+    tmp_path: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    import html
+    import re
+    import shlex
+
+    from epsilens.cli import main
+
+    report = visitor.ask("GET", f"/api/studies/{finished['id']}/report.html").text
+    command = html.unescape(re.search(r"<code>(epsilens [^<]*)</code>", report)[1])
+    (tmp_path / "survey.csv").write_bytes(csv_bytes)
+    monkeypatch.chdir(tmp_path)
+    assert main([*shlex.split(command)[1:], "--json"]) in {0, 3}
+    told = load_document(capfdbinary.readouterr().out.decode())
+    shown = load_document(visitor.json("GET", f"/api/studies/{finished['id']}/documents/decision"))
+    assert told.risk.cells == shown.risk.cells
+    # The same sums; with a group beside them they are added up in another order.
+    everybody = [cell for cell in shown.cost.cells if cell.group == "all"]
+    assert [cell.loss_change_high for cell in told.cost.cells] == pytest.approx(
+        [cell.loss_change_high for cell in everybody], rel=1e-9
+    )
+    assert told.recommendation.epsilon == shown.recommendation.epsilon
 
 
 def test_the_shown_report_runs_only_its_own_scripts(visitor: Any, finished: Any) -> None:
@@ -195,6 +226,13 @@ def test_no_answer_holds_a_value(visitor: Any, finished: Any, secret: str) -> No
     # Everything that was answered in this file, reports and pictures included.
     assert len(visitor.seen) > 30
     assert not any(secret in text for text in visitor.seen)
+
+
+def test_nobody_else_can_read_what_is_kept(visitor: Any, finished: Any) -> None:
+    folder = visitor.desk.store.folder
+    found = [folder, *folder.rglob("*")]
+    assert len(found) > 4
+    assert all(path.stat().st_mode & 0o077 == 0 for path in found)
 
 
 def test_a_deleted_study_and_table_leave_no_file(visitor: Any, csv_bytes: bytes) -> None:

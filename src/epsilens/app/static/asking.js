@@ -29,10 +29,10 @@ async function listTables(wanted) {
   const tables = await get("/api/tables");
   const chosen = tables.some((table) => table.id === wanted) ? wanted : "";
   byId("table").replaceChildren(
-    new Option(tables.length ? "choose a table" : "a table that you upload", "", !chosen, !chosen),
+    new Option("choose a table", "", !chosen, !chosen),
     ...tables.map((table) => new Option(table.name, table.id, false, table.id === chosen)),
   );
-  byId("table").disabled = tables.length === 0;
+  byId("table").hidden = byId("lead-table").hidden = tables.length === 0;
   if (chosen !== state.table || !state.columns.length) await chooseTable(chosen);
 }
 
@@ -46,8 +46,9 @@ async function chooseTable(id) {
 
 function show(isReady) {
   for (const part of document.querySelectorAll("#asking .rest")) part.hidden = !isReady;
+  byId("lead").hidden = isReady;
   byId("forget-table").hidden = !state.table;
-  byId("steps").textContent = isReady ? "What a privacy budget costs and what it buys" : "Choose a table to begin";
+  byId("steps").textContent = isReady ? "What a privacy budget costs and what it buys" : "Choose a table, or upload one";
 }
 
 function say(id, text, isWrong = false) {
