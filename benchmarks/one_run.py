@@ -39,7 +39,15 @@ EPSILONS = (1, 2, 4, 8, 16)
 N_CANARIES = (64, 256, 1024, 4096, 16384)
 DIMENSIONS = (10, 100, 1_000, 10_000, 100_000)
 BARS = (8, 16)
-"""Where a quarter more than the peer is asked for."""
+BAR = 1.25
+"""A quarter more than the peer is asked for there."""
+PEERS_BOUND = {"approximate": "jax one-run", "f-dp": "jax f-DP"}
+PAIRS = {
+    "same scores on both sides, P3's": ("P3", "P3"),
+    "same scores on both sides, ours": ("ours", "ours"),
+    "not like with like: ours with our score, theirs with P3's": ("ours", "P3"),
+}
+"""Whose scores our bound and the peer's are given."""
 
 OURS = {
     "as printed": {"selection": "as_printed"},
@@ -93,6 +101,14 @@ class Found:
     def ratio(self, ours: tuple[str, str], theirs: tuple[str, str]) -> float:
         return self.mean(*ours) / self.mean(*theirs) if self.mean(*theirs) > 0 else math.nan
 
+    def ratio_error(self, ours: tuple[str, str], theirs: tuple[str, str]) -> float:
+        """Return the standard error of a ratio of means, both bounds being of the same audits."""
+        ratio = self.ratio(ours, theirs)
+        if math.isnan(ratio) or len(self.bounds[ours]) < 2:
+            return math.nan
+        left = np.array(self.bounds[ours]) - ratio * np.array(self.bounds[theirs])
+        return float(np.std(left, ddof=1) / math.sqrt(left.size) / self.mean(*theirs))
+
 
 def points(settings: argparse.Namespace) -> list[Point]:
     if settings.quick:
@@ -105,7 +121,8 @@ def points(settings: argparse.Namespace) -> list[Point]:
     many = settings.repeats
     shorter = {4096: max(many // 2, 2), 16384: max(many // 5, 2)}
     # Where bounds are near 0 they spread as much as they amount to, and a ratio of means of few is noise.
-    longer = {1: 8 * many, 2: 4 * many}
+    # At the bars it is to be told whether a ratio is 1.25.
+    longer = {1: 8 * many, 2: 4 * many, **dict.fromkeys(BARS, 6 * many)}
     dimensions = {10: 8 * many, 100_000: many // 2}
     return [
         *(Point("epsilon", e, 1000, 10_000, longer.get(e, many)) for e in EPSILONS),
@@ -291,6 +308,7 @@ def markdown(results: list[tuple[Point, Found]], own: dict[int, list[float]], pe
         "“Ours / theirs” is our bound over the peer's, first with the same scores for both (P3's), then with "
         "ours for both, then our whole audit over the peer's with P3's score."
     )
+    parts += at_the_bars(results)
     lines = [
         "### With a direction for each canary (independent-gdp)",
         "",
@@ -310,6 +328,72 @@ def markdown(results: list[tuple[Point, Found]], own: dict[int, list[float]], pe
     return "\n\n".join(parts)
 
 
+def at_the_bars(results: list[tuple[Point, Found]]) -> list[str]:
+    """Return what is said and shown of the ratios where a quarter more is asked for."""
+    bars = ratios_at_the_bars(results)
+    lines = [
+        "### A quarter more than the peer?",
+        "",
+        "| bound | nominal ε | " + " | ".join(PAIRS) + " | audits |",
+        "|" + "---|" * (len(PAIRS) + 3),
+    ]
+    said = []
+    for bound, words in (("approximate", "(ε, δ)"), ("f-dp", "f-dp")):
+        for point, _ in _bar_points(results):
+            row = [bars[pair][f"{bound} at {point.epsilon:g}"] for pair in PAIRS]
+            lines.append(
+                f"| {words} | {point.epsilon:g} | "
+                + " | ".join(_with_error(each) for each in row)
+                + f" | {point.repeats} |"
+            )
+            if not math.isnan(row[0]["ratio"]):
+                said.append(f"{words} at ε = {point.epsilon:g}: {_against_the_bar(row[0])}")
+    text = (
+        "Our bound over the peer's, ratios of means with their standard errors over audits. Only the columns "
+        "with the same scores on both sides compare bounds; the last compares whole audits, of which the "
+        "score does a part."
+    )
+    if said:
+        text += f" With P3's score on both sides {'; '.join(said)}."
+    return ["\n".join(lines), text]
+
+
+def _bar_points(results: list[tuple[Point, Found]]) -> list[tuple[Point, Found]]:
+    return [(p, found) for p, found in results if p.sweep == "epsilon" and p.epsilon in BARS]
+
+
+def ratios_at_the_bars(
+    results: list[tuple[Point, Found]],
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Return our bounds over the peer's at the bars, by whose scores each was given."""
+    return {
+        pair: {
+            f"{ours} at {point.epsilon:g}": {
+                "ratio": found.ratio((mine, ours), (its, theirs)),
+                "standard_error": found.ratio_error((mine, ours), (its, theirs)),
+                "audits": point.repeats,
+            }
+            for point, found in _bar_points(results)
+            for ours, theirs in PEERS_BOUND.items()
+        }
+        for pair, (mine, its) in PAIRS.items()
+    }
+
+
+def _with_error(each: dict[str, float]) -> str:
+    if math.isnan(each["ratio"]):
+        return "–"
+    return f"{each['ratio']:.3f} ± {each['standard_error']:.3f}"
+
+
+def _against_the_bar(each: dict[str, float]) -> str:
+    distance = each["ratio"] - BAR
+    near = (
+        ", by less than two standard errors" if abs(distance) < 2 * each["standard_error"] else ""
+    )
+    return f"{_with_error(each)}, {'not below' if distance >= 0 else 'below'} {BAR:g}{near}"
+
+
 def _cell(found: Found, scores: str, bound: str) -> str:
     if (scores, bound) not in found.bounds:
         return "–"
@@ -317,12 +401,7 @@ def _cell(found: Found, scores: str, bound: str) -> str:
 
 
 def _ratio(found: Found, ours: str, theirs: str) -> str:
-    pairs = (
-        (("P3", ours), ("P3", theirs)),
-        (("ours", ours), ("ours", theirs)),
-        (("ours", ours), ("P3", theirs)),
-    )
-    values = [found.ratio(*pair) for pair in pairs]
+    values = [found.ratio((mine, ours), (its, theirs)) for mine, its in PAIRS.values()]
     return (
         "–"
         if all(map(math.isnan, values))
@@ -355,22 +434,12 @@ def as_json(
                 ],
             }
         )
-    bars = {
-        f"{ours} at {point.epsilon:g}": found.ratio(("ours", ours), ("P3", theirs))
-        for point, found in results
-        if point.sweep == "epsilon" and point.epsilon in BARS
-        for ours, theirs in (
-            ("pure", "jax one-run"),
-            ("approximate", "jax one-run"),
-            ("f-dp", "jax f-DP"),
-        )
-    }
     return {
         "peer": peer,
         "delta": DELTA,
         "confidence": 1 - LEVEL,
         "points": rows,
-        "ratios_at_the_bars": bars,
+        "ratios_at_the_bars": ratios_at_the_bars(results),
         "independent_gdp_one_hot": {str(e): values for e, values in own.items()},
     }
 

@@ -65,6 +65,12 @@ _SECTIONS = {
         "How often a bound is wrong",
         "The auditor audited: mechanisms whose ε is known, again and again.",
     ),
+    "lira": (
+        "What an attack finds",
+        "P5 Figs. 1a, 4 and 5 on open data. Every ASR^M is the largest of many rates: without what chance alone "
+        "reaches beside it, it cannot be read, nor compared between tables of different size. Random labels do not "
+        "hide anybody: a model that learns them by heart gives its records away.",
+    ),
     "dp-sgd-speed": (
         "DP-SGD side by side",
         "The models that attacks need, trained together and one at a time. The bars are set against the fastest of "

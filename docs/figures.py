@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from epsilens.cli.demo import GRID, LABEL, TOLERANCE, train_on_survey
-from epsilens.display import cost_chart, save_chart
+from epsilens.cli.demo import LABEL, decide_on_survey
+from epsilens.display import save_chart
+from epsilens.reporting import write_report
 from epsilens.ridge import ridge_sensitivity
 
 IMAGES = Path(__file__).parent / "images"
@@ -59,23 +62,42 @@ def draw_ridge_noise() -> None:
     save_chart(chart, IMAGES / "ridge-noise.svg")
 
 
-def draw_cost() -> None:
-    """Write docs/images/cost.svg, the chart of the demo."""
-    prepared, study = train_on_survey(seed=0)
-    everyone = prepared.y_train.notna().to_numpy()
-    result = study.estimate(
-        protect=LABEL,
-        epsilon=GRID,
-        groups={"all": everyone, **prepared.groups},
-        method="exact",
-    )
-    save_chart(cost_chart(result.document, max_loss_increase=TOLERANCE), IMAGES / "cost.svg")
+def draw_decision() -> None:
+    """Write docs/images/decision.svg and report.png: the chart and the page of the demo."""
+    _, _, decision = decide_on_survey(seed=0)
+    save_chart(decision.plot(), IMAGES / "decision.svg")
+    with tempfile.TemporaryDirectory() as folder:
+        page = write_report(
+            decision.document,
+            Path(folder) / "report.html",
+            title="What hiding the answer costs, and what it buys",
+            question={"label": LABEL, "data": "the bundled survey"},
+        )
+        photograph(page, IMAGES / "report.png")
+
+
+def photograph(page: Path, target: Path) -> None:
+    """Take a picture of the upper part of a report, in Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"),
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        opened = browser.new_page(
+            locale="en-US", viewport={"width": 880, "height": 1500}, device_scale_factor=1
+        )
+        opened.goto(page.as_uri())
+        opened.wait_for_selector("html[data-ready]")
+        opened.screenshot(path=target)
+        browser.close()
 
 
 def main() -> None:
     """Draw them all."""
     IMAGES.mkdir(exist_ok=True)
-    draw_cost()
+    draw_decision()
     draw_ridge_noise()
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import math
 
+import numpy as np
 import pytest
 
 import audit_coverage
@@ -40,7 +41,9 @@ def test_tables_without_the_peer(small, tmp_path):
     assert " – " in row
     assert "| 16 | 18.31 | 1.50 ± 0.50 |" in text
     kept = one_run.as_json([(point, found)], {16: [1.0, 2.0]}, "–")
-    assert math.isnan(kept["ratios_at_the_bars"]["f-dp at 16"])
+    for pair in one_run.PAIRS:
+        assert math.isnan(kept["ratios_at_the_bars"][pair]["f-dp at 16"]["ratio"])
+    assert "| f-dp | 16 | – | – | – | 2 |" in text
 
 
 def test_ratios_are_of_means():
@@ -52,9 +55,31 @@ def test_ratios_are_of_means():
     assert found.standard_error("ours", "f-dp") == pytest.approx(0.5)
 
 
+def test_ratios_at_the_bars_have_errors_and_are_told_apart():
+    found = one_run.Found()
+    rng = np.random.default_rng(0)
+    for theirs in rng.normal(2.0, 0.2, 400):
+        for scores in ("P3", "ours"):
+            more = 1.0 if scores == "P3" else 1.1
+            found.add(scores, "jax one-run", theirs)
+            found.add(scores, "approximate", more * (1.23 * theirs + rng.normal(0.0, 0.1)))
+    point = one_run.Point("epsilon", 8, 60, 80, 400)
+    bars = one_run.ratios_at_the_bars([(point, found)])
+    same, _, unlike = (bars[pair]["approximate at 8"] for pair in one_run.PAIRS)
+    # Noise of 0.1 in 400 audits over a mean of 2; what both bounds share cancels.
+    assert same["standard_error"] == pytest.approx(0.0025, rel=0.1)
+    assert same["ratio"] == pytest.approx(1.23, abs=0.01)
+    assert unlike["ratio"] == pytest.approx(1.353, abs=0.01)
+    table, words = one_run.at_the_bars([(point, found)])
+    assert "not like with like" in table
+    assert f"| (ε, δ) | 8 | {same['ratio']:.3f} ± {same['standard_error']:.3f} |" in table
+    assert f"(ε, δ) at ε = 8: {same['ratio']:.3f} ± 0.002, below 1.25." in words
+
+
 def test_points_are_p3s():
     full = one_run.points(argparse.Namespace(quick=False, repeats=20))
     assert [p.epsilon for p in full if p.sweep == "epsilon"] == [1, 2, 4, 8, 16]
+    assert min(p.repeats for p in full if p.sweep == "epsilon" and p.epsilon in one_run.BARS) >= 60
     assert [p.m for p in full if p.sweep == "canaries"] == [2**6, 2**8, 2**10, 2**12, 2**14]
     assert [p.d for p in full if p.sweep == "dimension"] == [10, 100, 1_000, 10_000, 100_000]
 

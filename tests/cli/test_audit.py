@@ -30,6 +30,16 @@ def own(tmp_path, monkeypatch):
         "    def __call__(self, rows):\n"
         "        return rows.sum(axis=0) + np.random.default_rng(0).normal(0, 50, rows.shape[1])\n"
         "number = 3\n"
+        "def clips(rows):\n"
+        "    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)\n"
+        "    return does_not_clip(rows)\n"
+        "def does_not_clip(rows):\n"
+        "    # Noise for epsilon 1 at delta 1e-6, if rows are no longer than 1.\n"
+        "    return rows.sum(axis=0) + np.random.default_rng(7).normal(0, 4.23, rows.shape[1])\n"
+        "class OwnCanaries:\n"
+        "    name, claimed_epsilon, claimed_delta, leakage = 'own', 1.0, 1e-6, 'unknown'\n"
+        "    true_epsilon = canaries = score = __call__ = lambda *given: None\n"
+        "own = OwnCanaries()\n"
     )
     (tmp_path / "bad_release.py").write_text(
         "import ctypes, os, signal, sys\n"
@@ -104,6 +114,36 @@ def test_a_class_of_ones_own_and_noise_that_is_not_fresh(own, capsys):
     capsys.readouterr()
 
 
+def test_longer_canaries_find_rows_that_are_not_clipped(own, capsys):
+    settings = ("--epsilon", 1, *SMALL, "--quiet")
+    for name, norm, code in (
+        ("does_not_clip", None, 0),
+        ("does_not_clip", 10, 3),
+        ("clips", 10, 0),
+    ):
+        longer = () if norm is None else ("--norm", norm)
+        assert run("--mechanism", f"my_release:{name}", *settings, *longer) == code
+    capsys.readouterr()
+    one_hot = ("--directions", "one-hot", "--norm", 10)
+    assert run("--mechanism", "my_release:does_not_clip", *settings, *one_hot) == 3
+
+
+def test_no_noise_is_caught_at_every_confidence(own, capsys):
+    arguments = ("--mechanism", "my_release:forgets_the_noise", "--epsilon", 1, "--seed", 1)
+    assert run(*arguments, "--confidence", 0.9999, "--json") == 3
+    document = load_document(capsys.readouterr().out)
+    assert document.epsilon_lower_bound == pytest.approx(4.5, abs=0.1)
+    assert "starts at ε = 2.31" in document.conditions[-1]
+
+
+def test_a_false_alarm_is_called_one(capsys):
+    # Seed 16: a ready-made and honest mechanism in bad luck, as in one seed of twenty.
+    arguments = ("--mechanism", "rr", "--epsilon", 1, "--canaries", 400, "--quiet")
+    assert run(*arguments, "--seed", 16) == 3
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "false alarm, one of the at most 5 in 100 audits that err" in shown
+
+
 @pytest.mark.parametrize("ending", ["json", "svg"])
 def test_out_writes_what_its_ending_says(tmp_path, ending, capsys):
     out = tmp_path / f"audit.{ending}"
@@ -145,7 +185,7 @@ def test_the_private_ridge_model(capsys):
 
 def test_dp_sgd(capsys):
     arguments = ("--mechanism", "dpsgd", "--epsilon", 4, "--delta", 1e-5, "--seed", 0, "--json")
-    for score in ("auto", "inner-product", "centred", "mmse"):
+    for score in ("auto", "inner-product"):
         assert run(*arguments, "--score", score) == 0
         document = load_document(capsys.readouterr().out)
         assert document.mechanism == "dpsgd"
@@ -170,7 +210,46 @@ def test_dp_sgd(capsys):
         (("--mechanism", "gaussian-sum", "--epsilon", 1, "--canaries", 10**9), "must fit into mem"),
         (("--mechanism", "private-ridge", "--epsilon", 1, "--dimension", 9), "`--dimension` must"),
         (("--mechanism", "rr", "--epsilon", 1, "--method", "guess"), "'--method'"),
-        (("--mechanism", "rr", "--epsilon", 1, "--reference-run"), "`reference_run` must be False"),
+        (
+            ("--mechanism", "rr", "--epsilon", 1, "--reference-run"),
+            "`--reference-run` must be left",
+        ),
+        (("--mechanism", "rr", "--epsilon", 1, "--dimension", 9), "`--dimension` must be left out"),
+        (
+            ("--mechanism", "rr", "--epsilon", 1, "--noise", "exact"),
+            "`--noise` must be left out for",
+        ),
+        (
+            ("--mechanism", "rr", "--epsilon", 1, "--directions", "random"),
+            "`--directions` must be l",
+        ),
+        (("--mechanism", "rr", "--epsilon", 1, "--norm", 10), "`--norm` must be left out for rr"),
+        (("--mechanism", "rr", "--epsilon", 1, "--score", "centred"), "`--score` must be left out"),
+        (
+            ("--mechanism", "gaussian-sum", "--epsilon", 1, "--norm", 10),
+            "its rows are clipped to 1",
+        ),
+        (("--mechanism", "gaussian-sum", "--epsilon", 1, "--answers", 3), "that is for rr"),
+        (
+            ("--mechanism", "private-ridge", "--epsilon", 1, "--noise", "printed"),
+            "`--noise` must b",
+        ),
+        (("--mechanism", "private-ridge", "--epsilon", 1, "--score", "mmse"), "no sum of rows"),
+        (
+            ("--mechanism", "dpsgd", "--epsilon", 1, "--score", "mmse"),
+            "`--score mmse` must be left",
+        ),
+        (("--mechanism", "dpsgd", "--epsilon", 1, "--score", "centred"), "no sum of rows"),
+        (
+            ("--mechanism", "my_release:Noisy", "--epsilon", 1, "--norm", 0),
+            "`--norm` must lie between",
+        ),
+        (("--mechanism", "my_release:Noisy", "--epsilon", 1, "--norm", "1e40"), "for instance 10"),
+        (("--mechanism", "my_release:Noisy", "--epsilon", 1, "--norm", "nan"), "for instance 10"),
+        (("--mechanism", "my_release:Noisy", "--epsilon", 1, "--answers", 3), "that is for rr"),
+        (("--mechanism", "my_release:Noisy", "--epsilon", 1, "--noise", "exact"), "is its own"),
+        (("--mechanism", "my_release:own", "--epsilon", 1, "--norm", 2), "its own canaries"),
+        (("--mechanism", "my_release:own", "--epsilon", 1, "--dimension", 2), "its own canaries"),
         (("--mechanism", "nosuch:thing", "--epsilon", 1), "there is no module 'nosuch'"),
         (("--mechanism", "syntax_release:f", "--epsilon", 1), "SyntaxError"),
         (("--mechanism", "rr", "--epsilon", 1, "--out", "nowhere/a.json"), "a folder that exists"),
@@ -267,4 +346,7 @@ def test_help_has_an_example_and_names_the_exit_code(capsys):
     assert main(["audit", "one-run", "--help"]) == 0
     shown = capsys.readouterr().out
     assert "epsilens audit one-run --mechanism" in " ".join(shown.split())
-    assert "Exit code 3" in shown
+    words = " ".join(shown.split())
+    assert "Exit code 3" in words
+    assert "by bad luck in at most 5 of 100 audits, or as many as --confidence leaves" in words
+    assert "--norm" in words

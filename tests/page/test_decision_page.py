@@ -87,8 +87,9 @@ def test_the_numbers_are_those_of_the_document(opened: Any) -> None:
         assert opened.text("chance") == format_percent(risk.asr_max_null_q95)
         row = opened.page.locator("[data-group=all] tr[aria-current]").inner_text().split()
         assert row[0] == opened.text("epsilon")
-        for text in ("guessed", "before", "ceiling", "exposed", "chance"):
+        for text in ("guessed", "ceiling", "exposed", "chance"):
             assert opened.text(text) in row
+        assert format_percent(risk.answer_inference_unseen) in row
         assert opened.text("ceiling") in opened.text("assessment") or cost.epsilon > 5
         opened.page.keyboard.press("ArrowRight")
 
@@ -209,15 +210,22 @@ def test_the_page_solves_as_decide_does(
 
 def test_the_nearest_miss_is_named(opened: Any) -> None:
     opened.page.check("#proven-only")
-    opened.page.fill("#feared", "72")
-    assert (
-        opened.text("within")
-        == "No ε keeps both limits: the loss asks for ε = 1.49 or more (ceiling 91.5%), "
-        "the attack for ε = 0.161 or less (loss up to +0.1731)."
+    document = document_of(opened)
+    cells = zip(document.cost.cells[:30], document.risk.cells, strict=True)
+    held = [(cost, risk) for cost, risk in cells if risk.answer_inference_ceiling <= 0.77]
+    (cost, risk) = held[-1]
+    opened.page.fill("#feared", "77")
+    said = opened.text("within")
+    assert said.startswith("No ε keeps both limits: the loss asks for ε = 1.49 or more (ceiling ")
+    assert said.endswith(
+        f"the attack for ε = {format_epsilon(risk.epsilon)} or less (loss up to "
+        f"{cost.loss_change_high:+.4f})."
     )
     opened.page.fill("#feared", "60")
-    assert "the nearest miss is ε = 0.1, where nobody can exceed 70.4% (proven)" in opened.text(
-        "within"
+    ceiling = at_most_text(document.risk.cells[0].answer_inference_ceiling)
+    assert (
+        f"the nearest miss is ε = 0.1, where nobody can exceed {ceiling} (proven)"
+        in opened.text("within")
     )
     opened.page.fill("#accepted", "0")
     assert "the nearest miss is ε = 10, where one release may show" in opened.text("within")

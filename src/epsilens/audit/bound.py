@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -16,7 +17,8 @@ from epsilens.audit.f_dp import f_dp_mu_bound
 from epsilens.audit.gaussian import gaussian_epsilon
 from epsilens.audit.guesses import Guesses, make_guesses
 from epsilens.audit.independent_gdp import independent_gdp_mu_bound
-from epsilens.audit.path import path_bound
+from epsilens.audit.inputs import coins_and_scores
+from epsilens.audit.path import first_level, path_bound
 from epsilens.audit.pure import pure_bounds, pure_p_value
 from epsilens.audit.selection import (
     AsPrinted,
@@ -88,7 +90,8 @@ class OneRunBound:
     n_canaries, n_guesses, n_correct : int
         Canaries, guesses and right guesses where the bound was found.
     conditions : list of str
-        What every one-run bound rests on.
+        What every one-run bound rests on; and, where δ is so large that small levels cannot be tested,
+        at which level the search for the bound started.
 
     Examples
     --------
@@ -186,7 +189,7 @@ def one_run_bound(
     >>> result.method, result.selection, round(result.epsilon_lower_bound, 1)
     ('approximate', 'path', 3.9)
     """
-    coins, values = _checked(included, scores)
+    coins, values = coins_and_scores(included, scores)
     level = checked_level(confidence)
     way = checked_method(method, delta)
     if way == "pure" and delta > 0.0:
@@ -261,6 +264,7 @@ def bound_of_scores(
     if isinstance(selection, Split):
         return _split(included, scores, selection, delta=delta, level=level, method=method)
     guesses = make_guesses(included, scores)
+    n_canaries = guesses.n_canaries
     if isinstance(selection, Path):
         epsilon, count = _along_the_path(
             guesses, selection, delta=delta, level=level, method=method
@@ -281,10 +285,36 @@ def bound_of_scores(
         delta=0.0 if method == "pure" else delta,
         method=method,
         selection=selection.name,
-        n_canaries=guesses.n_canaries,
+        n_canaries=n_canaries,
         n_guesses=2 * count,
         n_correct=int(guesses.n_correct(np.array([count]))[0]),
+        conditions=[*CONDITIONS, *started_late(method, selection, n_canaries, delta, level)],
     )
+
+
+def started_late(
+    method: Method, selection: Selection, n_canaries: int, delta: float, level: float
+) -> list[str]:
+    """Return in words where a search along the path starts, if that is not at ε = 0.
+
+    Examples
+    --------
+    >>> started_late("approximate", Path(), 1000, 1e-6, 0.05)
+    []
+    >>> started_late("approximate", Path(), 1000, 1e-6, 1e-4)
+    ['the search for the bound starts at ε = 2.31, which canaries, δ and confidence fix beforehand']
+    """
+    if method != "approximate" or not isinstance(selection, Path):
+        return []
+    first = first_level(n_canaries, delta=delta, level=level)
+    if first == 0.0:
+        return []
+    if math.isinf(first):
+        return ["no level of ε can be tested with so many canaries at this δ and confidence"]
+    return [
+        f"the search for the bound starts at ε = {first:.3g}, which canaries, δ and confidence fix "
+        "beforehand"
+    ]
 
 
 def _at_count(guesses: Guesses, count: int, *, delta: float, level: float, method: Method) -> float:
@@ -375,61 +405,6 @@ def _split(
         selection=Fixed(scaled),
     )
     return replace(found, selection=selection.name, n_canaries=scores.size)
-
-
-def _checked(
-    included: ArrayLike, scores: ArrayLike
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    coins, values = _as_coins(included), _as_scores(scores)
-    if coins.ndim != 1 or coins.shape != values.shape:
-        raise InputError(
-            "`included` and `scores` must be lists of the same length, one entry per canary, got "
-            f"shapes {coins.shape} and {values.shape}."
-        )
-    if coins.size < 2:
-        raise InputError(
-            f"`included` must have at least 2 canaries, got {coins.size}. Use 1000: the more, the "
-            "more can be proved."
-        )
-    n_missing = int(np.isnan(values).sum())
-    if n_missing:
-        raise InputError(
-            f"`scores` must be numbers, but {n_missing} of {values.size} are NaN. Give a canary "
-            "without an opinion the middle score."
-        )
-    return coins, values
-
-
-def _as_coins(included: ArrayLike) -> NDArray[np.bool_]:
-    try:
-        coins = np.asarray(included)
-    except ValueError:  # rows of different lengths
-        raise InputTypeError("`included` must be a list with one entry per canary.") from None
-    is_whole = coins.dtype.kind in "iu"
-    if is_whole and not np.isin(coins, (0, 1)).all():
-        raise InputError(
-            "`included` must be True and False, or 1 and 0, got other whole numbers. Compare with "
-            "what means in, as in `included == 1`."
-        )
-    if not is_whole and coins.dtype != np.bool_ and coins.size:
-        raise InputTypeError(
-            f"`included` must be an array of True and False, got values of type {coins.dtype}. "
-            "Compare with what means in, as in `included == 1`."
-        )
-    return np.asarray(coins, dtype=np.bool_)
-
-
-def _as_scores(scores: ArrayLike) -> NDArray[np.float64]:
-    try:
-        given = np.asarray(scores)
-        if (
-            given.dtype.kind in "biufO"
-        ):  # text that spells a number is text, and complex has no order
-            return np.asarray(given, dtype=np.float64)
-        came = f"values of type {given.dtype}"
-    except (TypeError, ValueError):
-        came = type(scores).__name__
-    raise InputTypeError(f"`scores` must be an array of numbers, got {came}.")
 
 
 def checked_level(confidence: float) -> float:

@@ -38,7 +38,7 @@ def as_numbers(output: object, *, what: str) -> NDArray[np.float64]:
     """
     try:
         given = np.asarray(output)
-        if given.dtype.kind not in "biuf":
+        if given.dtype.kind not in "biuf" or isinstance(output, np.ma.MaskedArray):
             raise TypeError  # text, complex numbers, objects: none is read as a number
     except (TypeError, ValueError):
         raise InputTypeError(
@@ -56,5 +56,7 @@ def as_numbers(output: object, *, what: str) -> NDArray[np.float64]:
 
 
 def _kind(output: object) -> str:
+    if isinstance(output, np.ma.MaskedArray):
+        return "a masked array"
     kind = getattr(output, "dtype", None)
     return type(output).__name__ if kind is None else f"values of type {kind}"

@@ -25,11 +25,14 @@ from epsilens.audit.bound import (
 from epsilens.audit.canaries import Canaries
 from epsilens.audit.coins import draw_inclusion, own_stream
 from epsilens.audit.finite import as_numbers
+from epsilens.audit.inputs import require_unmasked
 from epsilens.audit.mechanisms import Callable_, Mechanism, Simulated
 from epsilens.audit.own_code import run_own
+from epsilens.audit.path import first_level
 from epsilens.audit.scores import LinearMMSE, Loss, Score
 from epsilens.audit.selection import Selection, as_selection
-from epsilens.document import AuditDocument, Provenance, bound_text, delta_text, to_dict
+from epsilens.audit.verdict import judge
+from epsilens.document import AuditDocument, Provenance, to_dict
 from epsilens.document.numbers import NumberType
 from epsilens.errors import InputError, InputTypeError
 
@@ -124,7 +127,7 @@ class AuditResult:
             selection=bound.selection,
             is_confidence_bound=bound.is_confidence_bound,
             assumptions=[*bound.assumptions],
-            conditions=[*CONDITIONS],
+            conditions=[*bound.conditions],
             mechanism=self.mechanism,
             claimed_epsilon=self.claimed_epsilon,
             claimed_delta=self.claimed_delta,
@@ -283,12 +286,12 @@ class OneRunAudit:
         bound = bound_of_scores(
             included, scores, delta=delta or 0.0, level=level, method=method, selection=selection
         )
-        is_broken, verdict = _judge(bound, epsilon, delta or 0.0)
         truth = (
             run_own("`mechanism` must say its ε", self.mechanism.true_epsilon, delta or 0.0)
             if isinstance(self.mechanism, Mechanism)
             else None
         )
+        is_broken, verdict = judge(bound, epsilon=epsilon, delta=delta or 0.0, truth=truth)
         return AuditResult(
             bound=bound,
             mechanism=_name(self.mechanism),
@@ -390,6 +393,13 @@ class OneRunAudit:
                 "As printed, the best of many uncorrected tests: this number is not a confidence "
                 "bound and lies above the truth in about every third audit."
             )
+        if bound.epsilon_lower_bound == 0.0 and len(bound.conditions) > len(CONDITIONS):
+            first = first_level(bound.n_canaries, delta=bound.delta, level=1.0 - bound.confidence)
+            notes.append(
+                f"With {bound.n_canaries} canaries at this δ and confidence nothing below ε = "
+                f"{first:.3g} can be proved, and this run shows less. Use fewer canaries, a smaller δ "
+                "or less confidence."
+            )
         if bound.method == "pure" and (delta > 0.0 or _leaks_as(self.mechanism, "gaussian")):
             notes.append(
                 "Gaussian noise keeps no finite ε at δ = 0, so that a pure bound says nothing about "
@@ -406,35 +416,6 @@ class OneRunAudit:
                 "one-hot directions."
             )
         return tuple(notes)
-
-
-def _judge(bound: OneRunBound, epsilon: float | None, delta: float) -> tuple[bool, str]:
-    sure = f"with {100 * bound.confidence:.10g} % confidence"
-    at = f" at δ = {delta_text(bound.delta)}" if bound.delta > 0.0 else ""
-    found = f"{sure} ε is at least {bound_text(bound.epsilon_lower_bound)}{at}"
-    if bound.epsilon_lower_bound == 0.0:
-        found = f"this run proves nothing about ε{at}"
-    if not bound.is_confidence_bound:
-        return False, (
-            f"no verdict: {bound_text(bound.epsilon_lower_bound)}{at} is the best of many uncorrected "
-            "tests and no confidence bound."
-        )
-    if epsilon is None:
-        return False, f"no claim to judge: {found}."
-    if bound.delta < delta:
-        return False, (
-            f"no verdict: {found} at δ = 0, which says nothing about a claim at δ = {delta_text(delta)}."
-        )
-    assumed = (
-        f", if the mechanism has a {' and '.join(bound.assumptions)}"
-        if bound.method in _GAUSSIAN
-        else ""
-    )
-    if bound.epsilon_lower_bound > epsilon:
-        if float(bound_text(bound.epsilon_lower_bound)) <= epsilon:  # apart by a hair
-            found = f"{sure} ε is more than {epsilon:.4g}{at}"
-        return True, f"the claim is broken: {found}, and {epsilon:.4g} is claimed{assumed}."
-    return False, f"no evidence of a breach: {found}, and {epsilon:.4g} is claimed{assumed}."
 
 
 def _name(mechanism: object) -> str:
@@ -461,6 +442,7 @@ def _overlap(canaries: Canaries) -> float:
 
 def _as_scores(given: object, canaries: Canaries) -> NDArray[np.float64]:
     expected = f"`score` must return one number per canary ({canaries.n_canaries})"
+    require_unmasked(given, "score")
     try:
         scores = np.asarray(given)
         if scores.dtype.kind not in "biuf":

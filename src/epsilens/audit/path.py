@@ -11,6 +11,8 @@ has the proof and its conditions.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln
@@ -18,13 +20,17 @@ from scipy.special import expit, gammaln
 from epsilens.audit.lattice import LEVELS
 from epsilens.audit.pure import pure_bounds, pure_p_value
 
-__all__ = ["crossing_probability", "path_bound", "path_p_value"]
+__all__ = ["crossing_probability", "first_level", "path_bound", "path_p_value"]
 
 _REACH = 9.5
 """Standard deviations of a binomial that are carried along; what lies beyond is below 1e-19 and is
 counted as evidence for the mechanism."""
 _BLOCK = 16
 """Levels that are tried together at first."""
+_SHARE_OF_DELTA = 0.9
+"""What δ may cost of the error at the first level that is tried; the guesses have the rest. Well below
+the bound they need next to nothing, so that a small share only starts too high: 0.1 to 0.5 prove less
+wherever scores are middling, 0.95 nothing more."""
 
 
 def crossing_probability(
@@ -101,6 +107,42 @@ def path_p_value(lengths: NDArray[np.int64], n_correct: NDArray[np.int64], epsil
     return _largest_p_value(lengths, n_correct, np.array([float(epsilon)]), 0.0)
 
 
+def first_level(n_canaries: int, *, delta: float, level: float) -> float:
+    """Return the privacy level at which the search for a bound starts.
+
+    At small ε a large δ uses up the whole error by itself: nothing can be refuted there, however good
+    the guesses are. The search starts where δ leaves a tenth of the error to them.
+
+    Parameters
+    ----------
+    n_canaries : int
+        All canaries, those without a guess included.
+    delta : float in [0, 1)
+        The δ of the claim.
+    level : float in (0, 1)
+        The accepted probability of a bound above the truth.
+
+    Returns
+    -------
+    float in [0, inf]
+        0 unless mδ/2 is above nine tenths of the error; infinite if no level is high enough.
+
+    Notes
+    -----
+    The first of the levels at or above ε₀ = ln(mδ/(0.9 α) − 1), where mδ/(1 + e^ε₀) = 0.9 α. It is
+    known before the audit, which is why the search may start there (docs/one-run-audit.md, "The bound").
+
+    Examples
+    --------
+    >>> first_level(1000, delta=1e-6, level=0.05)
+    0.0
+    >>> round(first_level(1000, delta=1e-6, level=1e-4), 2)
+    2.31
+    """
+    place = _first_place(n_canaries * delta, level)
+    return float(LEVELS[place]) if place < LEVELS.size else math.inf
+
+
 def path_bound(
     lengths: NDArray[np.int64],
     n_correct: NDArray[np.int64],
@@ -127,12 +169,14 @@ def path_bound(
     Returns
     -------
     float in [0, inf)
-        The last privacy level before the first that is not refuted.
+        The last privacy level before the first that is not refuted, from `first_level` upwards; 0 if
+        that is not refuted.
 
     Notes
     -----
     For δ > 0 the p-value grows by mδ/(1 + e^ε): the expected number of guesses that are right only
-    because δ gave the canary away (docs/one-run-audit.md, part 3).
+    because δ gave the canary away (docs/one-run-audit.md, part 3). A mechanism that keeps (ε, δ) below
+    the first level keeps that level too, so that a bound above ε needs a refutation of the first level.
 
     Examples
     --------
@@ -142,13 +186,14 @@ def path_bound(
     2.14
     """
     given_away = n_canaries * delta
-    left = level - given_away / 2.0
-    if left <= 0.0:
+    start = _first_place(given_away, level)
+    if start == LEVELS.size:
         return 0.0
     # As many times the smallest p-value as there are looks is larger than the path's, and grows
     # with ε: what it refutes needs no paths.
+    left = level - given_away * float(expit(-LEVELS[start]))
     surely = float(pure_bounds(n_correct, lengths, level=left / lengths.size).max())
-    first, size = int(np.searchsorted(LEVELS, surely)), _BLOCK
+    first, size = max(int(np.searchsorted(LEVELS, surely)), start), _BLOCK
     while first < LEVELS.size:
         tried = LEVELS[first : first + size]
         if _largest_p_value(lengths, n_correct, tried, given_away) <= level:
@@ -157,7 +202,13 @@ def path_bound(
             break
         else:
             size //= 2
-    return float(LEVELS[max(first - 1, 0)])
+    return float(LEVELS[first - 1]) if first > start else 0.0
+
+
+def _first_place(given_away: float, level: float) -> int:
+    """Return the place of the first level that is tried; by nothing that the audit finds."""
+    odds = given_away / (_SHARE_OF_DELTA * level) - 1.0
+    return int(np.searchsorted(LEVELS, math.log(odds))) if odds > 1.0 else 0
 
 
 def _largest_p_value(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +26,49 @@ EXIT_CLAIM_BROKEN = 3
 _OUT_SUFFIXES = (".json", ".png", ".svg")
 _DEFAULT_DELTA = 1e-6
 _LARGEST_CLAIM = 1e8
+_LARGEST_NORM = 1e6
+
+_OWN_CANARIES = "a mechanism that makes its own canaries"
+_ITS_OWN = "it makes its own canaries"
+_NOT_A_SUM = "it publishes no sum of rows"
+_NO_VECTORS = "people have answers there, not vectors"
+_ITS_NOISE = "its noise is that of its claim"
+_NO_ANSWERS = "that is for rr"
+_UNUSED: dict[str, dict[str, str]] = {
+    "gaussian-sum": {"--norm": "its rows are clipped to 1", "--answers": _NO_ANSWERS},
+    "rr": {
+        "--dimension": _NO_VECTORS,
+        "--directions": _NO_VECTORS,
+        "--norm": _NO_VECTORS,
+        "--score": _NO_VECTORS,
+        "--noise": _ITS_NOISE,
+        "--reference-run": "canaries replace an answer there, so that there is no run without them",
+    },
+    "private-ridge": {
+        "--directions": "each canary has a feature of its own",
+        "--norm": "its rows are clipped to 1",
+        "--score mmse": _NOT_A_SUM,
+        "--score centred": _NOT_A_SUM,
+        "--noise": _ITS_NOISE,
+        "--answers": _NO_ANSWERS,
+    },
+    "dpsgd": {
+        "--dimension": "each canary has a feature of its own",
+        "--directions": "each canary has a feature of its own",
+        "--norm": "its gradients are clipped",
+        "--score mmse": _NOT_A_SUM,
+        "--score centred": _NOT_A_SUM,
+        "--noise": _ITS_NOISE,
+        "--answers": _NO_ANSWERS,
+    },
+    _OWN_CANARIES: {
+        "--dimension": _ITS_OWN,
+        "--directions": _ITS_OWN,
+        "--norm": _ITS_OWN,
+    },
+}
+"""Options without a meaning for a mechanism, and why."""
+_UNUSED_BY_A_CALLABLE = {"--noise": "its noise is its own", "--answers": _NO_ANSWERS}
 
 audit = typer.Typer(
     name="audit",
@@ -134,22 +177,38 @@ def one_run(
         ),
     ] = None,
     directions: Annotated[
-        DirectionChoice,
-        typer.Option("--directions", help="Canaries in random directions, or each in its own."),
-    ] = DirectionChoice.random,
+        DirectionChoice | None,
+        typer.Option(
+            "--directions",
+            help="Canaries in random directions, which is the default, or each in its own.",
+        ),
+    ] = None,
+    norm: Annotated[
+        float | None,
+        typer.Option(
+            "--norm",
+            metavar="X",
+            help="MODULE:CALLABLE: length of the canaries. Default: 1. Try 10 to see whether rows are "
+            "clipped; the claim is then about a mechanism that clips to 1.",
+        ),
+    ] = None,
     score: Annotated[
         ScoreChoice,
         typer.Option("--score", help="How the canaries are looked for in a vector output."),
     ] = ScoreChoice.auto,
     noise: Annotated[
-        NoiseChoice,
+        NoiseChoice | None,
         typer.Option(
-            "--noise", help="gaussian-sum: just enough, or the textbook's formula as printed."
+            "--noise",
+            help="gaussian-sum: just enough, which is the default, or the textbook's formula as printed.",
         ),
-    ] = NoiseChoice.exact,
+    ] = None,
     answers: Annotated[
-        int, typer.Option("--answers", metavar="K", min=2, help="rr: how many answers there are.")
-    ] = 2,
+        int | None,
+        typer.Option(
+            "--answers", metavar="K", min=2, help="rr: how many answers there are. Default: 2."
+        ),
+    ] = None,
     reference_run: Annotated[
         bool,
         typer.Option(
@@ -174,7 +233,8 @@ def one_run(
 ) -> int:
     """Audit a mechanism from one run: the bound beside the claim and the theoretical level.
 
-    Exit code 3 means that the claim is broken.
+    Exit code 3 means that the claim is broken. An honest mechanism gets it by bad luck in at most 5 of
+    100 audits, or as many as --confidence leaves: 0.9999 makes it 1 in 10,000.
 
     Example: [bold]epsilens audit one-run --mechanism gaussian-sum --epsilon 4 --delta 1e-6[/bold]
     """
@@ -198,6 +258,7 @@ def one_run(
             confidence=confidence,
             dimension=dimension,
             directions=directions,
+            norm=norm,
             score=score,
             noise=noise,
             answers=answers,
@@ -227,10 +288,11 @@ def _study(
     selection: str | None,
     confidence: float,
     dimension: int | None,
-    directions: DirectionChoice,
+    directions: DirectionChoice | None,
+    norm: float | None,
     score: ScoreChoice,
-    noise: NoiseChoice,
-    answers: int,
+    noise: NoiseChoice | None,
+    answers: int | None,
     reference_run: bool,
     seed: int | None,
 ) -> OneRunAudit:
@@ -242,6 +304,17 @@ def _study(
     from epsilens.audit.own_code import load_callable
     from epsilens.audit.private_ridge import PrivateRidgeFit
 
+    typed = {
+        "--dimension": dimension,
+        "--directions": directions,
+        "--norm": norm,
+        "--noise": noise,
+        "--answers": answers,
+        "--reference-run": reference_run or None,
+        "--score": None if score is ScoreChoice.auto else score,
+        f"--score {score.value}": score,
+    }
+    _refuse_unused(mechanism, typed)
     is_one_hot = directions is DirectionChoice.one_hot
     wide = dimension or (canaries if is_one_hot else 10_000)
     given: int | Canaries = canaries
@@ -252,11 +325,11 @@ def _study(
             epsilon,
             claimed_delta,
             dimension=wide,
-            noise=noise.value,
-            directions=directions.value,
+            noise="exact" if noise is None else noise.value,
+            directions="one-hot" if is_one_hot else "random",
         )
     elif mechanism == "rr":
-        audited = RandomisedAnswers(epsilon, k=answers)
+        audited = RandomisedAnswers(epsilon, k=2 if answers is None else answers)
         claimed_delta = 0.0 if delta is None else delta
     elif mechanism == "private-ridge":
         if dimension is not None and dimension < canaries:
@@ -266,19 +339,17 @@ def _study(
             )
         audited = PrivateRidgeFit(epsilon, claimed_delta, n_features=dimension or canaries)
     elif mechanism == "dpsgd":
-        if dimension is not None:
-            raise InputError(
-                f"`--dimension` must be left out for dpsgd, got {dimension}: each canary has a feature "
-                "of its own."
-            )
         audited = DPSGDFit(epsilon, claimed_delta, n_canaries=canaries)
     else:
         audited = load_callable(mechanism)
-        if not isinstance(audited, Mechanism):
+        if isinstance(audited, Mechanism):
+            _refuse_unused(_OWN_CANARIES, typed)
+        else:
+            length = _as_norm(norm)
             given = (
-                one_hot_directions(canaries, wide)
+                one_hot_directions(canaries, wide, norm=length)
                 if is_one_hot
-                else random_unit_vectors(canaries, wide, random_state=seed)
+                else random_unit_vectors(canaries, wide, norm=length, random_state=seed)
             )
     return OneRunAudit(
         audited,
@@ -291,6 +362,26 @@ def _study(
         confidence=confidence,
         reference_run=reference_run,
     )
+
+
+def _refuse_unused(mechanism: str, typed: Mapping[str, object]) -> None:
+    """Refuse options that a mechanism has no use for: left unsaid, they would be thought to matter."""
+    for option, why in _UNUSED.get(mechanism, _UNUSED_BY_A_CALLABLE).items():
+        if typed.get(option) is not None:
+            raise InputError(f"`{option}` must be left out for {mechanism}: {why}.")
+
+
+def _as_norm(norm: float | None) -> float:
+    if norm is None:
+        return 1.0
+    if (
+        not 1.0 / _LARGEST_NORM <= norm <= _LARGEST_NORM
+    ):  # beyond, single precision loses the canaries
+        raise InputError(
+            f"`--norm` must lie between {1.0 / _LARGEST_NORM:g} and {_LARGEST_NORM:g}, got {norm!r}. Use "
+            "for instance 10."
+        )
+    return norm
 
 
 def _check_claim(epsilon: float) -> None:

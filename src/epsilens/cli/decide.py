@@ -270,7 +270,15 @@ def decide_on(
     from epsilens.risk.study import AttackStudy
     from epsilens.whatif import WhatIf
 
-    cost = fit_on(WhatIf(estimator), prepared).estimate(
+    study = fit_on(WhatIf(estimator), prepared)
+    note = None
+    if max_loss_increase is None and max_attack_rate is None:
+        max_loss_increase = kept_gain(prepared, study.baseline_.outcomes.loss)
+        note = (
+            f"no limit was given: the loss may rise by {max_loss_increase:.3g}, so that the model keeps "
+            f"{100 * KEPT_GAIN:.0f} % of what it gains over guessing by the shares of the answers."
+        )
+    cost = study.estimate(
         protect=protect,
         epsilon=epsilon,
         categories=categories,
@@ -288,13 +296,6 @@ def decide_on(
             random_state=seed,
             checkpoint=checkpoint,
             progress=progress,
-        )
-    note = None
-    if max_loss_increase is None and max_attack_rate is None:
-        max_loss_increase = kept_gain(prepared, cost.document.baseline.loss)
-        note = (
-            f"no limit was given: the loss may rise by {max_loss_increase:.3g}, so that the model keeps "
-            f"{100 * KEPT_GAIN:.0f} % of what it gains over guessing by the shares of the answers."
         )
     decision = join_and_decide(
         cost,
@@ -317,17 +318,25 @@ def kept_gain(prepared: Prepared, loss: float | None) -> float:
     data; a tenth of the distance to it may be lost.
     """
     import numpy as np
+    import pandas as pd
 
     from epsilens.errors import InputError
 
-    shares = prepared.y_train.value_counts(normalize=True)
-    guessed = float(-np.log(prepared.y_test.map(shares).astype(float).to_numpy()).mean())
+    train = (
+        np.ones(len(prepared.y_train)) if prepared.sample_weight is None else prepared.sample_weight
+    )
+    test = prepared.sample_weight_test
+    totals = pd.Series(np.asarray(train, dtype=float)).groupby(prepared.y_train.to_numpy()).sum()
+    surprise = -np.log(
+        pd.Series(prepared.y_test.to_numpy()).map(totals / totals.sum()).astype(float)
+    )
+    guessed = float(np.average(surprise, weights=None if test is None else np.asarray(test)))
     if loss is None or not guessed - loss > 0:
         raise InputError(
             "the model predicts no better than the shares of the answers, so there is no gain to keep. "
             "Give `--max-loss-increase` or `--max-attack-rate`."
         )
-    return round((1.0 - KEPT_GAIN) * (guessed - loss), 4)
+    return float(f"{(1.0 - KEPT_GAIN) * (guessed - loss):.3g}")
 
 
 def write_decision(out: str, document: DecisionDocument, *, names: dict[str, str]) -> None:

@@ -11,11 +11,14 @@ import typer
 from epsilens.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from epsilens.data import Prepared
+    from epsilens.decision import Decision
     from epsilens.document import DecisionDocument
     from epsilens.whatif import LossChangeEstimate, WhatIf
 
-__all__ = ["demo", "train_on_survey"]
+__all__ = ["decide_on_survey", "demo", "train_on_survey"]
 
 LABEL = "affair"
 GRID = "0.1:10:30"
@@ -44,40 +47,13 @@ def demo(
 
     Example: [bold]epsilens demo --out demo[/bold]
     """
-    import warnings
-
     from epsilens.cli.progress import show_progress
     from epsilens.cli.session import print_json
-    from epsilens.cli.training import fit_on
-    from epsilens.decision import decide
-    from epsilens.document import EVERYBODY, to_json
-    from epsilens.errors import PrivacyLeakWarning
-    from epsilens.risk.study import AttackStudy
+    from epsilens.document import to_json
 
     folder = _folder(out)
     with show_progress(quiet=quiet, json=json) as progress:
-        prepared, study = train_on_survey(seed=seed)
-        everyone = prepared.y_train.notna().to_numpy()
-        cost = study.estimate(
-            protect=LABEL,
-            epsilon=GRID,
-            groups={EVERYBODY: everyone, **prepared.groups},
-            method="exact",
-            random_state=seed,
-            progress=progress,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyLeakWarning)
-            attacked = fit_on(AttackStudy(study.estimator), prepared)
-            risk = attacked.estimate(
-                protect=LABEL,
-                epsilon=GRID,
-                categories={LABEL: ["no", "yes"]},
-                shadow_models=SHADOW_MODELS,
-                random_state=seed,
-                progress=progress,
-            )
-        decision = decide(cost, risk, max_loss_increase=TOLERANCE, max_attack_rate=FEARED)
+        prepared, study, decision = decide_on_survey(seed=seed, progress=progress)
         checked = study.retrain(
             protect=LABEL,
             epsilon=CHECKED,
@@ -125,6 +101,43 @@ def train_on_survey(*, seed: int) -> tuple[Prepared, WhatIf]:
         prepared.y_test.astype(answers),
     )
     return prepared, study
+
+
+def decide_on_survey(
+    *, seed: int, progress: Callable[[int, int, str], None] | None = None
+) -> tuple[Prepared, WhatIf, Decision]:
+    """Return the survey, its study, and the decision that the demo tells of."""
+    import warnings
+
+    from epsilens.cli.training import fit_on
+    from epsilens.decision import decide
+    from epsilens.document import EVERYBODY
+    from epsilens.errors import PrivacyLeakWarning
+    from epsilens.risk.study import AttackStudy
+
+    prepared, study = train_on_survey(seed=seed)
+    everyone = prepared.y_train.notna().to_numpy()
+    cost = study.estimate(
+        protect=LABEL,
+        epsilon=GRID,
+        groups={EVERYBODY: everyone, **prepared.groups},
+        method="exact",
+        random_state=seed,
+        progress=progress,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        attacked = fit_on(AttackStudy(study.estimator), prepared)
+        risk = attacked.estimate(
+            protect=LABEL,
+            epsilon=GRID,
+            categories={LABEL: ["no", "yes"]},
+            shadow_models=SHADOW_MODELS,
+            random_state=seed,
+            progress=progress,
+        )
+    decision = decide(cost, risk, max_loss_increase=TOLERANCE, max_attack_rate=FEARED)
+    return prepared, study, decision
 
 
 def _write(folder: Path, document: DecisionDocument) -> None:

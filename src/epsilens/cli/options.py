@@ -260,6 +260,11 @@ def categories_of(typed: Iterable[str] | None, *, protected: Sequence[str]) -> d
         if name in found:
             raise InputError(f"`--categories` must name column {name!r} once, got it twice.")
         found[name] = text[len(name) + 1 :].split("|")
+        if len(found[name]) < 2:
+            raise InputError(
+                f"`--categories` of {name!r} must be at least two answers with `|` between them, as in "
+                "COL=A|B|C, got one."
+            )
     return found
 
 

@@ -279,6 +279,7 @@ def risk(
         protect=protect,
         categories=categories,
         weight=weight,
+        regularisation=regularisation,
         epsilon=epsilon,
     )
     question = _Question(
@@ -381,8 +382,16 @@ class _Question:
 def _compared(curve: RiskCurve, other: RiskCurve) -> RiskDocument:
     from epsilens.risk.equivalent import equivalent_epsilon
 
+    document = curve.document
     found = equivalent_epsilon(curve, other)
-    return curve.document.model_copy(update={"equivalent_epsilon": found})
+    notes = list(document.warnings)
+    if other.document.n_targets != document.n_targets:
+        notes.append(
+            f"the two tables have {document.n_targets} and {other.document.n_targets} attacked records: "
+            "the maximum over more is larger by chance alone, so their budgets are not quite "
+            "comparable. Compare tables of the same people."
+        )
+    return document.model_copy(update={"equivalent_epsilon": found, "warnings": notes})
 
 
 def _check_exposed(exposed: str | None, *, anonymous: bool) -> None:
@@ -415,6 +424,7 @@ def _check_mechanism(
     protect: Sequence[str] | None,
     categories: Sequence[str] | None,
     weight: str | None,
+    regularisation: float | None,
     epsilon: str,
 ) -> None:
     """Refuse what belongs to the other mechanism, before any work."""
@@ -435,6 +445,11 @@ def _check_mechanism(
         raise InputError(
             "`--weight` belongs to `--mechanism rr`; dpsgd counts every record once. Leave it out, and "
             "add `--drop` with its name."
+        )
+    if regularisation is not None:
+        raise InputError(
+            "`--regularisation` belongs to `--mechanism rr`; the training of dpsgd has no penalty. Leave "
+            "it out."
         )
     if "=" in epsilon:
         raise InputError(

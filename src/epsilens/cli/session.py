@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 
 __all__ = [
+    "held_warnings",
     "hold_warning",
     "is_held",
     "print_json",
@@ -70,6 +71,11 @@ def hold_warning(text: str) -> None:
     """Keep a warning until the command has succeeded: a command that fails says why, no more."""
     if text not in _held.get():
         _held.set((*_held.get(), text))
+
+
+def held_warnings() -> tuple[str, ...]:
+    """Return the warnings that will be shown at the end, so that a document can hold them too."""
+    return _held.get()
 
 
 def is_held(text: str) -> bool:

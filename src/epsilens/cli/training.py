@@ -268,7 +268,10 @@ def check_gives_probabilities(model: ModelChoice) -> None:
 
 def with_notes(document: _D, notes: Sequence[str]) -> _D:
     """Add what was done to the table, and say all of it in the words of the command line."""
+    from epsilens.cli.session import held_warnings
     from epsilens.cli.wording import in_command_words
 
     said = [in_command_words(note) for note in (*notes, *document.warnings)]
-    return document.model_copy(update={"warnings": said})
+    # What is said on standard error must stand in the document as well: that one travels.
+    said += [in_command_words(note) for note in held_warnings()]
+    return document.model_copy(update={"warnings": list(dict.fromkeys(said))})

@@ -29,6 +29,8 @@ _OPTIONS = {
     "mechanism": "--mechanism",
     "n_canaries": "--canaries",
     "noise": "--noise",
+    "norm": "--norm",
+    "reference_run": "--reference-run",
     "selection": "--selection",
     "shadow_models": "--shadow-models",
     "bins": "--bins",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from epsilens._validate import as_epsilon, as_finite, as_share
 from epsilens.document import DecisionDocument, Recommendation, to_dict, to_json
 from epsilens.errors import InputError
 
@@ -69,6 +70,7 @@ class Decision:
         epsilon : float
             One of the grid.
         """
+        as_epsilon(epsilon)
         for standing in self.standings:
             if standing.epsilon == epsilon:
                 return standing
@@ -91,8 +93,11 @@ class Decision:
         """
         from epsilens.decision.rules import attack_limit
 
-        limit, _ = attack_limit(self.standings, max_attack_rate)
-        return None if limit is None else self.at(limit).loss_increase
+        limit, _ = attack_limit(self.standings, as_share(max_attack_rate, name="max_attack_rate"))
+        if limit is None:
+            return None
+        # A limit on the loss holds at every larger ε too.
+        return max(s.loss_increase for s in self.standings if s.epsilon >= limit)
 
     def attack_rate_needed(self, *, max_loss_increase: float) -> float | None:
         """Return the attack rate that must be lived with to keep the loss within a limit.
@@ -109,7 +114,7 @@ class Decision:
         """
         from epsilens.decision.rules import loss_limit
 
-        limit = loss_limit(self.standings, max_loss_increase)
+        limit = loss_limit(self.standings, as_finite(max_loss_increase, name="max_loss_increase"))
         return None if limit is None else self.at(limit).attack_ceiling
 
     def to_dict(self) -> dict[str, object]:

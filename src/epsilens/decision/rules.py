@@ -107,7 +107,15 @@ def decide(
     points = join(cost.document, risk.document)
     simulated = level <= SIMULATED_CONFIDENCE and not proven_only
     standings = tuple(_standing(cost, point, level, measured=simulated) for point in points)
-    chosen = _recommend(standings, limit, feared, level)
+    words = _Words(
+        standings,
+        limit,
+        feared,
+        level,
+        n_columns=len(risk.document.protect),
+        before=points[0].risk.answer_inference_baseline,
+    )
+    chosen = _recommend(standings, limit, feared, level, words, few=cost.has_few_runs)
     document = DecisionDocument(
         provenance=Provenance(
             method="decision",
@@ -122,8 +130,10 @@ def decide(
             schema_fingerprint=cost.document.provenance.schema_fingerprint,
             seconds=_sum(cost.document.provenance.seconds, risk.document.provenance.seconds),
         ),
-        warnings=list(dict.fromkeys([*cost.document.warnings, *risk.document.warnings])),
-        number_types=_number_types(chosen),
+        warnings=list(
+            dict.fromkeys([*words.notes(), *cost.document.warnings, *risk.document.warnings])
+        ),
+        number_types=_number_types(chosen, cost.document.number_types.get("loss_change")),
         cost=cost.document,
         risk=risk.document,
         recommendation=chosen,
@@ -131,8 +141,8 @@ def decide(
     return Decision(document, standings)
 
 
-def _number_types(chosen: Recommendation) -> dict[str, NumberType]:
-    types: dict[str, NumberType] = {"epsilon": "proven", "max_loss_increase": "estimated"}
+def _number_types(chosen: Recommendation, cost: NumberType | None) -> dict[str, NumberType]:
+    types: dict[str, NumberType] = {"max_loss_increase": cost or "estimated"}
     if chosen.rests_on is not None:
         types["max_attack_rate"] = chosen.rests_on
     return types
@@ -197,6 +207,9 @@ def _recommend(
     limit: float | None,
     feared: float | None,
     confidence: float,
+    words: _Words,
+    *,
+    few: bool,
 ) -> Recommendation:
     least = standings[0].epsilon if limit is None else loss_limit(standings, limit)
     most, rests_on = (
@@ -208,7 +221,6 @@ def _recommend(
     elif limit is None:
         rule = "max_attack_rate"
     found = least is not None and most is not None and least <= most
-    words = _Words(standings, limit, feared, confidence)
     if not found:
         return Recommendation(
             epsilon=None,
@@ -232,10 +244,11 @@ def _recommend(
         )
     concerned = [s for s in standings if s.epsilon >= chosen] if limit is not None else []
     trusted = all(standing.is_trusted for standing in concerned)
+    few = few and limit is not None
     return Recommendation(
         epsilon=chosen,
-        holds=trusted,
-        sentence=words.chosen(chosen, least, most, rests_on, rule, trusted=trusted),
+        holds=trusted and not few,
+        sentence=words.chosen(chosen, least, most, rests_on, rule, trusted=trusted, few=few),
         rule=rule,
         confidence=confidence,
         max_loss_increase=limit,
@@ -255,11 +268,28 @@ class _Words:
         limit: float | None,
         feared: float | None,
         confidence: float,
+        *,
+        n_columns: int,
+        before: float | None,
     ) -> None:
         self.standings = {standing.epsilon: standing for standing in standings}
         self.limit = limit
         self.feared = feared
         self.sure = f"{50 + 50 * confidence:.4g} %"
+        self.several = n_columns > 1
+        self.answers = "of the people's answers, all at once," if self.several else "of the answers"
+        self.answer = "answers" if self.several else "answer"
+        well = "as well" if before is None else f"{at_most_text(before)}"
+        self.nobody = f"nobody who guesses {well} without the {self.answer}"
+
+    def notes(self) -> list[str]:
+        """Say what a reader must know about the limits."""
+        if self.feared is None or not self.several:
+            return []
+        return [
+            "the attack rate counts people whose protected answers are all guessed at once; a single "
+            "one of them is guessed more often. Ask for one column to limit that."
+        ]
 
     def chosen(
         self,
@@ -270,14 +300,16 @@ class _Words:
         rule: str,
         *,
         trusted: bool,
+        few: bool,
     ) -> str:
+        """Say what was chosen, and why."""
         here = self.standings[epsilon]
         head = {
             "max_loss_increase": "is the most private choice",
             "max_attack_rate": "is the most accurate choice",
             "both": "is the most private choice that keeps both limits",
         }[rule]
-        parts = [f"ε = {epsilon:.3g} {head}."]
+        parts = [f"ε = {_at(epsilon)} {head}."]
         if self.limit is not None:
             parts.append(
                 f"There, and at every larger ε of the grid, one release raises the test loss by no "
@@ -286,53 +318,95 @@ class _Words:
         if self.feared is not None:
             parts.append(self._attack(here, rests_on))
         if rule == "both" and most > least:
-            parts.append(f"Every ε of the grid from {least:.3g} to {most:.3g} keeps both.")
+            parts.append(self._range(least, most))
+        if few:
+            parts.append("Fewer than 19 retrainings a cell are too few to be sure.")
         if not trusted:
             parts.append(
                 "Not every estimate of the cost is trustworthy: retrain before relying on it."
             )
         return " ".join(parts)
 
+    def _range(self, least: float, most: float) -> str:
+        proven = _last(list(self.standings.values()), self.feared or 0.0, "ceiling")
+        said = f"Every ε of the grid from {_at(least)} to {_at(most)} keeps both"
+        if proven is None or proven < least:
+            return f"{said}, the limit on the attack by what was measured."
+        if proven < most:
+            return f"{said}: to {_at(proven)} by proof, beyond by what was measured."
+        return f"{said}."
+
     def _attack(self, here: Standing, rests_on: RestsOn | None) -> str:
         said = f"{100 * (self.feared or 0):.4g}%"
+        nobody = f"{self.nobody[0].upper()}{self.nobody[1:]}"
         if rests_on == "proven":
             return (
-                f"Nobody who guesses as well without the answer can guess more than {said} of the "
-                f"answers with it (proven: at most {_share(here.attack_ceiling)})."
+                f"{nobody} can guess more than {said} {self.answers} with the randomised "
+                f"{self.answer} (proven: at most {_share(here.attack_ceiling)})."
             )
+        proven = f"proven is only that {self.nobody} exceeds {_share(here.attack_ceiling)}."
+        if here.attack_ceiling is None or at_most_text(here.attack_ceiling) == _ALL:
+            proven = "nothing is proven to stay hidden at this ε."
         return (
-            f"The attack that was tried guesses no more than {said} of the answers ({self.sure} of the "
-            f"releases: at most {_share(here.attack_high)}, measured). A better attack may exist: "
-            f"proven is only that nobody who guesses as well without the answer exceeds "
-            f"{_share(here.attack_ceiling)}."
+            "An attacker who sees only the published model and all other columns guesses no more than "
+            f"{said} {self.answers} by the attack that was tried ({self.sure} of the releases: at most "
+            f"{_share(here.attack_high)}, measured). A better attack may exist, and whoever holds the "
+            f"randomised {self.answer} guesses better: {proven}"
         )
 
     def none(self, least: float | None, most: float | None) -> str:
         """Say that no ε will do, and what comes nearest."""
         if self.limit is not None and least is None:
-            nearest = min(self.standings.values(), key=lambda s: s.loss_increase)
-            return (
-                f"No ε of the grid keeps the increase of the test loss within {self.limit:g}; the nearest "
-                f"miss is ε = {nearest.epsilon:.3g}, where one release may show "
-                f"{nearest.loss_increase:+.3g} ({self.sure} sure). Try a larger ε, or bear more."
-            )
+            return self._too_dear(self.limit)
         if self.feared is not None and most is None:
-            first = min(self.standings.values(), key=lambda s: s.epsilon)
-            return (
-                f"No ε of the grid keeps attackers within {100 * self.feared:.4g}% of the answers; the "
-                f"nearest miss is ε = {first.epsilon:.3g}, where nobody who guesses as well without the "
-                f"answer exceeds {_share(first.attack_ceiling)} (proven). Try a smaller ε; what can be "
-                "guessed without the answer no ε can hide."
-            )
+            return self._too_exposed(self.feared)
         assert least is not None  # noqa: S101
         assert most is not None  # noqa: S101
         private, accurate = self.standings[most], self.standings[least]
         return (
-            f"No ε of the grid keeps both limits. The loss asks for ε = {least:.3g} or more, where nobody "
-            f"who guesses as well without the answer exceeds {_share(accurate.attack_ceiling)} of the "
-            f"answers (proven); the attack asks for ε = {most:.3g} or less, where one release may raise "
-            f"the test loss by {private.loss_increase:+.3g} ({self.sure} sure)."
+            f"No ε of the grid keeps both limits. The loss asks for ε = {_at(least)} or more, where "
+            f"{self.nobody} exceeds {_share(accurate.attack_ceiling)} {self.answers} with it (proven); "
+            f"the attack asks for ε = {_at(most)} or less, where one release may raise the test loss by "
+            f"{private.loss_increase:+.3g} ({self.sure} sure)."
         )
+
+    def _too_dear(self, limit: float) -> str:
+        none = f"No ε of the grid keeps the increase of the test loss within {limit:g}"
+        known = [s for s in self.standings.values() if math.isfinite(s.loss_increase)]
+        if not known:
+            return f"{none}: there is no estimate of it. Retrain, or ask for another method."
+        nearest = min(known, key=lambda s: s.loss_increase)
+        return (
+            f"{none}; the nearest miss is ε = {_at(nearest.epsilon)}, where one release may show "
+            f"{nearest.loss_increase:+.3g} ({self.sure} sure). Try a larger ε, or bear more."
+        )
+
+    def _too_exposed(self, feared: float) -> str:
+        first = min(self.standings.values(), key=lambda s: s.epsilon)
+        none = f"No ε of the grid keeps attackers within {100 * feared:.4g}% {self.answers}".rstrip(
+            ","
+        )
+        parts = []
+        if first.attack_ceiling is not None:
+            parts.append(f"{self.nobody} exceeds {_share(first.attack_ceiling)} (proven)")
+        if first.attack_high is not None:
+            parts.append(
+                f"the attack that was tried reaches at most {_share(first.attack_high)} in {self.sure} of "
+                "the releases (measured)"
+            )
+        if not parts:
+            return f"{none}: nothing is known about them."
+        return (
+            f"{none}; the nearest miss is ε = {_at(first.epsilon)}, where {', and '.join(parts)}. What "
+            f"can be guessed without the {self.answer} no ε can hide."
+        )
+
+
+_ALL = at_most_text(1.0)
+
+
+def _at(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"
 
 
 def _share(rate: float | None) -> str:

@@ -56,6 +56,18 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
             f"cost and risk must be of the same protected columns, but {len(names)} and "
             f"{len(risk.protect)} differ. Ask both with the same `protect`."
         )
+    prints = (cost.provenance.schema_fingerprint, risk.provenance.schema_fingerprint)
+    if None not in prints and prints[0] != prints[1]:
+        raise InputError(
+            "cost and risk must be of the same data, but their columns or numbers of rows differ. Ask "
+            "both of the same training and test data."
+        )
+    budgets = [part.provenance.settings.get("epsilon") for part in (cost, risk)]
+    if any(isinstance(budget, dict) for budget in budgets) and budgets[0] != budgets[1]:
+        raise InputError(
+            "cost and risk must have the same budget for every column, but theirs differ. Ask both "
+            "with the same `epsilon`."
+        )
     cells = {_budget(cell): cell for cell in cost.cells if cell.group == EVERYBODY}
     if not cells:
         raise InputError(

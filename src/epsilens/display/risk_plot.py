@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from epsilens.display.look import INK, axis_ends, budget_axis, dashed_limit, panel_title, value_axis
 from epsilens.display.plotted import ACCENT, budget_ticks
-from epsilens.display.risk_text import confidence_text, is_randomised_response
+from epsilens.display.risk_text import before_text, confidence_text, is_randomised_response
 from epsilens.display.words import answers_text, axis_budget
 from epsilens.document import RiskCell, RiskDocument
 
@@ -181,13 +181,13 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
                 ),
                 Series(
                     "measured: people whom the model never saw",
-                    "answer_inference_baseline",
+                    "answer_inference_unseen",
                     _GREY,
                     (6, 3),
                     shape="square",
                 ),
                 Series(
-                    "proven: nobody who guesses that well can exceed",
+                    f"proven: nobody who guesses {before_text(document)} without the answer can exceed",
                     "answer_inference_ceiling",
                     INK,
                     (2, 3),

@@ -13,6 +13,8 @@ from epsilens.document import RiskCell, RiskDocument, at_most_text, bound_text
 
 __all__ = [
     "RiskColumn",
+    "before_text",
+    "ceiling_note",
     "compared_p_text",
     "confidence_text",
     "is_randomised_response",
@@ -132,7 +134,7 @@ def risk_columns(document: RiskDocument) -> list[RiskColumn]:
         columns += [
             _percent("guessed", "answer_inference_rate"),
             RiskColumn("9 in 10 releases", lambda cell: range_text(cell) or NOTHING),
-            _percent("never seen", "answer_inference_baseline"),
+            _percent("never seen", "answer_inference_unseen"),
             _ceiling("answer_inference_ceiling"),
         ]
     columns += [
@@ -169,9 +171,9 @@ def risk_notes(document: RiskDocument) -> list[str]:
         notes.append("Never seen: the same guess of people whom the model was not trained on.")
     if "ceiling (proven)" in titles:
         notes.append(
-            "Ceiling: nobody who guesses as well without the answer can exceed it with the answer."
+            ceiling_note(document)
             if is_randomised_response(document)
-            else "Ceiling: no attack can exceed it."
+            else "Ceiling: no attack can exceed it in the long run; a single rate above it is luck."
         )
     if "chance reaches" in titles:
         notes.append(
@@ -184,6 +186,36 @@ def risk_notes(document: RiskDocument) -> list[str]:
                 "Randomised response protects the answer, not membership: no ceiling there."
             )
     return notes
+
+
+def ceiling_note(document: RiskDocument) -> str:
+    """Say what the ceiling of an answer is a ceiling of.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> ceiling_note(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2,
+    ...                           n_targets=9, cells=[]))[:32]
+    'Ceiling: nobody who guesses as w'
+    """
+    return (
+        f"Ceiling: nobody who guesses {before_text(document)} without the person's own answer, as from a "
+        "model of other people, can exceed it with the answer."
+    )
+
+
+def before_text(document: RiskDocument) -> str:
+    """Give the share of answers that the best guess without them gets right; it is one for all ε.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> before_text(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2, n_targets=9,
+    ...     cells=[RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline=0.724)]))
+    '72.4%'
+    """
+    before = document.cells[0].answer_inference_baseline if document.cells else None
+    return "as well" if before is None else format_percent(before)
 
 
 def outside_lines(document: RiskDocument) -> list[str]:

@@ -48,8 +48,12 @@ class RiskCell(Part):
     """5 % end of that rate for one realised release."""
     answer_inference_high: OptionalNumber = None
     """95 % end of that rate for one realised release."""
+    answer_inference_unseen: OptionalNumber = None
+    """The same kind of attack, with the same models, on people whom they never saw."""
     answer_inference_baseline: OptionalNumber = None
-    """The same attack on people whom the model never saw."""
+    """How often the best guess without a person's answer is right: by the most common answer, or by a
+    model of other people with noise or without, at the upper end of its error. The same at every
+    budget."""
     answer_inference_ceiling: OptionalNumber = None
     """The most that anyone can reach whose best guess without the answer is the baseline."""
     asr_max: OptionalNumber = None

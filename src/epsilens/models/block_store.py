@@ -26,6 +26,7 @@ __all__ = ["BlockStore"]
 
 _HEAD = "run.json"
 _BLOCK = re.compile(r"block-(\d{6})\.npz")
+_PART = re.compile(r"\.block-.*\.part")
 _FORMAT = 1
 
 
@@ -89,6 +90,9 @@ class BlockStore:
                 "seed). Choose another folder, or delete it."
             )
         for file in self.path.iterdir():
+            if _PART.fullmatch(file.name):
+                file.unlink(missing_ok=True)  # what a killed run was writing: sensitive, and no use
+                continue
             match = _BLOCK.fullmatch(file.name)
             # Names say that a block is there, the check sums that it is whole.
             if match and _is_whole(file):

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilens._validate import as_codes, as_count, as_positive
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import EstimateNotTrustworthyError, InputError, InputTypeError
 from epsilens.models.block_store import BlockStore
 from epsilens.models.box_muller import NormalNoise
 from epsilens.models.dp_sgd_settings import DPSGDSettings, TrainingPlan
@@ -52,6 +52,7 @@ _MOST_MODELS = 64
 _STEPS_DRAWN_AT_ONCE = 512
 _LOGITS_AT_ONCE = 1 << 22
 _LARGEST_FEATURE = 1e9
+_LARGEST_LOGIT = 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,6 +371,7 @@ class Ensemble:
                     progress(done, n_models, "train")
                 yield kept
 
+    @np.errstate(over="ignore", invalid="ignore")  # steps too long are noticed when models are read
     def _train(self, table: BatchTable, models: range, reduce: Reduction) -> NDArray[np.generic]:
         """Train some models side by side."""
         settings, plan, network = self.settings, self.plan, self.network
@@ -443,7 +445,15 @@ def _logit_blocks(
     size = max(1, _LOGITS_AT_ONCE // max(1, len(rows) * network.n_outputs))
     for first in range(0, len(parameters), size):
         part = slice(first, min(first + size, len(parameters)))
-        yield part, network.outputs(parameters[part], rows).transpose(0, 2, 1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            logits = network.outputs(parameters[part], rows)
+        # Written so that NaN is refused too.
+        if not (np.abs(logits) <= _LARGEST_LOGIT).all():
+            raise EstimateNotTrustworthyError(
+                "the training diverged: its predictions grew beyond all bounds. Choose a smaller "
+                "`learning_rate`."
+            )
+        yield part, logits.transpose(0, 2, 1)
 
 
 def _as_features(

@@ -30,6 +30,8 @@ def audit_sentence(document: AuditDocument) -> str:
     sentence = document.verdict[:1].upper() + document.verdict[1:]
     if document.is_broken or not sentence.startswith("No evidence"):
         return sentence
+    if document.true_epsilon is not None and document.epsilon_lower_bound > document.true_epsilon:
+        return sentence  # of which the end says more: the bound is above the truth already
     return f"{sentence} That proves nothing good: a better attack may exist."
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from epsilens._validate import as_count
 from epsilens.decision.trade_off import Point, join
 from epsilens.display.cell_text import thinned
+from epsilens.display.risk_text import ceiling_note
 from epsilens.display.rounding import (
     change_decimals,
     format_change,
@@ -78,7 +79,7 @@ def decision_table(document: DecisionDocument, *, max_rows: int = 12) -> Table:
         f"{'measured' if cost_is_measured(document) else 'estimated'}; up to, down to: 19 in 20 releases.",
         f"Guessed: answers of people in the data, measured on {format_count(document.risk.n_models)} models, "
         "each trained on a random half of the records; never seen: of people the model was not trained on.",
-        "Ceiling: nobody who guesses as well without the answer can exceed it with the answer.",
+        ceiling_note(document.risk),
     ]
     if len(wanted) < len(points):
         notes.append(f"{len(wanted)} of {len(points)} rows shown; --json or --out has them all.")
@@ -101,7 +102,7 @@ def _texts(document: DecisionDocument, point: Point) -> list[str]:
         _worst_accuracy(document, cost),
         format_percent(risk.answer_inference_rate),
         "–" if high is None else at_most_text(high),
-        format_percent(risk.answer_inference_baseline),
+        format_percent(risk.answer_inference_unseen),
         "–" if ceiling is None else at_most_text(ceiling),
     ]
 

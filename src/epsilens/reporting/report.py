@@ -306,8 +306,8 @@ def _risk_caption(document: RiskDocument, attack: str) -> str:
     if attack == "answer":
         parts.append(
             f"The attack guesses {answers_text(document.protect)} from the model and all other "
-            "columns. The ceiling is of everybody who guesses as well as the attack does of people "
-            "whom the model never saw."
+            "columns. The ceiling is of everybody who guesses as well without the answer as a model "
+            "of other people does at best."
         )
     else:
         parts.append(

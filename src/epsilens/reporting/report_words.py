@@ -229,8 +229,9 @@ def _measured_parts(document: DecisionDocument, risk: RiskCell | None) -> list[s
     beside = "" if runs is None else f"; {runs} in 9 of 10 releases"
     never = (
         ""
-        if before is None
-        else f", and for {format_percent(before)} of the people whom the model never saw"
+        if risk.answer_inference_unseen is None
+        else f", and for {format_percent(risk.answer_inference_unseen)} of the people whom the model "
+        "never saw"
     )
     parts.append(
         "An attack that knows the model and all other columns was right for "
@@ -358,9 +359,9 @@ def _measured_limits(risk: RiskCell | None) -> list[tuple[str, str]]:
     )
     if risk is not None:
         at = f"At ε = {format_epsilon(risk.record_epsilon if risk.epsilon is None else risk.epsilon)}"
-        if risk.answer_inference_baseline is not None:
+        if risk.answer_inference_unseen is not None:
             guessed += (
-                f" {at} a model guesses {format_percent(risk.answer_inference_baseline)} of the "
+                f" {at} a model guesses {format_percent(risk.answer_inference_unseen)} of the "
                 "answers of people whom it never saw (measured)."
             )
         if risk.asr_max is not None and risk.asr_max_null_q95 is not None:

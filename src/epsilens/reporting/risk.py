@@ -108,7 +108,8 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
     >>> from epsilens.document import Provenance, RiskCell, RiskDocument
     >>> cell = RiskCell(epsilon=1.0, mechanism="rr", answer_inference_rate=0.721,
     ...     answer_inference_low=0.71, answer_inference_high=0.732,
-    ...     answer_inference_baseline=0.718, answer_inference_ceiling=0.874)
+    ...     answer_inference_unseen=0.718, answer_inference_baseline=0.72,
+    ...     answer_inference_ceiling=0.875)
     >>> print(risk_sentences(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
     ...     n_targets=4774, protect=["smokes"], cells=[cell]))[0])
     At ε = 1 the attack guesses the answer “smokes” of 72.1% of the people in the data (measured; 71.0–73.2%
@@ -131,14 +132,15 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
 
 
 def _answer_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
-    rate, before = cell.answer_inference_rate, cell.answer_inference_baseline
+    rate, unseen = cell.answer_inference_rate, cell.answer_inference_unseen
+    before = cell.answer_inference_baseline
     if rate is None:
         return []
     runs = range_text(cell)
     kind = "measured" if runs is None else f"measured; {runs} in 9 of 10 releases"
     beside = ""
-    if before is not None:
-        beside = f", and of {format_percent(before)} of those whom the model never saw (measured)"
+    if unseen is not None:
+        beside = f", and of {format_percent(unseen)} of those whom the model never saw (measured)"
     said = [
         f"At {_budget_text(cell)} the attack guesses {answers_text(document.protect)} of "
         f"{format_percent(rate)} of the people in the data ({kind}){beside}."
@@ -150,8 +152,8 @@ def _answer_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
     if ceiling == format_percent(1.0):
         return [*said, f"Nothing is proven to stay hidden at this ε: the ceiling is {ceiling}."]
     said.append(
-        f"Nobody who is right {format_percent(before)} of the time without the {answer} can exceed "
-        f"{ceiling} with the randomised {answer} (proven)."
+        f"Nobody who is right {format_percent(before)} of the time without the {answer}, as a model of "
+        f"other people's is at best, can exceed {ceiling} with the randomised {answer} (proven)."
     )
     return said
 
@@ -169,7 +171,7 @@ def _membership_sentences(document: RiskDocument, cell: RiskCell, *, opening: st
         return [
             f"Membership of the training data{at} is not distinguishable from chance{sure}: the most "
             f"exposed of {count} records is recognised {format_percent(top)} of the time"
-            f"{beside} (measured)."
+            f"{beside} (measured). The largest of {count} rates says nothing more."
         ]
     beside = "" if floor is None else f"; chance alone reaches {format_percent(floor)}{sure}"
     least = ""
@@ -209,16 +211,19 @@ def _comparison_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
     for found in document.equivalent_epsilon:
         if found.epsilon != cell.epsilon:
             continue
-        here = f"as much as this one at ε = {format_epsilon(found.epsilon)}"
+        here = (
+            "exposes the most exposed record of the other table as much as "
+            f"ε = {format_epsilon(found.epsilon)} exposes this one's"
+        )
         if found.low is None or found.high is None:
-            return [f"No ε of the grid exposes the other table {here} (estimated)."]
-        where = f"somewhere from ε = {format_epsilon(found.low)} to {format_epsilon(found.high)}"
-        if found.equivalent is not None:
-            where = (
-                f"at ε = {format_epsilon(found.equivalent)} (estimated; {format_epsilon(found.low)} "
-                f"to {format_epsilon(found.high)} cannot be told apart)"
-            )
-        return [f"The most exposed record of the other table is exposed {here} {where}."]
+            return [f"No ε of the grid {here} (estimated)."]
+        low, high = format_epsilon(found.low), format_epsilon(found.high)
+        if found.equivalent is None:
+            return [f"Some ε from {low} to {high} {here} (estimated)."]
+        return [
+            f"ε = {format_epsilon(found.equivalent)} {here} (estimated; {low} to {high} cannot be told "
+            "apart)."
+        ]
     return []
 
 

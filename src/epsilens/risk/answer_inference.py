@@ -116,6 +116,11 @@ class AnswerAttack:
         codes = self.alternatives.codes
         return codes * self.n_classes + self.classes if self.guesses_label else codes
 
+    @property
+    def largest_share(self) -> float:
+        """How often the most common answer is right."""
+        return float(np.exp(self.log_shares.max()))
+
     @cached_property
     def log_shares(self) -> FloatArray:
         """How common each candidate is among the records, which the attacker is taken to know."""
@@ -141,20 +146,21 @@ class AnswerAttack:
         return self.alternatives.base.chunks(width=4 * n_models * self.n_classes)
 
     def calibrate(
-        self, theta: FloatArray, members: NDArray[np.bool_], generator: np.random.Generator
+        self, theta: FloatArray, whom: NDArray[np.bool_], generator: np.random.Generator
     ) -> Calibration:
-        """Learn how much to believe such models, on records that they were not trained on.
+        """Learn how much to believe such models about such people.
 
         Parameters
         ----------
         theta : array of shape (K·p, B)
             Models that the attacker trained for the purpose.
-        members : array of bool, shape (n, B)
-            Who was in their training data.
+        whom : array of bool, shape (n, B)
+            The people to learn from: those in each model's training data for an attack on such
+            people, for a model believes of them what it has seen; the others for the baseline.
         generator : numpy.random.Generator
             Picks the records.
         """
-        n_rows, n_models = members.shape
+        n_rows, n_models = whom.shape
         rows = np.sort(generator.permutation(n_rows)[: max(_CALIBRATION_PAIRS // n_models, 1)])
         part = replace(
             self,
@@ -165,10 +171,12 @@ class AnswerAttack:
             ),
             classes=self.classes[rows],
         )
-        outside = ~members[rows]
-        evidence = np.stack([value[outside] for value in part._likelihoods(slice(None), theta)])
-        truth = np.broadcast_to(self.truth[rows, None], outside.shape)[outside]
-        return _fit_calibration(self.log_shares, evidence, truth)
+        chosen = whom[rows]
+        evidence = np.stack([value[chosen] for value in part._likelihoods(slice(None), theta)])
+        truth = np.broadcast_to(self.truth[rows, None], chosen.shape)[chosen]
+        found = _fit_calibration(self.log_shares, evidence, truth)
+        # Evidence that points the wrong way is noise: the most common answer is the better guess.
+        return found if found.evidence > 0.0 else Calibration(share=1.0, evidence=0.0)
 
     def successes(self, theta: FloatArray, calibration: Calibration) -> NDArray[np.bool_]:
         """Return whether the guess of each record with each of B models is right, (n, B).

@@ -347,8 +347,11 @@ def _checked(
         values = values.astype(np.float64)
     members = np.asarray(membership)
     if members.dtype != np.bool_:
-        whole = np.issubdtype(members.dtype, np.integer)
-        if not whole or ((members != 0) & (members != 1)).any():
+        # What pandas gives for its own booleans is an array of objects.
+        known = members.dtype.kind in "iuf" or all(
+            isinstance(value, bool) for value in members.ravel()[:1]
+        )
+        if not known or not np.isin(members, (0, 1)).all():
             raise InputTypeError(
                 "`membership` must be an array of True and False, or of 0 and 1, got other values "
                 f"of type {members.dtype}. Compare with what means in, as in `membership == 1`."

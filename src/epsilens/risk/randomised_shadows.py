@@ -48,7 +48,8 @@ class ShadowOutcome:
     accuracy : array of shape (models,)
         On the test set.
     inside, outside : arrays of shape (models,), or None
-        How often the attack guesses the answers of records in, and not in, the training data.
+        How often the answers of people in, and not in, the training data are guessed, each by the
+        attack that suits them.
     """
 
     scores: NDArray[np.float32]
@@ -57,6 +58,12 @@ class ShadowOutcome:
     accuracy: FloatArray
     inside: FloatArray | None = None
     outside: FloatArray | None = None
+
+    def guesses(self) -> tuple[FloatArray, FloatArray]:
+        """Return `inside` and `outside`, where answers are protected."""
+        assert self.inside is not None  # noqa: S101
+        assert self.outside is not None  # noqa: S101
+        return self.inside, self.outside
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,35 +141,68 @@ class RandomisedShadows:
         progress : callable, optional
             Called with models done, models in all, and what is done.
         """
+        store = self._store(checkpoint)
+        start = self.baseline.theta
+        for e in range(len(self.asked.epsilons)):
+            theta = self._train(e, start, store, progress)
+            start = theta.mean(axis=1)
+            yield self._attack(theta)
+
+    def guess_without_answer(
+        self, *, checkpoint: str | Path | None = None, progress: Progress | None = None
+    ) -> FloatArray:
+        """Return how often models of other people's true answers guess those of people not in them.
+
+        That is what somebody can know of a person without the person's answer: everything that is true
+        of people alike.
+        """
+        theta = self._train(
+            len(self.asked.epsilons), self.baseline.theta, self._store(checkpoint), progress
+        )
+        return self._guess_answers(theta)[1]
+
+    def _store(self, checkpoint: str | Path | None) -> BlockStore:
         asked, baseline = self.asked, self.baseline
-        store = BlockStore(
+        design = asked.alternatives.base
+        held = design.matrix if isinstance(design.matrix, np.ndarray) else design.matrix.data
+        channels = [
+            *(channel.matrix for channel in asked.label_channels),
+            *(channel.matrix for channel in asked.feature_channels),
+        ]
+        return BlockStore(
             checkpoint,
             {
                 "protect": list(asked.names),
                 "budgets": [sorted(budget.items()) for budget in asked.budgets],
+                "sizes": list(asked.alternatives.sizes),
                 "models": self.n_models,
                 "block": BLOCK,
                 "seed": self.seed,
                 "loss": baseline.problem.loss.name,
                 "baseline_loss": repr(round(baseline.outcomes.loss, 10)),
             },
-            data=(asked.alternatives.codes, baseline.label.y, baseline.sample_weights),
+            data=(
+                held,
+                asked.alternatives.blocks,
+                asked.alternatives.codes,
+                asked.label.y,
+                baseline.sample_weights,
+                *channels,
+            ),
         )
-        start = baseline.theta
-        for e in range(len(asked.epsilons)):
-            theta = self._train(e, start, store, progress)
-            start = theta.mean(axis=1)
-            yield self._attack(theta)
 
     def _train(
         self, e: int, start: FloatArray, store: BlockStore, progress: Progress | None
     ) -> FloatArray:
-        """Return the parameters of all models at the e-th ε, (K·p, models)."""
+        """Return the parameters of all models at the e-th ε, (K·p, models).
+
+        One beyond the last is without noise: every answer as it is.
+        """
         blocks = [
             range(first, min(first + BLOCK, self.n_models))
             for first in range(0, self.n_models, BLOCK)
         ]
-        total = self.n_models * len(self.asked.epsilons)
+        total = self.n_models * (len(self.asked.epsilons) + bool(self.asked.names))
         parts = []
         with workers() as team:
             tasks = (partial(self._one_block, e, block, start, store) for block in blocks)
@@ -216,6 +256,9 @@ class RandomisedShadows:
         The random numbers of a model are the same at every ε, so that curves over ε are smooth.
         """
         asked, values, codes = self.asked, [], []
+        if e == len(asked.epsilons):
+            true_values = np.repeat(asked.alternatives.codes[:, None], len(models), axis=1)
+            return true_values if asked.feature_channels else None, None
         for model in models:
             generator = model_generator(self.seed, model, "reports")
             if asked.feature_channels:
@@ -254,17 +297,17 @@ class RandomisedShadows:
         inside, outside = np.empty(self.n_models), np.empty(self.n_models)
         for own, other in (halves, halves[::-1]):
             learnt = other[:_CALIBRATION_MODELS]
-            calibration = self.attack.calibrate(
-                theta[:, learnt],
-                self.members[:, learnt],
-                model_generator(self.seed, int(learnt[0]), "attack"),
-            )
-            for first in range(0, len(own), BLOCK):
-                block = own[first : first + BLOCK]
-                right = self.attack.successes(theta[:, block], calibration)
-                members = self.members[:, block]
-                inside[block] = (right & members).sum(axis=0) / members.sum(axis=0)
-                outside[block] = (right & ~members).sum(axis=0) / (~members).sum(axis=0)
+            for rates, is_in in ((inside, True), (outside, False)):
+                calibration = self.attack.calibrate(
+                    theta[:, learnt],
+                    self.members[:, learnt] == is_in,
+                    model_generator(self.seed, int(learnt[0]), "attack"),
+                )
+                for first in range(0, len(own), BLOCK):
+                    block = own[first : first + BLOCK]
+                    right = self.attack.successes(theta[:, block], calibration)
+                    whom = self.members[:, block] == is_in
+                    rates[block] = (right & whom).sum(axis=0) / whom.sum(axis=0)
         return inside, outside
 
     def _attack(self, theta: FloatArray) -> ShadowOutcome:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -127,7 +128,9 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
                 "`training` must be a scikit-learn classifier, DPSGDSettings or TorchTraining, got "
                 f"{type(self.training).__name__}."
             )
-        rows = np.asarray(X)
+        rows = np.asarray(
+            X.toarray() if isinstance(X, scipy.sparse.sparray | scipy.sparse.spmatrix) else X
+        )
         if rows.dtype.kind not in "biuf" or rows.ndim < 2:
             raise InputError(
                 f"`X` must be a table of numbers, got values of type {rows.dtype} in {rows.ndim} "

@@ -31,16 +31,17 @@ from epsilens.influence.question import Asked, Epsilon, read_grid, read_question
 from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.privacy_accounting import attack_ceiling
 from epsilens.models.tables import column_names, for_scikit_learn, in_order_of, schema_fingerprint
-from epsilens.risk.answer_inference import inference_ceiling
+from epsilens.risk.answer_inference import AnswerAttack, inference_ceiling
 from epsilens.risk.halves import model_generator
 from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
-from epsilens.risk.randomised_shadows import Progress, RandomisedShadows, ShadowOutcome
+from epsilens.risk.randomised_shadows import Progress, RandomisedShadows
 from epsilens.risk.result import RiskCurve
 from epsilens.risk.trained_shadows import TrainedShadows
 
 __all__ = ["AttackStudy"]
 
+FloatArray = NDArray[np.float64]
 FEWEST_MODELS = 20
 MOST_TARGETS = 20_000
 """Membership is attacked for so many records at most; more say nothing new and cost memory."""
@@ -181,11 +182,17 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             seed=seed,
             targets=_targets(self.baseline_.problem.n_rows, seed),
         )
-        cells, attacks = [], []
-        for e, outcome in enumerate(shadows.outcomes(checkpoint=checkpoint, progress=progress)):
-            attack = lira(outcome.scores, outcome.members, online=online, confidence=level)
-            attacks.append(attack)
-            cells.append(_randomised_cell(asked, e, outcome, attack))
+        attacks, guesses, accuracies = [], [], []
+        for outcome in shadows.outcomes(checkpoint=checkpoint, progress=progress):
+            attacks.append(lira(outcome.scores, outcome.members, online=online, confidence=level))
+            guesses.append(outcome.guesses())
+            accuracies.append(float(outcome.accuracy.mean()))
+        plain = shadows.guess_without_answer(checkpoint=checkpoint, progress=progress)
+        best = _best_guess([*(outside for _, outside in guesses), plain], shadows.attack)
+        cells = [
+            _randomised_cell(asked, e, guesses[e], best, accuracies[e], attack)
+            for e, attack in enumerate(attacks)
+        ]
         provenance = self._provenance(
             started,
             seed,
@@ -202,6 +209,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
                 *self.baseline_.notes,
                 *asked.notes,
                 *_notes(shadows.targets, self.baseline_),
+                *_doubts(attacks),
             ],
             number_types=risk_number_types(),
             baseline=self._baseline_numbers(),
@@ -279,6 +287,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             )
             for at in grid
         ]
+        self._refuse_weights()
         n_rows = self.baseline_.problem.n_rows
         shadows = TrainedShadows(self.baseline_, n_models, seed, _targets(n_rows, seed))
         cells, attacks = [], []
@@ -334,6 +343,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
                 "the features are scaled by what the raw data say, which the ε of DP-SGD does not "
                 "cover. Scale by public bounds for a release.",
                 *_notes(shadows.targets, self.baseline_),
+                *_doubts(attacks),
             ],
             number_types=risk_number_types(),
             baseline=self._baseline_numbers(),
@@ -342,6 +352,15 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             cells=cells,
         )
         return RiskCurve(document, tuple(attacks), shadows.targets, template=self._template)
+
+    def _refuse_weights(self) -> None:
+        """Refuse weights, which the noisy training would not use."""
+        baseline = self.baseline_
+        if baseline.class_weight is not None or np.ptp(baseline.sample_weights) > 0:
+            raise InputError(
+                "DP-SGD has no weights here, but the study has `sample_weight` or `class_weight`. "
+                "Leave them out."
+            )
 
     def _provenance(self, started: float, seed: int, **settings: object) -> Provenance:
         return Provenance(
@@ -411,23 +430,47 @@ def _notes(targets: NDArray[np.intp], baseline: Baseline) -> list[str]:
     ]
 
 
+def _doubts(attacks: Sequence[MembershipAttack]) -> list[str]:
+    """Return what the attacks say about records that could not be judged in full, once."""
+    said = [
+        f"{words}. Train more shadow models."
+        for attack in attacks
+        for words in attack.assumptions
+        if "too few models" in words
+    ]
+    return said[:1]
+
+
+def _best_guess(rates: list[FloatArray], attack: AnswerAttack) -> float:
+    """Return how often the best guess without a person's answer is right: the upper end of its error.
+
+    The most common answer, or the guess by a model of other people, with noise or without.
+    """
+    ends = [float(rate.mean() + 2.0 * rate.std(ddof=1) / np.sqrt(len(rate))) for rate in rates]
+    return min(1.0, max(attack.largest_share, *ends))
+
+
 def _randomised_cell(
-    asked: Asked, e: int, outcome: ShadowOutcome, attack: MembershipAttack
+    asked: Asked,
+    e: int,
+    guesses: tuple[FloatArray, FloatArray],
+    best: float,
+    accuracy: float,
+    attack: MembershipAttack,
 ) -> RiskCell:
-    assert outcome.inside is not None  # noqa: S101
-    assert outcome.outside is not None  # noqa: S101
-    low, high = np.quantile(outcome.inside, [0.05, 0.95], method="weibull")
-    before = float(outcome.outside.mean())
+    inside, outside = guesses
+    low, high = np.quantile(inside, [0.05, 0.95], method="weibull")
     return RiskCell(
         epsilon=None if asked.is_mapping else asked.epsilons[e],
         mechanism="rr",
         record_epsilon=asked.record_epsilons[e],
-        answer_inference_rate=float(outcome.inside.mean()),
+        answer_inference_rate=float(inside.mean()),
         answer_inference_low=float(low),
         answer_inference_high=float(high),
-        answer_inference_baseline=before,
-        answer_inference_ceiling=inference_ceiling(before, asked.record_epsilons[e]),
-        accuracy=float(outcome.accuracy.mean()),
+        answer_inference_unseen=float(outside.mean()),
+        answer_inference_baseline=best,
+        answer_inference_ceiling=inference_ceiling(best, asked.record_epsilons[e]),
+        accuracy=accuracy,
         **membership_numbers(attack),
     )
 

@@ -175,8 +175,13 @@ class LossChangeEstimate:
             if not upper[at] <= limit:
                 break
             chosen = at
-        few = self.retrained is not None and min(map(len, self.loss_draws)) < _FEWEST_RUNS
+        few = self.has_few_runs
         return _choice(chosen, grid, upper, trusted, limit, level, wanted, few=few)
+
+    @property
+    def has_few_runs(self) -> bool:
+        """Whether fewer models were trained again than an upper end at 95 % takes."""
+        return self.retrained is not None and min(map(len, self.loss_draws)) < _FEWEST_RUNS
 
     def upper_end(self, place: int, confidence: float = INTERVAL_CONFIDENCE) -> float:
         """Return the upper end of a cell's prediction interval.

@@ -123,7 +123,35 @@ def test_independent_bound_is_where_the_p_value_meets_the_level():
     assert independent_gdp_p_value(180, 100, bound, n_canaries=1000) <= 0.05
     assert independent_gdp_p_value(180, 100, bound + 1e-3, n_canaries=1000) > 0.05
     assert independent_gdp_mu_bound(100, 100, n_canaries=1000, level=0.05) == 0.0
-    assert independent_gdp_mu_bound(1000, 500, n_canaries=1000, level=0.05) < 16.0
+
+
+@pytest.mark.parametrize("m", [64, 200, 1000])
+def test_all_guesses_can_be_right_only_if_half_is_in(m):
+    # However large μ is: the law of independent canaries ends in a known number.
+    half = binom.pmf(m // 2, m, 0.5)
+    found = independent_gdp_p_value(m, m // 2, 14.0, n_canaries=m)
+    assert found == pytest.approx(half, rel=1e-6)
+    before = [independent_gdp_p_value(m, m // 2, mu, n_canaries=m) for mu in (4.0, 5.0, 6.0, 8.0)]
+    assert before == sorted(before)
+    assert before[-1] < half
+
+
+@pytest.mark.parametrize(
+    ("right", "each_side", "m", "bound"),
+    [
+        # By 64 places on each side of one half, a computation seven times as long.
+        (200, 100, 200, 5.7646),
+        (198, 100, 200, 4.0326),
+        (64, 32, 64, 4.0998),
+        # By 32.
+        (998, 500, 1000, 5.4952),
+        # Half of a thousand is in by chance with 2.5 %: all guesses right refute any μ at 5 %.
+        (1000, 500, 1000, 16.0),
+    ],
+)
+def test_guesses_on_all_canaries(right, each_side, m, bound):
+    found = independent_gdp_mu_bound(right, each_side, n_canaries=m, level=0.05)
+    assert found == pytest.approx(bound, abs=1e-3)
 
 
 def test_the_truth_about_the_printed_noise():

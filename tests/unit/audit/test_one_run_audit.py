@@ -25,6 +25,7 @@ from epsilens.audit import (
     random_unit_vectors,
 )
 from epsilens.audit.scores import AnswerMatch
+from epsilens.audit.verdict import judge
 from epsilens.channels import (
     Channel,
     LocalHashing,
@@ -34,6 +35,7 @@ from epsilens.channels import (
 )
 from epsilens.document import json_schema, load_document, to_json
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
+from epsilens.reporting import audit_sentence
 
 
 def gaussian(epsilon, *, dimension=400, seed=1, **settings):
@@ -191,6 +193,34 @@ def test_the_same_seed_twice_is_caught():
     assert not fresh.run(random_state=0).is_broken
 
 
+def without_noise(*, confidence, delta):
+    return OneRunAudit(
+        lambda rows: rows.sum(axis=0),
+        canaries=one_hot_directions(1000),
+        claimed_epsilon=1.0,
+        claimed_delta=delta,
+        confidence=confidence,
+    ).run(random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "delta"), [(0.95, 1e-6), (0.95, 1e-4), (0.95, 1e-3), (0.9999, 1e-6)]
+)
+def test_no_noise_at_all_is_caught_where_delta_takes_the_whole_error_at_zero(confidence, delta):
+    result = without_noise(confidence=confidence, delta=delta)
+    assert result.is_broken
+    assert result.epsilon_lower_bound > 4.0
+
+
+def test_it_is_said_where_not_even_that_can_be_caught():
+    # Of a thousand canaries 0.01 are given away, a hundred times the error that is allowed.
+    result = without_noise(confidence=0.9999, delta=1e-5)
+    assert result.epsilon_lower_bound == 0.0
+    assert any("nothing below ε = 4.7 can be proved" in note for note in result.notes)
+    assert result.document.conditions == result.bound.conditions
+    assert "starts at ε = 4.7" in result.bound.conditions[-1]
+
+
 def test_a_number_of_canaries_that_was_fixed_is_said():
     # Exactly m/2: the bound cannot hold, and `assumptions` is where a pipeline looks.
     generator = np.random.default_rng(0)
@@ -306,6 +336,72 @@ def test_a_seed_repeats_the_whole_audit(make):
     assert np.array_equal(outputs[0], outputs[1])
     assert not any(np.array_equal(outputs[0], other) for other in outputs[2:])
     assert not np.array_equal(outputs[3], outputs[4])
+
+
+def false_alarm(**settings):
+    # A seed at which an honest mechanism is in bad luck: one in twenty is.
+    return next(
+        result
+        for seed in range(200)
+        if (
+            result := OneRunAudit(RandomisedAnswers(1.0), canaries=500, **settings).run(seed)
+        ).epsilon_lower_bound
+        > 1.0
+    )
+
+
+def test_a_bound_above_the_known_level_is_called_an_error():
+    alarm = false_alarm()
+    assert alarm.is_broken
+    assert alarm.verdict.startswith("the claim is broken: with 95 % confidence")
+    assert alarm.verdict.endswith(
+        "and 1 is claimed. But theory has ε = 1: this is a false alarm, one of the at most 5 in 100 "
+        "audits that err."
+    )
+    assert audit_sentence(alarm.document).endswith("audits that err.")
+    passed = false_alarm(claimed_epsilon=3.0)
+    assert not passed.is_broken
+    assert passed.verdict.endswith(
+        "and 3 is claimed. The bound is above the ε of 1 that theory has: this is one of the at most 5 "
+        "in 100 audits that err."
+    )
+    assert audit_sentence(passed.document).endswith("audits that err.")
+    rightly = false_alarm(claimed_epsilon=0.5)
+    assert rightly.is_broken
+    assert "false alarm" not in rightly.verdict
+    assert "The bound is above the ε of 1" in rightly.verdict
+    usual = OneRunAudit(RandomisedAnswers(1.0), canaries=500, claimed_epsilon=0.1).run(0)
+    assert usual.is_broken
+    assert usual.verdict.endswith("and 0.1 is claimed.")
+
+
+@pytest.mark.parametrize(
+    ("confidence", "words"),
+    [(0.95, "at most 5 in 100 "), (0.5, "at most 50 in 100 "), (0.9999, "at most 1 in 10,000 ")],
+)
+def test_the_rate_of_false_alarms_is_that_of_the_confidence(confidence, words):
+    included = np.random.default_rng(0).random(500) < 0.5
+    bound = one_run_bound(included, included * 1.0, confidence=confidence)
+    assert words in judge(bound, epsilon=1.0, delta=0.0, truth=1.0)[1]
+    gaussian_bound = one_run_bound(
+        included, included * 1.0, delta=1e-6, method="f-dp", confidence=confidence
+    )
+    said = judge(gaussian_bound, epsilon=1.0, delta=1e-6, truth=1.0)[1]
+    assert "if it was used where it holds, this is a false alarm" in said
+    # At another δ the truth says nothing about the bound.
+    assert "theory" not in judge(bound, epsilon=1.0, delta=1e-6, truth=1.0)[1]
+    assert "above the ε of 1" in judge(bound, epsilon=None, delta=0.0, truth=1.0)[1]
+
+
+def test_masked_arrays_of_own_code_are_refused():
+    canaries = one_hot_directions(20)
+    hidden = np.ma.array(np.zeros(20), mask=np.ones(20))
+    with pytest.raises(InputTypeError, match="a masked array"):
+        OneRunAudit(lambda rows: hidden, canaries=canaries).run(0)
+    with pytest.raises(InputTypeError, match="a masked array"):
+        OneRunAudit(
+            lambda rows: rows.sum(axis=0), canaries=canaries, score=lambda o, c: hidden
+        ).run(0)
 
 
 def test_a_bound_of_zero_is_called_nothing():

@@ -97,6 +97,20 @@ def test_more_confidence_proves_less(audit):
     assert bounds == sorted(bounds, reverse=True)
 
 
+def test_a_search_that_starts_late_is_among_the_conditions(audit):
+    included, scores = audit
+    usual = one_run_bound(included, scores, delta=1e-6)
+    assert len(usual.conditions) == 2
+    sure = one_run_bound(included, scores, delta=1e-6, confidence=0.9999)
+    assert sure.epsilon_lower_bound > 2.31
+    assert sure.conditions[:2] == usual.conditions
+    assert sure.conditions[2].startswith("the search for the bound starts at ε = 2.31")
+    other = one_run_bound(included, scores, delta=1e-6, confidence=0.9999, selection=100)
+    assert other.conditions == usual.conditions
+    most = one_run_bound(included, scores, delta=1 - 1e-9, confidence=1 - 1e-9)
+    assert (most.epsilon_lower_bound, len(most.conditions)) == (0.0, 3)
+
+
 def test_equal_scores_are_not_ordered_by_position():
     # Sorted by inclusion and all scores equal: nothing is known, so nothing must be proved.
     included = np.arange(1000) < 497
@@ -129,6 +143,17 @@ def test_infinite_scores_are_the_surest(audit):
         (([True], [0.0]), {}, "at least 2"),
         (([True, False], ["a", "b"]), {}, "array of numbers"),
         (([True, False], ["1", "2"]), {}, "array of numbers"),
+        (([True, False], [10**400, 1]), {}, "`scores` must fit into double precision"),
+        (
+            ([True, False], np.ma.array([0.0, 1.0], mask=[True, False])),
+            {},
+            "`scores` must have an entry for every canary, got a masked array",
+        ),
+        (
+            (np.ma.array([True, False], mask=[True, False]), [0.0, 1.0]),
+            {},
+            "`included` must have an entry for every canary, got a masked array",
+        ),
         (([True, False], [1j, 2.0]), {}, "array of numbers, got values of type complex"),
         (([True, False], [[1.0], [1.0, 2.0]]), {}, "array of numbers"),
         (

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from epsilens.audit.guesses import make_guesses
 from epsilens.audit.lattice import LEVELS, last_refuted
-from epsilens.audit.path import crossing_probability, path_bound, path_p_value
+from epsilens.audit.path import crossing_probability, first_level, path_bound, path_p_value
 from epsilens.audit.pure import pure_bounds, pure_p_value
+from epsilens.audit.selection import Path
 
 
 def all_paths(length, chance):
@@ -82,11 +84,61 @@ def test_delta_costs_at_most_the_expected_number_of_canaries_given_away():
     lengths, right = np.array([20, 60, 200]), np.array([20, 55, 160])
     bounds = [
         path_bound(lengths, right, n_canaries=1000, delta=delta, level=0.05)
-        for delta in (0.0, 1e-6, 1e-5, 1.1e-4)
+        for delta in (0.0, 1e-6, 1e-5, 1.1e-4, 0.01)
     ]
-    assert bounds[0] >= bounds[1] >= bounds[2]
-    # Half of a thousand canaries given away with 1.1e-4 is more than the whole error of 5 %.
-    assert bounds[3] == 0.0
+    assert bounds == sorted(bounds, reverse=True)
+    # Half of a thousand canaries given away with 1.1e-4 is more than the whole error of 5 %: ε = 0
+    # cannot be refuted, but levels above the first one can.
+    assert bounds[3] > 1.0
+    # Ten canaries given away: what is tried starts at 5.4, more than 160 of 200 prove.
+    assert bounds[4] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("m", "delta", "level", "bound", "start"),
+    [
+        (16_384, 1e-5, 0.05, 8.44, 0.97),
+        (4_096, 2.5e-5, 0.05, 7.05, 0.24),
+        (1_000, 1e-6, 1e-4, 4.50, 2.31),
+        (1_000, 1e-6, 0.05, 5.64, 0.0),
+    ],
+)
+def test_perfect_scores_refute_claims_however_large_delta_is(m, delta, level, bound, start):
+    counts, included = Path().counts(m), np.random.default_rng(0).random(m) < 0.5
+    right = make_guesses(included, included * 1.0).n_correct(counts)
+    found = path_bound(2 * counts, right, n_canaries=m, delta=delta, level=level)
+    assert found == pytest.approx(bound, abs=0.01)
+    assert first_level(m, delta=delta, level=level) == pytest.approx(start, abs=0.01)
+
+
+def test_the_first_level_leaves_a_tenth_of_the_error_to_the_guesses():
+    for m, delta, level in ((1000, 1e-4, 0.05), (50, 0.3, 1e-6), (10**6, 1e-3, 1e-9)):
+        first = first_level(m, delta=delta, level=level)
+        assert first in LEVELS
+        assert 0.0 <= 0.9 * level - m * delta * expit(-first) < 0.1 * level
+    assert first_level(10**6, delta=0.5, level=1e-9) == np.inf
+    assert first_level(1000, delta=0.0, level=0.05) == 0.0
+    lengths = np.array([10**6])
+    assert path_bound(lengths, lengths, n_canaries=10**6, delta=0.5, level=1e-9) == 0.0
+
+
+def test_a_search_that_starts_late_tries_every_level_from_there():
+    lengths, right = np.array([20, 60, 200]), np.array([20, 59, 190])
+    m, delta, level = 1000, 1.5e-4, 0.05
+    first = first_level(m, delta=delta, level=level)
+    bound = path_bound(lengths, right, n_canaries=m, delta=delta, level=level)
+    assert 0.0 < first < bound
+    tried = LEVELS[(first <= LEVELS) & (bound >= LEVELS)]
+    p = [path_p_value(lengths, right, each) + m * delta * expit(-each) for each in tried]
+    assert max(p) <= level
+    following = LEVELS[bound < LEVELS][0]
+    assert path_p_value(lengths, right, following) + m * delta * expit(-following) > level
+
+
+def test_nothing_is_reported_if_the_first_level_stands():
+    lengths, right = np.array([20, 60, 200]), np.array([15, 40, 120])
+    found = path_bound(lengths, right, n_canaries=1000, delta=1.5e-4, level=0.05)
+    assert found == 0.0
 
 
 def test_the_search_stops_at_the_first_level_that_stands():

@@ -7,6 +7,7 @@ import math
 from types import ModuleType
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from epsilens.decision import Decision, decide
@@ -60,7 +61,11 @@ def make_risk(
         )
         for epsilon, ceiling, high in zip(grid, ceilings, highs, strict=True)
     ]
-    document = build.make_risk().model_copy(update={"cells": cells, "protect": ["smokes"]})
+    document = build.make_risk()
+    origin = document.provenance.model_copy(update={"schema_fingerprint": "9f" * 32})
+    document = document.model_copy(
+        update={"cells": cells, "protect": ["smokes"], "provenance": origin}
+    )
     return RiskCurve(document, (), np.arange(0))
 
 
@@ -184,6 +189,98 @@ def test_none_names_the_nearest_miss(build):
     assert "nearest miss is ε = 4" in loss
     rate = decide(cost, risk, max_attack_rate=0.5).recommendation.sentence
     assert "nearest miss is ε = 0.25" in rate
+
+
+def test_a_few_retrainings_do_not_hold(build):
+    cost = make_cost(build, FALLING)
+    few = tuple(draws[:3] for draws in cost.loss_draws)
+    runs = pd.DataFrame({"repeat": [0, 1, 2]})
+    retrained = LossChangeEstimate(cost.document, few, retrained=runs)
+    decision = decide(retrained, make_risk(build, RISING, MEASURED), max_loss_increase=0.2)
+    assert not decision.recommendation.holds
+    assert "too few to be sure" in decision.recommendation.sentence
+
+
+def test_the_range_says_how_far_the_proof_goes(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    mixed = decide(cost, risk, max_loss_increase=0.2, max_attack_rate=0.75).recommendation
+    assert mixed.rests_on == "proven"
+    assert (
+        "from 0.5 to 4 keeps both: to 0.5 by proof, beyond by what was measured." in mixed.sentence
+    )
+    tried = decide(cost, risk, max_loss_increase=0.1, max_attack_rate=0.75).recommendation
+    assert "from 1 to 4 keeps both, the limit on the attack by what was measured." in tried.sentence
+    assert "An attacker who sees only the published model" in tried.sentence
+    assert "whoever holds the randomised answer guesses better" in tried.sentence
+    sure = decide(cost, risk, max_loss_increase=0.2, max_attack_rate=0.98).recommendation
+    assert sure.sentence.endswith("Every ε of the grid from 0.5 to 4 keeps both.")
+
+
+def test_several_answers_are_guessed_all_at_once(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    settings = cost.document.provenance.settings | {"protect": ["smokes", "income"]}
+    origin = cost.document.provenance.model_copy(update={"settings": settings})
+    both = LossChangeEstimate(
+        cost.document.model_copy(update={"provenance": origin}), cost.loss_draws
+    )
+    other = risk.document.model_copy(update={"protect": ["smokes", "income"]})
+    decision = decide(both, RiskCurve(other, (), np.arange(0)), max_attack_rate=0.75)
+    assert "all at once" in decision.recommendation.sentence
+    assert "a single one of them is guessed more often" in decision.document.warnings[0]
+
+
+def test_nothing_is_claimed_where_nothing_is_proven(build):
+    risk = make_risk(build, [0.65, 0.7, 0.8, 0.9, 1.0], MEASURED)
+    found = decide(make_cost(build, FALLING), risk, max_attack_rate=0.75).recommendation
+    assert found.epsilon == 4.0
+    assert "nothing is proven to stay hidden at this ε" in found.sentence
+
+
+def test_the_loss_that_is_needed_is_enough(build):
+    """Upper ends that do not fall: a limit must hold at every larger ε."""
+    highs = [0.4, 0.05, 0.1, 0.06, 0.01]
+    cost, risk = make_cost(build, highs), make_risk(build, RISING, [0.99] * 5)
+    decision = decide(cost, risk, max_loss_increase=1.0)
+    needed = decision.loss_needed(max_attack_rate=0.75)
+    assert needed == 0.1
+    assert decide(cost, risk, max_loss_increase=needed, max_attack_rate=0.75).recommendation.holds
+    with pytest.raises(InputError, match="max_attack_rate"):
+        decision.loss_needed(max_attack_rate=80.0)
+    with pytest.raises(TypeError):
+        decision.at("1")
+
+
+def test_costs_without_an_estimate_have_no_nearest_miss(build):
+    cost = make_cost(build, [math.nan] * 5)
+    found = decide(cost, make_risk(build, RISING, MEASURED), max_loss_increase=0.1).recommendation
+    assert "there is no estimate of it" in found.sentence
+    assert "nan" not in found.sentence
+
+
+def test_other_data_and_other_budgets_are_refused(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+
+    def with_origin(document: object, **changes: object) -> object:
+        return document.model_copy(
+            update={"provenance": document.provenance.model_copy(update=changes)}
+        )
+
+    one = LossChangeEstimate(with_origin(cost.document, schema_fingerprint="1f"), cost.loss_draws)
+    two = RiskCurve(with_origin(risk.document, schema_fingerprint="2f"), (), np.arange(0))
+    with pytest.raises(InputError, match="same data"):
+        decide(one, two, max_loss_increase=1.0)
+    settings = [
+        part.document.provenance.settings | {"epsilon": budget}
+        for part, budget in ((cost, {"a": 0.5, "b": 2.5}), (risk, {"a": 2.5, "b": 0.5}))
+    ]
+    one = LossChangeEstimate(
+        with_origin(cost.document, settings=settings[0], schema_fingerprint=None), cost.loss_draws
+    )
+    two = RiskCurve(
+        with_origin(risk.document, settings=settings[1], schema_fingerprint=None), (), np.arange(0)
+    )
+    with pytest.raises(InputError, match="budget for every column"):
+        decide(one, two, max_loss_increase=1.0)
 
 
 def test_only_common_budgets_of_everybody_count(build):

@@ -46,7 +46,7 @@ def test_cost_stands_above_risk_on_one_axis(build: ModuleType) -> None:
     ] == ["change"]
     assert [
         layer["encoding"]["y"]["field"] for layer in below if layer["mark"]["type"] == "line"
-    ] == ["answer_inference_ceiling", "answer_inference_baseline", "answer_inference_rate"]
+    ] == ["answer_inference_ceiling", "answer_inference_unseen", "answer_inference_rate"]
 
 
 def test_the_axis_shows_the_budgets_of_both(build: ModuleType) -> None:

@@ -43,7 +43,7 @@ def test_randomised_response_leads_with_the_answer(build: ModuleType) -> None:
     assert upper["title"]["text"] == "How often the answer “affair” is guessed"
     assert [line["encoding"]["y"]["field"] for line in marks(upper, "line")][::-1] == [
         "answer_inference_rate",
-        "answer_inference_baseline",
+        "answer_inference_unseen",
         "answer_inference_ceiling",
     ]
     (band,) = marks(upper, "area")
@@ -72,7 +72,7 @@ def test_proven_and_measured_differ_in_dash_shape_and_word(build: ModuleType) ->
         for layer in marks(upper, "point")
         if "y" in layer["encoding"]
     }
-    assert pointed == {"answer_inference_rate": "circle", "answer_inference_baseline": "square"}
+    assert pointed == {"answer_inference_rate": "circle", "answer_inference_unseen": "square"}
     assert [name.partition(":")[0] for name in legend(upper)] == ["measured", "measured", "proven"]
 
 
@@ -154,4 +154,4 @@ def test_a_single_budget_has_points_and_no_line(build: ModuleType) -> None:
 def test_the_description_can_be_read_aloud(build: ModuleType) -> None:
     words = risk_chart(build.make_risk()).to_dict()["description"]
     assert "measured on 256 models" in words
-    assert "proven: nobody who guesses that well can exceed: 70.4 per cent at epsilon 0.1" in words
+    assert "proven: nobody who guesses 73.0% without the answer can exceed: 74.9 per cent" in words

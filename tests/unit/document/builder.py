@@ -236,6 +236,7 @@ def _answer_cell(epsilon: float | None, record_factor: float, leak: float) -> Ri
     before = 0.678 + 0.045 * learnt
     rate = before + 0.004 * learnt
     spread = 0.004 + 0.01 * (1.0 - learnt)
+    best = 0.73
     return RiskCell(
         epsilon=epsilon,
         mechanism="rr",
@@ -243,8 +244,9 @@ def _answer_cell(epsilon: float | None, record_factor: float, leak: float) -> Ri
         answer_inference_rate=rate,
         answer_inference_low=rate - spread,
         answer_inference_high=rate + spread,
-        answer_inference_baseline=before,
-        answer_inference_ceiling=before / (before + (1.0 - before) * math.exp(-budget)),
+        answer_inference_unseen=before,
+        answer_inference_baseline=best,
+        answer_inference_ceiling=best / (best + (1.0 - best) * math.exp(-budget)),
         accuracy=before,
         **_membership(budget, leak),
     )

@@ -83,8 +83,8 @@ def test_the_sentences_say_rate_range_baseline_and_ceiling(build: ModuleType) ->
         "(measured)."
     )
     assert ceiling == (
-        "Nobody who is right 69.6% of the time without the answer can exceed 86.2% with the "
-        "randomised answer (proven)."
+        "Nobody who is right 73.0% of the time without the answer, as a model of other people's is at "
+        "best, can exceed 88.1% with the randomised answer (proven)."
     )
     assert membership.startswith(
         "Membership of the training data is not distinguishable from chance (p = 0.40): the most "
@@ -145,10 +145,10 @@ def test_two_tables_are_compared_in_words(build: ModuleType) -> None:
         return risk_sentences(build.make_risk(epsilons=[1.0], equivalent_epsilon=[item]))[-1]
 
     assert last(equivalent=3.9, low=1.2, high=10.0) == (
-        "The most exposed record of the other table is exposed as much as this one at ε = 1 at "
-        "ε = 3.9 (estimated; 1.2 to 10 cannot be told apart)."
+        "ε = 3.9 exposes the most exposed record of the other table as much as ε = 1 exposes this one's "
+        "(estimated; 1.2 to 10 cannot be told apart)."
     )
-    assert "somewhere from ε = 1.2 to 10" in last(equivalent=None, low=1.2, high=10.0)
+    assert "Some ε from 1.2 to 10 exposes" in last(equivalent=None, low=1.2, high=10.0)
     assert last(equivalent=None, low=None, high=None).startswith("No ε of the grid exposes")
 
 

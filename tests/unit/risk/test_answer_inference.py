@@ -109,6 +109,42 @@ def test_a_rate_is_a_share(rate):
         inference_ceiling(rate, 1.0)
 
 
+def memorised(share: float, n: int = 200, p: int = 150) -> AttackStudy:
+    """A model that learns labels without any rule by heart."""
+    rng = np.random.default_rng(7)
+    X = pd.DataFrame(rng.normal(size=(n, p))).add_prefix("x")
+    y = pd.Series(pd.Categorical(rng.random(n) < share), name="y")
+    half = n // 2
+    return AttackStudy(LogisticRegression(C=1e3)).fit(X, y, X[:half], y[:half])
+
+
+@pytest.mark.parametrize("share", [0.5, 0.25])
+def test_what_a_model_learnt_by_heart_is_read_from_it(share):
+    study = memorised(share)
+    frame = study.estimate(protect="y", epsilon=[0.5, 4.0, np.inf], shadow_models=64).to_frame()
+    # Half of 200 records in 150 dimensions are learnt without error.
+    assert frame["answer_inference_rate"].iloc[2] > 0.99
+    keep = np.exp(4.0) / (1 + np.exp(4.0))
+    assert frame["answer_inference_rate"].iloc[1] == pytest.approx(keep, abs=0.02)
+    assert (frame["answer_inference_rate"].diff().dropna() > 0).all()
+    assert (frame["answer_inference_rate"] <= frame["answer_inference_ceiling"] + 0.02).all()
+    assert (frame["answer_inference_baseline"] >= max(share, 1 - share) - 0.06).all()
+
+
+def test_the_baseline_is_one_and_the_best():
+    """A label that the other columns decide is known without any answer, at every ε."""
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(600, 3)), columns=list("abc"))
+    y = pd.Series(pd.Categorical(X["a"] > 0), name="y")
+    study = AttackStudy(LogisticRegression()).fit(X[:400], y[:400], X[400:], y[400:])
+    frame = study.estimate(protect="y", epsilon=[0.05, 1.0], shadow_models=64).to_frame()
+    assert frame["answer_inference_baseline"].nunique() == 1
+    assert frame["answer_inference_baseline"].iloc[0] > 0.95
+    # The noisy models themselves know far less at a small ε.
+    assert frame["answer_inference_unseen"].iloc[0] < 0.8
+    assert frame["answer_inference_ceiling"].iloc[0] > 0.95
+
+
 @pytest.mark.parametrize("protect", [["y"], ["g"], ["g", "y"]])
 def test_measured_rates_stay_below_the_ceiling_and_rise(protect):
     rng = np.random.default_rng(5)

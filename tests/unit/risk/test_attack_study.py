@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
-from epsilens.errors import InputError
+from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.models.privacy_accounting import attack_ceiling
 from epsilens.risk import AttackStudy, DPSGDSettings, RiskCurve, ShadowEnsemble, equivalent_epsilon
 from epsilens.risk import study as study_module
@@ -81,6 +81,44 @@ def test_a_killed_run_goes_on_where_it_was(study, tmp_path, noisy):
     assert without_seconds(ask(folder)) == without_seconds(whole)
     with pytest.raises(InputError, match="another run"):
         ask(folder, random_state=1)
+
+
+def test_a_checkpoint_of_another_domain_or_table_is_refused(study, tmp_path):
+    question = {"protect": "town", "epsilon": [1.0], "shadow_models": 48}
+    folder = tmp_path / "kept"
+    study.estimate(**question, categories={"town": [0.0, 1.0, 2.0]}, checkpoint=folder)
+    with pytest.raises(InputError, match="another run"):
+        study.estimate(**question, categories={"town": [0.0, 1.0, 2.0, 3.0]}, checkpoint=folder)
+
+
+def test_what_a_killed_run_left_half_written_is_removed(study, tmp_path):
+    question = {"protect": "ill", "epsilon": [1.0], "shadow_models": 48}
+    folder = tmp_path / "kept"
+    study.estimate(**question, checkpoint=folder)
+    (folder / ".block-000001.npz.1234abcd.part").write_bytes(b"half")
+    study.estimate(**question, checkpoint=folder)
+    assert not list(folder.glob("*.part"))
+    assert not list(folder.glob(".*.part"))
+
+
+def test_weights_are_refused_by_noisy_training():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a", "b"])
+    y = pd.Series(pd.Categorical(rng.random(100) < 0.5), name="ill")
+    weighted = AttackStudy(LogisticRegression()).fit(X, y, X, y, rng.random(100))
+    balanced = AttackStudy(LogisticRegression(class_weight="balanced")).fit(X, y, X, y)
+    for each in (weighted, balanced):
+        with pytest.raises(InputError, match="no weights"):
+            each.estimate_dp_sgd(epsilon=1.0, delta=1e-4, batch=16, shadow_models=20)
+
+
+def test_training_that_diverges_says_so(study):
+    for rate, hidden in ((1e20, (8,)), (1e30, ())):
+        with pytest.raises(EstimateNotTrustworthyError, match="learning_rate"):
+            study.estimate_dp_sgd(
+                epsilon=1.0, delta=1e-4, batch=16, shadow_models=20, learning_rate=rate,
+                hidden=hidden,
+            )  # fmt: skip
 
 
 def test_large_tables_attack_some_records(study, monkeypatch):

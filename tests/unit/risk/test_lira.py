@@ -184,7 +184,8 @@ def test_the_result_is_frozen_and_its_dictionary_has_no_record():
         (np.zeros((8, 0)), np.zeros((8, 0), dtype=bool), "same shape"),
         (np.zeros((3, 5)), np.zeros((3, 5), dtype=bool), "at least 4 models"),
         (np.zeros((8, 3)), np.full((8, 3), 2), "True and False"),
-        (np.zeros((8, 3)), np.zeros((8, 3)), "True and False"),
+        (np.zeros((8, 3)), np.full((8, 3), 0.5), "True and False"),
+        (np.zeros((8, 3)), np.full((8, 3), "in"), "True and False"),
         (np.zeros((8, 3), dtype=complex), np.zeros((8, 3), dtype=bool), "real numbers"),
         (np.full((8, 3), "a"), np.zeros((8, 3), dtype=bool), "real numbers"),
         (np.zeros((8, 3)), np.ones((8, 3), dtype=bool), "none of the 3 samples"),
@@ -241,3 +242,12 @@ def test_the_door_gives_the_function_every_time():
         assert getattr(door, name) is not None
     with pytest.raises(AttributeError, match="no attribute"):
         door.nonsense  # noqa: B018
+
+
+def test_zeros_and_ones_of_any_type_are_members():
+    rng = np.random.default_rng(4)
+    members = rng.random((40, 12)) < 0.5
+    scores = rng.normal(size=(40, 12))
+    known = lira(scores, members).asr_max
+    for kind in (int, float, np.uint8, object):
+        assert lira(scores, members.astype(kind)).asr_max == known
