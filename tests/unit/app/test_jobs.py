@@ -44,7 +44,7 @@ def test_a_job_tells_how_far_it_is_and_can_be_cancelled_and_resumed(
     study = visitor.study(csv_bytes, **LONG)
     job = begin(visitor, study)
     found = wait_for_progress(visitor, job)
-    assert 0 < found["done"] < found["total"] == 20 * 4000
+    assert 0 < found["done"] < found["total"]
     assert found["seconds_left"] > 0
     # The same work is not begun twice, in two tabs for instance.
     assert begin(visitor, study)["id"] == job["id"]
