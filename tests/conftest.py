@@ -1,8 +1,14 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,3 +83,59 @@ def build():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+class Server:
+    """`epsilens serve` as somebody starts it."""
+
+    def __init__(self, state: Path, *arguments: str, opens: bool = True) -> None:
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "epsilens",
+                "serve",
+                "--no-browser",
+                "--state",
+                str(state),
+                *arguments,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        address = re.search(r"(http://\S+)/\?token=(\S+)", self.process.stdout.readline())
+        self.base, token = address.groups()
+        self.link = address.group(0)
+        assert str(state) in self.process.stdout.readline()
+        import httpx
+
+        self.client = httpx.Client(base_url=self.base, headers={"origin": self.base}, timeout=120)
+        if opens:
+            assert self.client.get("/", params={"token": token}).status_code == 200
+
+    def json(self, method: str, path: str, body: object = None, *, status: int = 200) -> Any:
+        answer = self.client.request(method, path, json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json() if answer.content else None
+
+    def end(self, number: signal.Signals) -> tuple[int, str, str]:
+        self.client.close()
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=30)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def start_server() -> Iterator[Callable[..., Server]]:
+    """Return what starts a server; whatever still runs is ended afterwards."""
+    started: list[Server] = []
+
+    def start(state: Path, *arguments: str, opens: bool = True) -> Server:
+        started.append(Server(state, *arguments, opens=opens))
+        return started[-1]
+
+    yield start
+    for server in started:
+        if server.process.poll() is None:
+            server.end(signal.SIGTERM)

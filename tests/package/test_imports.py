@@ -38,7 +38,11 @@ ALLOWED = {
     | {"risk", "audit", "decision", "display"},
     "cli": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
-    | {"risk", "audit", "decision", "display", "reporting"},
+    | {"risk", "audit", "decision", "display", "reporting", "app"},
+    # On top, beside the command line, whose way from a table to a study it shares.
+    "app": LEFT
+    | {"data", "channels", "models", "influence", "whatif", "valuation"}
+    | {"risk", "audit", "decision", "display", "reporting", "cli"},
 }
 # Results draw themselves: the one import that may look right, inside a method.
 LAZY = {("whatif", "display"), ("risk", "display"), ("audit", "display"), ("decision", "display")}
@@ -98,6 +102,8 @@ def loaded_after(code: str) -> set[str]:
 HEAVY = {"numpy", "scipy", "pandas", "sklearn", "pyarrow", "altair", "pydantic", "statsmodels"} | {
     "opendp",
     "dp_accounting",
+    "fastapi",
+    "uvicorn",
 }
 
 

@@ -40,6 +40,19 @@ PAINTS = """async () => {
 }"""
 
 
+def paint_p95(shown: object) -> float:
+    """The 95th percentile of milliseconds from a key on the slider of a page to the next frame."""
+    times = shown.evaluate(PAINTS)
+    assert len(times) == 60
+    return sorted(times)[math.ceil(0.95 * len(times)) - 1]
+
+
+@pytest.fixture
+def paint_p95_of() -> Callable[[object], float]:
+    """Return the measure, for a page inside another."""
+    return paint_p95
+
+
 class Opened:
     """A page with what it said and what it asked for."""
 
@@ -73,9 +86,7 @@ class Opened:
 
     def paint_p95(self) -> float:
         """The 95th percentile of milliseconds from a key on the slider to the next frame."""
-        times = self.page.evaluate(PAINTS)
-        assert len(times) == 60
-        return sorted(times)[math.ceil(0.95 * len(times)) - 1]
+        return paint_p95(self.page)
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
         self.page.mouse.move(*start)

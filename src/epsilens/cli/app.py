@@ -14,12 +14,13 @@ from epsilens.cli.demo import demo
 from epsilens.cli.inspect import inspect
 from epsilens.cli.randomise import randomise
 from epsilens.cli.risk import risk
+from epsilens.cli.serve import serve
 from epsilens.cli.value import value
 from epsilens.cli.whatif import whatif
 
 __all__ = ["app"]
 
-COMMANDS = (demo, inspect, whatif, risk, decide, randomise)
+COMMANDS = (demo, inspect, whatif, risk, decide, randomise, serve)
 """In the order of the help."""
 
 app = typer.Typer(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from epsilens.data import Column, Schema, TableFile
     from epsilens.document import InspectDocument
 
-__all__ = ["inspect"]
+__all__ = ["describe_table", "inspect", "likely_label"]
 
 MOST_NAMED_CATEGORIES = 8
 """A longer list of categories is counted, not shown."""
@@ -86,7 +86,7 @@ def inspect(
         *([f"--encoding={encoding}"] if encoding else []),
     ]
     named = {*comma_list(categorical), *mapping_of_bins(bins)}
-    document = _describe(
+    document = describe_table(
         table, schema, source=printable(data), settings=settings, typed=typed, named=named
     )
     document = document.model_copy(
@@ -108,7 +108,7 @@ def inspect(
         _print(document, name=name, quiet=quiet, is_withheld=anonymous and has_suggestion)
 
 
-def _describe(
+def describe_table(
     table: TableFile,
     schema: Schema,
     *,
@@ -117,6 +117,22 @@ def _describe(
     typed: list[str],
     named: set[str],
 ) -> InspectDocument:
+    """Describe a table without a record of it.
+
+    Parameters
+    ----------
+    table : TableFile
+    schema : Schema
+        Of its columns.
+    source : str
+        What the suggested command calls the file.
+    settings : dict
+        How it was read, for the provenance.
+    typed : list of str
+        Options that the suggested command repeats.
+    named : set of str
+        Columns that the user has named, which are not suggested to be dropped.
+    """
     from epsilens.document import InspectColumn, InspectDocument, Provenance
 
     n_incomplete = int(table.frame.isna().any(axis=1).sum())
@@ -181,7 +197,7 @@ def _suggest(
     """Compose the what-if for the most likely label, ready to be pasted into a shell."""
     import shlex
 
-    label = _likely_label(schema)
+    label = likely_label(schema)
     if label is None:
         return None
     words = ["epsilens", "whatif", source, "--label", label.name, "--protect", label.name]
@@ -227,7 +243,7 @@ def _drop_options(names: list[str]) -> list[str]:
     return [f"--drop={name}" for name in names]
 
 
-def _likely_label(schema: Schema) -> Column | None:
+def likely_label(schema: Schema) -> Column | None:
     """Prefer a column that is called so, then the last with two answers, then with a few."""
     binary = [column for column in schema.columns if column.kind == "binary"]
     few = [

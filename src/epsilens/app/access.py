@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may come in: one browser with the link from the terminal, on this machine, from our own page."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+import secrets
+import sys
+import threading
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from epsilens.app.worker import frames_of
+
+__all__ = ["Gate", "Guard"]
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_LOOPBACK = re.compile(r"^(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?$")
+_SAFE = ("GET", "HEAD")
+_GO_ON = (
+    b'<!doctype html><html lang="en"><title>epsilens</title><link rel="icon" href="data:,">'
+    b'<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Go on to the page</a></p></html>'
+)
+"""A redirection would be part of the visit that somebody else's page began, without our cookie."""
+_LARGEST_QUESTION = 2**20
+UPLOADS = "/api/tables"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "content-security-policy": POLICY,
+    "x-frame-options": "DENY",
+}
+
+
+class Gate:
+    """The link that is printed, and the cookie that it is exchanged for, once.
+
+    The link ends up in the history of a shell or in the list of processes; after its first use it
+    opens nothing.
+
+    Examples
+    --------
+    >>> gate = Gate()
+    >>> cookie = gate.exchange(gate.token)
+    >>> gate.admits(f"{gate.name}={cookie}"), gate.exchange(gate.token)
+    (True, None)
+    """
+
+    def __init__(self) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self._cookie = secrets.token_urlsafe(32)
+        # Cookies do not know ports: two servers on this machine must not share a name.
+        self.name = f"epsilens-{secrets.token_hex(4)}"
+        self._is_used = False
+        self._lock = threading.Lock()
+
+    def exchange(self, token: str) -> str | None:
+        """Return the cookie for the token, the first time."""
+        with self._lock:
+            if self._is_used or not hmac.compare_digest(token.encode(), self.token.encode()):
+                return None
+            self._is_used = True
+            return self._cookie
+
+    def admits(self, header: str) -> bool:
+        """Say whether a Cookie header holds ours."""
+        try:
+            found = SimpleCookie(header).get(self.name)
+        except CookieError:
+            return False
+        return found is not None and hmac.compare_digest(
+            found.value.encode(), self._cookie.encode()
+        )
+
+
+class Guard:
+    """Stands before the application: every request is looked at, every answer gets its headers."""
+
+    def __init__(self, app: Application, gate: Gate) -> None:
+        self.app = app
+        self._gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or say why not."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers = {name.decode("latin-1"): v.decode("latin-1") for name, v in scope["headers"]}
+        if len(headers) != len(scope["headers"]) and _doubled(scope, "host", "origin"):
+            await _refuse(send, 400, "a request must have one Host and one Origin.")
+            return
+        if not _LOOPBACK.match(headers.get("host", "")):
+            await _refuse(
+                send,
+                400,
+                "this server answers to 127.0.0.1 and localhost only. Open the link that it printed.",
+            )
+            return
+        cookie = headers.get("cookie", "")
+        if scope["path"] == "/" and scope["method"] == "GET":
+            token = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+            if token:
+                await self._exchange(token[0], cookie, send)
+                return
+        if not self._gate.admits(cookie):
+            await _refuse(
+                send,
+                403,
+                "open the link that the terminal shows. It opens once; start the server again for a "
+                "new one. Nothing is lost by that.",
+            )
+            return
+        reason = _not_ours(scope, headers)
+        if reason is not None:
+            await _refuse(send, *reason)
+            return
+        await self._pass_on(scope, receive, send)
+
+    async def _exchange(self, token: str, cookie: str, send: Send) -> None:
+        found = self._gate.exchange(token)
+        headers = {"content-type": "text/html; charset=utf-8"}
+        if found is not None:
+            headers["set-cookie"] = f"{self._gate.name}={found}; Path=/; HttpOnly; SameSite=Strict"
+        elif not self._gate.admits(cookie):
+            await _refuse(
+                send,
+                403,
+                "this link was used already, or is of another start. Start the server again for a new "
+                "one. Nothing is lost by that.",
+            )
+            return
+        await _answer(send, 200, headers, _GO_ON)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def with_headers(message: Message) -> None:
+            nonlocal has_begun
+            if message["type"] == "http.response.start":
+                has_begun = True
+                given = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *(
+                        (name.encode(), value.encode())
+                        for name, value in _HEADERS.items()
+                        if name.encode() not in given
+                    ),
+                ]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, with_headers)
+        except Exception as error:
+            # The door of the house: nothing goes on from here, and no message of another library,
+            # which may quote data, goes out.
+            number = secrets.token_hex(4)
+            print(f"error {number}\n{frames_of(error)}", file=sys.stderr, flush=True)  # noqa: T201
+            if not has_begun:
+                await _refuse(
+                    send,
+                    500,
+                    "something went wrong through a fault of ours; the terminal says where.",
+                    id=number,
+                )
+
+
+def _doubled(scope: Scope, *names: str) -> bool:
+    found = [name.decode("latin-1") for name, _ in scope["headers"]]
+    return any(found.count(name) > 1 for name in names)
+
+
+def _not_ours(scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+    """Say what is wrong with a request that would change something, or None."""
+    if scope["method"] in _SAFE:
+        return None
+    origin = urlsplit(headers.get("origin", ""))
+    if origin.scheme not in {"http", "https"} or origin.netloc != headers["host"]:
+        return 403, "a change must come from our own page. Open the link that the terminal shows."
+    if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return 403, "a change must come from our own page. Open the link that the terminal shows."
+    if scope["path"] == UPLOADS:
+        return None
+    length = headers.get("content-length", "0")
+    if "transfer-encoding" in headers or not length.isdecimal():
+        return 411, "a request must say its length. Send it in one piece."
+    if int(length) > _LARGEST_QUESTION:
+        return 413, "a question must be at most 1 MB, got more. Ask for less at once."
+    return None
+
+
+async def _refuse(send: Send, status: int, reason: str, id: str | None = None) -> None:
+    body = json.dumps({"error": reason, "id": id}, ensure_ascii=False).encode("utf-8")
+    await _answer(send, status, {"content-type": "application/json"}, body)
+
+
+async def _answer(send: Send, status: int, headers: dict[str, str], body: bytes) -> None:
+    all_headers = {**_HEADERS, **headers, "content-length": str(len(body))}
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(name.encode(), value.encode()) for name, value in all_headers.items()],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The routes: each checks its message, asks the desk and answers in JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import resources
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from epsilens import __version__
+from epsilens.app.access import POLICY, Gate, Guard
+from epsilens.app.child import StoppedError, WorkFault
+from epsilens.app.desk import Desk
+from epsilens.app.questions import (
+    Failure,
+    GroupQuestion,
+    Identifier,
+    Job,
+    JobKind,
+    NewStudy,
+    Reading,
+    Renamed,
+    Session,
+    Study,
+    Table,
+)
+from epsilens.app.store import NotKeptError
+from epsilens.app.uploads import TooLargeError
+from epsilens.app.wording import in_page_words
+from epsilens.errors import InputError
+
+__all__ = ["create_app"]
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Failure} for status in (400, 403, 404, 411, 413, 422, 500, 503)
+}
+_META_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
+
+router = APIRouter(responses=_REFUSALS)
+
+
+class NewJob(BaseModel):
+    """Which work is to begin."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    kind: JobKind
+
+
+def _desk(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+TheDesk = Annotated[Desk, Depends(_desk)]
+
+
+# --- The page itself ---
+
+
+@router.get("/", include_in_schema=False)
+def index() -> Response:
+    """Return the page."""
+    return _file("index.html")
+
+
+@router.get("/static/{name}", include_in_schema=False)
+def static(name: str) -> Response:
+    """Return a part of the page."""
+    return _file(name)
+
+
+def _file(name: str) -> Response:
+    known = {entry.name: entry for entry in (resources.files("epsilens.app") / "static").iterdir()}
+    # The page looks like the report.
+    known["report.css"] = resources.files("epsilens.reporting") / "templates" / "report.css"
+    kind = _TYPES.get(f".{name.rpartition('.')[2]}")
+    if name not in known or kind is None:
+        raise HTTPException(404, "this part of the page does not exist.")
+    return Response(known[name].read_bytes(), headers={"content-type": kind})
+
+
+@router.get("/api/session")
+def session(desk: TheDesk) -> Session:
+    """Return what the page must know of the server."""
+    return desk.session()
+
+
+# --- Tables ---
+
+
+@router.get("/api/tables")
+def list_tables(desk: TheDesk) -> list[Table]:
+    """Return the tables, the latest first."""
+    return [desk.view_table(table) for table in desk.store.tables()]
+
+
+@router.post(
+    "/api/tables",
+    status_code=201,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/octet-stream": {"schema": {"format": "binary"}}},
+        }
+    },
+)
+async def upload_table(
+    request: Request, desk: TheDesk, name: Annotated[str, Query(min_length=1, max_length=1000)]
+) -> Table:
+    """Take a file; its name only says its format and is shown again."""
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > desk.max_upload:
+        raise TooLargeError(
+            f"a file must be at most {desk.max_upload / 2**20:.4g} MB, got more. Start with a larger "
+            "`--max-upload`, or name the file in the command."
+        )
+    upload = await desk.receive(request.stream(), name)
+    return desk.view_table(await run_in_threadpool(desk.keep, upload, name))
+
+
+@router.get("/api/tables/{id}")
+def get_table(id: Identifier, desk: TheDesk) -> Table:
+    """Return a table."""
+    return desk.view_table(desk.store.table(id))
+
+
+@router.delete("/api/tables/{id}", status_code=204)
+def delete_table(id: Identifier, desk: TheDesk) -> None:
+    """Forget a table with its studies."""
+    desk.delete_table(id)
+
+
+@router.post("/api/tables/{id}/schema")
+def inspect_table(id: Identifier, reading: Reading, desk: TheDesk) -> dict[str, Any]:
+    """Return the columns of a table, read as asked."""
+    return desk.inspect(id, reading)
+
+
+# --- Studies ---
+
+
+@router.get("/api/studies")
+def list_studies(desk: TheDesk) -> list[Study]:
+    """Return the studies, the latest first."""
+    return desk.studies()
+
+
+@router.post("/api/studies", status_code=201)
+def add_study(asked: NewStudy, desk: TheDesk) -> Study:
+    """Ask a question of a table; the answer to first order is there at once."""
+    return desk.view_study(desk.add_study(asked))
+
+
+@router.get("/api/studies/{id}")
+def get_study(id: Identifier, desk: TheDesk) -> Study:
+    """Return a study."""
+    return desk.view_study(desk.study(id))
+
+
+@router.patch("/api/studies/{id}")
+def change_study(id: Identifier, change: Renamed, desk: TheDesk) -> Study:
+    """Give a study another name or other limits."""
+    return desk.view_study(desk.change_study(id, change))
+
+
+@router.delete("/api/studies/{id}", status_code=204)
+def delete_study(id: Identifier, desk: TheDesk) -> None:
+    """Forget a study with all that was found."""
+    desk.delete_study(id)
+
+
+@router.post("/api/studies/{id}/first-order")
+def ask_group(id: Identifier, group: GroupQuestion, desk: TheDesk) -> dict[str, Any]:
+    """Answer to first order about any group."""
+    return desk.ask_group(id, group.expression)
+
+
+@router.get("/api/studies/{id}/documents/{kind}")
+def get_document(
+    id: Identifier, kind: Literal["first-order", "cost", "risk", "decision"], desk: TheDesk
+) -> dict[str, Any]:
+    """Return a document of a study."""
+    return desk.document(id, kind)
+
+
+@router.get("/api/comparison")
+def compare(
+    study: Annotated[list[Identifier], Query(min_length=1, max_length=20)], desk: TheDesk
+) -> list[dict[str, Any]]:
+    """Return what several studies lead to, side by side."""
+    return desk.compare(study)
+
+
+# --- Jobs ---
+
+
+@router.post("/api/studies/{id}/jobs", status_code=202)
+def start_job(id: Identifier, job: NewJob, desk: TheDesk) -> Job:
+    """Begin the cost or the attack; one that is under way is returned."""
+    desk.study(id)
+    return desk.jobs.view(desk.jobs.start(id, job.kind))
+
+
+@router.get("/api/jobs/{id}")
+def get_job(id: Identifier, desk: TheDesk) -> Job:
+    """Return how far a job has come."""
+    return desk.jobs.view(desk.store.job(id))
+
+
+@router.post("/api/jobs/{id}/cancel")
+def cancel_job(id: Identifier, desk: TheDesk) -> Job:
+    """End a job now; it can be resumed."""
+    return desk.jobs.view(desk.jobs.cancel(id))
+
+
+@router.post("/api/jobs/{id}/resume", status_code=202)
+def resume_job(id: Identifier, desk: TheDesk) -> Job:
+    """Go on with a job that did not get to its end."""
+    return desk.jobs.view(desk.jobs.resume(id))
+
+
+# --- Pages and exports ---
+
+
+@router.get("/studies/{id}/page", include_in_schema=False)
+def show_page(id: Identifier, desk: TheDesk) -> Response:
+    """Return the report of a study to be shown inside the page."""
+    page = desk.page(id)
+    found = _META_POLICY.search(page)
+    policy = POLICY if found is None else found[1].replace("&#39;", "'")
+    return Response(
+        page,
+        headers={
+            "content-type": _TYPES[".html"],
+            # The scripts of the report are known by their hashes; only our own page may frame it.
+            "content-security-policy": f"{policy}; frame-ancestors 'self'",
+            "x-frame-options": "SAMEORIGIN",
+        },
+    )
+
+
+@router.get("/api/studies/{id}/report.html", response_class=Response)
+def export_report(id: Identifier, desk: TheDesk) -> Response:
+    """Return the report as one file."""
+    return _download(desk.page(id).encode("utf-8"), _TYPES[".html"], "epsilens-report.html")
+
+
+@router.get("/api/studies/{id}/document.json", response_class=Response)
+def export_document(id: Identifier, desk: TheDesk) -> Response:
+    """Return the document that the page shows."""
+    text = json.dumps(desk.furthest_document(id), ensure_ascii=False, indent=2, allow_nan=False)
+    return _download(f"{text}\n".encode(), "application/json", "epsilens.json")
+
+
+@router.get("/api/studies/{id}/chart.{format}", response_class=Response)
+def export_chart(id: Identifier, format: Literal["png", "svg"], desk: TheDesk) -> Response:
+    """Return the chart as a picture."""
+    kind = "image/png" if format == "png" else _TYPES[".svg"]
+    return _download(desk.chart(id, format), kind, f"epsilens.{format}")
+
+
+def _download(content: bytes, kind: str, name: str) -> Response:
+    return Response(
+        content,
+        headers={"content-type": kind, "content-disposition": f'attachment; filename="{name}"'},
+    )
+
+
+# --- Refusals ---
+
+
+def _failure(status: int, reason: str) -> JSONResponse:
+    return JSONResponse({"error": reason, "id": None}, status_code=status)
+
+
+def _explain(error: RequestValidationError) -> str:
+    """Say in one line what is wrong with a message, without repeating what it held."""
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return "a question must be JSON. Ask by the page."
+    place = ".".join(str(part) for part in first["loc"] if not _is_foreign(part))
+    return f"`{place or 'the question'}` is not usable: {_reason(first)}."
+
+
+def _is_foreign(part: object) -> bool:
+    """Say whether a part of a place was typed by somebody and is no name of ours."""
+    return part in {"body", "query", "path"} or not re.fullmatch(r"[a-z_]{1,30}|\d+", str(part))
+
+
+def _reason(problem: dict[str, Any]) -> str:
+    """Take only what the message says by itself; patterns and limits are ours."""
+    if problem["type"] == "extra_forbidden":
+        return "nothing of this name belongs here"
+    if problem["type"] == "string_pattern_mismatch":
+        return "it has another form"
+    said = str(problem["msg"])
+    return said[:1].lower() + said[1:] if len(said) < 200 else "it has another form"
+
+
+def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
+    """Put the server together.
+
+    Parameters
+    ----------
+    desk : Desk
+        Closed when the server ends.
+    gate : Gate
+    warm_up : bool
+        Whether to load the libraries before the first question.
+
+    Returns
+    -------
+    Guard
+        An ASGI application.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        if warm_up:
+            desk.warm_up()
+        yield
+        desk.close()
+
+    app = FastAPI(
+        title="epsilens",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,
+    )
+    app.state.desk = desk
+    app.include_router(router)
+
+    @app.exception_handler(InputError)
+    async def refused(request: Request, error: InputError) -> JSONResponse:
+        status = 413 if isinstance(error, TooLargeError) else 422
+        return _failure(status, in_page_words(str(error)))
+
+    @app.exception_handler(NotKeptError)
+    async def not_kept(request: Request, error: NotKeptError) -> JSONResponse:
+        return _failure(404, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        return _failure(422, _explain(error))
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
+        return _failure(error.status_code, str(error.detail))
+
+    @app.exception_handler(StoppedError)
+    async def stopped(request: Request, error: StoppedError) -> JSONResponse:
+        return _failure(
+            503,
+            "the computation ended before it was done, perhaps for want of memory. Try again, or "
+            "with a smaller table.",
+        )
+
+    @app.exception_handler(WorkFault)
+    async def fault(request: Request, error: WorkFault) -> JSONResponse:
+        return _failure(
+            500, "the computation failed through a fault of ours; the terminal says where."
+        )
+
+    return Guard(app, gate)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documents of a study lead to: a decision, or as far as they go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from epsilens.app.questions import Limits
+from epsilens.app.wording import in_page_words
+
+if TYPE_CHECKING:
+    from epsilens.document import DecisionDocument, WhatIfDocument
+
+__all__ = ["decide_on", "furthest_of"]
+
+Task = dict[str, Any]
+EXAMPLE = 0.01
+"""A rise of the loss to show where nothing better is known."""
+
+
+def _costs(task: Task) -> WhatIfDocument:
+    from epsilens.document import load_document
+
+    found: Any = load_document(task["cost"])
+    return found  # type: ignore[no-any-return]
+
+
+def decide_on(task: Task) -> DecisionDocument:
+    """Join the cost and the attack of a study, and decide by its limits.
+
+    Without a limit, nine tenths of what the model gains over guessing are kept.
+    """
+    import numpy as np
+
+    from epsilens.decision import decide
+    from epsilens.document import load_document
+    from epsilens.risk.result import RiskCurve
+    from epsilens.whatif import LossChangeEstimate
+
+    cost, limits = _costs(task), Limits.model_validate(task["limits"])
+    risk: Any = load_document(task["risk"])
+    nothing = np.empty(0)
+    most, note = _loss_limit(task, limits)
+    document = decide(
+        LossChangeEstimate(cost, tuple(nothing for _ in cost.cells)),
+        RiskCurve(risk, (), np.empty(0, dtype=np.intp)),
+        max_loss_increase=most,
+        max_attack_rate=limits.max_attack_rate,
+        proven_only=limits.proven_only,
+    ).document
+    if note is None:
+        return document
+    return document.model_copy(update={"warnings": [note, *document.warnings]})
+
+
+def _loss_limit(task: Task, limits: Limits) -> tuple[float | None, str | None]:
+    """Return the limit on the loss, and what must be said if it is not the user's own."""
+    if limits.max_loss_increase is not None or limits.max_attack_rate is not None:
+        return limits.max_loss_increase, None
+    kept = task["kept_gain"]
+    if kept is None:
+        return EXAMPLE, (
+            "no limit was given, and the model predicts no better than the shares of the answers: a "
+            f"rise of the loss by {EXAMPLE:g} stands as an example. Set your own limits."
+        )
+    return kept, (
+        f"no limit was given: the loss may rise by {kept:.3g}, so that the model keeps 90 % of what it "
+        "gains over guessing by the shares of the answers."
+    )
+
+
+def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
+    """Return the furthest document of a study, and a recommendation where it has none of its own."""
+    import numpy as np
+
+    from epsilens.whatif import LossChangeEstimate
+
+    if task.get("risk") is not None:
+        return decide_on(task), None
+    cost = _costs(task)
+    if task["is_first_order"]:
+        # To first order only the loss is worth drawing, and one chart is drawn at once.
+        nothing = dict.fromkeys(
+            ("accuracy_change", "auc_change", "loss_gap_change", "accuracy_gap_change")
+        )
+        cells = [cell.model_copy(update=nothing) for cell in cost.cells]
+        cost = cost.model_copy(update={"cells": cells, "intervals": []})
+    most, note = _loss_limit(task, Limits.model_validate(task["limits"]))
+    if most is None:
+        return cost, None
+    if note is not None and not task["is_first_order"]:
+        cost = cost.model_copy(update={"warnings": [note, *cost.warnings]})
+    estimate = LossChangeEstimate(cost, tuple(np.empty(0) for _ in cost.cells))
+    choice = estimate.choose(max_loss_increase=most, group=cost.cells[0].group)
+    if task["is_first_order"] and not choice.holds:
+        return cost, None
+    return cost, {
+        "epsilon": choice.epsilon,
+        "holds": choice.holds,
+        "sentence": in_page_words(choice.sentence),
+        "max_loss_increase": most,
+    }

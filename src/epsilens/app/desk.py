@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page can ask for, without a word about HTTP: tables, studies, pages, exports."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Literal
+
+from epsilens import __version__
+from epsilens.app import uploads
+from epsilens.app.child import Helper
+from epsilens.app.jobs import Jobs
+from epsilens.app.questions import (
+    NewStudy,
+    Question,
+    Reading,
+    Renamed,
+    Session,
+    Stage,
+    Study,
+    StudyGroup,
+    Table,
+)
+from epsilens.app.shell_command import command_for
+from epsilens.app.store import NotKeptError, Store, StoredStudy, StoredTable
+from epsilens.app.wording import in_page_words
+from epsilens.errors import InputError
+
+__all__ = ["Desk"]
+
+_PAGES_KEPT = 12
+
+
+class Desk:
+    """Answers the page; what takes long is done by other processes.
+
+    Parameters
+    ----------
+    store : Store
+    anonymous : bool
+        Whether columns, groups, answers and files are shown by numbers only. Studies that were made
+        with names are then not shown at all.
+    max_upload : int
+        The largest file, in bytes.
+    data : str, optional
+        A table that was named at the start.
+    """
+
+    def __init__(
+        self, store: Store, *, anonymous: bool, max_upload: int, data: str | None = None
+    ) -> None:
+        self.store = store
+        self.anonymous = anonymous
+        self.max_upload = max_upload
+        self.helper = Helper()
+        self.jobs = Jobs(store, anonymous=anonymous)
+        self.given = None if data is None else self._take(data)
+        self._pages: OrderedDict[tuple[object, ...], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def _take(self, data: str) -> str:
+        path = Path(data)
+        if data == "-":
+            raise InputError("DATA must be a file for the page, got standard input. Save it first.")
+        if not path.exists():
+            raise InputError(f"the data must be a file that exists, got {data!r}. Check the path.")
+        table = self.store.add_table(
+            name=uploads.shown_name(path.name),
+            path=path.resolve(),
+            format="folder" if path.is_dir() else path.suffix.lstrip(".").lower() or "text",
+            size=None if path.is_dir() else path.stat().st_size,
+            is_uploaded=False,
+        )
+        return table.id
+
+    def warm_up(self) -> None:
+        """Load the libraries before somebody waits for them."""
+        threading.Thread(target=self._ready, daemon=True).start()
+
+    def _ready(self) -> None:
+        from epsilens.app.child import StoppedError
+
+        try:
+            self.helper.ask({"task": "ready"})
+        except StoppedError:  # the server has been ended meanwhile
+            return
+
+    def close(self) -> None:
+        """End all work; it can be resumed at the next start."""
+        self.helper.close()
+        self.jobs.close()
+        self.store.close()
+
+    def session(self) -> Session:
+        """Return what the page must know of the server."""
+        return Session(
+            version=__version__,
+            anonymous=self.anonymous,
+            max_upload=self.max_upload,
+            state="" if self.anonymous else str(self.store.folder),
+            suffixes=list(uploads.SUFFIXES),
+            given=self.given,
+        )
+
+    # --- Tables ---
+
+    def _name(self, table: StoredTable) -> str:
+        return f"table {table.number}" if self.anonymous else table.name
+
+    def view_table(self, table: StoredTable) -> Table:
+        """Return a table as the page shows it."""
+        return Table(
+            id=table.id,
+            name=self._name(table),
+            format=table.format,
+            size=table.size,
+            is_uploaded=table.is_uploaded,
+            created=table.created,
+        )
+
+    async def receive(self, pieces: AsyncIterator[bytes], name: str) -> uploads.Upload:
+        """Take a file that is sent."""
+        return await uploads.receive(
+            pieces, name=name, folder=self.store.folder / "tables", max_upload=self.max_upload
+        )
+
+    def keep(self, upload: uploads.Upload, name: str) -> StoredTable:
+        """Keep a file that was sent, if it is a table."""
+        task = {
+            "task": "check",
+            "path": str(upload.path),
+            "wanted": upload.format,
+            "largest": uploads.LARGEST_EXPANSION * self.max_upload,
+        }
+        try:
+            self.helper.ask(task)
+            self._inspect(upload.path, name=uploads.shown_name(name), reading=Reading())
+            return self.store.add_table(
+                name=uploads.shown_name(name),
+                path=upload.path,
+                format=upload.format,
+                size=upload.size,
+                is_uploaded=True,
+            )
+        except BaseException:
+            upload.path.unlink(missing_ok=True)
+            raise
+
+    def inspect(self, table_id: str, reading: Reading) -> dict[str, Any]:
+        """Return the columns of a table, read as asked."""
+        table = self.store.table(table_id)
+        return self._inspect(table.path, name=self._name(table), reading=reading)
+
+    def _inspect(self, path: Path, *, name: str, reading: Reading) -> dict[str, Any]:
+        return self.helper.ask(
+            {
+                "task": "inspect",
+                "path": str(path),
+                "name": name,
+                "anonymous": self.anonymous,
+                "reading": reading.model_dump(mode="json"),
+            }
+        )
+
+    def delete_table(self, table_id: str) -> None:
+        """Forget a table and its studies."""
+        for study in self.store.studies():
+            if study.table_id == table_id:
+                self.jobs.end_all(study.id)
+                self._forget_pages(study.id)
+        path = self.store.table(table_id).path
+        self.store.delete_table(table_id)
+        self.helper.ask({"task": "forget", "path": str(path)})
+
+    # --- Studies ---
+
+    def study(self, id: str) -> StoredStudy:
+        """Return a study that may be shown here."""
+        study = self.store.study(id)
+        if self.anonymous and not study.is_anonymous:
+            raise NotKeptError("this study was made with names, which are withheld now.")
+        return study
+
+    def studies(self) -> list[Study]:
+        """Return all studies that may be shown here."""
+        return [
+            self.view_study(study)
+            for study in self.store.studies()
+            if study.is_anonymous or not self.anonymous
+        ]
+
+    def _task(self, table: StoredTable, question: Question, *, anonymous: bool) -> dict[str, Any]:
+        return {
+            "path": str(table.path),
+            "name": self._name(table),
+            "anonymous": anonymous,
+            "question": question.model_dump(mode="json"),
+        }
+
+    def add_study(self, asked: NewStudy) -> StoredStudy:
+        """Ask a question, answer it to first order, and keep both."""
+        table = self.store.table(asked.table)
+        question = asked.question
+        if self.anonymous:
+            # What somebody calls a group tells what it is.
+            groups = [
+                StudyGroup(name=f"group {place + 1}", expression=group.expression)
+                for place, group in enumerate(question.groups)
+            ]
+            question = question.model_copy(update={"groups": groups})
+        task = self._task(table, question, anonymous=self.anonymous)
+        answer = self.helper.ask({"task": "first-order", **task})
+        return self.store.add_study(
+            table_id=table.id,
+            name="" if self.anonymous else asked.name.strip(),
+            question=question,
+            limits=asked.limits,
+            kept_gain=answer["kept_gain"],
+            is_anonymous=self.anonymous,
+            first_order=answer["document"],
+        )
+
+    def ask_group(self, id: str, expression: str) -> dict[str, Any]:
+        """Answer to first order about a group that is not kept."""
+        study = self.study(id)
+        groups = [StudyGroup(name="asked", expression=expression)]
+        question = study.question.model_copy(update={"groups": groups})
+        table = self.store.table(study.table_id)
+        task = self._task(table, question, anonymous=study.is_anonymous)
+        document: dict[str, Any] = self.helper.ask({"task": "first-order", **task})["document"]
+        return document
+
+    def change_study(self, id: str, change: Renamed) -> StoredStudy:
+        """Give a study another name or other limits."""
+        self.study(id)
+        name = None if self.anonymous else change.name
+        return self.store.change_study(id, name=name, limits=change.limits)
+
+    def delete_study(self, id: str) -> None:
+        """Forget a study."""
+        self.store.study(id)
+        self.jobs.end_all(id)
+        self.store.delete_study(id)
+        self._forget_pages(id)
+
+    def _forget_pages(self, id: str) -> None:
+        with self._lock:
+            for key in [key for key in self._pages if key[0] == id]:
+                del self._pages[key]
+
+    def stage(self, id: str) -> Stage:
+        """Say how far the answer has come."""
+        kinds = self.store.document_kinds(id)
+        if {"cost", "risk"} <= kinds:
+            return "decision"
+        return "cost" if "cost" in kinds else "first-order"
+
+    def view_study(self, study: StoredStudy) -> Study:
+        """Return a study as the page shows it."""
+        question = study.question
+        if self.anonymous:
+            withheld = [
+                StudyGroup(name=group.name, expression="withheld") for group in question.groups
+            ]
+            question = question.model_copy(update={"groups": withheld})
+        return Study(
+            id=study.id,
+            name=study.name,
+            table=study.table_id,
+            table_name=self._name(self.store.table(study.table_id)),
+            question=question,
+            limits=study.limits,
+            kept_gain=study.kept_gain,
+            stage=self.stage(study.id),
+            revision=study.revision,
+            jobs=[self.jobs.view(job) for job in self.store.jobs(study.id)],
+            created=study.created,
+        )
+
+    # --- Pages and exports ---
+
+    def _furthest(self, study: StoredStudy) -> dict[str, Any]:
+        """Return what is needed to show a study as far as it has come."""
+        stage = self.stage(study.id)
+        table = self.store.table(study.table_id)
+        return {
+            **self._task(table, study.question, anonymous=study.is_anonymous),
+            "limits": study.limits.model_dump(mode="json"),
+            "kept_gain": study.kept_gain,
+            "is_first_order": stage == "first-order",
+            "cost": self.store.document(
+                study.id, "first-order" if stage == "first-order" else "cost"
+            ),
+            "risk": self.store.document(study.id, "risk") if stage == "decision" else None,
+            "command": None
+            if self.anonymous
+            else command_for(study.question, study.limits, table.name),
+        }
+
+    def page(self, id: str) -> str:
+        """Return the report of a study as far as it has come."""
+        study = self.study(id)
+        key = (id, study.revision, study.limits, study.name)
+        with self._lock:
+            known = self._pages.get(key)
+        if known is not None:
+            return known
+        page = str(self.helper.ask({"task": "page", **self._furthest(study)})["page"])
+        with self._lock:
+            self._pages[key] = page
+            while len(self._pages) > _PAGES_KEPT:
+                self._pages.popitem(last=False)
+        return page
+
+    def chart(self, id: str, format: Literal["png", "svg"]) -> bytes:
+        """Return the chart of a study as a picture."""
+        task = {"task": "chart", "format": format, **self._furthest(self.study(id))}
+        return base64.b64decode(self.helper.ask(task)["content"])
+
+    def document(self, id: str, kind: str) -> dict[str, Any]:
+        """Return a document of a study: first-order, cost, risk, or the decision they lead to."""
+        study = self.study(id)
+        if kind == "decision":
+            if self.stage(id) != "decision":
+                raise NotKeptError("this study has no decision yet. Wait for cost and attack.")
+            task = {"task": "decision", **self._furthest(study)}
+            found: dict[str, Any] = self.helper.ask(task)["document"]
+            return found
+        document = self.store.document(id, kind)
+        if document is None:
+            raise NotKeptError(f"this study has no {kind} yet. Wait for it, or start it.")
+        return document
+
+    def furthest_document(self, id: str) -> dict[str, Any]:
+        """Return the document that the page shows."""
+        return self.document(id, self.stage(id))
+
+    def compare(self, ids: list[str]) -> list[dict[str, Any]]:
+        """Return what several studies lead to, one row each, in the given order."""
+        rows = []
+        for id in ids:
+            study = self.study(id)
+            stage = self.stage(id)
+            document = self.furthest_document(id)
+            cost = document["cost"] if stage == "decision" else document
+            chosen = document.get("recommendation")
+            at = None if chosen is None else chosen["epsilon"]
+            cells = [cell for cell in cost["cells"] if cell["group"] == "all"]
+            cell = next((cell for cell in cells if cell["epsilon"] == at), None)
+            risks = document["risk"]["cells"] if stage == "decision" else []
+            risk = next((one for one in risks if one["epsilon"] == at), None)
+            rows.append(
+                {
+                    "study": id,
+                    "name": study.name,
+                    "stage": stage,
+                    "protect": study.question.protected,
+                    "n_train": cost["baseline"]["n_train"],
+                    "baseline_loss": cost["baseline"]["loss"],
+                    "epsilon": at,
+                    "holds": None if chosen is None else chosen["holds"],
+                    "sentence": None if chosen is None else in_page_words(chosen["sentence"]),
+                    "loss_change": None if cell is None else cell["loss_change"],
+                    "loss_change_high": None if cell is None else cell["loss_change_high"],
+                    "answer_inference_high": None
+                    if risk is None
+                    else risk["answer_inference_high"],
+                    "answer_inference_ceiling": None
+                    if risk is None
+                    else risk["answer_inference_ceiling"],
+                }
+            )
+        return rows

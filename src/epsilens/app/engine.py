@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The work behind the page: reads tables, asks studies, draws pages. Runs in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from epsilens.app.conclusions import decide_on, furthest_of
+from epsilens.app.questions import Question, Reading
+from epsilens.app.wording import WITHHELD
+from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
+
+if TYPE_CHECKING:
+    from epsilens.cli.training import TableOptions
+    from epsilens.data import Prepared, TableFile
+    from epsilens.document import RiskDocument, WhatIfDocument
+    from epsilens.whatif import WhatIf
+
+__all__ = ["Engine"]
+
+_D = TypeVar("_D", "WhatIfDocument", "RiskDocument")
+Task = dict[str, Any]
+Answer = dict[str, Any]
+Progress = Callable[[int, int, str], None]
+
+EXACT_SECONDS = 60.0
+"""The time that the cost may take; the highest rung that fits is climbed."""
+_KEPT = 4
+"""Tables and trained models that are held for the next question."""
+
+
+@dataclass(frozen=True, repr=False)
+class _Trained:
+    """A table, split, and its model."""
+
+    prepared: Prepared
+    estimator: object
+    study: WhatIf
+    options: TableOptions
+    asked: str
+    """What the model depends on, whoever is asked about."""
+
+
+@dataclass(repr=False)
+class Engine:
+    """Answers tasks; what it has read and trained is kept for the next one."""
+
+    tables: OrderedDict[str, TableFile] = field(default_factory=OrderedDict)
+    trained: OrderedDict[str, _Trained] = field(default_factory=OrderedDict)
+
+    def answer(self, task: Task, progress: Progress) -> Answer:
+        """Do one task.
+
+        Parameters
+        ----------
+        task : dict
+            `task`, its name, and what it needs.
+        progress : callable
+            Called with (done, total, what).
+
+        Raises
+        ------
+        InputError
+            If the table or the question is not usable.
+        """
+        doors: dict[str, Callable[[Task, Progress], Answer]] = {
+            "ready": self._ready,
+            "check": self._check,
+            "forget": self._forget,
+            "inspect": self._inspect,
+            "first-order": self._first_order,
+            "cost": self._cost,
+            "attack": self._attack,
+            "decision": self._decision,
+            "page": self._page,
+            "chart": self._chart,
+        }
+        return doors[task["task"]](task, progress)
+
+    def _ready(self, task: Task, progress: Progress) -> Answer:
+        """Load what takes a while, so that the first question does not wait for it."""
+        import pandas as pd
+
+        from epsilens.data import prepare
+        from epsilens.models.default import default_estimator
+        from epsilens.reporting import write_report
+        from epsilens.whatif import WhatIf
+
+        ages = [float(20 + place % 40 + place / 100) for place in range(80)]
+        people = pd.DataFrame({"age": ages, "says": ["no", "yes"] * 40})
+        with _noted(), tempfile.TemporaryDirectory() as folder:
+            data = prepare(people, label="says")
+            study = WhatIf(default_estimator(data.schema))
+            study.fit(data.X_train, data.y_train, data.X_test, data.y_test)
+            answer = study.estimate(epsilon=[1.0, 2.0], method="influence", n_draws=20)
+            write_report(answer.document, Path(folder) / "page.html")
+        return {}
+
+    def _check(self, task: Task, progress: Progress) -> Answer:
+        from epsilens.app.uploads import check_content
+
+        check_content(Path(task["path"]), wanted=task["wanted"], largest=task["largest"])
+        return {}
+
+    def _forget(self, task: Task, progress: Progress) -> Answer:
+        """Hold nothing any more of a table that was deleted."""
+        for kept in (self.tables, self.trained):
+            for key in [key for key in kept if json.loads(key)[0][0] == task["path"]]:
+                del kept[key]
+        return {}
+
+    # --- Tables ---
+
+    def _table(self, task: Task, reading: Reading) -> TableFile:
+        from epsilens.data import read_table
+
+        key = json.dumps([_seen(task), reading.delimiter, reading.encoding])
+        if key not in self.tables:
+            try:
+                table = read_table(
+                    task["path"], delimiter=reading.delimiter, encoding=reading.encoding
+                )
+            except InputError as error:
+                if task["anonymous"]:
+                    raise InputError(WITHHELD) from None
+                named = str(error).replace(repr(Path(task["path"]).name), repr(task["name"]))
+                raise InputError(named) from None
+            if task["anonymous"]:
+                numbered = [f"column {place + 1}" for place in range(table.frame.shape[1])]
+                frame = table.frame.set_axis(numbered, axis=1)
+                table = replace(table, frame=frame, name=task["name"], notes=(), missing_marks={})
+            _keep(self.tables, key, table)
+        return self.tables[key]
+
+    def _inspect(self, task: Task, progress: Progress) -> Answer:
+        from epsilens.cli.inspect import describe_table, likely_label
+        from epsilens.cli.options import mapping_of_bins
+        from epsilens.data import infer_schema
+        from epsilens.document import to_dict
+
+        reading = Reading.model_validate(task["reading"])
+        table = self._table(task, reading)
+        schema = infer_schema(
+            table.frame,
+            categorical=reading.categorical,
+            bins=mapping_of_bins(_typed_bins(reading)),
+        )
+        document = describe_table(
+            table,
+            schema,
+            source=task["name"],
+            settings={"delimiter": table.delimiter, "encoding": table.encoding},
+            typed=[],
+            named=set(),
+        )
+        likely = likely_label(schema)
+        if task["anonymous"]:
+            columns = [
+                column.model_copy(
+                    update={
+                        "categories": None
+                        if column.categories is None
+                        else [f"category {place + 1}" for place in range(len(column.categories))],
+                    }
+                )
+                for column in document.columns
+            ]
+            document = document.model_copy(
+                update={"columns": columns, "suggestion": None, "warnings": []}
+            )
+        return {
+            "document": to_dict(document),
+            "delimiter": table.delimiter,
+            "likely_label": None if likely is None else likely.name,
+        }
+
+    # --- Studies ---
+
+    def _train(self, task: Task) -> _Trained:
+        from epsilens.cli.options import MissingChoice, ModelChoice, mapping_of_bins
+        from epsilens.cli.training import TableOptions, estimator_for, fit_on
+        from epsilens.data import prepare
+        from epsilens.whatif import WhatIf
+
+        question = Question.model_validate(task["question"])
+        key = json.dumps([_seen(task), task["question"]], sort_keys=True)
+        if key in self.trained:
+            return self.trained[key]
+        table = self._table(task, question)
+        prepared = prepare(
+            table,
+            label=question.label,
+            drop=question.drop,
+            categorical=question.categorical,
+            bins=mapping_of_bins(_typed_bins(question)),
+            missing=question.missing,
+            test_share=question.test_share,
+            seed=question.seed,
+            positive=self._positive(task, table, question),
+            groups=[f"{group.name}={group.expression}" for group in question.groups],
+        )
+        options = TableOptions(
+            label=question.label,
+            bins=_typed_bins(question),
+            missing=MissingChoice(question.missing),
+            positive=question.positive,
+        )
+        alone = _without_groups(task)
+        known = next((one for one in self.trained.values() if one.asked == alone), None)
+        if known is not None:
+            # The same split and model; only who is asked about differs.
+            trained = replace(known, prepared=prepared)
+        else:
+            estimator = estimator_for(
+                prepared,
+                model=ModelChoice.logistic,
+                regularisation=None,
+                protect=question.protected,
+            )
+            study = fit_on(WhatIf(estimator), prepared)
+            trained = _Trained(prepared, estimator, study, options, alone)
+        _keep(self.trained, key, trained)
+        return trained
+
+    @staticmethod
+    def _positive(task: Task, table: TableFile, question: Question) -> str | None:
+        """Return the answer that counts as yes; where names are withheld it came as a number."""
+        if question.positive is None or not task["anonymous"]:
+            return question.positive
+        from epsilens._validate import require_column
+        from epsilens.data import infer_schema
+
+        require_column(question.label, list(table.frame.columns), argument="label")
+        (column,) = infer_schema(table.frame[[question.label]]).columns
+        names = [str(value) for value in column.categories or ()]
+        numbered = {f"category {place + 1}": name for place, name in enumerate(names)}
+        if question.positive not in numbered:
+            raise InputError(f"`positive` must be “category 1” to “category {len(names)}”.")
+        return numbered[question.positive]
+
+    def _asked(self, trained: _Trained, question: Question) -> dict[str, object]:
+        import numpy as np
+
+        from epsilens.cli.training import declared_domains
+        from epsilens.document import EVERYBODY
+        from epsilens.influence.groups import Group
+
+        prepared = trained.prepared
+        groups: dict[str, object] = {EVERYBODY: np.ones(len(prepared.y_train), dtype=bool)}
+        for name, mask in prepared.groups.items():
+            groups[name] = Group(
+                name=name,
+                mask=mask,
+                columns=prepared.group_columns[name],
+                test_mask=prepared.test_groups[name],
+            )
+        observed = [name for name in question.protected if name not in question.declared]
+        domains = declared_domains(None, observed, trained.options, prepared) or {}
+        for name in question.protected:
+            if name == question.label and name in question.declared:
+                domains[name] = list(prepared.label_categories)
+            elif name in question.declared:
+                domains[name] = list(prepared.schema[name].domain or ())
+        return {
+            "protect": question.protected,
+            "epsilon": question.epsilon,
+            "groups": groups,
+            "categories": domains or None,
+            "random_state": question.seed,
+            "dependent_groups": "warn" if question.allow_dependent_groups else "refuse",
+        }
+
+    def _first_order(self, task: Task, progress: Progress) -> Answer:
+        from epsilens.cli.decide import kept_gain
+
+        question = Question.model_validate(task["question"])
+        with _noted() as notes:
+            trained = self._train(task)
+            asked = self._asked(trained, question)
+            result = trained.study.estimate(method="influence", **asked)  # type: ignore[arg-type]
+        try:
+            kept = kept_gain(trained.prepared, result.document.baseline.loss)
+        except InputError:
+            kept = None
+        return {
+            "document": _told(result.document, trained.prepared, notes, task),
+            "kept_gain": kept,
+        }
+
+    def _cost(self, task: Task, progress: Progress) -> Answer:
+        question = Question.model_validate(task["question"])
+        with _noted() as notes:
+            trained = self._train(task)
+            result = trained.study.estimate(
+                **self._asked(trained, question),  # type: ignore[arg-type]
+                seconds=EXACT_SECONDS,
+                progress=progress,
+            )
+        return {"document": _told(result.document, trained.prepared, notes, task)}
+
+    def _attack(self, task: Task, progress: Progress) -> Answer:
+        from epsilens.cli.training import fit_on
+        from epsilens.risk.study import AttackStudy
+
+        question = Question.model_validate(task["question"])
+        with _noted() as notes:
+            trained = self._train(task)
+            asked = self._asked(trained, question)
+            study = fit_on(AttackStudy(trained.estimator), trained.prepared)
+            curve = study.estimate(
+                protect=question.protected,
+                epsilon=question.epsilon,
+                categories=asked["categories"],  # type: ignore[arg-type]
+                shadow_models=question.shadow_models,
+                random_state=question.seed,
+                checkpoint=task["checkpoint"],
+                progress=progress,
+            )
+        return {"document": _told(curve.document, trained.prepared, notes, task)}
+
+    # --- Decisions and pages, from documents alone ---
+
+    def _decision(self, task: Task, progress: Progress) -> Answer:
+        from epsilens.document import to_dict
+
+        return {"document": to_dict(decide_on(task))}
+
+    def _page(self, task: Task, progress: Progress) -> Answer:
+        from epsilens.reporting import write_report
+
+        document, recommendation = furthest_of(task)
+        question = Question.model_validate(task["question"])
+        named: dict[str, object] = {"label": question.label, "data": task["name"]}
+        with tempfile.TemporaryDirectory() as folder:
+            written = write_report(
+                document,
+                Path(folder) / "page.html",
+                question=named,
+                recommendation=recommendation,
+                command=None if task["anonymous"] else task["command"],
+            )
+            return {"page": written.read_text(encoding="utf-8")}
+
+    def _chart(self, task: Task, progress: Progress) -> Answer:
+        import base64
+
+        from epsilens.display import cost_chart, decision_chart, save_chart
+        from epsilens.document import DecisionDocument
+
+        document, recommendation = furthest_of(task)
+        accepted: Any = None if recommendation is None else recommendation["max_loss_increase"]
+        chart: Any = (
+            decision_chart(document)
+            if isinstance(document, DecisionDocument)
+            else cost_chart(document, max_loss_increase=accepted)
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"chart.{task['format']}"
+            save_chart(chart, path)
+            return {"content": base64.b64encode(path.read_bytes()).decode("ascii")}
+
+
+def _without_groups(task: Task) -> str:
+    """Return what a trained model depends on."""
+    asked = {
+        k: v for k, v in task["question"].items() if k not in {"groups", "epsilon", "declared"}
+    }
+    return json.dumps([_seen(task), asked], sort_keys=True)
+
+
+def _seen(task: Task) -> list[object]:
+    """Return what tells a table from another, and from itself after it was changed."""
+    try:
+        changed: int | None = Path(task["path"]).stat().st_mtime_ns
+    except OSError:
+        changed = None
+    return [task["path"], changed, task["anonymous"]]
+
+
+def _keep(kept: OrderedDict[str, Any], key: str, value: object) -> None:
+    kept[key] = value
+    while len(kept) > _KEPT:
+        kept.popitem(last=False)
+
+
+def _typed_bins(reading: Reading) -> list[str]:
+    return [f"{name}={text}" for name, text in reading.bins.items()]
+
+
+@contextmanager
+def _noted() -> Iterator[list[str]]:
+    """Collect our own warnings; others may quote data and are dropped."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        for category in (PrivacyLeakWarning, ApproximationWarning):
+            warnings.simplefilter("always", category=category)
+        yield notes
+    notes += dict.fromkeys(str(warning.message) for warning in caught)
+
+
+def _told(document: _D, prepared: Prepared, notes: list[str], task: Task) -> Answer:
+    """Return a document with what was noticed, as the page may show it."""
+    from epsilens.cli.training import with_notes
+    from epsilens.document import to_dict
+
+    said = document.model_copy(
+        update={"warnings": list(dict.fromkeys([*document.warnings, *notes]))}
+    )
+    told = with_notes(said, prepared.notes)
+    if task["anonymous"]:
+        # Columns and groups are numbers already; notes could still name an answer.
+        told = told.model_copy(update={"warnings": [WITHHELD] if told.warnings else []})
+    found: Answer = to_dict(told)
+    return found

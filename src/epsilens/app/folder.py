@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder in which studies are kept: its place, and that nobody else can read it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from epsilens.errors import InputError
+
+__all__ = ["DATABASE", "default_folder", "open_folder"]
+
+DATABASE = "studies.sqlite"
+_INSIDE = ("tables", "checkpoints")
+
+
+def default_folder() -> Path:
+    """Return where studies are kept unless another place is named.
+
+    Examples
+    --------
+    >>> default_folder().name
+    'epsilens'
+    """
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = str(Path.home() / "Library" / "Application Support")
+    else:
+        base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "epsilens"
+
+
+def open_folder(path: str | Path) -> Path:
+    """Make the folder, or take one that was made by an earlier start; close it to other users.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where.
+
+    Returns
+    -------
+    Path
+        The folder, absolute, with its parts.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made, or holds something else.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = open_folder(Path(tempfile.mkdtemp()) / "state")
+    >>> sorted(part.name for part in folder.iterdir())
+    ['checkpoints', 'tables']
+    """
+    folder = Path(path).expanduser().absolute()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = {entry.name for entry in folder.iterdir()}
+        if found - {DATABASE, *_INSIDE} and DATABASE not in found:
+            raise InputError(
+                f"`--state` must be a new or empty folder, or one of an earlier start, but "
+                f"{folder.name!r} holds other files. Choose another place."
+            )
+        folder.chmod(0o700)
+        for name in _INSIDE:
+            (folder / name).mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"`--state` must be a folder that can be made and written, got {type(error).__name__} "
+            f"for {folder.name!r}. Choose another place."
+        ) from None
+    return folder

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Long work in the background: one process a job, so that it can be cancelled at once."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from epsilens.app.child import Child, StoppedError, WorkFault
+from epsilens.app.questions import Job, JobKind
+from epsilens.app.store import NotKeptError, Store, StoredJob
+from epsilens.app.wording import in_page_words
+from epsilens.errors import InputError
+
+__all__ = ["Jobs"]
+
+_ACTIVE = ("waiting", "running")
+_WRITTEN_EVERY = 0.5
+"""Seconds between two notes of how far a job has come."""
+_FAULT = "the computation failed through a fault of ours; the terminal says where."
+_STOPPED = "the computation ended before it was done, perhaps for want of memory. Try again."
+
+
+@dataclass
+class _Running:
+    """A job that is under way."""
+
+    child: Child
+    done: int = 0
+    total: int = 0
+    what: str = ""
+    began: float = 0.0
+    began_at: int = 0
+    written: float = 0.0
+
+    def seconds_left(self) -> float | None:
+        """Guess by the pace since the first sign of progress."""
+        moved = self.done - self.began_at
+        if moved <= 0:
+            return None
+        return (time.monotonic() - self.began) / moved * (self.total - self.done)
+
+
+class Jobs:
+    """Starts, watches, cancels and resumes jobs; costs and attacks do not wait for each other.
+
+    Parameters
+    ----------
+    store : Store
+    anonymous : bool
+        Whether names are withheld.
+    """
+
+    def __init__(self, store: Store, *, anonymous: bool) -> None:
+        self._store = store
+        self._anonymous = anonymous
+        self._lock = threading.RLock()
+        self._running: dict[str, _Running] = {}
+        self._waiting: dict[str, queue.Queue[str | None]] = {
+            kind: queue.Queue() for kind in get_args(JobKind)
+        }
+        self._is_closing = False
+        self._lanes = [
+            threading.Thread(target=self._work, args=(lane,), daemon=True)
+            for lane in self._waiting.values()
+        ]
+        for lane in self._lanes:
+            lane.start()
+
+    def start(self, study_id: str, kind: JobKind) -> StoredJob:
+        """Begin a job, or return the one that is under way or done."""
+        with self._lock:
+            for job in reversed(self._store.jobs(study_id)):
+                if job.kind != kind:
+                    continue
+                if job.state in (*_ACTIVE, "done"):
+                    return job
+                return self._queue(job)
+            return self._queue(self._store.add_job(study_id, kind))
+
+    def resume(self, id: str) -> StoredJob:
+        """Go on with a job that was interrupted, cancelled or failed."""
+        with self._lock:
+            job = self._store.job(id)
+            return job if job.state in (*_ACTIVE, "done") else self._queue(job)
+
+    def _queue(self, job: StoredJob) -> StoredJob:
+        self._store.set_job(job.id, "waiting")
+        self._waiting[job.kind].put(job.id)
+        return self._store.job(job.id)
+
+    def cancel(self, id: str) -> StoredJob:
+        """End a job now; one that has ended stays what it is."""
+        with self._lock:
+            job = self._store.job(id)
+            if job.state in _ACTIVE:
+                self._end(id)
+                self._store.set_job(id, "cancelled")
+        return self._store.job(id)
+
+    def end_all(self, study_id: str) -> None:
+        """End the jobs of a study, which is about to be deleted."""
+        for job in self._store.jobs(study_id):
+            self.cancel(job.id)
+
+    def _end(self, id: str) -> None:
+        running = self._running.pop(id, None)
+        if running is not None:
+            running.child.kill()
+
+    def view(self, job: StoredJob) -> Job:
+        """Return a job as the page shows it."""
+        with self._lock:
+            live = self._running.get(job.id)
+            return Job(
+                id=job.id,
+                study=job.study_id,
+                kind=job.kind,
+                state=job.state,
+                done=live.done if live else job.done,
+                total=live.total if live else job.total,
+                what=live.what if live else job.what,
+                seconds_left=live.seconds_left() if live else None,
+                message=job.message,
+                created=job.created,
+            )
+
+    def close(self) -> None:
+        """End everything; what is under way can be resumed at the next start."""
+        with self._lock:
+            self._is_closing = True
+            for id in list(self._running):
+                self._end(id)
+                self._store.set_job(id, "interrupted")
+        for lane in self._waiting.values():
+            lane.put(None)
+        for thread in self._lanes:
+            thread.join()
+
+    # --- In the lanes ---
+
+    def _work(self, lane: queue.Queue[str | None]) -> None:
+        while (id := lane.get()) is not None:
+            if not self._is_closing:
+                self._do(id)
+
+    def _do(self, id: str) -> None:
+        with self._lock:
+            try:
+                job = self._store.job(id)
+                study = self._store.study(job.study_id)
+                table = self._store.table(study.table_id)
+            except NotKeptError:
+                return
+            if job.state != "waiting" or self._is_closing:
+                return
+            self._store.set_job(id, "running")
+            running = self._running[id] = _Running(Child())
+        task: dict[str, Any] = {
+            "task": job.kind,
+            "path": str(table.path),
+            "name": table.name,
+            "anonymous": study.is_anonymous,
+            "question": study.question.model_dump(mode="json"),
+            "checkpoint": str(self._store.checkpoint(study.id)),
+        }
+        try:
+            answer = running.child.ask(task, lambda *step: self._note(id, running, *step))
+        except InputError as error:
+            self._fail(id, in_page_words(str(error)))
+        except StoppedError:
+            self._fail(id, _STOPPED)
+        except WorkFault as fault:
+            print(f"job {id}: {fault}", file=sys.stderr, flush=True)  # noqa: T201
+            self._fail(id, _FAULT)
+        else:
+            with self._lock:
+                # A result that has come is kept, even if somebody has just cancelled.
+                self._store.finish_job(job, answer["document"])
+                self._running.pop(id, None)
+        finally:
+            running.child.kill()
+
+    def _fail(self, id: str, message: str) -> None:
+        with self._lock:
+            # One that we have ended ourselves is no longer there, and has its state already.
+            if self._running.pop(id, None) is not None:
+                self._store.set_job(id, "failed", message=message)
+
+    def _note(self, id: str, running: _Running, done: int, total: int, what: str) -> None:
+        with self._lock:
+            if self._running.get(id) is not running:
+                return
+            if what != running.what or not running.total:
+                running.began, running.began_at, running.what = time.monotonic(), done, what
+            running.done, running.total = done, total
+            if time.monotonic() - running.written > _WRITTEN_EVERY:
+                running.written = time.monotonic()
+                self._store.set_progress(id, done, total, what)

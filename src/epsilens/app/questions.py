@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page asks and is told: the shapes of the messages, checked at the door."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+__all__ = [
+    "API_VERSION",
+    "Failure",
+    "GroupQuestion",
+    "Identifier",
+    "Job",
+    "JobKind",
+    "JobState",
+    "Limits",
+    "NewStudy",
+    "Question",
+    "Reading",
+    "Renamed",
+    "Session",
+    "Stage",
+    "Study",
+    "StudyGroup",
+    "Table",
+]
+
+API_VERSION = 1
+MOST_GROUPS = 8
+"""A page of more curves is not read by anybody."""
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+Text = Annotated[str, StringConstraints(max_length=2000)]
+Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+BinsText = Annotated[str, StringConstraints(pattern=r"^[-+0-9.eE:]{1,80}$")]
+JobKind = Literal["cost", "attack"]
+JobState = Literal["waiting", "running", "done", "failed", "cancelled", "interrupted"]
+Stage = Literal["first-order", "cost", "decision"]
+
+
+class Message(BaseModel):
+    """A message with these parts and no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Reading(Message):
+    """How a table is to be read, where what was found out by looking at it is wrong."""
+
+    delimiter: Annotated[str, StringConstraints(min_length=1, max_length=1)] | None = None
+    encoding: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,30}$")] | None = None
+    categorical: Annotated[list[Name], Field(max_length=1000)] = []
+    bins: Annotated[dict[Name, BinsText], Field(max_length=1000)] = {}
+
+
+class StudyGroup(Message):
+    """Some people: a name and the condition that they meet."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=80, pattern=r"^[^=<>!`]+$")]
+    expression: Text
+
+
+class Question(Reading):
+    """What is asked of a table; it never changes, a new question is a new study.
+
+    Of a column that is `declared` everybody may know which answers are possible: those in the data.
+    """
+
+    label: Name
+    protect: Annotated[list[Name], Field(max_length=20)] = []
+    positive: Name | None = None
+    declared: Annotated[list[Name], Field(max_length=20)] = []
+    groups: Annotated[list[StudyGroup], Field(max_length=MOST_GROUPS)] = []
+    allow_dependent_groups: bool = False
+    drop: Annotated[list[Name], Field(max_length=1000)] = []
+    missing: Literal["auto", "error", "category", "drop"] = "auto"
+    epsilon: Annotated[str, StringConstraints(pattern=r"^(lin:)?[0-9.,:eE+-]{1,200}$")] = (
+        "0.1:10:30"
+    )
+    test_share: Annotated[float, Field(gt=0, lt=1)] = 0.25
+    shadow_models: Annotated[int, Field(ge=20, le=10_000)] = 128
+    seed: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
+
+    @property
+    def protected(self) -> list[str]:
+        """The columns that are randomised: the label unless others are named."""
+        return self.protect or [self.label]
+
+
+class Limits(Message):
+    """The loss that can be borne and the attack that is feared."""
+
+    max_loss_increase: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    max_attack_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
+    proven_only: bool = False
+
+
+class NewStudy(Message):
+    """A table, what is asked of it, and limits."""
+
+    table: Identifier
+    name: Annotated[str, StringConstraints(max_length=120)] = ""
+    question: Question
+    limits: Limits = Limits()
+
+
+class GroupQuestion(Message):
+    """A group to be asked about at once, before it is kept."""
+
+    expression: Text
+
+
+class Renamed(Message):
+    """What of a study may change."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=120)] | None = None
+    limits: Limits | None = None
+
+
+class Table(Message):
+    """A table that can be asked about."""
+
+    id: Identifier
+    name: str
+    format: str
+    size: int | None
+    is_uploaded: bool
+    created: float
+
+
+class Job(Message):
+    """Work that goes on in the background, and how far it has come."""
+
+    id: Identifier
+    study: Identifier
+    kind: JobKind
+    state: JobState
+    done: int
+    total: int
+    what: str
+    seconds_left: float | None
+    message: str | None
+    created: float
+
+
+class Study(Message):
+    """A study: what was asked, what has arrived, what is under way."""
+
+    epsilens_api: int = API_VERSION
+    id: Identifier
+    name: str
+    table: Identifier
+    table_name: str
+    question: Question
+    limits: Limits
+    kept_gain: float | None
+    stage: Stage
+    revision: int
+    jobs: list[Job]
+    created: float
+
+
+class Session(Message):
+    """What the page must know about the server."""
+
+    epsilens_api: int = API_VERSION
+    version: str
+    anonymous: bool
+    max_upload: int
+    state: str
+    suffixes: list[str]
+    given: Identifier | None
+
+
+class Failure(Message):
+    """Why a request was refused, in one line."""
+
+    error: str
+    id: str | None = None

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the server: on this machine only, with a link that nobody can guess."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from epsilens.errors import InputError
+
+__all__ = ["run"]
+
+HOST = "127.0.0.1"
+
+
+def run(
+    data: str | None,
+    *,
+    port: int,
+    state: str | Path | None,
+    anonymous: bool,
+    max_upload: int,
+    announce: Callable[[str, Path], None],
+) -> None:
+    """Serve the page until somebody ends it.
+
+    Parameters
+    ----------
+    data : str, optional
+        A table to begin with.
+    port : int
+        0: one that is free.
+    state : path, optional
+        Where studies are kept.
+    anonymous : bool
+        Whether names are withheld.
+    max_upload : int
+        The largest file, in bytes.
+    announce : callable
+        Called with the link and the folder once the server answers.
+    """
+    import uvicorn
+
+    from epsilens.app.access import Gate
+    from epsilens.app.api import create_app
+    from epsilens.app.desk import Desk
+    from epsilens.app.folder import default_folder, open_folder
+    from epsilens.app.store import Store
+
+    listening = _listen(port)
+    try:
+        store = Store(open_folder(default_folder() if state is None else state))
+        try:
+            desk = Desk(store, anonymous=anonymous, max_upload=max_upload, data=data)
+        except BaseException:
+            store.close()
+            raise
+        gate = Gate()
+        config = uvicorn.Config(
+            create_app(desk, gate),
+            access_log=False,
+            log_level="error",
+            server_header=False,
+            date_header=False,
+            ws="none",
+            timeout_graceful_shutdown=3,
+            h11_max_incomplete_event_size=64 * 1024,
+        )
+        server = uvicorn.Server(config)
+        address = f"http://{HOST}:{listening.getsockname()[1]}/?token={gate.token}"
+        startup = server.startup
+
+        async def started(sockets: list[socket.socket] | None = None) -> None:
+            await startup(sockets=sockets)
+            announce(address, store.folder)
+
+        server.startup = started  # type: ignore[method-assign]
+        server.run(sockets=[listening])
+    finally:
+        listening.close()
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise InputError(
+            f"`--port` must be free, got {type(error).__name__} for {port}. Choose another, or 0."
+        ) from None
+    return listening

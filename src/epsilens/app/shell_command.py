@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A question of the page as a command of the terminal."""
+
+from __future__ import annotations
+
+import shlex
+
+from epsilens.app.questions import Limits, Question
+
+__all__ = ["command_for"]
+
+
+def command_for(question: Question, limits: Limits, name: str) -> str:
+    """Return the command that asks the same of the same file.
+
+    Examples
+    --------
+    >>> command_for(Question(label="smokes"), Limits(max_loss_increase=0.01), "my survey.csv")
+    "epsilens decide 'my survey.csv' --label smokes --protect smokes --max-loss-increase 0.01"
+    """
+    words = ["epsilens", "decide", name, "--label", question.label]
+    for column in question.protected:
+        words += ["--protect", column]
+    for option, limit in (
+        ("--max-loss-increase", limits.max_loss_increase),
+        ("--max-attack-rate", limits.max_attack_rate),
+    ):
+        if limit is not None:
+            words += [option, f"{limit:.10g}"]
+    if limits.proven_only:
+        words.append("--proven-only")
+    usual = Question(label=question.label)
+    for column in question.drop:
+        words += ["--drop", column]
+    for column in question.categorical:
+        words += ["--categorical", column]
+    for column, bins in question.bins.items():
+        words += ["--bins", f"{column}={bins}"]
+    for option, value, ordinary in (
+        ("--missing", question.missing, usual.missing),
+        ("--positive", question.positive, None),
+        ("--delimiter", question.delimiter, None),
+        ("--encoding", question.encoding, None),
+        ("--epsilon", question.epsilon, usual.epsilon),
+        ("--test-share", question.test_share, usual.test_share),
+        ("--shadow-models", question.shadow_models, usual.shadow_models),
+        ("--seed", question.seed, usual.seed),
+    ):
+        if value != ordinary:
+            words += [option, str(value)]
+    return shlex.join(words)

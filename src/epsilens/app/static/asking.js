@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// The question: a table, its columns, who, and what is randomised.
+import { byId, get, make, post, remove, upload } from "./api.js";
+
+const KINDS = { numeric: "numbers", categorical: "categories", binary: "two answers", constant: "one answer", identifier: "identifiers" };
+
+let session = null;
+let state = fresh();
+let isWired = false;
+
+function fresh(table = "") {
+  return { table, columns: [], use: {}, bins: {}, groups: [], protect: [], declared: [], label: "", delimiter: "", missing: "auto" };
+}
+
+// --- Tables ---
+
+export async function enter(known, again) {
+  session = known;
+  if (!isWired) wire();
+  byId("suffixes").textContent = `${session.suffixes.join(", ")}, at most ${Math.floor(session.max_upload / 2 ** 20)} MB`;
+  byId("kept-in").textContent = session.state ? `Tables and studies are kept in ${session.state} until you delete them.` : "";
+  document.title = "epsilens";
+  if (again) await recall(again);
+  else if (!state.table) await listTables(session.given ?? "");
+  else await listTables(state.table);
+}
+
+async function listTables(wanted) {
+  const tables = await get("/api/tables");
+  const chosen = tables.some((table) => table.id === wanted) ? wanted : "";
+  byId("table").replaceChildren(
+    new Option("choose a table", "", !chosen, !chosen),
+    ...tables.map((table) => new Option(table.name, table.id, false, table.id === chosen)),
+  );
+  byId("table").hidden = byId("lead-table").hidden = tables.length === 0;
+  if (chosen !== state.table || !state.columns.length) await chooseTable(chosen);
+}
+
+async function chooseTable(id) {
+  state = fresh(id);
+  for (const name of ["missing", "delimiter"]) byId(name).value = state[name];
+  say("table-note", "");
+  show(false);
+  if (id) await look({ isNew: true });
+}
+
+function show(isReady) {
+  for (const part of document.querySelectorAll("#asking .rest")) part.hidden = !isReady;
+  byId("lead").hidden = isReady;
+  byId("forget-table").hidden = !state.table;
+  byId("steps").textContent = isReady ? "What a privacy budget costs and what it buys" : "Choose a table, or upload one";
+}
+
+function say(id, text, isWrong = false) {
+  byId(id).textContent = text;
+  byId(id).classList.toggle("wrong", isWrong);
+}
+
+function reading() {
+  const numeric = (use) => Object.keys(state.use).filter((name) => state.use[name] === use);
+  return {
+    delimiter: state.delimiter || null,
+    categorical: numeric("categories"),
+    bins: Object.fromEntries(numeric("bins").map((name) => [name, state.bins[name]])),
+  };
+}
+
+// Read the columns, as corrected; what cannot be read that way is said and changes nothing.
+async function look({ isNew = false } = {}) {
+  say("table-note", "Looking at the columns …");
+  try {
+    const found = await post(`/api/tables/${state.table}/schema`, reading());
+    state.columns = found.document.columns;
+    say("table-note", "");
+    byId("columns-words").textContent = `${state.columns.length} columns, ${found.document.rows} rows`;
+    byId("remarks").replaceChildren(...found.document.warnings.map((text) => make("li", {}, text)));
+    if (isNew || !state.columns.some((column) => column.name === state.label)) {
+      state.label = found.likely_label ?? "";
+      state.protect = state.label ? [state.label] : [];
+    }
+    const known = new Set(state.columns.filter((column) => column.protectable).map((column) => column.name));
+    state.protect = state.protect.filter((name) => known.has(name));
+    show(true);
+    paint();
+  } catch (error) {
+    say("table-note", error.message, true);
+    if (isNew) show(false);
+  }
+}
+
+async function send(file) {
+  if (!file) return;
+  if (file.size > session.max_upload) {
+    say("table-note", `A file must be at most ${Math.floor(session.max_upload / 2 ** 20)} MB. Name it in the command instead.`, true);
+    return;
+  }
+  say("table-note", "Reading the file …");
+  try {
+    const table = await upload(file);
+    await listTables(table.id);
+    byId("table").focus();
+  } catch (error) {
+    say("table-note", error.message, true);
+  } finally {
+    byId("file").value = "";
+  }
+}
+
+// --- Painting what is chosen ---
+
+const used = () => state.columns.filter((column) => state.use[column.name] !== "out");
+
+function paint() {
+  const labels = used().filter((column) => ["binary", "categorical"].includes(column.kind) && column.protectable);
+  byId("label").replaceChildren(...labels.map((column) => new Option(column.name, column.name, false, column.name === state.label)));
+  if (!state.label && labels.length) state.label = labels[labels.length - 1].name;
+  const label = state.columns.find((column) => column.name === state.label);
+  byId("positive-part").hidden = !label || label.kind === "binary" || !label.categories;
+  const answers = label?.categories ?? [];
+  const positive = answers.includes(byId("positive").value) ? byId("positive").value : answers[answers.length - 1];
+  byId("positive").replaceChildren(...answers.map((name) => new Option(name, name, false, name === positive)));
+  paintProtect();
+  paintGroups();
+  paintSchema();
+}
+
+function paintProtect() {
+  byId("protect-words").textContent = state.protect.join(" and ") || "no column yet";
+  byId("protect-choices").replaceChildren(...used().filter((column) => column.protectable).map((column) => {
+    const box = make("input", { type: "checkbox", checked: state.protect.includes(column.name), value: column.name });
+    box.addEventListener("change", () => {
+      state.protect = box.checked ? [...state.protect, column.name] : state.protect.filter((name) => name !== column.name);
+      byId("protect-words").textContent = state.protect.join(" and ") || "no column yet";
+      known.hidden = !box.checked;
+    });
+    const all = make("input", { type: "checkbox", checked: state.declared.includes(column.name) });
+    all.addEventListener("change", () => {
+      state.declared = all.checked ? [...state.declared, column.name] : state.declared.filter((name) => name !== column.name);
+    });
+    const answers = column.categories ? ` (${column.categories.join(", ")})` : "";
+    const known = make("label", { className: "choice quiet known", hidden: !box.checked }, all, make("span", {}, `everybody may know that these answers are possible and no others${answers}`));
+    return make("div", {}, make("label", { className: "choice" }, box, make("span", {}, column.name)), known);
+  }));
+}
+
+function paintGroups() {
+  const others = state.groups.length === 1 ? state.groups[0].name : `${state.groups.length} groups`;
+  byId("people-words").textContent = state.groups.length ? `everyone and ${others}` : "everyone";
+  byId("groups").replaceChildren(...state.groups.map((group, place) => {
+    const drop = make("button", { type: "button", className: "link", textContent: "remove" });
+    drop.setAttribute("aria-label", `remove ${group.name}`);
+    drop.addEventListener("click", () => { state.groups.splice(place, 1); paintGroups(); byId("group-column").focus(); });
+    return make("li", {}, make("span", { title: group.expression }, group.name), drop);
+  }));
+  const chosen = byId("group-column").value;
+  byId("group-column").replaceChildren(...state.columns.filter((column) => !["constant", "identifier"].includes(column.kind))
+    .map((column) => new Option(column.name, column.name, false, column.name === chosen)));
+  paintValues();
+}
+
+function paintValues() {
+  const column = state.columns.find((one) => one.name === byId("group-column").value);
+  byId("group-values").replaceChildren(...(column?.categories ?? []).map((name) => make("option", { value: name })));
+}
+
+function paintSchema() {
+  byId("schema").replaceChildren(...state.columns.map((column) => {
+    const use = make("select", {}, new Option("as found", "found"));
+    use.setAttribute("aria-label", `use ${column.name} as`);
+    const isNumber = column.kind === "numeric" || state.use[column.name] === "categories" || state.use[column.name] === "bins";
+    if (isNumber) use.append(new Option("categories", "categories"), new Option("bins", "bins"));
+    if (column.name !== state.label) use.append(new Option("left out", "out"));
+    use.value = state.use[column.name] ?? "found";
+    const bins = make("input", { value: state.bins[column.name] ?? "10", hidden: use.value !== "bins", title: "10, or LOW:HIGH:10" });
+    bins.setAttribute("aria-label", `bins of ${column.name}: 10, or LOW:HIGH:10`);
+    const change = () => {
+      state.use[column.name] = use.value;
+      state.bins[column.name] = bins.value;
+      if (use.value === "out") { state.protect = state.protect.filter((name) => name !== column.name); paint(); } else look();
+    };
+    use.addEventListener("change", change);
+    bins.addEventListener("change", change);
+    const answers = column.categories ? column.categories.join(", ") : `${column.n_distinct} different`;
+    const holds = column.protectable ? KINDS[column.kind] : `${KINDS[column.kind]}${column.note === "needs --bins" ? "; to protect them, use bins" : ""}`;
+    const note = column.note && column.note !== "needs --bins" ? ` (${column.note})` : "";
+    return make("tr", {}, make("th", { scope: "row" }, column.name), make("td", {}, holds + note), make("td", {}, answers), make("td", {}, String(column.n_missing)), make("td", {}, use, bins));
+  }));
+}
+
+// --- Groups ---
+
+const quoted = (name) => (/^[A-Za-z_]\w*$/.test(name) ? name : `\`${name}\``);
+
+function addGroup(name, expression) {
+  const isNew = !state.groups.some((group) => group.name === name);
+  if (!name || !expression || !isNew) return;
+  state.groups.push({ name: name.replace(/[=<>!`]/g, " ").trim(), expression });
+  paintGroups();
+}
+
+function addBuilt() {
+  const [column, operator, value] = ["group-column", "group-operator", "group-value"].map((id) => byId(id).value.trim());
+  if (!value) { byId("group-value").focus(); return; }
+  const found = state.columns.find((one) => one.name === column);
+  const isWord = Boolean(found?.categories) && !found.categories.every((name) => Number.isFinite(Number(name)));
+  const literal = !isWord && Number.isFinite(Number(value)) ? value : `"${value.replaceAll('"', "")}"`;
+  const words = { "==": "", "!=": "not ", "<": "under ", ">=": "from " }[operator];
+  addGroup(`${column} ${words}${value}`, `${quoted(column)} ${operator} ${literal}`);
+  byId("group-value").value = "";
+}
+
+// --- Asking ---
+
+const number = (id) => (byId(id).value.trim() === "" ? null : Number(byId(id).value));
+
+async function go() {
+  say("going", "");
+  if (!state.protect.length) { say("going", "Choose at least one column to randomise.", true); return; }
+  const rate = number("max-rate");
+  const asked = {
+    table: state.table,
+    name: byId("study-name").value.trim(),
+    question: {
+      ...reading(),
+      label: state.label,
+      protect: state.protect,
+      declared: state.declared.filter((name) => state.protect.includes(name)),
+      positive: byId("positive-part").hidden ? null : byId("positive").value,
+      groups: state.groups,
+      allow_dependent_groups: byId("allow-dependent").checked,
+      drop: Object.keys(state.use).filter((name) => state.use[name] === "out"),
+      missing: state.missing,
+      epsilon: byId("epsilon").value.trim(),
+      shadow_models: number("shadow-models") ?? 128,
+      seed: number("seed") ?? 0,
+    },
+    limits: { max_loss_increase: number("max-loss"), max_attack_rate: rate === null ? null : rate / 100 },
+  };
+  byId("go").disabled = true;
+  say("going", "Training the model once …");
+  try {
+    const study = await post("/api/studies", asked);
+    say("going", "");
+    byId("study-name").value = "";
+    location.hash = `#/study/${study.id}`;
+  } catch (error) {
+    say("going", error.message, true);
+  } finally {
+    byId("go").disabled = false;
+  }
+}
+
+// Fill in what an earlier study asked, to ask something else.
+async function recall(id) {
+  const study = await get(`/api/studies/${id}`);
+  await listTables(study.table);
+  if (byId("table").value !== study.table) return;
+  const { question, limits } = study;
+  state = {
+    ...fresh(study.table), columns: state.columns, label: question.label, missing: question.missing, delimiter: question.delimiter ?? "",
+    protect: question.protect.length ? question.protect : [question.label], groups: [...question.groups], declared: [...question.declared],
+    use: Object.fromEntries([...question.drop.map((name) => [name, "out"]), ...question.categorical.map((name) => [name, "categories"]), ...Object.keys(question.bins).map((name) => [name, "bins"])]),
+    bins: { ...question.bins },
+  };
+  if (session.anonymous) state.groups = [];
+  Object.assign(byId("missing"), { value: state.missing });
+  Object.assign(byId("delimiter"), { value: state.delimiter });
+  byId("epsilon").value = question.epsilon;
+  byId("shadow-models").value = question.shadow_models;
+  byId("seed").value = question.seed;
+  byId("allow-dependent").checked = question.allow_dependent_groups;
+  byId("max-loss").value = limits.max_loss_increase ?? "";
+  byId("max-rate").value = limits.max_attack_rate === null ? "" : Number((100 * limits.max_attack_rate).toFixed(6));
+  await look();
+  if (question.positive) byId("positive").value = question.positive;
+}
+
+function wire() {
+  isWired = true;
+  byId("table").addEventListener("change", () => chooseTable(byId("table").value));
+  byId("file").addEventListener("change", () => send(byId("file").files[0]));
+  const drop = byId("drop");
+  for (const kind of ["dragenter", "dragover"]) drop.addEventListener(kind, (event) => { event.preventDefault(); drop.classList.add("over"); });
+  for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, () => drop.classList.remove("over"));
+  drop.addEventListener("drop", (event) => { event.preventDefault(); send(event.dataTransfer.files[0]); });
+  byId("label").addEventListener("change", () => {
+    const wasLabel = state.protect.length === 1 && state.protect[0] === state.label;
+    state.label = byId("label").value;
+    if (wasLabel) state.protect = [state.label];
+    paint();
+  });
+  byId("missing").addEventListener("change", () => { state.missing = byId("missing").value; });
+  byId("delimiter").addEventListener("change", () => { state.delimiter = byId("delimiter").value; look(); });
+  byId("group-column").addEventListener("change", paintValues);
+  byId("group-add").addEventListener("click", addBuilt);
+  byId("group-value").addEventListener("keydown", (event) => { if (event.key === "Enter") addBuilt(); });
+  byId("group-write").addEventListener("click", () => {
+    const expression = byId("group-expression").value.trim();
+    addGroup(byId("group-name").value.trim() || expression.slice(0, 80), expression);
+  });
+  byId("go").addEventListener("click", go);
+  byId("forget-table").addEventListener("click", async () => {
+    if (!confirm("Delete this table and every study of it?")) return;
+    await remove(`/api/tables/${state.table}`);
+    state = fresh();
+    await listTables("");
+  });
+  // A menu closes by Escape, and when something else is clicked.
+  for (const menu of document.querySelectorAll("details.menu")) {
+    menu.addEventListener("keydown", (event) => { if (event.key === "Escape") { menu.open = false; menu.querySelector("summary").focus(); } });
+    document.addEventListener("pointerdown", (event) => { if (!menu.contains(event.target)) menu.open = false; });
+  }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// A study: how far the work is, and its report, which is replaced as better answers arrive.
+import { alarm, byId, get, make, patch, post } from "./api.js";
+import { replaceReport, stopReports } from "./frame.js";
+
+const WORDS = { cost: "exact cost", attack: "attack" };
+const STAGES = { "first-order": "First-order estimate", cost: "The exact cost has arrived", decision: "Cost and attack are both here." };
+const ACTIVE = ["waiting", "running"];
+const SOON = 600;
+const LATER = 3000;
+
+let study = null;
+let shown = null;
+let timer = null;
+let visit = 0;
+
+export async function enter(session, id) {
+  visit += 1;
+  shown = null;
+  study = null;
+  byId("jobs").replaceChildren();
+  await refresh(id, visit);
+}
+
+export function leave() {
+  visit += 1;
+  clearTimeout(timer);
+  stopReports();
+}
+
+async function refresh(id, mine) {
+  clearTimeout(timer);
+  let wait = LATER;
+  try {
+    const found = await get(`/api/studies/${id}`);
+    if (mine !== visit) return;
+    alarm(null);
+    const isNew = study?.id !== found.id;
+    study = found;
+    paint(isNew);
+    if (shown !== found.revision) {
+      shown = found.revision;
+      replaceReport(`/studies/${id}/page?revision=${found.revision}`, keepLimits)
+        .then(() => begin(id, mine))
+        .catch((error) => alarm(error.message));
+    }
+    if (found.jobs.some((job) => ACTIVE.includes(job.state))) wait = SOON;
+  } catch (error) {
+    if (mine !== visit) return;
+    alarm(error.message);
+    if (error.status === undefined) throw error;
+    if (error.status === 404) return;
+  }
+  timer = setTimeout(() => refresh(id, mine), wait);
+}
+
+// The long work begins when the first answer is there to be looked at.
+async function begin(id, mine) {
+  if (mine !== visit || study.jobs.length > 0) return;
+  for (const kind of ["cost", "attack"]) await post(`/api/studies/${id}/jobs`, { kind });
+  if (mine === visit) await refresh(id, mine);
+}
+
+function left(seconds) {
+  if (seconds === null) return "";
+  if (seconds < 1.5) return "a moment left";
+  if (seconds < 90) return `about ${Math.round(seconds)} s left`;
+  return seconds < 5400 ? `about ${Math.round(seconds / 60)} min left` : `about ${Math.round(seconds / 3600)} h left`;
+}
+
+function paint(isNew) {
+  document.title = `${study.name} – epsilens`;
+  byId("shown-name").textContent = study.name;
+  byId("ask-again").href = `#/again/${study.id}`;
+  byId("stage-words").textContent = STAGES[study.stage] + follows();
+  const api = `/api/studies/${study.id}`;
+  byId("save-report").href = `${api}/report.html`;
+  byId("save-json").href = `${api}/document.json`;
+  for (const format of ["png", "svg"]) byId(`save-${format}`).href = `${api}/chart.${format}`;
+  byId("rename").onclick = rename;
+  const last = Object.values(Object.fromEntries(study.jobs.map((job) => [job.kind, job])));
+  const open = last.filter((job) => job.state !== "done");
+  const known = new Map([...byId("jobs").children].map((row) => [row.dataset.job, row]));
+  byId("jobs").replaceChildren(...open.map((job) => row(job, isNew ? null : known.get(job.id))));
+}
+
+// What is still to come, and whether it is on its way.
+function follows() {
+  if (study.stage === "decision") return "";
+  const missing = study.stage === "cost" ? "the attack" : "the exact cost and the attack";
+  const isComing = !study.jobs.length || study.jobs.some((job) => ACTIVE.includes(job.state));
+  const several = study.stage !== "cost";
+  return isComing ? `; ${missing} follow${several ? "" : "s"}.` : `; ${missing} can be resumed.`;
+}
+
+// A row is kept while it says the same kind of thing, so that the focus on its button stays.
+function row(job, known) {
+  const isActive = ACTIVE.includes(job.state);
+  const reuse = known && known.dataset.state === job.state;
+  const made = reuse ? known : make("li", {}, make("span", { className: "words" }), make("progress", {}), make("button", { type: "button" }), make("span", { className: "told quiet" }));
+  const [words, bar, button, told] = made.children;
+  Object.assign(made.dataset, { job: job.id, state: job.state, kind: job.kind });
+  const pace = job.state === "running" ? left(job.seconds_left) || "beginning" : job.state;
+  words.textContent = `${WORDS[job.kind]}: ${pace}`;
+  bar.setAttribute("aria-label", `${WORDS[job.kind]}, how far`);
+  if (job.total) Object.assign(bar, { max: job.total, value: job.done }); else bar.removeAttribute("value");
+  bar.hidden = !isActive;
+  button.textContent = isActive ? "Cancel" : "Resume";
+  button.setAttribute("aria-label", `${isActive ? "Cancel" : "Resume"} the ${WORDS[job.kind]}`);
+  button.onclick = () => act(job, isActive ? "cancel" : "resume");
+  told.textContent = job.message ?? "";
+  told.hidden = !job.message;
+  return made;
+}
+
+async function act(job, what) {
+  try {
+    await post(`/api/jobs/${job.id}/${what}`);
+  } catch (error) {
+    alarm(error.message);
+  }
+  refresh(study.id, visit);
+}
+
+async function rename() {
+  const name = prompt("Name of the study", study.name)?.trim();
+  if (!name) return;
+  study = await patch(`/api/studies/${study.id}`, { name });
+  paint(false);
+}
+
+// Limits that were typed or dragged in the report are kept, and stand in what is saved.
+async function keepLimits(limits) {
+  if (!study || JSON.stringify(limits) === JSON.stringify(study.limits)) return;
+  try {
+    const id = study.id;
+    const changed = await patch(`/api/studies/${id}`, { limits });
+    if (study?.id === id) study = changed;
+  } catch (error) {
+    alarm(error.message);
+  }
+}

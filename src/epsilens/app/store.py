@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables, studies, documents and jobs in one SQLite file, which survives the server's death."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from epsilens.app.folder import DATABASE
+from epsilens.app.questions import JobKind, JobState, Limits, Question
+from epsilens.errors import InputError
+
+__all__ = ["NotKeptError", "Store", "StoredJob", "StoredStudy", "StoredTable"]
+
+FORMAT = 1
+"""Of the file; a file of a later version is refused rather than damaged."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS tables (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, path TEXT NOT NULL, is_uploaded INTEGER NOT NULL,
+    format TEXT NOT NULL, size INTEGER, number INTEGER NOT NULL, created REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS studies (
+    id TEXT PRIMARY KEY, table_id TEXT NOT NULL REFERENCES tables(id) ON DELETE CASCADE,
+    name TEXT NOT NULL, question TEXT NOT NULL, limits TEXT NOT NULL, kept_gain REAL,
+    is_anonymous INTEGER NOT NULL, revision INTEGER NOT NULL, created REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS documents (
+    study_id TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE, kind TEXT NOT NULL,
+    content TEXT NOT NULL, PRIMARY KEY (study_id, kind));
+CREATE TABLE IF NOT EXISTS jobs (
+    id TEXT PRIMARY KEY, study_id TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE,
+    kind TEXT NOT NULL, state TEXT NOT NULL, done INTEGER NOT NULL, total INTEGER NOT NULL,
+    what TEXT NOT NULL, message TEXT, created REAL NOT NULL);
+"""
+
+
+class NotKeptError(LookupError):
+    """What was asked for is not kept here, or no longer."""
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table: what it is called and where it lies."""
+
+    id: str
+    name: str
+    path: Path
+    is_uploaded: bool
+    format: str
+    size: int | None
+    number: int
+    created: float
+
+
+@dataclass(frozen=True)
+class StoredStudy:
+    """A study without its documents."""
+
+    id: str
+    table_id: str
+    name: str
+    question: Question
+    limits: Limits
+    kept_gain: float | None
+    is_anonymous: bool
+    revision: int
+    created: float
+
+
+@dataclass(frozen=True)
+class StoredJob:
+    """A job as it was last written down."""
+
+    id: str
+    study_id: str
+    kind: JobKind
+    state: JobState
+    done: int
+    total: int
+    what: str
+    message: str | None
+    created: float
+
+
+def new_id() -> str:
+    """Return a name that nobody can guess and that is safe in a path."""
+    return secrets.token_hex(8)
+
+
+class Store:
+    """What the server keeps.
+
+    Parameters
+    ----------
+    folder : Path
+        Opened by `open_folder`. One server at a time.
+
+    Raises
+    ------
+    InputError
+        If another server has it open, or the file is of a later version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from epsilens.app.folder import open_folder
+    >>> store = Store(open_folder(tempfile.mkdtemp()))
+    >>> store.tables(), store.studies()
+    ([], [])
+    >>> store.close()
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.RLock()
+        path = folder / DATABASE
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        path.chmod(0o600)
+        self._connection = sqlite3.connect(
+            path, check_same_thread=False, isolation_level=None, timeout=1.0
+        )
+        self._connection.row_factory = sqlite3.Row
+        try:
+            self._open()
+        except sqlite3.OperationalError:
+            self._connection.close()
+            raise InputError(
+                f"`--state` must be a folder that no other server has open, but {folder.name!r} is "
+                "in use. Stop the other one, or choose another place."
+            ) from None
+        except sqlite3.DatabaseError:
+            self._connection.close()
+            raise InputError(
+                f"{DATABASE!r} in the folder {folder.name!r} must be a file of an earlier start, but "
+                "it is damaged. Move it away, or choose another place."
+            ) from None
+
+    def _open(self) -> None:
+        # The lock is held until this process ends, however it ends.
+        self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection.execute("PRAGMA foreign_keys = ON")
+        # What is deleted is overwritten, not only forgotten.
+        self._connection.execute("PRAGMA secure_delete = ON")
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if version > FORMAT:
+            self._connection.close()
+            raise InputError(
+                f"the folder {self.folder.name!r} was written by a later version of epsilens. "
+                "Update, or choose another `--state`."
+            )
+        self._connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
+        self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+        # Whoever worked on these is gone.
+        self._connection.execute(
+            "UPDATE jobs SET state = 'interrupted' WHERE state IN ('waiting', 'running')"
+        )
+        kept = {row["path"] for row in self._connection.execute("SELECT path FROM tables")}
+        for file in (self.folder / "tables").iterdir():
+            if str(file) not in kept:  # an upload that was cut off
+                file.unlink()
+
+    def close(self) -> None:
+        """Let the file go; what was written is safe with or without this."""
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    def _rows(self, sql: str, *values: object) -> list[sqlite3.Row]:
+        with self._lock:
+            return self._connection.execute(sql, values).fetchall()
+
+    # --- Tables ---
+
+    def add_table(
+        self, *, name: str, path: Path, format: str, size: int | None, is_uploaded: bool
+    ) -> StoredTable:
+        """Keep a table; one that was named at an earlier start keeps its studies."""
+        if not is_uploaded:
+            known = self._rows("SELECT * FROM tables WHERE path = ? AND NOT is_uploaded", str(path))
+            if known:
+                return _table(known[0])
+        found = path.stem if is_uploaded else new_id()
+        with self._writing() as connection:
+            (number,) = connection.execute(
+                "SELECT COALESCE(MAX(number), 0) + 1 FROM tables"
+            ).fetchone()
+            connection.execute(
+                "INSERT INTO tables VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (found, name, str(path), is_uploaded, format, size, number, time.time()),
+            )
+        return self.table(found)
+
+    def table(self, id: str) -> StoredTable:
+        """Return a table, or say that it is not kept."""
+        return _table(_only(self._rows("SELECT * FROM tables WHERE id = ?", id), "table"))
+
+    def tables(self) -> list[StoredTable]:
+        """Return all tables, the latest first."""
+        return [_table(row) for row in self._rows("SELECT * FROM tables ORDER BY created DESC")]
+
+    def delete_table(self, id: str) -> None:
+        """Forget a table, its studies and all their files; a file that was only named stays."""
+        table = self.table(id)
+        for study in self._rows("SELECT id FROM studies WHERE table_id = ?", id):
+            self._forget_checkpoint(study["id"])
+        with self._writing() as connection:
+            connection.execute("DELETE FROM tables WHERE id = ?", (id,))
+        if table.is_uploaded:
+            table.path.unlink(missing_ok=True)
+
+    # --- Studies ---
+
+    def add_study(
+        self,
+        *,
+        table_id: str,
+        name: str,
+        question: Question,
+        limits: Limits,
+        kept_gain: float | None,
+        is_anonymous: bool,
+        first_order: dict[str, object],
+    ) -> StoredStudy:
+        """Keep a study with its first answer."""
+        found = new_id()
+        with self._writing() as connection:
+            (number,) = connection.execute(
+                "SELECT COALESCE(MAX(rowid), 0) + 1 FROM studies"
+            ).fetchone()
+            connection.execute(
+                "INSERT INTO studies VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?)",
+                (
+                    found,
+                    table_id,
+                    name or f"study {number}: {', '.join(question.protected)}",
+                    question.model_dump_json(),
+                    limits.model_dump_json(),
+                    kept_gain,
+                    is_anonymous,
+                    time.time(),
+                ),
+            )
+            connection.execute(
+                "INSERT INTO documents VALUES (?, 'first-order', ?)",
+                (found, json.dumps(first_order)),
+            )
+        return self.study(found)
+
+    def study(self, id: str) -> StoredStudy:
+        """Return a study, or say that it is not kept."""
+        return _study(_only(self._rows("SELECT * FROM studies WHERE id = ?", id), "study"))
+
+    def studies(self) -> list[StoredStudy]:
+        """Return all studies, the latest first."""
+        return [_study(row) for row in self._rows("SELECT * FROM studies ORDER BY created DESC")]
+
+    def change_study(self, id: str, *, name: str | None, limits: Limits | None) -> StoredStudy:
+        """Change a study's name or its limits."""
+        known = self.study(id)
+        kept = known.limits if limits is None else limits
+        with self._writing() as connection:
+            connection.execute(
+                "UPDATE studies SET name = ?, limits = ? WHERE id = ?",
+                (name or known.name, kept.model_dump_json(), id),
+            )
+        return self.study(id)
+
+    def delete_study(self, id: str) -> None:
+        """Forget a study, its documents and its unfinished models."""
+        self.study(id)
+        with self._writing() as connection:
+            connection.execute("DELETE FROM studies WHERE id = ?", (id,))
+        self._forget_checkpoint(id)
+
+    def checkpoint(self, study_id: str) -> Path:
+        """Return where the unfinished models of a study are kept."""
+        return self.folder / "checkpoints" / study_id
+
+    def _forget_checkpoint(self, study_id: str) -> None:
+        shutil.rmtree(self.checkpoint(study_id), ignore_errors=True)
+
+    # --- Documents ---
+
+    def document(self, study_id: str, kind: str) -> dict[str, object] | None:
+        """Return a document of a study, or None if it has not arrived."""
+        rows = self._rows(
+            "SELECT content FROM documents WHERE study_id = ? AND kind = ?", study_id, kind
+        )
+        found: dict[str, object] | None = json.loads(rows[0]["content"]) if rows else None
+        return found
+
+    def document_kinds(self, study_id: str) -> set[str]:
+        """Return which documents have arrived."""
+        rows = self._rows("SELECT kind FROM documents WHERE study_id = ?", study_id)
+        return {row["kind"] for row in rows}
+
+    # --- Jobs ---
+
+    def add_job(self, study_id: str, kind: JobKind) -> StoredJob:
+        """Write a job down before it is begun."""
+        found = new_id()
+        with self._writing() as connection:
+            connection.execute(
+                "INSERT INTO jobs VALUES (?, ?, ?, 'waiting', 0, 0, '', NULL, ?)",
+                (found, study_id, kind, time.time()),
+            )
+        return self.job(found)
+
+    def job(self, id: str) -> StoredJob:
+        """Return a job, or say that it is not kept."""
+        return _job(_only(self._rows("SELECT * FROM jobs WHERE id = ?", id), "job"))
+
+    def jobs(self, study_id: str) -> list[StoredJob]:
+        """Return the jobs of a study in their order."""
+        return [
+            _job(row)
+            for row in self._rows(
+                "SELECT * FROM jobs WHERE study_id = ? ORDER BY created", study_id
+            )
+        ]
+
+    def set_job(self, id: str, state: JobState, *, message: str | None = None) -> None:
+        """Write down what became of a job; one that was deleted meanwhile is let go."""
+        with self._writing() as connection:
+            connection.execute(
+                "UPDATE jobs SET state = ?, message = ? WHERE id = ?", (state, message, id)
+            )
+
+    def set_progress(self, id: str, done: int, total: int, what: str) -> None:
+        """Write down how far a job has come."""
+        with self._writing() as connection:
+            connection.execute(
+                "UPDATE jobs SET done = ?, total = ?, what = ? WHERE id = ?",
+                (done, total, what, id),
+            )
+
+    def finish_job(self, job: StoredJob, document: dict[str, object]) -> None:
+        """Keep what a job found and that it is done, both or neither."""
+        kind = "risk" if job.kind == "attack" else job.kind
+        with self._writing() as connection:
+            if not connection.execute(
+                "SELECT 1 FROM studies WHERE id = ?", (job.study_id,)
+            ).fetchone():
+                return
+            connection.execute(
+                "INSERT OR REPLACE INTO documents VALUES (?, ?, ?)",
+                (job.study_id, kind, json.dumps(document)),
+            )
+            connection.execute(
+                "UPDATE studies SET revision = revision + 1 WHERE id = ?", (job.study_id,)
+            )
+            connection.execute(
+                "UPDATE jobs SET state = 'done', done = total, message = NULL WHERE id = ?",
+                (job.id,),
+            )
+        if job.kind == "attack":
+            self._forget_checkpoint(job.study_id)
+
+
+def _only(rows: list[sqlite3.Row], what: str) -> sqlite3.Row:
+    if not rows:
+        raise NotKeptError(f"this {what} is not kept here, or no longer. Choose another.")
+    return rows[0]
+
+
+def _table(row: sqlite3.Row) -> StoredTable:
+    values = dict(row)
+    values["path"] = Path(values["path"])
+    values["is_uploaded"] = bool(values["is_uploaded"])
+    return StoredTable(**values)
+
+
+def _study(row: sqlite3.Row) -> StoredStudy:
+    values = dict(row)
+    values["question"] = Question.model_validate_json(values["question"])
+    values["limits"] = Limits.model_validate_json(values["limits"])
+    values["is_anonymous"] = bool(values["is_anonymous"])
+    return StoredStudy(**values)
+
+
+def _job(row: sqlite3.Row) -> StoredJob:
+    return StoredJob(**dict(row))

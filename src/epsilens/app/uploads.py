@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file that somebody sends: taken piece by piece, refused when too large or of another kind."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from epsilens.app.store import new_id
+from epsilens.errors import InputError
+
+__all__ = ["SUFFIXES", "TooLargeError", "Upload", "check_content", "receive", "shown_name"]
+
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".arrow", ".feather")
+LARGEST_EXPANSION = 20
+"""Compressed text may become so many times the largest upload."""
+LARGEST_RATIO = 300
+"""Text of a survey shrinks to a tenth or less; a file that shrinks to this is made to be a bomb."""
+SMALL = 16 * 2**20
+"""What is no larger than this when unpacked does no harm, whatever its ratio."""
+MOST_CELLS = 400_000_000
+_PIECE = 2**20
+_LOOKED_AT = 2**16
+
+_BEGINNINGS = {
+    "parquet": (b"PAR1",),
+    "arrow": (b"ARROW1", b"FEA1", b"\xff\xff\xff\xff"),
+    "gzip": (b"\x1f\x8b",),
+}
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class TooLargeError(InputError):
+    """More was sent than may be."""
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file that was taken."""
+
+    path: Path
+    format: str
+    size: int
+
+
+def shown_name(name: str) -> str:
+    r"""Return a file's name to be shown, never to be used as a path.
+
+    Examples
+    --------
+    >>> shown_name("../../etc/survey\n.csv"), shown_name("C:\\data\\survey.csv")
+    ('survey .csv', 'survey.csv')
+    """
+    last = name.replace("\\", "/").rsplit("/", 1)[-1]
+    printable = "".join(sign if sign.isprintable() else " " for sign in last)
+    return " ".join(printable.split())[-120:] or "table"
+
+
+def _written_as(name: str) -> str:
+    for suffix in (".parquet", ".arrow", ".feather", ".gz", *SUFFIXES):
+        if name.lower().endswith(suffix):
+            if suffix == ".gz" and not name.lower().endswith((".csv.gz", ".tsv.gz", ".txt.gz")):
+                break
+            return {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"}.get(
+                suffix, "gzip" if suffix == ".gz" else "text"
+            )
+    raise InputError(
+        f"a table must be a file ending in {', '.join(SUFFIXES)}. Save it in one of these formats."
+    )
+
+
+async def receive(
+    pieces: AsyncIterator[bytes], *, name: str, folder: Path, max_upload: int
+) -> Upload:
+    """Write a file that arrives in pieces; what is in it is looked at by `check_content`.
+
+    Parameters
+    ----------
+    pieces : async iterator of bytes
+    name : str
+        What the sender calls it: its ending says the format, and nothing else of it is used.
+    folder : Path
+        Where it is kept, under a name of our own.
+    max_upload : int
+        The largest number of bytes.
+
+    Raises
+    ------
+    InputError
+        If it is too large, or its name ends as no table's does.
+    """
+    wanted = _written_as(shown_name(name))
+    path = folder / f"{new_id()}.table"
+    size = 0
+    try:
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            async for piece in pieces:
+                size += len(piece)
+                if size > max_upload:
+                    raise TooLargeError(
+                        f"a file must be at most {max_upload / 2**20:.4g} MB, got more. Start with "
+                        "a larger `--max-upload`, or name the file in the command."
+                    )
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return Upload(path, wanted, size)
+
+
+def check_content(path: Path, *, wanted: str, largest: int) -> None:
+    """Refuse a file that is not what its name says, or that unpacks to more than is reasonable.
+
+    Parameters
+    ----------
+    path : Path
+    wanted : {"text", "gzip", "parquet", "arrow"}
+    largest : int
+        Bytes that it may unpack to.
+    """
+    with path.open("rb") as file:
+        start = file.read(_LOOKED_AT)
+    if not start:
+        raise InputError("a table must hold rows, but the file is empty. Choose another.")
+    found = next(
+        (kind for kind, signs in _BEGINNINGS.items() if start.startswith(signs)),
+        "text" if b"\0" not in start or start.startswith(_UTF_16) else "something else",
+    )
+    if found != wanted:
+        raise InputError(
+            f"the file must be {_article(wanted)}, as its name says, but it is {_article(found)}. "
+            "Export it again, or give it the right ending."
+        )
+    if found == "gzip":
+        _check_gzip(path, largest)
+    elif start.startswith(b"FEA1"):
+        return  # the first version of feather is not compressed
+    elif found == "parquet":
+        _check_parquet(path)
+    elif found == "arrow":
+        _check_arrow(path, largest)
+
+
+def _article(kind: str) -> str:
+    return {
+        "text": "text",
+        "gzip": "gzip",
+        "parquet": "parquet",
+        "arrow": "arrow",
+    }.get(kind, "something else")
+
+
+def _check_gzip(path: Path, largest: int) -> None:
+    """Unpack without keeping anything, as far as is allowed."""
+    packed, unpacked = 0, 0
+    damaged = InputError(
+        "the file must be a complete gzip file, but it is damaged or cut short. Copy it again."
+    )
+    decoder = zlib.decompressobj(wbits=31)
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            packed += len(piece)
+            while piece:
+                try:
+                    unpacked += len(decoder.decompress(piece, _PIECE))
+                except zlib.error:
+                    raise damaged from None
+                if unpacked > largest or (unpacked > SMALL and unpacked > LARGEST_RATIO * packed):
+                    raise TooLargeError(
+                        "the file unpacks to far more than a table of its size would. Unpack it "
+                        "yourself, look at it, and name it in the command."
+                    )
+                piece = decoder.unconsumed_tail
+                if decoder.eof:
+                    piece = decoder.unused_data
+                    decoder = zlib.decompressobj(wbits=31)
+                    if not piece.startswith(b"\x1f"):
+                        break  # zeros that fill up a block
+    if not unpacked:
+        raise damaged
+
+
+def _check_parquet(path: Path) -> None:
+    """Look at what the file says of itself: a few bytes of it can stand for any number of rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            cells = file.metadata.num_rows * file.metadata.num_columns
+    except (pa.ArrowException, OSError, ValueError):
+        raise InputError(
+            "the file must be a complete parquet file, but it is damaged. Export it again."
+        ) from None
+    _check_cells(cells)
+
+
+def _check_arrow(path: Path, largest: int) -> None:
+    import pyarrow as pa
+
+    cells, held = 0, 0
+    try:
+        with pa.memory_map(str(path)) as source:
+            for batch in _batches(source):
+                cells += batch.num_rows * batch.num_columns
+                held += batch.nbytes
+                _check_cells(cells)
+                if held > largest:
+                    raise TooLargeError(
+                        "the file unpacks to far more than a table of its size would. Save it as "
+                        "csv, or name it in the command."
+                    )
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            "the file must be a complete arrow file, but it is damaged. Export it again."
+        ) from None
+
+
+def _batches(source: Any) -> Iterator[Any]:
+    import pyarrow as pa
+
+    try:
+        reader = pa.ipc.open_file(source)
+    except pa.ArrowInvalid:
+        source.seek(0)
+        yield from pa.ipc.open_stream(source)
+        return
+    for place in range(reader.num_record_batches):
+        yield reader.get_batch(place)
+
+
+def _check_cells(cells: int) -> None:
+    if cells > MOST_CELLS:
+        raise TooLargeError(
+            f"a table must have at most {MOST_CELLS // 10**6} million fields, got more. Take fewer "
+            "rows or columns."
+        )

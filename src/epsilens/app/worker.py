@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that does the work: tasks come in as lines of JSON, answers go out as lines of JSON.
+
+It prints nothing else: what libraries print may quote data. It ends when the server does, however
+the server ends, because then its input does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import traceback
+from typing import Any, TextIO
+
+from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError
+
+__all__ = ["frames_of", "main"]
+
+
+def frames_of(error: BaseException) -> str:
+    """Return where an error happened and its type, not its message, which may quote data.
+
+    Examples
+    --------
+    >>> try:
+    ...     raise ValueError("could not convert 'HIV+'")
+    ... except ValueError as error:
+    ...     "HIV" in frames_of(error), frames_of(error).splitlines()[-1]
+    (False, 'ValueError')
+    """
+    places = [
+        f'  File "{place.filename}", line {place.lineno}, in {place.name}'
+        for place in traceback.extract_tb(error.__traceback__)
+    ]
+    return "\n".join([*places, type(error).__name__])
+
+
+def _silence() -> tuple[TextIO, TextIO]:
+    """Keep the way to the server and to the terminal for ourselves; give libraries none."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    terminal = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    return answers, terminal
+
+
+def main() -> None:
+    """Answer tasks until there are no more."""
+    os.umask(0o077)
+    answers, terminal = _silence()
+    tasks: queue.Queue[dict[str, Any]] = queue.Queue()
+
+    def listen() -> None:
+        for line in sys.stdin.buffer:
+            tasks.put(json.loads(line))
+        os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+
+    def say(message: dict[str, Any]) -> None:
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    from epsilens.app.engine import Engine
+
+    engine = Engine()
+    while True:
+        task = tasks.get()
+        try:
+            found = engine.answer(
+                task, lambda done, total, what: say({"progress": [done, total, what]})
+            )
+        except (InputError, EstimateNotTrustworthyError, MissingExtraError) as error:
+            say({"refused": str(error), "is_too_large": type(error).__name__ == "TooLargeError"})
+        except Exception as error:
+            print(frames_of(error), file=terminal, flush=True)
+            say({"fault": type(error).__name__})
+        else:
+            say({"answer": found})
+
+
+if __name__ == "__main__":
+    main()

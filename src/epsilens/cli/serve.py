@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens serve`: the page, on this machine only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsilens.cli.options import Anonymous, Quiet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["serve"]
+
+
+def serve(
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATA]", help="A table to begin with; others can be uploaded."),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: one that is free.")
+    ] = 0,
+    state: Annotated[
+        str | None,
+        typer.Option("--state", metavar="DIR", help="Where tables and studies are kept."),
+    ] = None,
+    max_upload: Annotated[
+        int,
+        typer.Option(
+            "--max-upload", metavar="MB", min=1, max=100_000, help="The largest file to upload."
+        ),
+    ] = 200,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Whether to open the page.")
+    ] = True,
+    quiet: Quiet = False,
+    anonymous: Anonymous = False,
+) -> None:
+    """Open the page: choose a table, move ε, walk out with a decision.
+
+    The server answers on 127.0.0.1 only, to whoever has the link that it prints. On another machine:
+    forward its port by ssh -L and open the link there. Ctrl-C ends it.
+
+    Example: [bold]epsilens serve survey.csv[/bold]
+    """
+    import warnings
+    from contextlib import suppress
+
+    from epsilens.app.server import run
+
+    def announce(address: str, folder: Path) -> None:
+        typer.echo(f"Open once: {address}")
+        if not quiet:
+            typer.echo(f"Tables and studies are kept in {folder}; delete them on the page.")
+            typer.echo("Ctrl-C ends the server; nothing finished is lost.")
+        if browser:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    # Ctrl-C is how one ends it; by then everything is in order.
+    with warnings.catch_warnings(), suppress(KeyboardInterrupt):
+        warnings.simplefilter("ignore")
+        run(
+            data,
+            port=port,
+            state=state,
+            anonymous=anonymous,
+            max_upload=max_upload * 2**20,
+            announce=announce,
+        )
+    if not quiet:
+        typer.echo("Stopped.")

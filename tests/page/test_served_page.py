@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of `epsilens serve` in a real browser: from a file to a decision, and when things go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epsilens.document import load_document
+
+pytestmark = pytest.mark.slow
+
+PATIENCE = 120_000
+"""Milliseconds: a busy machine is no failure."""
+SHOTS = os.environ.get("EPSILENS_SCREENSHOTS")
+
+
+def make_file(path: Path, n_rows: int = 500) -> Path:
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 80, n_rows)
+    sex = rng.choice(["Female", "Male"], n_rows)
+    chance = 1 / (1 + np.exp(2.5 - 0.04 * age - 0.8 * (sex == "Male")))
+    pd.DataFrame(
+        {
+            "age": age,
+            "sex": sex,
+            "income": rng.normal(30, 10, n_rows).round(1),
+            "smokes": np.where(rng.random(n_rows) < chance, "yes", "no"),
+        }
+    ).to_csv(path, index=False)
+    return path
+
+
+class Tab:
+    """A tab of the browser with what it said and what it asked for."""
+
+    def __init__(self, context: Any) -> None:
+        self.page = context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.set_default_timeout(PATIENCE)
+
+    def open(self, link: str) -> None:
+        self.page.goto(link)
+        self.page.wait_for_selector("html[data-at]")
+
+    @property
+    def report(self) -> Any:
+        """The report that is shown now; one that is still out of sight is not it."""
+        frame = self.page.query_selector("#frames iframe:not(.coming)")
+        return frame.content_frame()
+
+    def wait_for_report(self, revision: int = 1) -> Any:
+        self.page.wait_for_selector(f'html[data-report$="revision={revision}"]')
+        return self.report
+
+    def shoot(self, name: str, **options: Any) -> None:
+        if SHOTS:
+            self.page.screenshot(path=f"{SHOTS}/serve_{name}.png", **options)
+
+    def focused(self) -> str:
+        """The id of what has the focus, inside the report too."""
+        found = self.page.evaluate(
+            """() => {
+                const outer = document.activeElement;
+                const inner = outer?.contentDocument?.activeElement;
+                return (inner ?? outer)?.id || (inner ?? outer)?.tagName;
+            }"""
+        )
+        return str(found)
+
+    def tab_to(self, name: str, key: str = "Tab") -> None:
+        for _ in range(120):
+            if self.focused() == name:
+                return
+            self.page.keyboard.press(key)
+        raise AssertionError(f"the keyboard does not get to {name!r}, only to {self.focused()!r}")
+
+
+@pytest.fixture
+def context(browser: Any) -> Iterator[Any]:
+    made = browser.new_context(
+        locale="en-US", viewport={"width": 1000, "height": 900}, accept_downloads=True
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def tab(context: Any) -> Tab:
+    return Tab(context)
+
+
+@pytest.fixture
+def survey_file(tmp_path: Path) -> Path:
+    return make_file(tmp_path / "clinic.csv")
+
+
+def ask(tab: Tab, *, models: int = 40, grid: str = "0.2:10:12") -> str:
+    """Ask about the table that is chosen, and return the study's address."""
+    tab.page.wait_for_selector("#go", state="visible")
+    tab.page.evaluate(
+        """([models, grid]) => {
+            document.getElementById("shadow-models").value = models;
+            document.getElementById("epsilon").value = grid;
+        }""",
+        [models, grid],
+    )
+    tab.page.click("#go")
+    tab.wait_for_report()
+    return str(tab.page.url).rpartition("/")[2]
+
+
+def test_from_a_file_to_a_decision_by_mouse(
+    start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
+) -> None:
+    server = start_server(tmp_path / "state", opens=False)
+    tab.open(server.link)
+    page = tab.page
+    assert "token" not in page.url
+    tab.shoot("mouse_1_start")
+    with page.expect_file_chooser() as chosen:
+        page.click("label[for=file]")
+    chosen.value.set_files(survey_file)
+    page.wait_for_selector("#go", state="visible")
+    assert page.inner_text("#protect-words") == "smokes"
+    assert page.input_value("#label") == "smokes"
+    page.click("#columns > summary")
+    page.select_option("select[aria-label='use age as']", "bins")
+    page.wait_for_selector("tr:has-text('age') td:has-text('put into 10 bins')")
+    tab.shoot("mouse_2_columns")
+    page.click("#protect summary")
+    page.click("#protect .known:visible")
+    page.click("#people summary")
+    page.select_option("#group-column", "sex")
+    page.fill("#group-value", "Female")
+    page.click("#group-add")
+    assert page.inner_text("#people-words") == "everyone and sex Female"
+    tab.shoot("mouse_3_people")
+    page.click("#steps")
+    assert not page.is_visible("#group-add")
+    page.click("summary:has-text('Limits you know')")
+    page.fill("#epsilon", "0.2:10:12")
+    page.fill("#shadow-models", "1200")
+    page.click("#go")
+    first = tab.wait_for_report()
+    tab.shoot("mouse_4_first_order")
+    assert first.inner_text("h1").startswith("If I randomise")
+    assert "First-order" in page.inner_text("#stage-words")
+    # Drag ε in the first report; the better ones stay at what was chosen.
+    first.locator("#chart").scroll_into_view_if_needed()
+    box = first.locator("#chart svg").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 60, steps=8)
+    page.mouse.up()
+    chosen_epsilon = first.inner_text("#epsilon")
+    assert float(chosen_epsilon) < 2
+    attack = page.locator("#jobs li[data-kind=attack]")
+    attack.wait_for()
+    page.wait_for_selector("#jobs li[data-kind=attack] .words:has-text('left')")
+    tab.shoot("mouse_5_attack_under_way")
+    decision = tab.wait_for_report(3)
+    assert decision.inner_text("#epsilon") == chosen_epsilon
+    assert "both here" in page.inner_text("#stage-words")
+    assert page.locator("#jobs li").count() == 0
+    # No note about a domain that was declared.
+    assert "observed values" not in decision.inner_text("main")
+    # The limit is a line that can be dragged; it leads to another budget.
+    before = decision.input_value("#accepted")
+    decision.locator(".grip[data-limit=accepted]").scroll_into_view_if_needed()
+    grip = decision.locator(".grip[data-limit=accepted]").bounding_box()
+    page.mouse.move(grip["x"] + 13, grip["y"] + 13)
+    page.mouse.down()
+    page.mouse.move(grip["x"] + 13, grip["y"] - 35, steps=8)
+    page.mouse.up()
+    after = decision.input_value("#accepted")
+    assert float(after) > float(before)
+    assert "ε = " in decision.inner_text("#within")
+    tab.shoot("mouse_6_decision")
+    page.wait_for_timeout(1500)
+    page.evaluate("scrollTo(0, 0)")
+    with page.expect_download() as saved:
+        page.click("#save-json")
+    document = load_document(json.loads(Path(saved.value.path()).read_text()))
+    assert document.kind == "decision"
+    assert document.recommendation.max_loss_increase == pytest.approx(float(after))
+    assert f"{document.recommendation.epsilon:.3g}" == decision.inner_text("#epsilon")
+    for name in ("report", "png", "svg"):
+        with page.expect_download() as saved:
+            page.click(f"#save-{name}")
+        assert Path(saved.value.path()).stat().st_size > 10_000
+    assert tab.complaints == []
+    assert all(url.startswith((server.base, "data:", "blob:")) for url in tab.requests)
+
+
+def test_from_a_file_to_a_decision_by_keyboard(
+    start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
+) -> None:
+    server = start_server(tmp_path / "state", opens=False)
+    tab.open(server.link)
+    page, press = tab.page, tab.page.keyboard.press
+    # Listened for from the beginning: a key is quicker than a listener that comes with it.
+    page.on("filechooser", lambda chosen: chosen.set_files(survey_file))
+    tab.tab_to("file")
+    tab.shoot("keyboard_1_upload")
+    press("Enter")
+    page.wait_for_selector("#go", state="visible")
+    assert tab.focused() == "table"
+    # Back to the people, which stand before the table in the sentence.
+    press("Shift+Tab")
+    press("Enter")
+    tab.tab_to("group-column")
+    page.keyboard.type("sex")
+    tab.tab_to("group-value")
+    page.keyboard.type("Female")
+    press("Enter")
+    assert page.inner_text("#people-words") == "everyone and sex Female"
+    press("Escape")
+    assert tab.focused() == "SUMMARY"
+    tab.tab_to("label")
+    tab.tab_to("go")
+    tab.shoot("keyboard_2_question")
+    press("Enter")
+    tab.wait_for_report()
+    tab.tab_to("slider")
+    for _ in range(3):
+        press("ArrowLeft")
+    chosen_epsilon = tab.report.inner_text("#epsilon")
+    tab.shoot("keyboard_3_first_order")
+    decision = tab.wait_for_report(3)
+    # The focus and the choice are where they were, in a report that is another.
+    assert tab.focused() == "slider"
+    assert decision.inner_text("#epsilon") == chosen_epsilon
+    tab.tab_to("accepted", "Shift+Tab")
+    press("Control+a")
+    page.keyboard.type("0.05")
+    tab.tab_to("feared")
+    page.keyboard.type("99")
+    assert "keeps both limits" in decision.inner_text("#within")
+    tab.shoot("keyboard_4_limits")
+    page.wait_for_timeout(1500)
+    tab.tab_to("save-json", "Shift+Tab")
+    with page.expect_download() as saved:
+        press("Enter")
+    chosen_by = json.loads(Path(saved.value.path()).read_text())["recommendation"]
+    assert (chosen_by["max_loss_increase"], chosen_by["max_attack_rate"]) == (0.05, 0.99)
+    assert f"{chosen_by['epsilon']:.3g}" == decision.inner_text("#epsilon")
+    assert tab.complaints == []
+
+
+def test_a_wrong_file_is_refused_in_one_line_and_another_is_taken(
+    start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
+) -> None:
+    server = start_server(tmp_path / "state", opens=False)
+    tab.open(server.link)
+    wrong = tmp_path / "workbook.csv"
+    wrong.write_bytes(b"PK\x03\x04 not a table \x00")
+    tab.page.set_input_files("#file", wrong)
+    tab.page.wait_for_selector("#table-note.wrong")
+    assert "must be text, as its name says" in tab.page.inner_text("#table-note")
+    tab.shoot("wrong_file")
+    tab.page.set_input_files("#file", {"name": "a.exe", "mimeType": "a/b", "buffer": b"MZ"})
+    tab.page.wait_for_selector("#table-note.wrong:has-text('ending in .csv')")
+    tab.page.set_input_files("#file", survey_file)
+    tab.page.wait_for_selector("#go", state="visible")
+    # A question that cannot be asked is refused where it is asked.
+    tab.page.click("#people summary")
+    tab.page.click("summary:has-text('or write a condition')")
+    tab.page.fill("#group-expression", "nobody > 3")
+    tab.page.click("#group-write")
+    tab.page.keyboard.press("Escape")
+    tab.page.click("#go")
+    tab.page.wait_for_selector("#going.wrong")
+    assert "nobody" in tab.page.inner_text("#going")
+    tab.shoot("wrong_question")
+    # The refusals themselves are the only things the browser complains of.
+    assert all("422" in text or "413" in text for text in tab.complaints)
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def test_a_server_that_is_killed_in_a_job_goes_on_where_it_was(
+    start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
+) -> None:
+    port = str(free_port())
+    data = (str(survey_file), "--port", port)
+    server = start_server(tmp_path / "state", *data, opens=False)
+    tab.open(server.link)
+    study = ask(tab, models=8000, grid="0.2:10:30")
+    cost = tab.wait_for_report(2).inner_text("#loss")
+    tab.page.wait_for_selector("#jobs li[data-kind=attack] .words:has-text('left')")
+    server.end(signal.SIGKILL)
+    tab.page.wait_for_selector("#alarm:has-text('does not answer')")
+    # What has been drawn can still be moved.
+    tab.report.focus("#slider")
+    tab.page.keyboard.press("ArrowRight")
+    tab.shoot("killed")
+    again = start_server(tmp_path / "state", *data, opens=False)
+    # The page of the dead server is told to use the new link, and nothing is shown to it.
+    tab.page.wait_for_selector("#alarm:has-text('the link that the terminal shows')")
+    tab.open(again.link)
+    tab.page.goto(f"{again.base}/#/study/{study}")
+    report = tab.wait_for_report(2)
+    assert report.inner_text("#loss") == cost
+    tab.page.wait_for_selector("#jobs li[data-state=interrupted]")
+    tab.shoot("restarted")
+    tab.page.click("#jobs button:has-text('Resume')")
+    tab.page.wait_for_selector("#jobs li[data-state=running] .words:has-text('left')")
+    tab.page.click("#jobs button:has-text('Cancel')")
+    tab.page.wait_for_selector("#jobs li[data-state=cancelled]")
+
+
+def test_two_tabs_see_one_state(
+    start_server: Callable[..., Any], context: Any, tab: Tab, survey_file: Path, tmp_path: Path
+) -> None:
+    server = start_server(tmp_path / "state", str(survey_file), opens=False)
+    tab.open(server.link)
+    study = ask(tab, models=8000, grid="0.2:10:30")
+    other = Tab(context)
+    other.open(f"{server.base}/#/study/{study}")
+    other.wait_for_report(2)
+    tab.wait_for_report(2)
+    other.page.click("#jobs li[data-kind=attack] button:has-text('Cancel')")
+    tab.page.wait_for_selector("#jobs li[data-kind=attack][data-state=cancelled]")
+    # Another question in one tab, both compared and one deleted in the other.
+    tab.page.click("#ask-again")
+    tab.page.wait_for_selector("#go", state="visible")
+    tab.page.click("#protect summary")
+    tab.page.check("#protect input[value=sex]")
+    tab.page.click("#go")
+    tab.wait_for_report()
+    other.page.goto(f"{server.base}/#/studies")
+    other.page.wait_for_selector("#studies tbody tr:nth-child(2)")
+    for box in other.page.query_selector_all("#studies tbody input"):
+        box.check()
+    other.page.click("#compare")
+    other.page.wait_for_selector("#comparison:visible")
+    assert other.page.locator("#comparison thead th").count() == 2
+    other.shoot("comparison")
+    other.page.on("dialog", lambda dialog: dialog.accept())
+    other.page.click("#studies tbody tr:nth-child(1) button")
+    other.page.wait_for_selector("#studies tbody tr:nth-child(2)", state="detached")
+    tab.page.wait_for_selector("#alarm:has-text('not kept here, or no longer')")
+
+
+def test_names_are_nowhere_on_the_page_if_they_are_withheld(
+    start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
+) -> None:
+    server = start_server(tmp_path / "state", str(survey_file), "--anonymous", opens=False)
+    tab.open(server.link)
+    tab.page.wait_for_selector("#go", state="visible")
+    seen = tab.page.content()
+    ask(tab)
+    seen += tab.page.content() + tab.report.content() + tab.wait_for_report(3).content()
+    for name in ("smokes", "clinic", "Female", "income"):
+        assert name not in seen
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_telephone(
+    start_server: Callable[..., Any], browser: Any, survey_file: Path, tmp_path: Path, scheme: str
+) -> None:
+    server = start_server(tmp_path / "state", str(survey_file), opens=False)
+    context = browser.new_context(viewport={"width": 375, "height": 800}, color_scheme=scheme)
+    tab = Tab(context)
+    tab.open(server.link)
+    tab.page.wait_for_selector("#go", state="visible")
+    tab.page.click("#people summary")
+    wide = "document.documentElement.scrollWidth"
+    assert tab.page.evaluate(wide) == 375
+    tab.shoot(f"telephone_question_{scheme}")
+    tab.page.keyboard.press("Escape")
+    ask(tab)
+    report = tab.wait_for_report(3)
+    assert tab.page.evaluate(wide) == 375
+    assert report.evaluate(wide) == 375
+    tab.shoot(f"telephone_decision_{scheme}", full_page=True)
+    context.close()
+
+
+def test_time_from_input_to_paint_with_50_000_rows(
+    start_server: Callable[..., Any],
+    tab: Tab,
+    tmp_path: Path,
+    paint_p95_of: Callable[[Any], float],
+    record_property: Callable[[str, object], None],
+) -> None:
+    server = start_server(
+        tmp_path / "state", str(make_file(tmp_path / "large.csv", 50_000)), opens=False
+    )
+    tab.open(server.link)
+    ask(tab, models=64, grid="0.1:10:30")
+    while_working = paint_p95_of(tab.report)
+    tab.wait_for_report(3)
+    at_rest = paint_p95_of(tab.report)
+    record_property("served_input_to_paint_p95_ms_while_working", round(while_working, 1))
+    record_property("served_input_to_paint_p95_ms", round(at_rest, 1))
+    print(f"input to paint, 95 %: {while_working:.1f} ms with jobs, {at_rest:.1f} ms without")

@@ -1,0 +1,157 @@
+"""Who comes in: the link once, the cookie, this machine, our own page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from epsilens.app.access import Gate, Guard
+
+OURS = "http://127.0.0.1:8000"
+
+
+async def hello(scope: Any, receive: Any, send: Any) -> None:
+    if scope["path"] == "/broken":
+        raise ValueError("could not convert string to float: 'HIV+'")
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def stranger(gate: Gate) -> TestClient:
+    return TestClient(Guard(hello, gate), base_url=OURS, follow_redirects=False)
+
+
+@pytest.fixture
+def guest(gate: Gate, stranger: TestClient) -> TestClient:
+    stranger.get("/", params={"token": gate.token})
+    return stranger
+
+
+def test_without_the_link_nothing_is_shown(stranger: TestClient) -> None:
+    for path in ("/", "/api/session", "/static/page.js", "/api/tables"):
+        answer = stranger.get(path)
+        assert answer.status_code == 403
+        assert "the link that the terminal shows" in answer.json()["error"]
+
+
+def test_the_link_opens_once(gate: Gate, stranger: TestClient) -> None:
+    first = stranger.get("/", params={"token": gate.token})
+    assert first.status_code == 200
+    assert 'content="0;url=/"' in first.text
+    cookie = first.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert gate.token not in cookie
+    assert stranger.get("/").text == "hello"
+    # Whoever has the cookie may follow the link again; nobody else.
+    assert stranger.get("/", params={"token": gate.token}).status_code == 200
+    stranger.cookies.clear()
+    again = stranger.get("/", params={"token": gate.token})
+    assert again.status_code == 403
+    assert "used already" in again.json()["error"]
+
+
+@pytest.mark.parametrize("token", ["", "x", "ü" * 40, "\0"])
+def test_another_token_is_refused(stranger: TestClient, token: str) -> None:
+    assert stranger.get("/", params={"token": token}).status_code == 403
+
+
+@pytest.mark.parametrize("cookie", ["", "epsilens=x", "=;=", "a" * 5000, "{name}=x", "{name}=ü"])
+def test_another_cookie_is_refused(gate: Gate, stranger: TestClient, cookie: str) -> None:
+    header = cookie.replace("{name}", gate.name).encode("latin-1")
+    assert stranger.get("/", headers={b"cookie": header}).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:9999", "localhost", "[::1]:8000"])
+def test_this_machine_is_answered_also_through_a_tunnel(guest: TestClient, host: str) -> None:
+    assert guest.get("/", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1.evil.example:8000",
+        "localhost.evil.example",
+        "10.0.0.1",
+        "",
+        "a b",
+    ],
+)
+def test_other_names_are_not_answered(guest: TestClient, host: str) -> None:
+    answer = guest.get("/", headers={"host": host})
+    assert answer.status_code == 400
+    assert "127.0.0.1 and localhost only" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:9000"},
+        {"origin": "http://localhost:8000"},
+        {"origin": "https://evil.example"},
+        {"origin": OURS, "sec-fetch-site": "same-site"},
+        {"origin": OURS, "sec-fetch-site": "cross-site"},
+    ],
+)
+def test_a_change_must_come_from_our_page(
+    guest: TestClient, method: str, headers: dict[str, str]
+) -> None:
+    answer = guest.request(method, "/api/studies", headers=headers)
+    assert answer.status_code == 403
+    assert "our own page" in answer.json()["error"]
+
+
+def test_a_change_from_our_page_goes_through(guest: TestClient) -> None:
+    assert guest.post("/api/studies", headers={"origin": OURS}).status_code == 200
+
+
+def test_two_hosts_are_one_too_many(guest: TestClient) -> None:
+    headers = [("host", "127.0.0.1:8000"), ("host", "evil.example")]
+    assert guest.get("/", headers=headers).status_code == 400
+
+
+def test_questions_are_short_and_say_how_long_they_are(guest: TestClient) -> None:
+    ours = {"origin": OURS}
+    assert guest.post("/api/studies", headers=ours, content=b"x" * 2**21).status_code == 413
+    pieces = iter([b"x", b"y"])
+    assert guest.post("/api/studies", headers=ours, content=pieces).status_code == 411
+
+
+def test_every_answer_has_its_headers(guest: TestClient) -> None:
+    for answer in (guest.get("/"), guest.get("/", headers={"host": "evil"}), guest.get("/broken")):
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cache-control"] == "no-store"
+        policy = answer.headers["content-security-policy"]
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+
+
+def test_a_fault_of_ours_shows_a_number_and_no_value(
+    guest: TestClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = guest.get("/broken")
+    assert answer.status_code == 500
+    told = capsys.readouterr().err
+    assert answer.json()["id"] in told
+    assert "ValueError" in told
+    assert "HIV" not in told + answer.text
+
+
+def test_there_are_no_other_protocols(guest: TestClient) -> None:
+    from starlette.websockets import WebSocketDisconnect
+
+    with pytest.raises(WebSocketDisconnect), guest.websocket_connect("/"):
+        pass

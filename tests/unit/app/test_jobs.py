@@ -1,0 +1,210 @@
+"""Jobs: progress, cancelling, resuming, and a server that dies in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epsilens.app.folder import open_folder
+from epsilens.app.store import Store
+from epsilens.errors import InputError
+
+pytestmark = pytest.mark.slow
+
+SERVE = [sys.executable, "-m", "epsilens", "serve", "--no-browser"]
+LONG = {"epsilon": "0.5:8:20", "shadow_models": 4000}
+"""An attack that is certainly not done while we look at it."""
+
+
+def begin(visitor: Any, study: Any, kind: str = "attack") -> Any:
+    return visitor.json("POST", f"/api/studies/{study['id']}/jobs", {"kind": kind}, status=202)
+
+
+def wait_for_progress(visitor: Any, job: Any) -> Any:
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        found = visitor.json("GET", f"/api/jobs/{job['id']}")
+        if found["done"] and found["seconds_left"] is not None:
+            return found
+        assert found["state"] in {"waiting", "running"}, found
+        time.sleep(0.05)
+    raise AssertionError("no progress")
+
+
+def test_a_job_tells_how_far_it_is_and_can_be_cancelled_and_resumed(
+    visitor: Any, csv_bytes: bytes
+) -> None:
+    study = visitor.study(csv_bytes, **LONG)
+    job = begin(visitor, study)
+    found = wait_for_progress(visitor, job)
+    assert 0 < found["done"] < found["total"]
+    assert found["seconds_left"] > 0
+    # The same work is not begun twice, in two tabs for instance.
+    assert begin(visitor, study)["id"] == job["id"]
+    child = visitor.desk.jobs._running[job["id"]].child
+    cancelled = visitor.json("POST", f"/api/jobs/{job['id']}/cancel")
+    assert cancelled["state"] == "cancelled"
+    assert not child.is_alive
+    kept = visitor.desk.store.checkpoint(study["id"])
+    blocks = {path: path.stat().st_mtime_ns for path in kept.rglob("*") if path.is_file()}
+    assert blocks
+    assert all(path.stat().st_mode & 0o077 == 0 for path in [kept, *kept.rglob("*")])
+    visitor.json("POST", f"/api/jobs/{job['id']}/resume", status=202)
+    resumed = wait_for_progress(visitor, job)
+    assert resumed["state"] == "running"
+    visitor.json("DELETE", f"/api/studies/{study['id']}", status=204)
+    assert not kept.exists()
+    visitor.json("GET", f"/api/jobs/{job['id']}", status=404)
+
+
+def test_a_resumed_attack_finds_what_an_uninterrupted_one_finds(
+    visitor: Any, csv_bytes: bytes
+) -> None:
+    question = {"epsilon": "0.5:8:8", "shadow_models": 400}
+    found = []
+    for is_cancelled in (False, True):
+        study = visitor.study(csv_bytes, **question)
+        job = begin(visitor, study)
+        if is_cancelled:
+            wait_for_progress(visitor, job)
+            visitor.json("POST", f"/api/jobs/{job['id']}/cancel")
+            visitor.json("POST", f"/api/jobs/{job['id']}/resume", status=202)
+        visitor.wait(job["id"], "done")
+        document = visitor.json("GET", f"/api/studies/{study['id']}/documents/risk")
+        found.append(document["cells"])
+        assert not visitor.desk.store.checkpoint(study["id"]).exists()
+    assert found[0] == found[1]
+
+
+def test_work_that_dies_is_a_failure_in_one_line(visitor: Any, csv_bytes: bytes) -> None:
+    study = visitor.study(csv_bytes, **LONG)
+    job = begin(visitor, study)
+    wait_for_progress(visitor, job)
+    os.kill(visitor.desk.jobs._running[job["id"]].child.pid, signal.SIGKILL)
+    failed = visitor.wait(job["id"], "failed")
+    assert "ended before it was done" in failed["message"]
+    visitor.json("POST", f"/api/jobs/{job['id']}/resume", status=202)
+    visitor.json("POST", f"/api/jobs/{job['id']}/cancel")
+
+
+def test_a_job_that_waits_can_be_cancelled(visitor: Any, csv_bytes: bytes) -> None:
+    first = begin(visitor, visitor.study(csv_bytes, **LONG))
+    second = begin(visitor, visitor.study(csv_bytes, **LONG, seed=1))
+    assert second["state"] == "waiting"
+    assert visitor.json("POST", f"/api/jobs/{second['id']}/cancel")["state"] == "cancelled"
+    visitor.json("POST", f"/api/jobs/{first['id']}/cancel")
+    time.sleep(0.2)
+    assert visitor.json("GET", f"/api/jobs/{second['id']}")["state"] == "cancelled"
+
+
+def test_one_folder_has_one_server(tmp_path: Path) -> None:
+    store = Store(open_folder(tmp_path / "state"))
+    with pytest.raises(InputError, match="no other server"):
+        Store(open_folder(tmp_path / "state"))
+    store.close()
+    Store(open_folder(tmp_path / "state")).close()
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letters.txt").write_text("dear")
+    with pytest.raises(InputError, match="holds other files"):
+        open_folder(tmp_path)
+
+
+def test_a_damaged_file_is_said(tmp_path: Path) -> None:
+    folder = open_folder(tmp_path / "state")
+    (folder / "studies.sqlite").write_bytes(b"no database at all, but long enough" * 100)
+    with pytest.raises(InputError, match="damaged"):
+        Store(folder)
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue
+            if int(stat.rpartition(")")[2].split()[1]) == pid:
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes as Linux shows them")
+def test_a_killed_server_loses_no_finished_result(
+    start_server: Any, tmp_path: Path, csv_bytes: bytes
+) -> None:
+    data = tmp_path / "survey.csv"
+    data.write_bytes(csv_bytes)
+    server = start_server(tmp_path / "state", str(data))
+    table = server.json("GET", "/api/session")["given"]
+    question = {"label": "smokes", "drop": ["town"], **LONG}
+    study = server.json("POST", "/api/studies", {"table": table, "question": question}, status=201)
+    address = f"/api/studies/{study['id']}"
+    cost = server.json("POST", f"{address}/jobs", {"kind": "cost"}, status=202)
+    attack = server.json("POST", f"{address}/jobs", {"kind": "attack"}, status=202)
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        jobs = {job["id"]: job for job in server.json("GET", address)["jobs"]}
+        if jobs[cost["id"]]["state"] == "done" and jobs[attack["id"]]["done"]:
+            break
+        time.sleep(0.1)
+    found = server.json("GET", f"{address}/documents/cost")
+    children = children_of(server.process.pid)
+    assert children
+    code, _, _ = server.end(signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    # Whoever worked for it ends with it.
+    end = time.monotonic() + 30
+    while time.monotonic() < end and any(_is_running(child) for child in children):
+        time.sleep(0.1)
+    assert not any(_is_running(child) for child in children)
+
+    server = start_server(tmp_path / "state", str(data))
+    assert server.json("GET", "/api/session")["given"] == table
+    again = server.json("GET", address)
+    assert again["stage"] == "cost"
+    states = {job["kind"]: job["state"] for job in again["jobs"]}
+    assert states == {"cost": "done", "attack": "interrupted"}
+    assert server.json("GET", f"{address}/documents/cost") == found
+    resumed = server.json("POST", f"/api/jobs/{attack['id']}/resume", status=202)
+    assert resumed["state"] in {"waiting", "running"}
+    code, out, err = server.end(signal.SIGINT)
+    assert (code, err) == (0, "")
+    assert out.endswith("Stopped.\n")
+    store = Store(open_folder(tmp_path / "state"))
+    assert store.job(attack["id"]).state == "interrupted"
+    store.close()
+    # The file that was named is not ours to delete.
+    assert data.read_bytes() == csv_bytes
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
+    for arguments, words in (
+        ([str(tmp_path / "nothing.csv")], "must be a file that exists"),
+        (["-"], "standard input"),
+    ):
+        done = subprocess.run(
+            [*SERVE, "--state", str(tmp_path / "state"), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert done.stderr.count("\n") == 1

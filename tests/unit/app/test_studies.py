@@ -1,0 +1,303 @@
+"""Studies: asked, answered at once, answered better, kept, compared, exported, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from epsilens.document import load_document
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def finished(visitor: Any, csv_bytes: bytes) -> Any:
+    """A study whose cost and attack have come."""
+    women = {"name": "women", "expression": 'sex == "Female"'}
+    study = visitor.study(csv_bytes, groups=[women])
+    assert study["stage"] == "first-order"
+    for kind in ("cost", "attack"):
+        job = visitor.json("POST", f"/api/studies/{study['id']}/jobs", {"kind": kind}, status=202)
+        visitor.wait(job["id"], "done")
+    return visitor.json("GET", f"/api/studies/{study['id']}")
+
+
+def test_the_schema_is_shown_and_can_be_corrected(visitor: Any, csv_bytes: bytes) -> None:
+    table = visitor.upload(csv_bytes).json()["id"]
+    found = visitor.json("POST", f"/api/tables/{table}/schema", {})
+    columns = {column["name"]: column for column in found["document"]["columns"]}
+    assert found["likely_label"] == "smokes"
+    assert columns["sex"]["categories"] == ["Female", "Male"]
+    assert not columns["income"]["protectable"]
+    corrected = visitor.json(
+        "POST",
+        f"/api/tables/{table}/schema",
+        {"bins": {"income": "0:100:5"}, "categorical": ["age"]},
+    )
+    columns = {column["name"]: column for column in corrected["document"]["columns"]}
+    assert columns["income"]["protectable"]
+    assert columns["age"]["kind"] == "categorical"
+    wrong = visitor.ask("POST", f"/api/tables/{table}/schema", json={"delimiter": ";"})
+    assert wrong.status_code == 422
+    assert "'survey.csv' was cut at every semicolon" in wrong.json()["error"]
+
+
+def test_any_group_is_answered_to_first_order_at_once(visitor: Any, finished: Any) -> None:
+    document = visitor.json(
+        "POST", f"/api/studies/{finished['id']}/first-order", {"expression": "age < 40"}
+    )
+    cells = load_document(document).cells
+    assert [cell.group for cell in cells] == ["all"] * 5 + ["asked"] * 5
+    assert {cell.method for cell in cells} == {"influence"}
+
+
+def test_first_order_answers_are_the_point_tables(
+    visitor: Any, finished: Any, csv_bytes: bytes
+) -> None:
+    # The slow obvious twin: read, split and train here, and sum the points of the group.
+    import io
+
+    import numpy as np
+    import pandas as pd
+
+    from epsilens.channels import RandomizedResponse
+    from epsilens.data import prepare
+    from epsilens.models.default import default_estimator
+    from epsilens.whatif import WhatIf
+
+    frame = pd.read_csv(io.BytesIO(csv_bytes)).drop(columns="town")
+    data = prepare(frame, label="smokes", groups=["young=age < 40"])
+    answers = pd.CategoricalDtype(["no", "yes"])
+    study = WhatIf(default_estimator(data.schema)).fit(
+        data.X_train, data.y_train.astype(answers), data.X_test, data.y_test.astype(answers)
+    )
+    lie = RandomizedResponse(2, 0.5).matrix[0, 1]
+    expected = study.point_table().change(data.groups["young"], lie)
+    document = visitor.json(
+        "POST", f"/api/studies/{finished['id']}/first-order", {"expression": "age < 40"}
+    )
+    cell = next(c for c in document["cells"] if c["group"] == "asked" and c["epsilon"] == 0.5)
+    # Both are the same sum, added up in another order.
+    assert cell["loss_change"] == pytest.approx(float(np.sum(expected)), rel=1e-8)
+
+
+def test_a_finished_study_leads_to_a_decision(visitor: Any, finished: Any) -> None:
+    assert finished["stage"] == "decision"
+    address = f"/api/studies/{finished['id']}"
+    decision = visitor.json("GET", f"{address}/documents/decision")
+    assert load_document(decision).kind == "decision"
+    # No limit was given: nine tenths of the gain are kept.
+    assert decision["recommendation"]["max_loss_increase"] == finished["kept_gain"]
+    assert any("no limit was given" in warning for warning in decision["warnings"])
+    changed = visitor.json(
+        "PATCH", address, {"limits": {"max_loss_increase": 0.5, "max_attack_rate": 0.95}}
+    )
+    assert changed["limits"]["max_attack_rate"] == 0.95
+    chosen = visitor.json("GET", f"{address}/documents/decision")["recommendation"]
+    assert (chosen["rule"], chosen["epsilon"]) == ("both", 0.5)
+    visitor.json("PATCH", address, {"limits": {}, "name": "the first"})
+    assert visitor.json("GET", address)["name"] == "the first"
+
+
+def test_everything_can_be_taken_away(visitor: Any, finished: Any) -> None:
+    address = f"/api/studies/{finished['id']}"
+    report = visitor.ask("GET", f"{address}/report.html")
+    assert "attachment" in report.headers["content-disposition"]
+    assert "What this does not protect" in report.text
+    assert "epsilens decide survey.csv --label smokes" in report.text
+    assert visitor.client.get(f"{address}/chart.png").content.startswith(b"\x89PNG")
+    assert visitor.client.get(f"{address}/chart.svg").text.startswith("<svg")
+    exported = visitor.ask("GET", f"{address}/document.json").text
+    assert load_document(exported).kind == "decision"
+
+
+def test_the_command_in_the_report_finds_the_same(
+    visitor: Any,
+    finished: Any,
+    csv_bytes: bytes,
+    tmp_path: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    import html
+    import re
+    import shlex
+
+    from epsilens.cli import main
+
+    report = visitor.ask("GET", f"/api/studies/{finished['id']}/report.html").text
+    command = html.unescape(re.search(r"<code>(epsilens [^<]*)</code>", report)[1])
+    (tmp_path / "survey.csv").write_bytes(csv_bytes)
+    monkeypatch.chdir(tmp_path)
+    assert main([*shlex.split(command)[1:], "--json"]) in {0, 3}
+    told = load_document(capfdbinary.readouterr().out.decode())
+    shown = load_document(visitor.json("GET", f"/api/studies/{finished['id']}/documents/decision"))
+    assert told.risk.cells == shown.risk.cells
+    # The same sums; with a group beside them they are added up in another order.
+    everybody = [cell for cell in shown.cost.cells if cell.group == "all"]
+    assert [cell.loss_change_high for cell in told.cost.cells] == pytest.approx(
+        [cell.loss_change_high for cell in everybody], rel=1e-9
+    )
+    assert told.recommendation.epsilon == shown.recommendation.epsilon
+
+
+def test_the_shown_report_runs_only_its_own_scripts(visitor: Any, finished: Any) -> None:
+    shown = visitor.client.get(f"/studies/{finished['id']}/page")
+    policy = shown.headers["content-security-policy"]
+    scripts = next(part for part in policy.split("; ") if part.startswith("script-src"))
+    assert scripts.count("'sha256-") == 2
+    assert "unsafe" not in scripts
+    assert "frame-ancestors 'self'" in policy
+
+
+def test_studies_are_compared(visitor: Any, finished: Any, csv_bytes: bytes) -> None:
+    other = visitor.study(csv_bytes, protect=["sex"])
+    rows = visitor.ask(
+        "GET", "/api/comparison", params={"study": [finished["id"], other["id"]]}
+    ).json()
+    assert [row["stage"] for row in rows] == ["decision", "first-order"]
+    assert rows[0]["answer_inference_ceiling"] > 0.5
+    assert rows[1]["protect"] == ["sex"]
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ({"label": "nothing"}, "the column to predict"),
+        ({"label": "income"}, "income"),
+        ({"protect": ["income"]}, "bins"),
+        ({"groups": [{"name": "a", "expression": "age <"}]}, "expression"),
+        ({"groups": [{"name": "a", "expression": "age > 1000"}]}, "group"),
+        ({"groups": [{"name": "a", "expression": "__import__('os')"}]}, "expression"),
+        ({"groups": [{"name": "a", "expression": 'smokes == "yes"'}]}, "a"),
+        ({"epsilon": "0:10:5"}, "the budgets"),
+        ({"seed": -1}, "seed"),
+        ({"shadow_models": 1}, "shadow_models"),
+        ({"nonsense": 1}, "nothing of this name"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_refused_in_one_line(
+    visitor: Any, csv_bytes: bytes, question: dict[str, object], words: str
+) -> None:
+    table = visitor.upload(csv_bytes).json()["id"]
+    asked = {"table": table, "question": {"label": "smokes", "drop": ["town"], **question}}
+    answer = visitor.ask("POST", "/api/studies", json=asked)
+    assert answer.status_code == 422, answer.text
+    error = answer.json()["error"]
+    assert words in error
+    assert "\n" not in error
+
+
+def test_a_refusal_repeats_nothing_that_was_sent(visitor: Any, secret: str) -> None:
+    for body in (
+        {"table": secret, "question": {"label": "smokes"}},
+        {"table": "0" * 16, "question": {"label": "smokes", secret: 1}},
+        {"table": "0" * 16, "question": {"label": {"a": secret}}},
+    ):
+        answer = visitor.client.post("/api/studies", json=body)
+        assert answer.status_code == 422
+        assert secret not in answer.text
+    assert secret not in visitor.client.post("/api/studies", content=secret.encode()).text
+
+
+def test_what_is_not_kept_is_not_found(visitor: Any) -> None:
+    nobody = "0" * 16
+    for method, path in (
+        ("GET", f"/api/tables/{nobody}"),
+        ("DELETE", f"/api/tables/{nobody}"),
+        ("GET", f"/api/studies/{nobody}"),
+        ("DELETE", f"/api/studies/{nobody}"),
+        ("GET", f"/api/jobs/{nobody}"),
+        ("POST", f"/api/jobs/{nobody}/cancel"),
+        ("GET", f"/api/studies/{nobody}/report.html"),
+        ("GET", "/static/..%2Fapi.py"),
+        ("GET", "/static/../api.py"),
+        ("GET", "/docs"),
+        ("GET", "/openapi.json"),
+    ):
+        answer = visitor.ask(method, path)
+        assert answer.status_code == 404, path
+        assert "error" in answer.json()
+
+
+def test_no_answer_holds_a_value(visitor: Any, finished: Any, secret: str) -> None:
+    # Everything that was answered in this file, reports and pictures included.
+    assert len(visitor.seen) > 30
+    assert not any(secret in text for text in visitor.seen)
+
+
+def test_nobody_else_can_read_what_is_kept(visitor: Any, finished: Any) -> None:
+    folder = visitor.desk.store.folder
+    found = [folder, *folder.rglob("*")]
+    assert len(found) > 4
+    assert all(path.stat().st_mode & 0o077 == 0 for path in found)
+
+
+def test_a_deleted_study_and_table_leave_no_file(visitor: Any, csv_bytes: bytes) -> None:
+    study = visitor.study(csv_bytes)
+    path = visitor.desk.store.table(study["table"]).path
+    assert path.exists()
+    visitor.json("DELETE", f"/api/studies/{study['id']}", status=204)
+    visitor.json("GET", f"/api/studies/{study['id']}", status=404)
+    assert path.exists()
+    visitor.json("DELETE", f"/api/tables/{study['table']}", status=204)
+    assert not path.exists()
+    # Overwritten, not only forgotten.
+    folder = visitor.desk.store.folder
+    assert not any(study["id"].encode() in file.read_bytes() for file in folder.rglob("*.sqlite"))
+
+
+@pytest.fixture(scope="module")
+def hidden(serve: Any, tmp_path_factory: pytest.TempPathFactory, csv_bytes: bytes) -> Iterator[Any]:
+    with serve(tmp_path_factory.mktemp("anonymous") / "state", anonymous=True) as visitor:
+        yield visitor
+
+
+def test_names_can_be_withheld(hidden: Any, csv_bytes: bytes, secret: str) -> None:
+    table = hidden.upload(csv_bytes, "clinic.csv").json()
+    assert table["name"] == "table 1"
+    found = hidden.json("POST", f"/api/tables/{table['id']}/schema", {})
+    assert found["likely_label"] == "column 5"
+    columns = found["document"]["columns"]
+    assert columns[1]["categories"] == ["category 1", "category 2"]
+    asked = {
+        "table": table["id"],
+        "name": "smokers of the clinic",
+        "question": {
+            "label": "column 5",
+            "positive": "category 2",
+            "drop": ["column 4"],
+            "epsilon": "0.5:8:5",
+            "shadow_models": 20,
+            "groups": [{"name": "women", "expression": '`column 2` == "Female"'}],
+        },
+    }
+    study = hidden.json("POST", "/api/studies", asked, status=201)
+    for kind in ("cost", "attack"):
+        job = hidden.json("POST", f"/api/studies/{study['id']}/jobs", {"kind": kind}, status=202)
+        hidden.wait(job["id"], "done", "failed")
+    address = f"/api/studies/{study['id']}"
+    assert hidden.json("GET", address)["stage"] == "decision"
+    for part in ("report.html", "document.json", "chart.svg", "documents/cost", "documents/risk"):
+        assert hidden.ask("GET", f"{address}/{part}").status_code == 200
+    hidden.ask("GET", f"/studies/{study['id']}/page")
+    hidden.ask("POST", f"/api/tables/{table['id']}/schema", json={"delimiter": ";"})
+    hidden.ask("GET", "/api/comparison", params={"study": [study["id"]]})
+    for text in hidden.seen:
+        for name in ("smokes", "Female", "women", "town", "clinic", "income", secret):
+            assert name not in text, name
+
+
+def test_studies_with_names_are_not_shown_where_names_are_withheld(
+    serve: Any, tmp_path: Any, csv_bytes: bytes
+) -> None:
+    with serve(tmp_path / "state") as visitor:
+        study = visitor.study(csv_bytes)
+        assert len(visitor.json("GET", "/api/studies")) == 1
+    with serve(tmp_path / "state", anonymous=True) as visitor:
+        assert visitor.json("GET", "/api/studies") == []
+        visitor.json("GET", f"/api/studies/{study['id']}", status=404)
+        visitor.json("GET", f"/api/studies/{study['id']}/documents/first-order", status=404)
+        assert visitor.json("GET", "/api/tables")[0]["name"] == "table 1"

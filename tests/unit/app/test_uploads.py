@@ -1,0 +1,176 @@
+"""Files that somebody sends: the right kind, no larger than allowed, no bombs."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from epsilens.app import uploads
+from epsilens.errors import InputError
+
+MEGABYTE = 2**20
+
+
+def check(tmp_path: Path, content: bytes, wanted: str, largest: int = 64 * MEGABYTE) -> None:
+    path = tmp_path / "file.table"
+    path.write_bytes(content)
+    uploads.check_content(path, wanted=wanted, largest=largest)
+
+
+def arrow_bytes(table: pa.Table, compression: str | None = None) -> bytes:
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+TABLE = pa.table({"age": [31, 42], "smokes": ["yes", "no"]})
+
+
+def test_the_four_kinds_are_taken(tmp_path: Path) -> None:
+    text = b"age,smokes\n31,yes\n"
+    check(tmp_path, text, "text")
+    check(tmp_path, "age,smokes\n31,yes\n".encode("utf-16"), "text")
+    check(tmp_path, gzip.compress(text), "gzip")
+    check(tmp_path, gzip.compress(text) + gzip.compress(text), "gzip")
+    check(tmp_path, parquet_bytes(TABLE), "parquet")
+    check(tmp_path, arrow_bytes(TABLE), "arrow")
+
+
+@pytest.mark.parametrize("wanted", ["text", "gzip", "parquet", "arrow"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\0\1\2", b"MZ\0\0", b"\x1f\x8b", b"\x1f\x8b\x08\0garbage", b"PAR1", b"ARROW1\0\0"],
+)
+def test_other_kinds_are_refused_in_one_line(tmp_path: Path, content: bytes, wanted: str) -> None:
+    with pytest.raises(InputError, match=r"^[^\n]+\.$"):
+        check(tmp_path, content, wanted)
+
+
+def test_a_bomb_of_zeros_is_not_unpacked(tmp_path: Path) -> None:
+    bomb = gzip.compress(b"0" * (64 * MEGABYTE))
+    assert len(bomb) < MEGABYTE
+    with pytest.raises(uploads.TooLargeError, match="unpacks to far more"):
+        check(tmp_path, bomb, "gzip", largest=10**12)
+
+
+def test_what_unpacks_to_too_much_is_refused_whatever_its_ratio(tmp_path: Path) -> None:
+    import numpy as np
+
+    noise = np.random.default_rng(0).bytes(3 * MEGABYTE)
+    with pytest.raises(uploads.TooLargeError):
+        check(tmp_path, gzip.compress(noise), "gzip", largest=MEGABYTE)
+    check(tmp_path, gzip.compress(noise), "gzip", largest=4 * MEGABYTE)
+
+
+def test_a_bomb_hidden_behind_an_honest_member_is_found(tmp_path: Path) -> None:
+    bomb = gzip.compress(b"a,b\n1,2\n") + gzip.compress(b"0" * (64 * MEGABYTE))
+    with pytest.raises(uploads.TooLargeError):
+        check(tmp_path, bomb, "gzip", largest=10**12)
+
+
+def test_a_parquet_file_of_countless_rows_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = pa.table({"a": pa.array([0]).take(pa.array([0] * 2_000_000))})
+    content = parquet_bytes(many)
+    assert len(content) < MEGABYTE
+    monkeypatch.setattr(uploads, "MOST_CELLS", 1_000_000)
+    with pytest.raises(uploads.TooLargeError, match="million fields"):
+        check(tmp_path, content, "parquet")
+
+
+def test_an_arrow_file_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    zeros = pa.table({"a": pa.array([0] * 1_000_000, pa.int64())})
+    content = arrow_bytes(zeros, compression="zstd")
+    assert len(content) < MEGABYTE
+    with pytest.raises(uploads.TooLargeError):
+        check(tmp_path, content, "arrow", largest=MEGABYTE)
+    check(tmp_path, content, "arrow")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../etc/passwd", "..\\..\\boot.ini", "survey", "survey.exe", "a.gz", ".", "x.csv.exe"],
+)
+def test_names_that_end_otherwise_are_refused(visitor: Any, name: str) -> None:
+    answer = visitor.upload(b"age,smokes\n31,yes\n", name)
+    assert answer.status_code == 422
+    assert "ending in .csv" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../../etc/survey.csv", "/etc/survey.csv", "C:\\data\\survey.csv", "a/b\0/survey.csv"],
+)
+def test_a_name_is_never_a_path(visitor: Any, csv_bytes: bytes, name: str) -> None:
+    answer = visitor.upload(csv_bytes, name)
+    assert answer.status_code == 201
+    assert answer.json()["name"] == "survey.csv"
+    stored = visitor.desk.store.table(answer.json()["id"]).path
+    assert stored.parent == visitor.desk.store.folder / "tables"
+    assert stored.name == f"{answer.json()['id']}.table"
+    assert stored.stat().st_mode & 0o777 == 0o600
+    assert visitor.desk.store.folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_too_large_a_file_leaves_nothing_behind(visitor: Any) -> None:
+    before = sorted((visitor.desk.store.folder / "tables").iterdir())
+    large = b"a,b\n" + b"1,2\n" * (2 * MEGABYTE)
+    assert visitor.upload(large).status_code == 413
+    # Without a length it is cut off where the limit is.
+    pieces = (large[start : start + MEGABYTE] for start in range(0, len(large), MEGABYTE))
+    answer = visitor.ask("POST", "/api/tables", params={"name": "a.csv"}, content=pieces)
+    assert answer.status_code == 413
+    assert "--max-upload" in answer.json()["error"]
+    assert sorted((visitor.desk.store.folder / "tables").iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", b"PK\x03\x04 a workbook"),
+        ("a.parquet", b"age,smokes\n1,yes\n"),
+        ("a.csv", b""),
+        ("a.csv", b"\x00\x01\x02"),
+        ("a.csv.gz", gzip.compress(b"0" * (64 * MEGABYTE))),
+        ("a.parquet", b"PAR1 and then nothing"),
+        ("a.csv", b"a,a\n1,2\n"),
+    ],
+)
+def test_what_is_no_table_is_refused_and_not_kept(visitor: Any, name: str, content: bytes) -> None:
+    before = sorted((visitor.desk.store.folder / "tables").iterdir())
+    answer = visitor.upload(content, name)
+    assert answer.status_code in {413, 422}
+    assert "\n" not in answer.json()["error"]
+    assert ".table" not in answer.json()["error"]
+    assert sorted((visitor.desk.store.folder / "tables").iterdir()) == before
+
+
+def test_other_formats_are_read(visitor: Any) -> None:
+    frame = pd.DataFrame({"age": range(30), "smokes": ["yes", "no"] * 15})
+    table = pa.Table.from_pandas(frame)
+    for name, content in (
+        ("a.parquet", parquet_bytes(table)),
+        ("a.arrow", arrow_bytes(table)),
+        ("a.csv.gz", gzip.compress(frame.to_csv(index=False).encode())),
+        ("a.tsv", frame.to_csv(index=False, sep="\t").encode()),
+    ):
+        answer = visitor.upload(content, name)
+        assert answer.status_code == 201, answer.text
+        schema = visitor.json("POST", f"/api/tables/{answer.json()['id']}/schema", {})
+        assert [c["name"] for c in schema["document"]["columns"]] == ["age", "smokes"]
