@@ -10,7 +10,6 @@ import secrets
 import sys
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -82,13 +81,10 @@ class Gate:
 
     def admits(self, header: str) -> bool:
         """Say whether a Cookie header holds ours."""
-        try:
-            found = SimpleCookie(header).get(self.name)
-        except CookieError:
-            return False
-        return found is not None and hmac.compare_digest(
-            found.value.encode(), self._cookie.encode()
-        )
+        # Other programs' cookies on this machine may be malformed: only ours is read.
+        pairs = (pair.strip().partition("=") for pair in header.split(";"))
+        found = [value.strip('"') for name, _, value in pairs if name == self.name]
+        return len(found) == 1 and hmac.compare_digest(found[0].encode(), self._cookie.encode())
 
 
 class Guard:

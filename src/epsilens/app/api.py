@@ -344,6 +344,8 @@ def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
         redoc_url=None,
         openapi_url=None,
         lifespan=lifespan,
+        # Newer versions report on themselves where they are asked to; older ones ignore the word.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.desk = desk
     app.include_router(router)

@@ -66,6 +66,15 @@ def open_folder(path: str | Path) -> Path:
                 f"`--state` must be a new or empty folder, or one of an earlier start, but "
                 f"{folder.name!r} holds other files. Choose another place."
             )
+        for name in _INSIDE:
+            part = folder / name
+            # What is in these is cleared away: it must be ours, and here.
+            strange = DATABASE not in found and part.is_dir() and any(part.iterdir())
+            if part.is_symlink() or strange:
+                raise InputError(
+                    f"`--state` must be a new or empty folder, or one of an earlier start, but "
+                    f"{name!r} in {folder.name!r} is not ours. Choose another place."
+                )
         folder.chmod(0o700)
         for name in _INSIDE:
             (folder / name).mkdir(mode=0o700, exist_ok=True)

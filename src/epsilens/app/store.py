@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import sqlite3
@@ -90,6 +91,9 @@ class StoredJob:
     created: float
 
 
+_UPLOAD = re.compile(r"([0-9a-f]{16})\.table")
+
+
 def new_id() -> str:
     """Return a name that nobody can guess and that is safe in a path."""
     return secrets.token_hex(8)
@@ -164,10 +168,16 @@ class Store:
         self._connection.execute(
             "UPDATE jobs SET state = 'interrupted' WHERE state IN ('waiting', 'running')"
         )
-        kept = {row["path"] for row in self._connection.execute("SELECT path FROM tables")}
+        kept = {row["id"] for row in self._connection.execute("SELECT id FROM tables")}
         for file in (self.folder / "tables").iterdir():
-            if str(file) not in kept:  # an upload that was cut off
-                file.unlink()
+            ours = _UPLOAD.fullmatch(file.name)
+            if ours and ours[1] not in kept and file.is_file() and not file.is_symlink():
+                file.unlink()  # an upload that was cut off
+        self._forget_for_good()
+
+    def _forget_for_good(self) -> None:
+        """Empty the log in which what was deleted would still stand."""
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Let the file go; what was written is safe with or without this."""
@@ -198,7 +208,7 @@ class Store:
         if not is_uploaded:
             known = self._rows("SELECT * FROM tables WHERE path = ? AND NOT is_uploaded", str(path))
             if known:
-                return _table(known[0])
+                return self._table(known[0])
         found = path.stem if is_uploaded else new_id()
         with self._writing() as connection:
             (number,) = connection.execute(
@@ -212,11 +222,23 @@ class Store:
 
     def table(self, id: str) -> StoredTable:
         """Return a table, or say that it is not kept."""
-        return _table(_only(self._rows("SELECT * FROM tables WHERE id = ?", id), "table"))
+        return self._table(_only(self._rows("SELECT * FROM tables WHERE id = ?", id), "table"))
 
     def tables(self) -> list[StoredTable]:
         """Return all tables, the latest first."""
-        return [_table(row) for row in self._rows("SELECT * FROM tables ORDER BY created DESC")]
+        rows = self._rows("SELECT * FROM tables ORDER BY created DESC")
+        return [self._table(row) for row in rows]
+
+    def _table(self, row: sqlite3.Row) -> StoredTable:
+        values = dict(row)
+        values["is_uploaded"] = bool(values["is_uploaded"])
+        # An upload is found by its name, wherever the folder has gone since.
+        values["path"] = (
+            self.folder / "tables" / f"{values['id']}.table"
+            if values["is_uploaded"]
+            else Path(values["path"])
+        )
+        return StoredTable(**values)
 
     def delete_table(self, id: str) -> None:
         """Forget a table, its studies and all their files; a file that was only named stays."""
@@ -225,6 +247,8 @@ class Store:
             self._forget_checkpoint(study["id"])
         with self._writing() as connection:
             connection.execute("DELETE FROM tables WHERE id = ?", (id,))
+        with self._lock:
+            self._forget_for_good()
         if table.is_uploaded:
             table.path.unlink(missing_ok=True)
 
@@ -290,6 +314,8 @@ class Store:
         self.study(id)
         with self._writing() as connection:
             connection.execute("DELETE FROM studies WHERE id = ?", (id,))
+        with self._lock:
+            self._forget_for_good()
         self._forget_checkpoint(id)
 
     def checkpoint(self, study_id: str) -> Path:
@@ -381,13 +407,6 @@ def _only(rows: list[sqlite3.Row], what: str) -> sqlite3.Row:
     if not rows:
         raise NotKeptError(f"this {what} is not kept here, or no longer. Choose another.")
     return rows[0]
-
-
-def _table(row: sqlite3.Row) -> StoredTable:
-    values = dict(row)
-    values["path"] = Path(values["path"])
-    values["is_uploaded"] = bool(values["is_uploaded"])
-    return StoredTable(**values)
 
 
 def _study(row: sqlite3.Row) -> StoredStudy:

@@ -142,7 +142,7 @@ def check_content(path: Path, *, wanted: str, largest: int) -> None:
     elif start.startswith(b"FEA1"):
         return  # the first version of feather is not compressed
     elif found == "parquet":
-        _check_parquet(path)
+        _check_parquet(path, largest)
     elif found == "arrow":
         _check_arrow(path, largest)
 
@@ -186,19 +186,58 @@ def _check_gzip(path: Path, largest: int) -> None:
         raise damaged
 
 
-def _check_parquet(path: Path) -> None:
-    """Look at what the file says of itself: a few bytes of it can stand for any number of rows."""
+def _check_parquet(path: Path, largest: int) -> None:
+    """Look at what the file holds: a few bytes of it can stand for any number of rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path) as file:
-            cells = file.metadata.num_rows * file.metadata.num_columns
-    except (pa.ArrowException, OSError, ValueError):
+            _check_cells(file.metadata.num_rows * file.metadata.num_columns)
+            texts = [
+                field.name
+                for field in file.schema_arrow
+                if pa.types.is_string(field.type) or pa.types.is_binary(field.type)
+            ]
+        # Text stays a list of different values and places in it, so that nothing is unpacked here.
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
+            held = 0
+            for batch in file.iter_batches(batch_size=1 << 14):
+                held += _unpacked_bytes(batch)
+                _check_size(held, largest)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
             "the file must be a complete parquet file, but it is damaged. Export it again."
         ) from None
-    _check_cells(cells)
+
+
+def _unpacked_bytes(batch: Any) -> int:
+    """Return what a batch takes once values that stand for many are written out."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    total = 0
+    for column in batch.columns:
+        if not pa.types.is_dictionary(column.type):
+            total += column.nbytes
+            continue
+        values = column.dictionary
+        if pa.types.is_primitive(values.type) or not len(values):
+            total += column.nbytes
+            continue
+        lengths = pc.fill_null(pc.binary_length(values), 0)
+        total += pc.sum(pc.fill_null(pc.take(lengths, column.indices), 0)).as_py() or 0
+    return total
+
+
+def _check_size(held: int, largest: int) -> None:
+    if held > largest:
+        raise TooLargeError(
+            "the file unpacks to far more than a table of its size would. Save it as csv, or name it "
+            "in the command."
+        )
 
 
 def _check_arrow(path: Path, largest: int) -> None:
@@ -209,13 +248,9 @@ def _check_arrow(path: Path, largest: int) -> None:
         with pa.memory_map(str(path)) as source:
             for batch in _batches(source):
                 cells += batch.num_rows * batch.num_columns
-                held += batch.nbytes
+                held += _unpacked_bytes(batch)
                 _check_cells(cells)
-                if held > largest:
-                    raise TooLargeError(
-                        "the file unpacks to far more than a table of its size would. Save it as "
-                        "csv, or name it in the command."
-                    )
+                _check_size(held, largest)
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise

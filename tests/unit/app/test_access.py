@@ -155,3 +155,13 @@ def test_there_are_no_other_protocols(guest: TestClient) -> None:
 
     with pytest.raises(WebSocketDisconnect), guest.websocket_connect("/"):
         pass
+
+
+@pytest.mark.parametrize("other", ['other={"a":"b"}', "a b=c", "=", "x"])
+def test_other_programs_cookies_do_not_lock_anybody_out(other: str) -> None:
+    gate = Gate()
+    cookie = gate.exchange(gate.token)
+    assert gate.admits(f"{other}; {gate.name}={cookie}")
+    assert gate.admits(f"{gate.name}={cookie}; {other}")
+    assert not gate.admits(f"{other}; {gate.name}=wrong")
+    assert not gate.admits(f"{gate.name}={cookie}; {gate.name}={cookie}")

@@ -118,6 +118,43 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
         open_folder(tmp_path)
 
 
+def test_tables_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "folder" / "tables" / "mine.csv"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="not ours"):
+        open_folder(tmp_path / "folder")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "tables").symlink_to(mine.parent)
+    with pytest.raises(InputError, match="not ours"):
+        open_folder(tmp_path / "linked")
+    assert mine.exists()
+
+
+def test_a_folder_that_has_moved_keeps_its_tables(tmp_path: Path) -> None:
+    folder = open_folder(tmp_path / "state")
+    upload = folder / "tables" / "0123456789abcdef.table"
+    upload.write_text("a,b\n1,2\n")
+    store = Store(folder)  # cut off: nobody knows it
+    assert not upload.exists()
+    upload.write_text("a,b\n1,2\n")
+    other = folder / "tables" / "notes"
+    other.mkdir()
+    store.add_table(name="a.csv", path=upload, format="csv", size=8, is_uploaded=True)
+    store.close()
+    moved = folder.rename(tmp_path / "elsewhere")
+    again = Store(open_folder(moved))
+    (table,) = again.tables()
+    assert table.path == moved / "tables" / upload.name
+    assert table.path.read_text() == "a,b\n1,2\n"
+    assert (moved / "tables" / "notes").is_dir()
+    again.delete_table(table.id)
+    assert not table.path.exists()
+    for file in moved.glob("studies.sqlite*"):
+        assert b"a.csv" not in file.read_bytes()
+    again.close()
+
+
 def test_a_damaged_file_is_said(tmp_path: Path) -> None:
     folder = open_folder(tmp_path / "state")
     (folder / "studies.sqlite").write_bytes(b"no database at all, but long enough" * 100)

@@ -94,6 +94,15 @@ def test_a_parquet_file_of_countless_rows_is_refused(
         check(tmp_path, content, "parquet")
 
 
+def test_a_long_text_that_stands_for_many_rows_is_refused(tmp_path: Path) -> None:
+    long = pa.array(["x" * MEGABYTE]).dictionary_encode()
+    repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 400, pa.int32()), long.dictionary)
+    content = parquet_bytes(pa.table({"a": repeated}))
+    assert len(content) < 2 * MEGABYTE
+    with pytest.raises(uploads.TooLargeError, match="unpacks to far more"):
+        check(tmp_path, content, "parquet", largest=20 * MEGABYTE)
+
+
 def test_an_arrow_file_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     zeros = pa.table({"a": pa.array([0] * 1_000_000, pa.int64())})
     content = arrow_bytes(zeros, compression="zstd")
