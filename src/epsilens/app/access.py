@@ -32,6 +32,9 @@ _GO_ON = (
 """A redirection would be part of the visit that somebody else's page began, without our cookie."""
 _LARGEST_QUESTION = 2**20
 UPLOADS = "/api/tables"
+ERROR_NUMBER = "epsilens_error_number"
+"""Where an answer to a fault of ours leaves the number that the terminal shows."""
+FAULT = "something went wrong through a fault of ours; the terminal says where."
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'self'; "
@@ -171,13 +174,13 @@ class Guard:
         except Exception as error:
             # The door of the house: nothing goes on from here, and no message of another library,
             # which may quote data, goes out.
-            number = secrets.token_hex(4)
+            number = scope.get(ERROR_NUMBER) or secrets.token_hex(4)
             print(f"error {number}\n{frames_of(error)}", file=sys.stderr, flush=True)  # noqa: T201
             if not has_begun:
                 await _refuse(
                     send,
                     500,
-                    "something went wrong through a fault of ours; the terminal says where.",
+                    FAULT,
                     id=number,
                 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import resources
@@ -18,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from epsilens import __version__
-from epsilens.app.access import POLICY, Gate, Guard
+from epsilens.app.access import ERROR_NUMBER, FAULT, POLICY, Gate, Guard
 from epsilens.app.child import StoppedError, WorkFault
 from epsilens.app.desk import Desk
 from epsilens.app.questions import (
@@ -354,6 +355,12 @@ def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
     async def refused(request: Request, error: InputError) -> JSONResponse:
         status = 413 if isinstance(error, TooLargeError) else 422
         return _failure(status, in_page_words(str(error)))
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        # The error goes on to the guard at the door, which prints its place.
+        number = request.scope[ERROR_NUMBER] = secrets.token_hex(4)
+        return JSONResponse({"error": FAULT, "id": number}, status_code=500)
 
     @app.exception_handler(NotKeptError)
     async def not_kept(request: Request, error: NotKeptError) -> JSONResponse:

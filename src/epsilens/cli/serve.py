@@ -56,10 +56,12 @@ def serve(
         if not quiet:
             typer.echo(f"Tables and studies are kept in {folder}; delete them on the page.")
             typer.echo("Ctrl-C ends the server; nothing finished is lost.")
-        if browser:
+        if browser and _has_screen():
+            import threading
             import webbrowser
 
-            webbrowser.open(address)
+            # A browser in the terminal would hold up the server that it waits for.
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     # Ctrl-C is how one ends it; by then everything is in order.
     with warnings.catch_warnings(), suppress(KeyboardInterrupt):
@@ -74,3 +76,12 @@ def serve(
         )
     if not quiet:
         typer.echo("Stopped.")
+
+
+def _has_screen() -> bool:
+    """Say whether a window can be opened: over SSH there is none."""
+    import os
+    import sys
+
+    known = sys.platform in {"darwin", "win32"}
+    return known or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -165,3 +166,19 @@ def test_other_programs_cookies_do_not_lock_anybody_out(other: str) -> None:
     assert gate.admits(f"{gate.name}={cookie}; {other}")
     assert not gate.admits(f"{other}; {gate.name}=wrong")
     assert not gate.admits(f"{gate.name}={cookie}; {gate.name}={cookie}")
+
+
+def test_a_fault_behind_the_routes_reaches_the_page_with_its_number(
+    serve: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve(tmp_path / "state") as visitor:
+
+        def broken() -> None:
+            raise ValueError("HIV+")
+
+        monkeypatch.setattr(visitor.desk.store, "tables", broken)
+        answer = visitor.ask("GET", "/api/tables")
+    assert answer.status_code == 500
+    told = capsys.readouterr().err
+    assert answer.json()["id"] in told
+    assert "HIV" not in told + answer.text
