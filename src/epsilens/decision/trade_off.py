@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epsilens.document import EVERYBODY, RiskCell, RiskDocument, WhatIfCell, WhatIfDocument
+from epsilens.document import (
+    EVERYBODY,
+    RiskCell,
+    RiskDocument,
+    WhatIfCell,
+    WhatIfDocument,
+    own_budget,
+)
 from epsilens.errors import InputError
 
 __all__ = ["Point", "join"]
@@ -68,21 +75,17 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
             "cost and risk must have the same budget for every column, but theirs differ. Ask both "
             "with the same `epsilon`."
         )
-    cells = {_budget(cell): cell for cell in cost.cells if cell.group == EVERYBODY}
+    cells = {own_budget(cell): cell for cell in cost.cells if cell.group == EVERYBODY}
     if not cells:
         raise InputError(
             f"the cost must be that of everybody, group {EVERYBODY!r}: the risk is. Leave out the "
             "groups, or add one with all records."
         )
-    points = [Point(at, cells[at], cell) for cell in risk.cells if (at := _budget(cell)) in cells]
+    points = [
+        Point(at, cells[at], cell) for cell in risk.cells if (at := own_budget(cell)) in cells
+    ]
     if not points:
         raise InputError(
             "cost and risk must share at least one ε, got none. Ask both with the same grid."
         )
     return sorted(points, key=lambda point: point.epsilon)
-
-
-def _budget(cell: WhatIfCell | RiskCell) -> float:
-    budget = cell.record_epsilon if cell.epsilon is None else cell.epsilon
-    assert budget is not None  # noqa: S101  # every cell has one of the two
-    return budget

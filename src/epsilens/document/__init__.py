@@ -44,6 +44,7 @@ from epsilens.document.wording import (
     group_names,
     is_model_release,
     loss_unit,
+    own_budget,
 )
 
 __all__ = [
@@ -85,6 +86,7 @@ __all__ = [
     "load_document",
     "loss_unit",
     "migrate",
+    "own_budget",
     "risk_number_types",
     "to_dict",
     "to_json",

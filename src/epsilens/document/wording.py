@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 
-from epsilens.document.contents import ValueDocument, WhatIfDocument
+from epsilens.document.contents import ValueDocument, WhatIfCell, WhatIfDocument
 from epsilens.document.numbers import NumberType
+from epsilens.document.risk import RiskCell
 
 __all__ = [
     "EVERYBODY",
@@ -18,6 +19,7 @@ __all__ = [
     "group_names",
     "is_model_release",
     "loss_unit",
+    "own_budget",
 ]
 
 EVERYBODY = "all"
@@ -139,3 +141,17 @@ def at_least_text(share: float) -> str:
     ('57.3%', '70.0%')
     """
     return f"{math.floor(1000 * share + 1e-9) / 10:.1f}%"
+
+
+def own_budget(cell: WhatIfCell | RiskCell) -> float:
+    """Give the budget of a cell: per column, or of a whole record where the columns differ.
+
+    Examples
+    --------
+    >>> from epsilens.document import RiskCell
+    >>> own_budget(RiskCell(epsilon=None, mechanism="rr", record_epsilon=1.5))
+    1.5
+    """
+    budget = cell.record_epsilon if cell.epsilon is None else cell.epsilon
+    assert budget is not None  # noqa: S101  # every cell has one of the two
+    return budget

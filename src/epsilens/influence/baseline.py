@@ -19,6 +19,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from epsilens.data.frames import to_vector
+from epsilens.document import Baseline as BaselineNumbers
 from epsilens.errors import (
     ApproximationWarning,
     EstimateNotTrustworthyError,
@@ -127,6 +128,17 @@ class Baseline:
     hessian_seconds: float
     penalty_per_record: float
     weight_unit: float
+
+    def numbers(self) -> BaselineNumbers:
+        """Return what a document says of the model before anything is randomised."""
+        return BaselineNumbers(
+            loss=self.outcomes.loss,
+            accuracy=self.outcomes.accuracy,
+            auc=self.outcomes.auc,
+            n_train=self.problem.n_rows,
+            n_test=self.evaluation.design.n_rows,
+            n_parameters=self.problem.n_parameters,
+        )
 
     def transform(self, table: object) -> Features:
         """Return the features of some records."""

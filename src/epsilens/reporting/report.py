@@ -3,13 +3,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +27,7 @@ from epsilens.document import (
     to_dict,
 )
 from epsilens.errors import InputError, InputTypeError
+from epsilens.reporting.inlining import chart_library, inline_json, inline_script, script_hash
 from epsilens.reporting.report_data import (
     baseline_rows,
     cell_data,
@@ -73,7 +70,6 @@ _RATE_STEP = 0.5
 """A dragged attack rate moves by so many percentage points."""
 _MEASURED_CONFIDENCE = 0.9
 """Of the range that comes with a measured attack rate."""
-_BUNDLE_EXPORT = "window.vegaEmbed = vegaEmbed;"
 _NONE, _INFINITE = "no ε", "ε = ∞"
 
 
@@ -225,10 +221,10 @@ def _render(
         "steps": {"loss": _loss_step(cost), "rate": _RATE_STEP},
         **drawn,
     }
-    bundle = _chart_library()
-    script = _inline_script(loader.get_source(environment, "report.js")[0])
+    bundle = chart_library()
+    script = inline_script(loader.get_source(environment, "report.js")[0])
     policy = (
-        f"default-src 'none'; script-src {_hash(bundle)} {_hash(script)}; "
+        f"default-src 'none'; script-src {script_hash(bundle)} {script_hash(script)}; "
         "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
     )
     named = title or f"What a privacy budget costs{' and what it buys' if is_decision else ''}"
@@ -240,8 +236,8 @@ def _render(
         style=loader.get_source(environment, "report.css")[0],
         bundle=bundle,
         script=script,
-        page_data=_inline_json(data),
-        document_json=_inline_json(original),
+        page_data=inline_json(data),
+        document_json=inline_json(original),
         still=_still(document, outcome, accepted),
         is_decision=is_decision,
         data_name=question.get("data"),
@@ -499,30 +495,3 @@ def _start(document: WhatIfDocument | DecisionDocument, recommended: float | Non
             "Add such an epsilon to the grid."
         )
     return cell
-
-
-@lru_cache(maxsize=1)
-def _chart_library() -> str:
-    """Give Vega and its embedding as one script; putting it together takes a second."""
-    import vl_convert
-
-    return _inline_script(vl_convert.javascript_bundle(_BUNDLE_EXPORT))
-
-
-def _inline_script(text: str) -> str:
-    """Make script text safe inside a script element, where only `</script` and `<!--` end it."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text.replace("</script", "<\\/script").replace("<!--", "\\x3C!--")
-
-
-def _inline_json(content: object) -> str:
-    """Write JSON that no HTML parser can mistake for markup."""
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def _hash(script: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    return f"'sha256-{digest}'"

@@ -44,12 +44,13 @@ from epsilens.document import (
     at_most_text,
     group_names,
     loss_unit,
+    own_budget,
 )
+from epsilens.reporting.holder_words import holder_text
 from epsilens.reporting.report_words import (
     assessment_paragraph,
     ceiling_is_open,
     decision_sentence,
-    holder_text,
     proof_text,
 )
 from epsilens.reporting.sentences import cell_sentence, protected_text, whom_text
@@ -148,8 +149,8 @@ def risk_at(document: Report, cell: WhatIfCell) -> RiskCell | None:
     """
     if not isinstance(document, DecisionDocument) or cell.group != EVERYBODY:
         return None
-    wanted = _own_budget(cell)
-    return next((risk for risk in document.risk.cells if _own_budget(risk) == wanted), None)
+    wanted = own_budget(cell)
+    return next((risk for risk in document.risk.cells if own_budget(risk) == wanted), None)
 
 
 def has_two_answers(document: DecisionDocument, question: Mapping[str, object]) -> bool:
@@ -254,10 +255,6 @@ def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
 def _risk_titles(document: Report) -> list[str]:
     assert isinstance(document, DecisionDocument)  # noqa: S101
     return [column.title for column in risk_columns(document.risk)[1:]]
-
-
-def _own_budget(cell: WhatIfCell | RiskCell) -> float | None:
-    return cell.record_epsilon if cell.epsilon is None else cell.epsilon
 
 
 def gaps_of(document: WhatIfDocument, cells: Sequence[WhatIfCell]) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from epsilens._validate import as_share
-from epsilens.document import RiskCell, RiskDocument, at_most_text
+from epsilens.document import RiskCell, RiskDocument, at_most_text, own_budget
 
 __all__ = ["AttackChoice", "choose_epsilon"]
 
@@ -85,33 +85,27 @@ def choose_epsilon(document: RiskDocument, *, max_attack_rate: float) -> AttackC
             "nobody who guesses as well without the answer" if answers else "no membership attack"
         )
         sentence = (
-            f"Up to ε = {_budget(cell):.3g} {whom} can exceed {said} (proven: the ceiling there is "
+            f"Up to ε = {own_budget(cell):.3g} {whom} can exceed {said} (proven: the ceiling there is "
             f"{_at_most(_ceiling(cell))})."
         )
-        return AttackChoice(_budget(cell), True, "proven", sentence)
+        return AttackChoice(own_budget(cell), True, "proven", sentence)
     cell = cells[measured]
     beyond = "is proven at no ε of the grid"
     if proven is not None:
         beyond = (
-            f"is proven up to ε = {_budget(cells[proven]):.3g} (ceiling "
+            f"is proven up to ε = {own_budget(cells[proven]):.3g} (ceiling "
             f"{_at_most(_ceiling(cells[proven]))})"
         )
     sentence = (
-        f"Up to ε = {_budget(cell):.3g} this attack stays within {said} (measured: 19 in 20 releases "
+        f"Up to ε = {own_budget(cell):.3g} this attack stays within {said} (measured: 19 in 20 releases "
         f"show at most {_at_most(cell.answer_inference_high)}); a better attack may exist, and that "
         f"nobody can exceed {said} {beyond}."
     )
-    return AttackChoice(_budget(cell), True, "measured", sentence)
+    return AttackChoice(own_budget(cell), True, "measured", sentence)
 
 
 def _ceiling(cell: RiskCell) -> float | None:
     return cell.answer_inference_ceiling if cell.mechanism == "rr" else cell.asr_ceiling
-
-
-def _budget(cell: RiskCell) -> float:
-    budget = cell.record_epsilon if cell.epsilon is None else cell.epsilon
-    assert budget is not None  # noqa: S101  # every cell has one of the two
-    return budget
 
 
 def _last_within(
@@ -136,7 +130,7 @@ def _nearest_miss(cells: list[RiskCell], said: str, *, answers: bool) -> str:
         parts.append(f"the proven ceiling is {at_most_text(ceiling)}")
     if cell.answer_inference_high is not None:
         parts.append(f"19 in 20 releases show at most {_at_most(cell.answer_inference_high)}")
-    there = f"; at the smallest, ε = {_budget(cell):.3g}, {' and '.join(parts)}" if parts else ""
+    there = f"; at the smallest, ε = {own_budget(cell):.3g}, {' and '.join(parts)}" if parts else ""
     what = "guesses of the answer" if answers else "membership attacks"
     return f"No ε of the grid keeps {what} within {said}{there}."
 

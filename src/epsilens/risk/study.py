@@ -17,9 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from epsilens._validate import as_count, as_share
 from epsilens.data.frames import series_name
 from epsilens.document import (
-    Baseline as BaselineNumbers,
-)
-from epsilens.document import (
     Provenance,
     RiskCell,
     RiskDocument,
@@ -212,7 +209,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
                 *_doubts(attacks),
             ],
             number_types=risk_number_types(),
-            baseline=self._baseline_numbers(),
+            baseline=self.baseline_.numbers(),
             n_models=n_models,
             n_targets=len(shadows.targets),
             protect=list(asked.names),
@@ -346,7 +343,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
                 *_doubts(attacks),
             ],
             number_types=risk_number_types(),
-            baseline=self._baseline_numbers(),
+            baseline=self.baseline_.numbers(),
             n_models=n_models,
             n_targets=len(shadows.targets),
             cells=cells,
@@ -379,17 +376,6 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
                 n_test=self.baseline_.evaluation.design.n_rows,
             ),
             seconds=time.perf_counter() - started,
-        )
-
-    def _baseline_numbers(self) -> BaselineNumbers:
-        before = self.baseline_.outcomes
-        return BaselineNumbers(
-            loss=before.loss,
-            accuracy=before.accuracy,
-            auc=before.auc,
-            n_train=self.baseline_.problem.n_rows,
-            n_test=self.baseline_.evaluation.design.n_rows,
-            n_parameters=self.baseline_.problem.n_parameters,
         )
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from epsilens.document import Baseline as BaselineNumbers
 from epsilens.document import (
     OutcomeInterval,
     Provenance,
@@ -82,7 +81,6 @@ class Study:
         retrained: bool,
     ) -> WhatIfDocument:
         """Return the document, with what must be known about its numbers."""
-        before = self.baseline.outcomes
         untrusted = sum(not cell.trusted for cell in cells)
         notes = [*self.baseline.notes, *asked.notes]
         lost = sum(cell.loss_change is None for cell in cells)
@@ -101,14 +99,7 @@ class Study:
             provenance=provenance,
             warnings=notes,
             number_types=whatif_number_types(retrained=retrained),
-            baseline=BaselineNumbers(
-                loss=before.loss,
-                accuracy=before.accuracy,
-                auc=before.auc,
-                n_train=self.baseline.problem.n_rows,
-                n_test=self.baseline.evaluation.design.n_rows,
-                n_parameters=self.baseline.problem.n_parameters,
-            ),
+            baseline=self.baseline.numbers(),
             cells=cells,
             intervals=intervals,
         )

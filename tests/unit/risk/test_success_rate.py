@@ -207,6 +207,21 @@ def test_the_lower_bound_holds_at_chance_and_under_leaks(n_models, n_samples, le
         assert np.mean(bounds) > 0.58
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_models", "n_samples", "leak"), [(64, 20, 0.0), (200, 5, 3.0)])
+def test_the_upper_bound_holds_at_chance_and_under_leaks(n_models, n_samples, leak):
+    rng = np.random.default_rng(14)
+    n_studies, below = 500, 0
+    leaks = leak * (np.arange(n_samples) % 2 == 0)
+    for _ in range(n_studies):
+        members = coins(rng, n_models, n_samples)
+        scores = rng.normal(size=members.shape) + leaks * members
+        below += (
+            lira(scores, members).asr_max_upper_bound < true_rates(scores, members, leaks).max()
+        )
+    assert below / n_studies <= 0.05 + 2.0 * math.sqrt(0.05 * 0.95 / n_studies)
+
+
 def resubstituted_bound(scores, members):
     """Bound of the online attack that fits and judges the same models."""
     mean, variance = [], []
