@@ -112,7 +112,9 @@ class Server:
 
         self.client = httpx.Client(base_url=self.base, headers={"origin": self.base}, timeout=120)
         if opens:
-            assert self.client.get("/", params={"token": token}).status_code == 200
+            entered = self.client.get("/", params={"token": token})
+            key = re.search(r'data-key="([\w-]+)"', entered.text)[1]
+            self.client.headers["x-epsilens-key"] = key
 
     def json(self, method: str, path: str, body: object = None, *, status: int = 200) -> Any:
         answer = self.client.request(method, path, json=body)

@@ -7,7 +7,10 @@ import json
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -325,6 +328,47 @@ def test_a_server_that_is_killed_in_a_job_goes_on_where_it_was(
     tab.page.wait_for_selector("#jobs li[data-state=running] .words:has-text('left')")
     tab.page.click("#jobs button:has-text('Cancel')")
     tab.page.wait_for_selector("#jobs li[data-state=cancelled]")
+
+
+@contextmanager
+def neighbour() -> Iterator[tuple[str, list[str]]]:
+    """Another program of this machine: its address, and the cookies that it is sent."""
+    cookies: list[str] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            cookies.append(self.headers.get("cookie", ""))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<title>neighbour</title><a href='/'>there</a>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", cookies
+        server.shutdown()
+
+
+def test_another_program_of_this_machine_gets_the_cookie_and_nothing_by_it(
+    start_server: Callable[..., Any], context: Any, tab: Tab, tmp_path: Path
+) -> None:
+    server = start_server(tmp_path / "state", opens=False)
+    tab.open(server.link)
+    with neighbour() as (address, cookies):
+        other = Tab(context)
+        other.page.goto(address)
+        assert "epsilens-" in cookies[0]
+        stolen = server.client.get("/api/session", headers={"cookie": cookies[0]})
+        assert stolen.status_code == 403
+        assert other.page.evaluate("localStorage.length") == 0
+        # Nor may its page lead to ours; somebody who types the address may go there.
+        other.page.evaluate("there => { document.links[0].href = there; }", server.base)
+        other.page.click("a")
+        other.page.wait_for_selector("body:has-text('our own page')")
+        other.open(server.base)
+    assert other.page.inner_text("#alarm") == tab.page.inner_text("#alarm") == ""
 
 
 def test_two_tabs_see_one_state(

@@ -9,13 +9,14 @@ import re
 import secrets
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from epsilens.app.worker import frames_of
 
-__all__ = ["Gate", "Guard"]
+__all__ = ["KEY_HEADER", "Gate", "Guard"]
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -26,10 +27,18 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 _LOOPBACK = re.compile(r"^(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?$")
 _SAFE = ("GET", "HEAD")
 _GO_ON = (
-    b'<!doctype html><html lang="en"><title>epsilens</title><link rel="icon" href="data:,">'
-    b'<meta http-equiv="refresh" content="0;url=/"><p><a href="/">Go on to the page</a></p></html>'
+    '<!doctype html><html lang="en" data-key="{key}"><title>epsilens</title>'
+    '<link rel="icon" href="data:,"><script type="module" src="/static/enter.js"></script>'
+    '<p><a href="/">Go on to the page</a></p></html>'
 )
 """A redirection would be part of the visit that somebody else's page began, without our cookie."""
+KEY_HEADER = "x-epsilens-key"
+"""How the page shows what it was given at the first visit."""
+TICKET_SECONDS = 60.0
+_OURS_ONLY = (
+    "open the link that the terminal shows. It opens once; start the server again for a new one. "
+    "Nothing is lost by that."
+)
 _LARGEST_QUESTION = 2**20
 UPLOADS = "/api/tables"
 ERROR_NUMBER = "epsilens_error_number"
@@ -53,34 +62,46 @@ _HEADERS = {
 
 
 class Gate:
-    """The link that is printed, and the cookie that it is exchanged for, once.
+    """The link that is printed, and the cookie and the key that it is exchanged for, once.
 
-    The link ends up in the history of a shell or in the list of processes; after its first use it
-    opens nothing.
+    The link ends up in the history of a browser or on a screen; after its first use it opens
+    nothing. A browser sends the cookie to every port of this machine, so to other programs too; the
+    key is kept where only pages of our own address and port can read it. Neither is enough alone.
 
     Examples
     --------
     >>> gate = Gate()
-    >>> cookie = gate.exchange(gate.token)
-    >>> gate.admits(f"{gate.name}={cookie}"), gate.exchange(gate.token)
-    (True, None)
+    >>> cookie, key = gate.exchange(gate.token)
+    >>> gate.admits(f"{gate.name}={cookie}"), gate.knows(key), gate.exchange(gate.token)
+    (True, True, None)
+    >>> ticket = gate.ticket("/studies/1/page")
+    >>> [gate.takes("/studies/1/page", ticket) for _ in range(2)]
+    [True, False]
     """
 
     def __init__(self) -> None:
         self.token = secrets.token_urlsafe(32)
         self._cookie = secrets.token_urlsafe(32)
+        self._key = secrets.token_urlsafe(32)
         # Cookies do not know ports: two servers on this machine must not share a name.
         self.name = f"epsilens-{secrets.token_hex(4)}"
+        self.on_exchange: Callable[[], None] = lambda: None
         self._is_used = False
+        self._tickets: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
 
-    def exchange(self, token: str) -> str | None:
-        """Return the cookie for the token, the first time."""
+    def exchange(self, token: str) -> tuple[str, str] | None:
+        """Return the cookie and the key for the token, the first time."""
         with self._lock:
-            if self._is_used or not hmac.compare_digest(token.encode(), self.token.encode()):
+            if self._is_used or not self.is_link(token):
                 return None
             self._is_used = True
-            return self._cookie
+        self.on_exchange()
+        return self._cookie, self._key
+
+    def is_link(self, token: str) -> bool:
+        """Say whether a token is that of the link, used or not."""
+        return hmac.compare_digest(token.encode(), self.token.encode())
 
     def admits(self, header: str) -> bool:
         """Say whether a Cookie header holds ours."""
@@ -88,6 +109,25 @@ class Gate:
         pairs = (pair.strip().partition("=") for pair in header.split(";"))
         found = [value.strip('"') for name, _, value in pairs if name == self.name]
         return len(found) == 1 and hmac.compare_digest(found[0].encode(), self._cookie.encode())
+
+    def knows(self, key: str) -> bool:
+        """Say whether a key is ours."""
+        return hmac.compare_digest(key.encode(), self._key.encode())
+
+    def ticket(self, path: str) -> str:
+        """Return what opens one path once and soon, for a frame, which can show no key."""
+        now = time.monotonic()
+        with self._lock:
+            self._tickets = {t: known for t, known in self._tickets.items() if known[1] > now}
+            made = secrets.token_urlsafe(32)
+            self._tickets[made] = path, now + TICKET_SECONDS
+            return made
+
+    def takes(self, path: str, ticket: str) -> bool:
+        """Say whether a ticket opens a path, and tear it up."""
+        with self._lock:
+            wanted, until = self._tickets.pop(ticket, ("", 0.0))
+        return wanted == path and until > time.monotonic()
 
 
 class Guard:
@@ -105,53 +145,6 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        headers = {name.decode("latin-1"): v.decode("latin-1") for name, v in scope["headers"]}
-        if len(headers) != len(scope["headers"]) and _doubled(scope, "host", "origin"):
-            await _refuse(send, 400, "a request must have one Host and one Origin.")
-            return
-        if not _LOOPBACK.match(headers.get("host", "")):
-            await _refuse(
-                send,
-                400,
-                "this server answers to 127.0.0.1 and localhost only. Open the link that it printed.",
-            )
-            return
-        cookie = headers.get("cookie", "")
-        if scope["path"] == "/" and scope["method"] == "GET":
-            token = parse_qs(scope["query_string"].decode("latin-1")).get("token")
-            if token:
-                await self._exchange(token[0], cookie, send)
-                return
-        if not self._gate.admits(cookie):
-            await _refuse(
-                send,
-                403,
-                "open the link that the terminal shows. It opens once; start the server again for a "
-                "new one. Nothing is lost by that.",
-            )
-            return
-        reason = _not_ours(scope, headers)
-        if reason is not None:
-            await _refuse(send, *reason)
-            return
-        await self._pass_on(scope, receive, send)
-
-    async def _exchange(self, token: str, cookie: str, send: Send) -> None:
-        found = self._gate.exchange(token)
-        headers = {"content-type": "text/html; charset=utf-8"}
-        if found is not None:
-            headers["set-cookie"] = f"{self._gate.name}={found}; Path=/; HttpOnly; SameSite=Strict"
-        elif not self._gate.admits(cookie):
-            await _refuse(
-                send,
-                403,
-                "this link was used already, or is of another start. Start the server again for a new "
-                "one. Nothing is lost by that.",
-            )
-            return
-        await _answer(send, 200, headers, _GO_ON)
-
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
 
         async def with_headers(message: Message) -> None:
@@ -170,19 +163,74 @@ class Guard:
             await send(message)
 
         try:
-            await self.app(scope, receive, with_headers)
+            await self._let_in(scope, receive, with_headers)
         except Exception as error:
             # The door of the house: nothing goes on from here, and no message of another library,
             # which may quote data, goes out.
             number = scope.get(ERROR_NUMBER) or secrets.token_hex(4)
             print(f"error {number}\n{frames_of(error)}", file=sys.stderr, flush=True)  # noqa: T201
             if not has_begun:
-                await _refuse(
-                    send,
-                    500,
-                    FAULT,
-                    id=number,
-                )
+                await _refuse(send, 500, FAULT, id=number)
+
+    async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1"): v.decode("latin-1") for name, v in scope["headers"]}
+        if len(headers) != len(scope["headers"]) and _doubled(
+            scope, "host", "origin", "content-length", KEY_HEADER
+        ):
+            await _refuse(send, 400, "a request must have one Host and one Origin.")
+            return
+        if not _LOOPBACK.match(headers.get("host", "")):
+            await _refuse(
+                send,
+                400,
+                "this server answers to 127.0.0.1 and localhost only. Open the link that it printed.",
+            )
+            return
+        cookie, asked = headers.get("cookie", ""), _asked(scope)
+        if scope["path"] == "/" and scope["method"] == "GET" and "token" in asked:
+            await self._exchange(asked["token"], cookie, send)
+            return
+        if not self._gate.admits(cookie) or not self._may_see(scope, headers, asked):
+            await _refuse(send, 403, _OURS_ONLY)
+            return
+        reason = _not_ours(scope, headers)
+        if reason is not None:
+            await _refuse(send, *reason)
+            return
+        await self.app(scope, receive, send)
+
+    def _may_see(self, scope: Scope, headers: dict[str, str], asked: dict[str, str]) -> bool:
+        """Say whether a request shows what belongs to its path; the bare page belongs to nobody."""
+        path = scope["path"]
+        if path == "/" or path.startswith("/static/"):
+            return True
+        if path.startswith("/studies/"):
+            return self._gate.takes(path, asked.get("ticket", ""))
+        return self._gate.knows(headers.get(KEY_HEADER, ""))
+
+    async def _exchange(self, token: str, cookie: str, send: Send) -> None:
+        found = self._gate.exchange(token)
+        headers = {"content-type": "text/html; charset=utf-8"}
+        key = ""
+        if found is not None:
+            cookie, key = found
+            headers["set-cookie"] = f"{self._gate.name}={cookie}; Path=/; HttpOnly; SameSite=Strict"
+        # Whoever follows the link again has the key already: it is given once.
+        elif not (self._gate.is_link(token) and self._gate.admits(cookie)):
+            await _refuse(
+                send,
+                403,
+                "this link was used already, or is of another start. Start the server again for a new "
+                "one. Nothing is lost by that.",
+            )
+            return
+        await _answer(send, 200, headers, _GO_ON.format(key=key).encode("ascii"))
+
+
+def _asked(scope: Scope) -> dict[str, str]:
+    """Return the first value of each part of the query."""
+    parts = parse_qs(scope["query_string"].decode("latin-1"))
+    return {name: values[0] for name, values in parts.items()}
 
 
 def _doubled(scope: Scope, *names: str) -> bool:
@@ -191,22 +239,35 @@ def _doubled(scope: Scope, *names: str) -> bool:
 
 
 def _not_ours(scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
-    """Say what is wrong with a request that would change something, or None."""
+    """Say what is wrong with a request that another page began, or that changes too much."""
+    # Another port of this machine is the same site to a browser, and is not ours.
+    if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+        return 403, "a request must come from our own page. Open the link that the terminal shows."
     if scope["method"] in _SAFE:
         return None
-    origin = urlsplit(headers.get("origin", ""))
-    if origin.scheme not in {"http", "https"} or origin.netloc != headers["host"]:
-        return 403, "a change must come from our own page. Open the link that the terminal shows."
-    if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+    host = headers["host"]
+    if headers.get("origin") not in {f"http://{host}", f"https://{host}"}:
         return 403, "a change must come from our own page. Open the link that the terminal shows."
     if scope["path"] == UPLOADS:
         return None
     length = headers.get("content-length", "0")
     if "transfer-encoding" in headers or not length.isdecimal():
         return 411, "a request must say its length. Send it in one piece."
-    if int(length) > _LARGEST_QUESTION:
+    if is_longer(length, _LARGEST_QUESTION):
         return 413, "a question must be at most 1 MB, got more. Ask for less at once."
     return None
+
+
+def is_longer(length: str, most: int) -> bool:
+    """Say whether a number that was sent is greater than one of ours, however many digits it has.
+
+    Examples
+    --------
+    >>> is_longer("12", 11), is_longer("9" * 5000, 11), is_longer("0" * 5000, 11)
+    (True, True, False)
+    """
+    digits = length.lstrip("0")
+    return len(digits) > len(str(most)) or int(digits or "0") > most
 
 
 async def _refuse(send: Send, status: int, reason: str, id: str | None = None) -> None:

@@ -19,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from epsilens import __version__
-from epsilens.app.access import ERROR_NUMBER, FAULT, POLICY, Gate, Guard
+from epsilens.app.access import ERROR_NUMBER, FAULT, POLICY, Gate, Guard, is_longer
 from epsilens.app.child import StoppedError, WorkFault
 from epsilens.app.desk import Desk
 from epsilens.app.questions import (
@@ -34,6 +34,8 @@ from epsilens.app.questions import (
     Session,
     Study,
     Table,
+    Ticket,
+    TicketQuestion,
 )
 from epsilens.app.store import NotKeptError
 from epsilens.app.uploads import TooLargeError
@@ -102,6 +104,13 @@ def session(desk: TheDesk) -> Session:
     return desk.session()
 
 
+@router.post("/api/tickets", status_code=201)
+def add_ticket(asked: TicketQuestion, request: Request) -> Ticket:
+    """Return what opens a report once, for a frame, which can show no key."""
+    gate: Gate = request.app.state.gate
+    return Ticket(ticket=gate.ticket(asked.path))
+
+
 # --- Tables ---
 
 
@@ -126,7 +135,7 @@ async def upload_table(
 ) -> Table:
     """Take a file; its name only says its format and is shown again."""
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > desk.max_upload:
+    if length.isdecimal() and is_longer(length, desk.max_upload):
         raise TooLargeError(
             f"a file must be at most {desk.max_upload / 2**20:.4g} MB, got more. Start with a larger "
             "`--max-upload`, or name the file in the command."
@@ -349,6 +358,7 @@ def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.desk = desk
+    app.state.gate = gate
     app.include_router(router)
 
     @app.exception_handler(InputError)

@@ -25,6 +25,8 @@ __all__ = [
     "Study",
     "StudyGroup",
     "Table",
+    "Ticket",
+    "TicketQuestion",
 ]
 
 API_VERSION = 1
@@ -172,6 +174,18 @@ class Session(Message):
     state: str
     suffixes: list[str]
     given: Identifier | None
+
+
+class TicketQuestion(Message):
+    """The report that a frame is going to load."""
+
+    path: Annotated[str, StringConstraints(pattern=r"^/studies/[0-9a-f]{16}/page$")]
+
+
+class Ticket(Message):
+    """What opens it, once and soon."""
+
+    ticket: str
 
 
 class Failure(Message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -67,6 +68,12 @@ class Visitor:
     def upload(self, content: bytes, name: str = "survey.csv") -> Any:
         return self.ask("POST", "/api/tables", params={"name": name}, content=content)
 
+    def shown(self, study_id: str) -> Any:
+        """The report as a frame loads it: with a ticket, and without the key."""
+        path = f"/studies/{study_id}/page"
+        ticket = self.json("POST", "/api/tickets", {"path": path}, status=201)["ticket"]
+        return self.ask("GET", path, params={"ticket": ticket}, headers={"x-epsilens-key": ""})
+
     def wait(self, job_id: str, *states: str, seconds: float = 120) -> Any:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -98,7 +105,8 @@ def serving(folder: Path, **settings: Any) -> Iterator[Visitor]:
     desk, gate = Desk(store, **given), Gate()
     app = create_app(desk, gate, warm_up=False)
     with TestClient(app, base_url=BASE, headers={"origin": BASE}) as client:
-        assert client.get("/", params={"token": gate.token}).status_code == 200
+        entered = client.get("/", params={"token": gate.token})
+        client.headers["x-epsilens-key"] = re.search(r'data-key="([\w-]+)"', entered.text)[1]
         yield Visitor(client, desk, gate)
 
 

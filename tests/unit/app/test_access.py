@@ -1,14 +1,16 @@
-"""Who comes in: the link once, the cookie, this machine, our own page."""
+"""Who comes in: the link once, the cookie and the key, this machine, our own page."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from epsilens.app.access import Gate, Guard
+from epsilens.app import access
+from epsilens.app.access import KEY_HEADER, Gate, Guard
 
 OURS = "http://127.0.0.1:8000"
 
@@ -32,8 +34,13 @@ def stranger(gate: Gate) -> TestClient:
 
 @pytest.fixture
 def guest(gate: Gate, stranger: TestClient) -> TestClient:
-    stranger.get("/", params={"token": gate.token})
+    entered = stranger.get("/", params={"token": gate.token})
+    stranger.headers[KEY_HEADER] = key_in(entered.text)
     return stranger
+
+
+def key_in(page: str) -> str:
+    return re.search(r'data-key="([^"]*)"', page)[1]
 
 
 def test_without_the_link_nothing_is_shown(stranger: TestClient) -> None:
@@ -46,14 +53,17 @@ def test_without_the_link_nothing_is_shown(stranger: TestClient) -> None:
 def test_the_link_opens_once(gate: Gate, stranger: TestClient) -> None:
     first = stranger.get("/", params={"token": gate.token})
     assert first.status_code == 200
-    assert 'content="0;url=/"' in first.text
+    assert "/static/enter.js" in first.text
+    assert len(key_in(first.text)) > 40
     cookie = first.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
     assert gate.token not in cookie
     assert stranger.get("/").text == "hello"
-    # Whoever has the cookie may follow the link again; nobody else.
-    assert stranger.get("/", params={"token": gate.token}).status_code == 200
+    # Whoever has the cookie may follow the link again, without being given the key again.
+    again = stranger.get("/", params={"token": gate.token})
+    assert (again.status_code, key_in(again.text)) == (200, "")
+    assert stranger.get("/", params={"token": "another"}).status_code == 403
     stranger.cookies.clear()
     again = stranger.get("/", params={"token": gate.token})
     assert again.status_code == 403
@@ -118,6 +128,70 @@ def test_a_change_from_our_page_goes_through(guest: TestClient) -> None:
     assert guest.post("/api/studies", headers={"origin": OURS}).status_code == 200
 
 
+@pytest.mark.parametrize("key", ["", "x", "ü"])
+def test_the_cookie_alone_opens_nothing(guest: TestClient, key: str) -> None:
+    # Browsers send it to every port of this machine, so other programs know it.
+    headers = {KEY_HEADER: key.encode("latin-1"), "origin": OURS}
+    for method, path in (
+        ("GET", "/api/session"),
+        ("GET", "/api/studies/0123456789abcdef/report.html"),
+        ("POST", "/api/tickets"),
+        ("GET", "/studies/0123456789abcdef/page"),
+        ("GET", "/openapi.json"),
+    ):
+        answer = guest.request(method, path, headers=headers)
+        assert answer.status_code == 403, path
+        assert "the link that the terminal shows" in answer.json()["error"]
+    assert guest.get("/", headers=headers).status_code == 200
+    guest.cookies.clear()
+    assert guest.get("/api/session").status_code == 403  # nor the key alone
+
+
+def test_a_ticket_opens_one_report_once_and_soon(
+    gate: Gate, guest: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del guest.headers[KEY_HEADER]
+    ticket = gate.ticket("/studies/a/page")
+    assert guest.get("/studies/a/page", params={"ticket": ticket}).status_code == 200
+    assert guest.get("/studies/a/page", params={"ticket": ticket}).status_code == 403
+    other = gate.ticket("/studies/b/page")
+    assert guest.get("/studies/a/page", params={"ticket": other}).status_code == 403
+    assert (
+        guest.get("/api/session", params={"ticket": gate.ticket("/api/session")}).status_code == 403
+    )
+    monkeypatch.setattr(access, "TICKET_SECONDS", 0.0)
+    late = gate.ticket("/studies/a/page")
+    assert guest.get("/studies/a/page", params={"ticket": late}).status_code == 403
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site", "anything"])
+@pytest.mark.parametrize("path", ["/", "/api/session", "/static/main.js"])
+def test_no_other_page_may_ask(guest: TestClient, path: str, site: str) -> None:
+    # Another port of this machine is the same site.
+    answer = guest.get(path, headers={"sec-fetch-site": site})
+    assert answer.status_code == 403
+    assert "our own page" in answer.json()["error"]
+    for allowed in ("none", "same-origin"):
+        assert guest.get(path, headers={"sec-fetch-site": allowed}).status_code == 200
+
+
+def test_the_first_visit_may_come_from_anywhere(gate: Gate, stranger: TestClient) -> None:
+    headers = {"sec-fetch-site": "cross-site"}
+    assert stranger.get("/", params={"token": gate.token}, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "://", "http://a@127.0.0.1:8000"])
+def test_an_origin_that_is_none_is_refused(guest: TestClient, origin: str) -> None:
+    assert guest.post("/api/studies", headers={"origin": origin}).status_code == 403
+
+
+def test_a_length_of_thousands_of_digits_is_refused(guest: TestClient, visitor: Any) -> None:
+    headers = {"origin": OURS, "content-length": "9" * 5000}
+    assert guest.post("/api/studies", headers=headers).status_code == 413
+    # Uploads are measured behind the door.
+    assert visitor.client.post("/api/tables?name=a.csv", headers=headers).status_code == 413
+
+
 def test_two_hosts_are_one_too_many(guest: TestClient) -> None:
     headers = [("host", "127.0.0.1:8000"), ("host", "evil.example")]
     assert guest.get("/", headers=headers).status_code == 400
@@ -161,7 +235,7 @@ def test_there_are_no_other_protocols(guest: TestClient) -> None:
 @pytest.mark.parametrize("other", ['other={"a":"b"}', "a b=c", "=", "x"])
 def test_other_programs_cookies_do_not_lock_anybody_out(other: str) -> None:
     gate = Gate()
-    cookie = gate.exchange(gate.token)
+    cookie, _ = gate.exchange(gate.token)
     assert gate.admits(f"{other}; {gate.name}={cookie}")
     assert gate.admits(f"{gate.name}={cookie}; {other}")
     assert not gate.admits(f"{other}; {gate.name}=wrong")

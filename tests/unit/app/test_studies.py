@@ -144,7 +144,7 @@ def test_the_command_in_the_report_finds_the_same(
 
 
 def test_the_shown_report_runs_only_its_own_scripts(visitor: Any, finished: Any) -> None:
-    shown = visitor.client.get(f"/studies/{finished['id']}/page")
+    shown = visitor.shown(finished["id"])
     policy = shown.headers["content-security-policy"]
     scripts = next(part for part in policy.split("; ") if part.startswith("script-src"))
     assert scripts.count("'sha256-") == 2
@@ -282,7 +282,7 @@ def test_names_can_be_withheld(hidden: Any, csv_bytes: bytes, secret: str) -> No
     assert hidden.json("GET", address)["stage"] == "decision"
     for part in ("report.html", "document.json", "chart.svg", "documents/cost", "documents/risk"):
         assert hidden.ask("GET", f"{address}/{part}").status_code == 200
-    hidden.ask("GET", f"/studies/{study['id']}/page")
+    assert hidden.shown(study["id"]).status_code == 200
     hidden.ask("POST", f"/api/tables/{table['id']}/schema", json={"delimiter": ";"})
     hidden.ask("GET", "/api/comparison", params={"study": [study["id"]]})
     for text in hidden.seen:

@@ -8,21 +8,23 @@ export class Refused extends Error {
   }
 }
 
-async function ask(method, path, { body, json } = {}) {
+// The key was given at the first visit. It is read each time: another tab may have got a new one.
+async function send(method, path, { body, json } = {}) {
+  const headers = { "x-epsilens-key": localStorage.getItem("epsilens-key") ?? "" };
+  if (json !== undefined) headers["content-type"] = "application/json";
   let answer;
   try {
-    answer = await fetch(path, {
-      method,
-      body: json === undefined ? body : JSON.stringify(json),
-      headers: json === undefined ? {} : { "content-type": "application/json" },
-    });
+    answer = await fetch(path, { method, headers, body: json === undefined ? body : JSON.stringify(json) });
   } catch {
     throw new Refused("The server does not answer. Start it again; what was finished is kept.", 0);
   }
-  if (answer.status === 204) return null;
-  const told = await answer.json();
-  if (!answer.ok) throw new Refused(told.error, answer.status);
-  return told;
+  if (!answer.ok) throw new Refused((await answer.json()).error, answer.status);
+  return answer;
+}
+
+async function ask(method, path, content) {
+  const answer = await send(method, path, content);
+  return answer.status === 204 ? null : answer.json();
 }
 
 export const get = (path) => ask("GET", path);
@@ -30,6 +32,21 @@ export const post = (path, json = {}) => ask("POST", path, { json });
 export const patch = (path, json) => ask("PATCH", path, { json });
 export const remove = (path) => ask("DELETE", path);
 export const upload = (file) => ask("POST", `/api/tables?name=${encodeURIComponent(file.name)}`, { body: file });
+
+// A link cannot show the key: what it leads to is fetched, and then saved under its name.
+export async function save(event) {
+  event.preventDefault();
+  try {
+    const answer = await send("GET", event.currentTarget.href);
+    const name = answer.headers.get("content-disposition").split('"')[1];
+    const address = URL.createObjectURL(await answer.blob());
+    make("a", { href: address, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  } catch (error) {
+    alarm(error.message);
+    if (error.status === undefined) throw error;
+  }
+}
 
 export const byId = (id) => document.getElementById(id);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report inside the page: the same file that can be saved. A better one is loaded out of sight,
 // told what was chosen in the old one, and takes its place when it is drawn and nobody is dragging.
+import { post } from "./api.js";
 
 const CHOICES = ["group", "accepted", "feared", "proven-only"];
 const QUIET = 500;
@@ -23,7 +24,10 @@ export async function replaceReport(address, onLimits) {
   coming = mine;
   frame.className = "coming";
   frame.title = "Report of the study";
-  frame.src = address;
+  // A frame cannot show the key: a ticket opens this one report, once.
+  const { ticket } = await post("/api/tickets", { path: address.split("?")[0] });
+  if (coming !== mine) return;
+  frame.src = `${address}&ticket=${ticket}`;
   place().append(frame);
   await new Promise((done) => frame.addEventListener("load", done, { once: true }));
   const inside = frame.contentDocument;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which part of the page is shown: the address says it, so that every tab and reload knows.
-import { alarm, byId, get } from "./api.js";
+import { alarm, byId, get, save } from "./api.js";
 import * as asking from "./asking.js";
 import * as listing from "./listing.js";
 import * as showing from "./showing.js";
@@ -32,5 +32,6 @@ async function route() {
   document.documentElement.dataset.at = shown;
 }
 
+for (const link of document.querySelectorAll("a[download]")) link.addEventListener("click", save);
 addEventListener("hashchange", route);
 await route();
