@@ -105,16 +105,19 @@ class Server:
             text=True,
         )
         address = re.search(r"(http://\S+)/\?token=(\S+)", self.process.stdout.readline())
-        self.base, token = address.groups()
+        self.base, self.token = address.groups()
         self.link = address.group(0)
         assert str(state) in self.process.stdout.readline()
         import httpx
 
         self.client = httpx.Client(base_url=self.base, headers={"origin": self.base}, timeout=120)
         if opens:
-            entered = self.client.get("/", params={"token": token})
-            key = re.search(r'data-key="([\w-]+)"', entered.text)[1]
-            self.client.headers["x-epsilens-key"] = key
+            self.enter()
+
+    def enter(self) -> None:
+        """Exchange the link for the cookie and the key."""
+        entered = self.client.get("/", params={"token": self.token})
+        self.client.headers["x-epsilens-key"] = re.search(r'data-key="([\w-]+)"', entered.text)[1]
 
     def json(self, method: str, path: str, body: object = None, *, status: int = 200) -> Any:
         answer = self.client.request(method, path, json=body)

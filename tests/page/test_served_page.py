@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from epsilens.app.folder import put_signpost
 from epsilens.document import load_document
 
 pytestmark = pytest.mark.slow
@@ -355,7 +356,8 @@ def test_another_program_of_this_machine_gets_the_cookie_and_nothing_by_it(
     start_server: Callable[..., Any], context: Any, tab: Tab, tmp_path: Path
 ) -> None:
     server = start_server(tmp_path / "state", opens=False)
-    tab.open(server.link)
+    # As the command opens it: by a file that leads to the link.
+    tab.open(put_signpost(tmp_path, server.link).as_uri())
     with neighbour() as (address, cookies):
         other = Tab(context)
         other.page.goto(address)

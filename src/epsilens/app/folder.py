@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import sys
 from pathlib import Path
 
 from epsilens.errors import InputError
 
-__all__ = ["DATABASE", "default_folder", "open_folder"]
+__all__ = ["DATABASE", "clear_signposts", "default_folder", "open_folder", "put_signpost"]
 
 DATABASE = "studies.sqlite"
 _INSIDE = ("tables", "checkpoints")
+_SIGNPOST = re.compile(r"open-[0-9a-f]{16}\.html")
 
 
 def default_folder() -> Path:
@@ -84,3 +87,43 @@ def open_folder(path: str | Path) -> Path:
             f"for {folder.name!r}. Choose another place."
         ) from None
     return folder
+
+
+def put_signpost(folder: Path, address: str) -> Path:
+    """Write a page that leads to an address, which so stands in no list of processes.
+
+    Parameters
+    ----------
+    folder : Path
+        Opened by `open_folder`.
+    address : str
+        The link, which must be used at once: `clear_signposts` takes the page away.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = open_folder(tempfile.mkdtemp())
+    >>> path = put_signpost(folder, "http://127.0.0.1:8080/?token=secret")
+    >>> "secret" in path.name, "secret" in path.read_text()
+    (False, True)
+    >>> clear_signposts(folder)
+    >>> path.exists()
+    False
+    """
+    path = folder / f"open-{secrets.token_hex(8)}.html"
+    page = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>epsilens</title>'
+        '<meta name="referrer" content="no-referrer">'
+        f'<meta http-equiv="refresh" content="0;url={address}">'
+        f'<p><a href="{address}">Go on to the page</a></p></html>\n'
+    )
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+        file.write(page)
+    return path
+
+
+def clear_signposts(folder: Path) -> None:
+    """Take away the pages of `put_signpost`, of this start and of earlier ones."""
+    for file in folder.iterdir():
+        if _SIGNPOST.fullmatch(file.name) and file.is_file() and not file.is_symlink():
+            file.unlink(missing_ok=True)

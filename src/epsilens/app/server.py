@@ -22,6 +22,7 @@ def run(
     anonymous: bool,
     max_upload: int,
     announce: Callable[[str, Path], None],
+    browse: Callable[[str], None] | None = None,
 ) -> None:
     """Serve the page until somebody ends it.
 
@@ -39,13 +40,16 @@ def run(
         The largest file, in bytes.
     announce : callable
         Called with the link and the folder once the server answers.
+    browse : callable, optional
+        Called then with the address of a file that only this user can read and that leads to the
+        link: whoever lists the processes would read the link itself.
     """
     import uvicorn
 
     from epsilens.app.access import Gate
     from epsilens.app.api import create_app
     from epsilens.app.desk import Desk
-    from epsilens.app.folder import default_folder, open_folder
+    from epsilens.app.folder import clear_signposts, default_folder, open_folder, put_signpost
     from epsilens.app.store import Store
 
     listening = _listen(port)
@@ -56,7 +60,9 @@ def run(
         except BaseException:
             store.close()
             raise
+        clear_signposts(store.folder)
         gate = Gate()
+        gate.on_exchange = lambda: clear_signposts(store.folder)
         config = uvicorn.Config(
             create_app(desk, gate),
             access_log=False,
@@ -74,9 +80,14 @@ def run(
         async def started(sockets: list[socket.socket] | None = None) -> None:
             await startup(sockets=sockets)
             announce(address, store.folder)
+            if browse is not None:
+                browse(put_signpost(store.folder, address).as_uri())
 
         server.startup = started  # type: ignore[method-assign]
-        server.run(sockets=[listening])
+        try:
+            server.run(sockets=[listening])
+        finally:
+            clear_signposts(store.folder)
     finally:
         listening.close()
 

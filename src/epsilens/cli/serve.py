@@ -56,12 +56,13 @@ def serve(
         if not quiet:
             typer.echo(f"Tables and studies are kept in {folder}; delete them on the page.")
             typer.echo("Ctrl-C ends the server; nothing finished is lost.")
-        if browser and _has_screen():
-            import threading
-            import webbrowser
 
-            # A browser in the terminal would hold up the server that it waits for.
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    def browse(address: str) -> None:
+        import threading
+        import webbrowser
+
+        # A browser in the terminal would hold up the server that it waits for.
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     # Ctrl-C is how one ends it; by then everything is in order.
     with warnings.catch_warnings(), suppress(KeyboardInterrupt):
@@ -73,6 +74,7 @@ def serve(
             anonymous=anonymous,
             max_upload=max_upload * 2**20,
             announce=announce,
+            browse=browse if browser and _has_screen() else None,
         )
     if not quiet:
         typer.echo("Stopped.")

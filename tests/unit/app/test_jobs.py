@@ -224,6 +224,38 @@ def test_a_killed_server_loses_no_finished_result(
     assert data.read_bytes() == csv_bytes
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the browser is a script of the shell")
+def test_the_link_stands_on_no_command_line(
+    start_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "told"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {told}.part && mv {told}.part {told}\n')
+    browser.chmod(0o700)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    monkeypatch.setenv("DISPLAY", ":0")
+    state = tmp_path / "state"
+    left, mine = state / f"open-{'0' * 16}.html", state / "open-mine.html"
+    Store(open_folder(state)).close()
+    left.write_text("of a server that was killed")
+    mine.write_text("of somebody else")
+    server = start_server(state, "--browser", opens=False)
+    assert not left.exists()
+    end = time.monotonic() + 60
+    while not told.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    address = told.read_text().strip()
+    assert address.startswith("file://")
+    assert "token" not in address
+    page = Path(address.removeprefix("file://"))
+    assert page.parent == state
+    assert page.stat().st_mode & 0o077 == 0
+    assert server.link in page.read_text()
+    server.enter()
+    assert not page.exists()
+    assert mine.exists()
+
+
 def _is_running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
