@@ -168,12 +168,13 @@ class Desk:
 
     def delete_table(self, table_id: str) -> None:
         """Forget a table and its studies."""
-        for study in self.store.studies():
-            if study.table_id == table_id:
-                self.jobs.end_all(study.id)
-                self._forget_pages(study.id)
         path = self.store.table(table_id).path
-        self.store.delete_table(table_id)
+        with self.jobs.held():
+            for study in self.store.studies():
+                if study.table_id == table_id:
+                    self.jobs.end_all(study.id)
+                    self._forget_pages(study.id)
+            self.store.delete_table(table_id)
         self.helper.ask({"task": "forget", "path": str(path)})
 
     # --- Studies ---
@@ -243,8 +244,9 @@ class Desk:
     def delete_study(self, id: str) -> None:
         """Forget a study."""
         self.store.study(id)
-        self.jobs.end_all(id)
-        self.store.delete_study(id)
+        with self.jobs.held():
+            self.jobs.end_all(id)
+            self.store.delete_study(id)
         self._forget_pages(id)
 
     def _forget_pages(self, id: str) -> None:

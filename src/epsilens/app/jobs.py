@@ -7,6 +7,8 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -74,6 +76,7 @@ class Jobs:
     def start(self, study_id: str, kind: JobKind) -> StoredJob:
         """Begin a job, or return the one that is under way or done."""
         with self._lock:
+            self._store.study(study_id)
             for job in reversed(self._store.jobs(study_id)):
                 if job.kind != kind:
                     continue
@@ -102,8 +105,14 @@ class Jobs:
                 self._store.set_job(id, "cancelled")
         return self._store.job(id)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no job begin or finish meanwhile."""
+        with self._lock:
+            yield
+
     def end_all(self, study_id: str) -> None:
-        """End the jobs of a study, which is about to be deleted."""
+        """End the jobs of a study, which is about to be deleted, while they are held."""
         for job in self._store.jobs(study_id):
             self.cancel(job.id)
 

@@ -91,6 +91,7 @@ class StoredJob:
     created: float
 
 
+_ID = re.compile(r"[0-9a-f]{16}")
 _UPLOAD = re.compile(r"([0-9a-f]{16})\.table")
 
 
@@ -168,12 +169,24 @@ class Store:
         self._connection.execute(
             "UPDATE jobs SET state = 'interrupted' WHERE state IN ('waiting', 'running')"
         )
-        kept = {row["id"] for row in self._connection.execute("SELECT id FROM tables")}
+        self._clear_away()
+        self._forget_for_good()
+
+    def _clear_away(self) -> None:
+        """Remove what a server that was killed has left; only what bears a name of ours."""
+        kept = {row["id"] for row in self._rows("SELECT id FROM tables")}
         for file in (self.folder / "tables").iterdir():
             ours = _UPLOAD.fullmatch(file.name)
             if ours and ours[1] not in kept and file.is_file() and not file.is_symlink():
                 file.unlink()  # an upload that was cut off
-        self._forget_for_good()
+        unfinished = self._rows(
+            "SELECT id FROM studies WHERE id NOT IN "
+            "(SELECT study_id FROM documents WHERE kind = 'risk')"
+        )
+        kept = {row["id"] for row in unfinished}
+        for part in (self.folder / "checkpoints").iterdir():
+            if _ID.fullmatch(part.name) and part.name not in kept:
+                self._forget_checkpoint(part.name)
 
     def _forget_for_good(self) -> None:
         """Empty the log in which what was deleted would still stand."""
@@ -242,15 +255,16 @@ class Store:
 
     def delete_table(self, id: str) -> None:
         """Forget a table, its studies and all their files; a file that was only named stays."""
-        table = self.table(id)
-        for study in self._rows("SELECT id FROM studies WHERE table_id = ?", id):
-            self._forget_checkpoint(study["id"])
-        with self._writing() as connection:
-            connection.execute("DELETE FROM tables WHERE id = ?", (id,))
         with self._lock:
+            table = self.table(id)
+            studies = self._rows("SELECT id FROM studies WHERE table_id = ?", id)
+            with self._writing() as connection:
+                connection.execute("DELETE FROM tables WHERE id = ?", (id,))
             self._forget_for_good()
-        if table.is_uploaded:
-            table.path.unlink(missing_ok=True)
+            for study in studies:
+                self._forget_checkpoint(study["id"])
+            if table.is_uploaded:
+                table.path.unlink(missing_ok=True)
 
     # --- Studies ---
 
@@ -311,19 +325,21 @@ class Store:
 
     def delete_study(self, id: str) -> None:
         """Forget a study, its documents and its unfinished models."""
-        self.study(id)
-        with self._writing() as connection:
-            connection.execute("DELETE FROM studies WHERE id = ?", (id,))
         with self._lock:
+            self.study(id)
+            with self._writing() as connection:
+                connection.execute("DELETE FROM studies WHERE id = ?", (id,))
             self._forget_for_good()
-        self._forget_checkpoint(id)
+            self._forget_checkpoint(id)
 
     def checkpoint(self, study_id: str) -> Path:
         """Return where the unfinished models of a study are kept."""
         return self.folder / "checkpoints" / study_id
 
     def _forget_checkpoint(self, study_id: str) -> None:
-        shutil.rmtree(self.checkpoint(study_id), ignore_errors=True)
+        path = self.checkpoint(study_id)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
 
     # --- Documents ---
 
@@ -381,26 +397,28 @@ class Store:
             )
 
     def finish_job(self, job: StoredJob, document: dict[str, object]) -> None:
-        """Keep what a job found and that it is done, both or neither."""
+        """Keep what a job found and that it is done, both or neither.
+
+        The unfinished models go, also those of a study that was deleted meanwhile.
+        """
         kind = "risk" if job.kind == "attack" else job.kind
-        with self._writing() as connection:
-            if not connection.execute(
-                "SELECT 1 FROM studies WHERE id = ?", (job.study_id,)
-            ).fetchone():
-                return
-            connection.execute(
-                "INSERT OR REPLACE INTO documents VALUES (?, ?, ?)",
-                (job.study_id, kind, json.dumps(document)),
-            )
-            connection.execute(
-                "UPDATE studies SET revision = revision + 1 WHERE id = ?", (job.study_id,)
-            )
-            connection.execute(
-                "UPDATE jobs SET state = 'done', done = total, message = NULL WHERE id = ?",
-                (job.id,),
-            )
-        if job.kind == "attack":
-            self._forget_checkpoint(job.study_id)
+        with self._lock:
+            is_kept = bool(self._rows("SELECT 1 FROM studies WHERE id = ?", job.study_id))
+            if is_kept:
+                with self._writing() as connection:
+                    connection.execute(
+                        "INSERT OR REPLACE INTO documents VALUES (?, ?, ?)",
+                        (job.study_id, kind, json.dumps(document)),
+                    )
+                    connection.execute(
+                        "UPDATE studies SET revision = revision + 1 WHERE id = ?", (job.study_id,)
+                    )
+                    connection.execute(
+                        "UPDATE jobs SET state = 'done', done = total, message = NULL WHERE id = ?",
+                        (job.id,),
+                    )
+            if not is_kept or job.kind == "attack":
+                self._forget_checkpoint(job.study_id)
 
 
 def _only(rows: list[sqlite3.Row], what: str) -> sqlite3.Row:
