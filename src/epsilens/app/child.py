@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
+import shutil
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from epsilens.app.uploads import TooLargeError
@@ -17,6 +22,7 @@ from epsilens.errors import InputError
 __all__ = ["Child", "Helper", "StoppedError", "WorkFault"]
 
 Progress = Callable[[int, int, str], None]
+COMMAND = [sys.executable, "-P", "-m", "epsilens.app.worker"]
 LONGEST_ANSWER = 300.0
 """Seconds that somebody waits at the page before the work is given up."""
 
@@ -30,15 +36,26 @@ class WorkFault(RuntimeError):  # noqa: N818
 
 
 class Child:
-    """One working process."""
+    """One working process.
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "epsilens.app.worker"],
+    Parameters
+    ----------
+    folder : Path
+        Where it may write what it needs for a moment: in a folder of its own, which goes with it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / secrets.token_hex(8)
+        self._folder.mkdir(mode=0o700)
+        # Libraries write into the folder of the system, where others may look, unless told.
+        places = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(self._folder))
+        self._process = subprocess.Popen(  # noqa: S603
+            COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
+            env={**os.environ, **places},
             # Ctrl-C is for the server, which ends its processes itself.
             start_new_session=True,
         )
@@ -95,22 +112,43 @@ class Child:
     @property
     def is_alive(self) -> bool:
         """Whether it can still be asked."""
-        return self._process.poll() is None
+        if self._process.returncode is not None:
+            return False
+        if not hasattr(os, "waitid"):
+            return self._process.poll() is None
+        # A dead process keeps its number until it is collected, so that `kill` meets no stranger.
+        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        try:
+            return os.waitid(os.P_PID, self._process.pid, how) is None
+        except ChildProcessError:  # collected by another thread
+            return False
 
     def kill(self) -> None:
-        """End the process now; whoever waits for it is told."""
-        self._process.kill()
+        """End the process and all that it has started; whoever waits for it is told."""
+        if self._process.returncode is None:
+            if hasattr(os, "killpg"):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with suppress(BrokenPipeError):
                     stream.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class Helper:
-    """A process that is kept for quick questions, one at a time; a new one follows a dead one."""
+    """A process that is kept for quick questions, one at a time; a new one follows a dead one.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    folder : Path
+        Where it may write for a moment.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._lock = threading.Lock()
         self._child: Child | None = None
         self._is_closed = False
@@ -120,8 +158,11 @@ class Helper:
         with self._lock:
             if self._is_closed:
                 raise StoppedError("the server is ending")
-            if self._child is None or not self._child.is_alive:
-                self._child = Child()
+            if self._child is not None and not self._child.is_alive:
+                self._child.kill()
+                self._child = None
+            if self._child is None:
+                self._child = Child(self._folder)
             child = self._child
             alarm = threading.Timer(LONGEST_ANSWER, child.kill)
             alarm.daemon = True

@@ -56,7 +56,7 @@ class Desk:
         self.store = store
         self.anonymous = anonymous
         self.max_upload = max_upload
-        self.helper = Helper()
+        self.helper = Helper(store.temporary)
         self.jobs = Jobs(store, anonymous=anonymous)
         self.given = None if data is None else self._take(data)
         self._pages: OrderedDict[tuple[object, ...], str] = OrderedDict()
@@ -109,7 +109,7 @@ class Desk:
     # --- Tables ---
 
     def _name(self, table: StoredTable) -> str:
-        return f"table {table.number}" if self.anonymous else table.name
+        return table.name_for(anonymous=self.anonymous)
 
     def view_table(self, table: StoredTable) -> Table:
         """Return a table as the page shows it."""

@@ -14,7 +14,7 @@ from epsilens.errors import InputError
 __all__ = ["DATABASE", "clear_signposts", "default_folder", "open_folder", "put_signpost"]
 
 DATABASE = "studies.sqlite"
-_INSIDE = ("tables", "checkpoints")
+_INSIDE = ("tables", "checkpoints", "temporary")
 _SIGNPOST = re.compile(r"open-[0-9a-f]{16}\.html")
 
 
@@ -58,7 +58,7 @@ def open_folder(path: str | Path) -> Path:
     >>> import tempfile
     >>> folder = open_folder(Path(tempfile.mkdtemp()) / "state")
     >>> sorted(part.name for part in folder.iterdir())
-    ['checkpoints', 'tables']
+    ['checkpoints', 'tables', 'temporary']
     """
     folder = Path(path).expanduser().absolute()
     try:

@@ -168,11 +168,11 @@ class Jobs:
             if job.state != "waiting" or self._is_closing:
                 return
             self._store.set_job(id, "running")
-            running = self._running[id] = _Running(Child())
+            running = self._running[id] = _Running(Child(self._store.temporary))
         task: dict[str, Any] = {
             "task": job.kind,
             "path": str(table.path),
-            "name": table.name,
+            "name": table.name_for(anonymous=study.is_anonymous),
             "anonymous": study.is_anonymous,
             "question": study.question.model_dump(mode="json"),
             "checkpoint": str(self._store.checkpoint(study.id)),

@@ -60,6 +60,10 @@ class StoredTable:
     number: int
     created: float
 
+    def name_for(self, *, anonymous: bool) -> str:
+        """Return what it is called where names are shown, or where they are withheld."""
+        return f"table {self.number}" if anonymous else self.name
+
 
 @dataclass(frozen=True)
 class StoredStudy:
@@ -186,7 +190,10 @@ class Store:
         kept = {row["id"] for row in unfinished}
         for part in (self.folder / "checkpoints").iterdir():
             if _ID.fullmatch(part.name) and part.name not in kept:
-                self._forget_checkpoint(part.name)
+                _remove(part)
+        for part in self.temporary.iterdir():
+            if _ID.fullmatch(part.name):
+                _remove(part)
 
     def _forget_for_good(self) -> None:
         """Empty the log in which what was deleted would still stand."""
@@ -332,14 +339,17 @@ class Store:
             self._forget_for_good()
             self._forget_checkpoint(id)
 
+    @property
+    def temporary(self) -> Path:
+        """Where working processes write for a moment."""
+        return self.folder / "temporary"
+
     def checkpoint(self, study_id: str) -> Path:
         """Return where the unfinished models of a study are kept."""
         return self.folder / "checkpoints" / study_id
 
     def _forget_checkpoint(self, study_id: str) -> None:
-        path = self.checkpoint(study_id)
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
+        _remove(self.checkpoint(study_id))
 
     # --- Documents ---
 
@@ -419,6 +429,12 @@ class Store:
                     )
             if not is_kept or job.kind == "attack":
                 self._forget_checkpoint(job.study_id)
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder of ours; a file or a link in its place is not ours."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _only(rows: list[sqlite3.Row], what: str) -> sqlite3.Row:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import traceback
@@ -17,7 +18,10 @@ from typing import Any, TextIO
 
 from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError
 
-__all__ = ["frames_of", "main"]
+__all__ = ["bound_memory", "frames_of", "main"]
+
+SMALLEST_BOUND = 4 * 2**30
+"""Bytes; on a smaller machine than this the system itself must see to it."""
 
 
 def frames_of(error: BaseException) -> str:
@@ -48,16 +52,40 @@ def _silence() -> tuple[TextIO, TextIO]:
     return answers, terminal
 
 
+def bound_memory() -> None:
+    """Ask the system to refuse more memory than the machine has; a table must not stop it.
+
+    Only where the system counts what a process may write (Linux): address space alone says little,
+    because libraries for arithmetic reserve much more of it than they use.
+    """
+    if sys.platform != "linux":
+        return
+    import resource
+
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    bounds = [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min([max(machine, SMALLEST_BOUND), *bounds]), hard))
+
+
+def _leave(code: int) -> None:
+    """End at once, with all that was started from here."""
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(code)
+
+
 def main() -> None:
     """Answer tasks until there are no more."""
     os.umask(0o077)
+    bound_memory()
     answers, terminal = _silence()
     tasks: queue.Queue[dict[str, Any]] = queue.Queue()
 
     def listen() -> None:
         for line in sys.stdin.buffer:
             tasks.put(json.loads(line))
-        os._exit(0)
+        _leave(0)
 
     threading.Thread(target=listen, daemon=True).start()
 
@@ -76,6 +104,9 @@ def main() -> None:
             )
         except (InputError, EstimateNotTrustworthyError, MissingExtraError) as error:
             say({"refused": str(error), "is_too_large": type(error).__name__ == "TooLargeError"})
+        except MemoryError:
+            # Whoever asked is told by our end, and the next process begins with nothing in it.
+            _leave(1)
         except Exception as error:
             print(frames_of(error), file=terminal, flush=True)
             say({"fault": type(error).__name__})
