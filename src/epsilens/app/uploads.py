@@ -8,10 +8,15 @@ import zlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from epsilens.app.arrow_sizes import declared_bytes
 from epsilens.app.store import new_id
 from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["SUFFIXES", "TooLargeError", "Upload", "check_content", "receive", "shown_name"]
 
@@ -221,15 +226,35 @@ def _unpacked_bytes(batch: Any) -> int:
     total = 0
     for column in batch.columns:
         if not pa.types.is_dictionary(column.type):
-            total += column.nbytes
+            total += int(_lengths(column).sum()) if _is_view(column.type) else column.nbytes
             continue
         values = column.dictionary
         if pa.types.is_primitive(values.type) or not len(values):
             total += column.nbytes
             continue
-        lengths = pc.fill_null(pc.binary_length(values), 0)
+        lengths = pa.array(_lengths(values))
         total += pc.sum(pc.fill_null(pc.take(lengths, column.indices), 0)).as_py() or 0
     return total
+
+
+def _is_view(kind: Any) -> bool:
+    """Say whether texts of a column are places in another, so that one can stand for many."""
+    return str(kind) in {"string_view", "binary_view"}
+
+
+def _lengths(texts: Any) -> NDArray[np.int64]:
+    """Return the bytes of each text."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if not _is_view(texts.type):
+        found: NDArray[np.int64] = np.asarray(
+            pc.fill_null(pc.binary_length(texts), 0), dtype=np.int64
+        )
+        return found
+    # Sixteen bytes each, of which the first four are the length.
+    places = np.frombuffer(texts.buffers()[1], dtype="<i4").reshape(-1, 4)
+    return places[texts.offset : texts.offset + len(texts), 0].astype(np.int64)
 
 
 def _check_size(held: int, largest: int) -> None:
@@ -243,13 +268,17 @@ def _check_size(held: int, largest: int) -> None:
 def _check_arrow(path: Path, largest: int) -> None:
     import pyarrow as pa
 
-    cells, held = 0, 0
+    cells, held, declared = 0, 0, 0
     try:
+        for size in declared_bytes(path):
+            declared += size
+            _check_size(declared, largest)
         with pa.memory_map(str(path)) as source:
             for batch in _batches(source):
                 cells += batch.num_rows * batch.num_columns
-                held += _unpacked_bytes(batch)
                 _check_cells(cells)
+                batch.validate(full=True)  # places and lengths are taken on trust from here on
+                held += _unpacked_bytes(batch)
                 _check_size(held, largest)
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, InputError):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gzip
 import io
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from epsilens.app import uploads
+from epsilens.app.arrow_sizes import declared_bytes
 from epsilens.errors import InputError
 
 MEGABYTE = 2**20
@@ -69,8 +72,6 @@ def test_a_bomb_of_zeros_is_not_unpacked(tmp_path: Path) -> None:
 
 
 def test_what_unpacks_to_too_much_is_refused_whatever_its_ratio(tmp_path: Path) -> None:
-    import numpy as np
-
     noise = np.random.default_rng(0).bytes(3 * MEGABYTE)
     with pytest.raises(uploads.TooLargeError):
         check(tmp_path, gzip.compress(noise), "gzip", largest=MEGABYTE)
@@ -110,6 +111,69 @@ def test_an_arrow_file_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> No
     with pytest.raises(uploads.TooLargeError):
         check(tmp_path, content, "arrow", largest=MEGABYTE)
     check(tmp_path, content, "arrow")
+
+
+def stream_bytes(table: pa.Table, compression: str | None = None) -> bytes:
+    sink = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("written", [arrow_bytes, stream_bytes])
+def test_an_arrow_bomb_is_refused_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: Any
+) -> None:
+    # The file says that one small buffer unpacks to more bytes than there are.
+    zeros = pa.table({"a": pa.array([7] * 100_000, pa.int64())})
+    honest = written(zeros, compression="zstd")
+    size = (800_000).to_bytes(8, "little")
+    assert honest.count(size) == 1
+    bomb = honest.replace(size, (2**50).to_bytes(8, "little"))
+
+    def unpacked(source: object) -> Any:
+        raise AssertionError("the file was unpacked")
+
+    monkeypatch.setattr(uploads, "_batches", unpacked)
+    with pytest.raises(uploads.TooLargeError, match="unpacks to far more"):
+        check(tmp_path, bomb, "arrow")
+
+
+@pytest.mark.parametrize("written", [arrow_bytes, stream_bytes])
+@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+def test_an_arrow_file_says_what_it_unpacks_to(
+    tmp_path: Path, written: Any, compression: str | None
+) -> None:
+    table = pa.table(
+        {"a": pa.array(range(10_000)), "b": pa.array(["yes", "no"] * 5_000).dictionary_encode()}
+    )
+    content = written(table, compression=compression)
+    path = tmp_path / "file.arrow"
+    path.write_bytes(content)
+    # Whole numbers, places in the list of answers, the list; buffers are filled up to 64 bytes.
+    assert sum(declared_bytes(path)) == pytest.approx(80_000 + 40_000 + 17, abs=256)
+    # Wherever it is cut or overwritten it is refused, or read.
+    rng = np.random.default_rng(0)
+    for place in rng.integers(8, len(content), 150):
+        for damaged in (
+            content[:place],
+            content[:place] + rng.bytes(4) + content[place + 4 :],
+        ):
+            with suppress(InputError):
+                check(tmp_path, damaged, "arrow")
+
+
+def test_one_text_to_which_many_point_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", minversion="16")
+    long = pa.array(["x" * MEGABYTE], pa.string_view())
+    one, text = long.buffers()[1], long.buffers()[2]
+    many = pa.py_buffer(one.to_pybytes() * 400)
+    column = pa.Array.from_buffers(pa.string_view(), 400, [None, many, text])
+    content = arrow_bytes(pa.table({"a": column}))
+    assert len(content) < 2 * MEGABYTE
+    with pytest.raises(uploads.TooLargeError, match="unpacks to far more"):
+        check(tmp_path, content, "arrow", largest=20 * MEGABYTE)
 
 
 @pytest.mark.parametrize(
