@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import resources
@@ -37,8 +38,8 @@ from epsilens.app.questions import (
     Ticket,
     TicketQuestion,
 )
-from epsilens.app.store import NotKeptError
-from epsilens.app.uploads import TooLargeError
+from epsilens.app.store import NotKeptError, unwritten
+from epsilens.app.uploads import StalledError, TooLargeError
 from epsilens.app.wording import in_page_words
 from epsilens.errors import InputError
 
@@ -51,7 +52,7 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Failure} for status in (400, 403, 404, 411, 413, 422, 500, 503)
+    status: {"model": Failure} for status in (400, 403, 404, 408, 411, 413, 422, 500, 503)
 }
 _META_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 
@@ -230,19 +231,19 @@ def start_job(id: Identifier, job: NewJob, desk: TheDesk) -> Job:
 @router.get("/api/jobs/{id}")
 def get_job(id: Identifier, desk: TheDesk) -> Job:
     """Return how far a job has come."""
-    return desk.jobs.view(desk.store.job(id))
+    return desk.jobs.view(desk.job(id))
 
 
 @router.post("/api/jobs/{id}/cancel")
 def cancel_job(id: Identifier, desk: TheDesk) -> Job:
     """End a job now; it can be resumed."""
-    return desk.jobs.view(desk.jobs.cancel(id))
+    return desk.jobs.view(desk.jobs.cancel(desk.job(id).id))
 
 
 @router.post("/api/jobs/{id}/resume", status_code=202)
 def resume_job(id: Identifier, desk: TheDesk) -> Job:
     """Go on with a job that did not get to its end."""
-    return desk.jobs.view(desk.jobs.resume(id))
+    return desk.jobs.view(desk.jobs.resume(desk.job(id).id))
 
 
 # --- Pages and exports ---
@@ -363,8 +364,8 @@ def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
 
     @app.exception_handler(InputError)
     async def refused(request: Request, error: InputError) -> JSONResponse:
-        status = 413 if isinstance(error, TooLargeError) else 422
-        return _failure(status, in_page_words(str(error)))
+        known = {TooLargeError: 413, StalledError: 408}
+        return _failure(known.get(type(error), 422), in_page_words(str(error)))
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
@@ -375,6 +376,10 @@ def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
     @app.exception_handler(NotKeptError)
     async def not_kept(request: Request, error: NotKeptError) -> JSONResponse:
         return _failure(404, str(error))
+
+    @app.exception_handler(sqlite3.OperationalError)
+    async def not_written(request: Request, error: sqlite3.OperationalError) -> JSONResponse:
+        return _failure(503, unwritten(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:

@@ -26,7 +26,7 @@ from epsilens.app.questions import (
     Table,
 )
 from epsilens.app.shell_command import command_for
-from epsilens.app.store import NotKeptError, Store, StoredStudy, StoredTable
+from epsilens.app.store import NotKeptError, Store, StoredJob, StoredStudy, StoredTable
 from epsilens.app.wording import in_page_words
 from epsilens.errors import InputError
 
@@ -71,7 +71,7 @@ class Desk:
         table = self.store.add_table(
             name=uploads.shown_name(path.name),
             path=path.resolve(),
-            format="folder" if path.is_dir() else path.suffix.lstrip(".").lower() or "text",
+            format="folder" if path.is_dir() else uploads.format_of(path.name),
             size=None if path.is_dir() else path.stat().st_size,
             is_uploaded=False,
         )
@@ -116,7 +116,7 @@ class Desk:
         return Table(
             id=table.id,
             name=self._name(table),
-            format=table.format,
+            format=table.format if table.format in uploads.FORMATS else "text",
             size=table.size,
             is_uploaded=table.is_uploaded,
             created=table.created,
@@ -170,10 +170,15 @@ class Desk:
         """Forget a table and its studies."""
         path = self.store.table(table_id).path
         with self.jobs.held():
-            for study in self.store.studies():
-                if study.table_id == table_id:
-                    self.jobs.end_all(study.id)
-                    self._forget_pages(study.id)
+            studies = [study for study in self.store.studies() if study.table_id == table_id]
+            if self.anonymous and not all(study.is_anonymous for study in studies):
+                raise InputError(
+                    "this table has studies that were made with names, which are withheld now. Start "
+                    "without `--anonymous` to delete it."
+                )
+            for study in studies:
+                self.jobs.end_all(study.id)
+                self._forget_pages(study.id)
             self.store.delete_table(table_id)
         self.helper.ask({"task": "forget", "path": str(path)})
 
@@ -185,6 +190,12 @@ class Desk:
         if self.anonymous and not study.is_anonymous:
             raise NotKeptError("this study was made with names, which are withheld now.")
         return study
+
+    def job(self, id: str) -> StoredJob:
+        """Return a job of a study that may be shown here."""
+        job = self.store.job(id)
+        self.study(job.study_id)
+        return job
 
     def studies(self) -> list[Study]:
         """Return all studies that may be shown here."""
@@ -243,7 +254,7 @@ class Desk:
 
     def delete_study(self, id: str) -> None:
         """Forget a study."""
-        self.store.study(id)
+        self.study(id)
         with self.jobs.held():
             self.jobs.end_all(id)
             self.store.delete_study(id)

@@ -33,6 +33,8 @@ Progress = Callable[[int, int, str], None]
 
 EXACT_SECONDS = 60.0
 """The time that the cost may take; the highest rung that fits is climbed."""
+LONGEST_NAME = 100
+"""Letters of a category that are shown; a longer one is a text that somebody wrote."""
 _KEPT = 4
 """Tables and trained models that are held for the next question."""
 
@@ -162,19 +164,16 @@ class Engine:
             named=set(),
         )
         likely = likely_label(schema)
+        columns = [
+            column.model_copy(update={"categories": _shown(column.categories, task)})
+            for column in document.columns
+        ]
+        document = document.model_copy(update={"columns": columns})
         if task["anonymous"]:
-            columns = [
-                column.model_copy(
-                    update={
-                        "categories": None
-                        if column.categories is None
-                        else [f"category {place + 1}" for place in range(len(column.categories))],
-                    }
-                )
-                for column in document.columns
-            ]
+            # The fingerprint could confirm a guess of the names.
+            provenance = document.provenance.model_copy(update={"schema_fingerprint": None})
             document = document.model_copy(
-                update={"columns": columns, "suggestion": None, "warnings": []}
+                update={"provenance": provenance, "suggestion": None, "warnings": []}
             )
         return {
             "document": to_dict(document),
@@ -232,19 +231,19 @@ class Engine:
 
     @staticmethod
     def _positive(task: Task, table: TableFile, question: Question) -> str | None:
-        """Return the answer that counts as yes; where names are withheld it came as a number."""
-        if question.positive is None or not task["anonymous"]:
-            return question.positive
+        """Return the answer that counts as yes; it came as the page shows it."""
+        if question.positive is None:
+            return None
         from epsilens._validate import require_column
         from epsilens.data import infer_schema
 
         require_column(question.label, list(table.frame.columns), argument="label")
         (column,) = infer_schema(table.frame[[question.label]]).columns
         names = [str(value) for value in column.categories or ()]
-        numbered = {f"category {place + 1}": name for place, name in enumerate(names)}
-        if question.positive not in numbered:
+        known = dict(zip(_shown(names, task) or [], names, strict=True))
+        if task["anonymous"] and question.positive not in known:
             raise InputError(f"`positive` must be “category 1” to “category {len(names)}”.")
-        return numbered[question.positive]
+        return known.get(question.positive, question.positive)
 
     def _asked(self, trained: _Trained, question: Question) -> dict[str, object]:
         import numpy as np
@@ -366,6 +365,18 @@ class Engine:
             path = Path(folder) / f"chart.{task['format']}"
             save_chart(chart, path)
             return {"content": base64.b64encode(path.read_bytes()).decode("ascii")}
+
+
+def _shown(categories: list[str] | None, task: Task) -> list[str] | None:
+    """Return the categories of a column as the page shows them: numbered, or cut where too long."""
+    if categories is None:
+        return None
+    if task["anonymous"]:
+        return [f"category {place + 1}" for place in range(len(categories))]
+    return [
+        name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}… (answer {place + 1})"
+        for place, name in enumerate(categories)
+    ]
 
 
 def _without_groups(task: Task) -> str:

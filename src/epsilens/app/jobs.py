@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import queue
+import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from epsilens.app.child import Child, StoppedError, WorkFault
 from epsilens.app.questions import Job, JobKind
-from epsilens.app.store import NotKeptError, Store, StoredJob
+from epsilens.app.store import NotKeptError, Store, StoredJob, unwritten
 from epsilens.app.wording import in_page_words
 from epsilens.errors import InputError
 
@@ -62,6 +63,8 @@ class Jobs:
         self._anonymous = anonymous
         self._lock = threading.RLock()
         self._running: dict[str, _Running] = {}
+        self._unwritten: dict[str, str] = {}
+        """Jobs whose end could not be written down, and why."""
         self._waiting: dict[str, queue.Queue[str | None]] = {
             kind: queue.Queue() for kind in get_args(JobKind)
         }
@@ -77,7 +80,7 @@ class Jobs:
         """Begin a job, or return the one that is under way or done."""
         with self._lock:
             self._store.study(study_id)
-            for job in reversed(self._store.jobs(study_id)):
+            for job in map(self._now, reversed(self._store.jobs(study_id))):
                 if job.kind != kind:
                     continue
                 if job.state in (*_ACTIVE, "done"):
@@ -88,11 +91,17 @@ class Jobs:
     def resume(self, id: str) -> StoredJob:
         """Go on with a job that was interrupted, cancelled or failed."""
         with self._lock:
-            job = self._store.job(id)
+            job = self._now(self._store.job(id))
             return job if job.state in (*_ACTIVE, "done") else self._queue(job)
+
+    def _now(self, job: StoredJob) -> StoredJob:
+        """Return what a job is, also where that could not be written down."""
+        message = self._unwritten.get(job.id)
+        return job if message is None else replace(job, state="failed", message=message)
 
     def _queue(self, job: StoredJob) -> StoredJob:
         self._store.set_job(job.id, "waiting")
+        self._unwritten.pop(job.id, None)
         self._waiting[job.kind].put(job.id)
         return self._store.job(job.id)
 
@@ -103,6 +112,7 @@ class Jobs:
             if job.state in _ACTIVE:
                 self._end(id)
                 self._store.set_job(id, "cancelled")
+                self._unwritten.pop(id, None)
         return self._store.job(id)
 
     @contextmanager
@@ -124,6 +134,7 @@ class Jobs:
     def view(self, job: StoredJob) -> Job:
         """Return a job as the page shows it."""
         with self._lock:
+            job = self._now(job)
             live = self._running.get(job.id)
             return Job(
                 id=job.id,
@@ -144,7 +155,8 @@ class Jobs:
             self._is_closing = True
             for id in list(self._running):
                 self._end(id)
-                self._store.set_job(id, "interrupted")
+                with suppress(sqlite3.OperationalError):  # the next start sees it all the same
+                    self._store.set_job(id, "interrupted")
         for lane in self._waiting.values():
             lane.put(None)
         for thread in self._lanes:
@@ -154,8 +166,14 @@ class Jobs:
 
     def _work(self, lane: queue.Queue[str | None]) -> None:
         while (id := lane.get()) is not None:
-            if not self._is_closing:
+            if self._is_closing:
+                continue
+            try:
                 self._do(id)
+            except sqlite3.OperationalError as error:
+                with self._lock:
+                    self._running.pop(id, None)
+                    self._unwritten[id] = unwritten(error)
 
     def _do(self, id: str) -> None:
         with self._lock:
@@ -209,4 +227,5 @@ class Jobs:
             running.done, running.total = done, total
             if time.monotonic() - running.written > _WRITTEN_EVERY:
                 running.written = time.monotonic()
-                self._store.set_progress(id, done, total, what)
+                with suppress(sqlite3.OperationalError):  # a note is not worth ending the job
+                    self._store.set_progress(id, done, total, what)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from epsilens.app.questions import Limits, Question
 
@@ -13,12 +14,19 @@ __all__ = ["command_for"]
 def command_for(question: Question, limits: Limits, name: str) -> str:
     """Return the command that asks the same of the same file.
 
+    What the command cannot say is said beneath it, in a line that a shell passes over.
+
     Examples
     --------
     >>> command_for(Question(label="smokes"), Limits(max_loss_increase=0.01), "my survey.csv")
     "epsilens decide 'my survey.csv' --label smokes --protect smokes --max-loss-increase 0.01"
+    >>> known = Question(label="smokes", declared=["smokes"])
+    >>> print(command_for(known, Limits(), "-v.csv"))
+    epsilens decide ./-v.csv --label smokes --protect smokes
+    # Not in it: which answers of 1 column everybody may know (--categories COL=A|B says that).
     """
-    words = ["epsilens", "decide", name, "--label", question.label]
+    file = f"./{name}" if name.startswith("-") else name
+    words = ["epsilens", "decide", file, "--label", question.label]
     for column in question.protected:
         words += ["--protect", column]
     for option, limit in (
@@ -48,4 +56,24 @@ def command_for(question: Question, limits: Limits, name: str) -> str:
     ):
         if value != ordinary:
             words += [option, str(value)]
-    return shlex.join(words)
+    return shlex.join(words) + _missing(question)
+
+
+def _missing(question: Question) -> str:
+    """Say what a command does not ask; by numbers, because a name could end the line."""
+    declared = [name for name in question.declared if name in question.protected]
+    parts = []
+    if question.groups:
+        parts.append(
+            f"{_count(question.groups, 'group')} (epsilens whatif --group asks about that)"
+        )
+    if declared:
+        columns = _count(declared, "column")
+        parts.append(
+            f"which answers of {columns} everybody may know (--categories COL=A|B says that)"
+        )
+    return f"\n# Not in it: {'; '.join(parts)}." if parts else ""
+
+
+def _count(things: Sequence[object], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"

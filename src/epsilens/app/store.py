@@ -20,7 +20,7 @@ from epsilens.app.folder import DATABASE
 from epsilens.app.questions import JobKind, JobState, Limits, Question
 from epsilens.errors import InputError
 
-__all__ = ["NotKeptError", "Store", "StoredJob", "StoredStudy", "StoredTable"]
+__all__ = ["NotKeptError", "Store", "StoredJob", "StoredStudy", "StoredTable", "unwritten"]
 
 FORMAT = 1
 """Of the file; a file of a later version is refused rather than damaged."""
@@ -99,6 +99,32 @@ _ID = re.compile(r"[0-9a-f]{16}")
 _UPLOAD = re.compile(r"([0-9a-f]{16})\.table")
 
 
+_REASONS = {
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "the folder is read-only",
+    sqlite3.SQLITE_CANTOPEN: "the folder cannot be written",
+    sqlite3.SQLITE_BUSY: "another program holds its file",
+    sqlite3.SQLITE_LOCKED: "another program holds its file",
+}
+
+
+def unwritten(error: sqlite3.OperationalError) -> str:
+    """Say in one line why nothing could be written down.
+
+    Examples
+    --------
+    >>> unwritten(sqlite3.OperationalError("disk I/O error"))
+    'the folder of `--state` could not be used: the disk does not answer as it should. Mend that and try again; what was finished before is kept.'
+    """
+    # The lower byte is the kind, the rest its circumstances.
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    reason = _REASONS.get(code, "the disk does not answer as it should")
+    return (
+        f"the folder of `--state` could not be used: {reason}. Mend that and try again; what was "
+        "finished before is kept."
+    )
+
+
 def new_id() -> str:
     """Return a name that nobody can guess and that is safe in a path."""
     return secrets.token_hex(8)
@@ -131,16 +157,24 @@ class Store:
         self.folder = folder
         self._lock = threading.RLock()
         path = folder / DATABASE
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        path.chmod(0o600)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            path.chmod(0o600)
+        except OSError as error:
+            raise InputError(
+                f"{DATABASE!r} in the folder {folder.name!r} must be a file that can be written, got "
+                f"{type(error).__name__}. Choose another `--state`."
+            ) from None
         self._connection = sqlite3.connect(
             path, check_same_thread=False, isolation_level=None, timeout=1.0
         )
         self._connection.row_factory = sqlite3.Row
         try:
             self._open()
-        except sqlite3.OperationalError:
+        except sqlite3.OperationalError as error:
             self._connection.close()
+            if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+                raise InputError(unwritten(error)) from None
             raise InputError(
                 f"`--state` must be a folder that no other server has open, but {folder.name!r} is "
                 "in use. Stop the other one, or choose another place."
@@ -210,10 +244,11 @@ class Store:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
+                self._connection.execute("COMMIT")
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
 
     def _rows(self, sql: str, *values: object) -> list[sqlite3.Row]:
         with self._lock:

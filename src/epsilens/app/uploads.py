@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -18,7 +20,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["SUFFIXES", "TooLargeError", "Upload", "check_content", "receive", "shown_name"]
+__all__ = [
+    "FORMATS",
+    "SUFFIXES",
+    "StalledError",
+    "TooLargeError",
+    "Upload",
+    "check_content",
+    "format_of",
+    "receive",
+    "shown_name",
+]
+
+FORMATS = ("text", "gzip", "parquet", "arrow", "folder")
+"""What a table may be called; an ending that somebody made up could be a name."""
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", ".arrow", ".feather")
 LARGEST_EXPANSION = 20
@@ -27,6 +42,12 @@ LARGEST_RATIO = 300
 """Text of a survey shrinks to a tenth or less; a file that shrinks to this is made to be a bomb."""
 SMALL = 16 * 2**20
 """What is no larger than this when unpacked does no harm, whatever its ratio."""
+MOST_TOGETHER = 10
+"""All uploads together may take so many times the largest one."""
+SPARE = 256 * 2**20
+"""Bytes of the disk that uploads leave free."""
+LONGEST_PAUSE = 30.0
+"""Seconds without a byte after which a file is given up."""
 MOST_CELLS = 400_000_000
 _PIECE = 2**20
 _LOOKED_AT = 2**16
@@ -41,6 +62,10 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 class TooLargeError(InputError):
     """More was sent than may be."""
+
+
+class StalledError(InputError):
+    """A file ceased to arrive."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +103,20 @@ def _written_as(name: str) -> str:
     )
 
 
+def format_of(name: str) -> str:
+    """Return what a file is by its name, in our words; text if nothing else.
+
+    Examples
+    --------
+    >>> format_of("survey.Parquet"), format_of("clinic.of-doctor-jones")
+    ('parquet', 'text')
+    """
+    try:
+        return _written_as(name)
+    except InputError:
+        return "text"
+
+
 async def receive(
     pieces: AsyncIterator[bytes], *, name: str, folder: Path, max_upload: int
 ) -> Upload:
@@ -96,27 +135,57 @@ async def receive(
     Raises
     ------
     InputError
-        If it is too large, or its name ends as no table's does.
+        If it is too large, alone or with the others, or ceases to arrive, or its name ends as no
+        table's does.
     """
     wanted = _written_as(shown_name(name))
     path = folder / f"{new_id()}.table"
-    size = 0
+    size, measured = 0, -_PIECE
     try:
         with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            async for piece in pieces:
+            while (piece := await _next(pieces)) is not None:
                 size += len(piece)
+                if size - measured >= _PIECE:
+                    measured = size
+                    _check_room(folder, len(piece), max_upload)
                 if size > max_upload:
                     raise TooLargeError(
                         f"a file must be at most {max_upload / 2**20:.4g} MB, got more. Start with "
                         "a larger `--max-upload`, or name the file in the command."
                     )
                 file.write(piece)
-            file.flush()
+                file.flush()
             os.fsync(file.fileno())
     except BaseException:
         path.unlink(missing_ok=True)
         raise
     return Upload(path, wanted, size)
+
+
+async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
+    """Return the next piece, or None after the last; wait for it no longer than is reasonable."""
+    try:
+        return await asyncio.wait_for(anext(pieces, None), LONGEST_PAUSE)
+    except TimeoutError:
+        raise StalledError(
+            "the file ceased to arrive, so nothing was kept. Send it again."
+        ) from None
+
+
+def _check_room(folder: Path, coming: int, max_upload: int) -> None:
+    """Refuse what all uploads together, or the disk, have no room for."""
+    kept = sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file())
+    most = MOST_TOGETHER * max_upload
+    if kept + coming > most:
+        raise TooLargeError(
+            f"all uploaded tables together must be at most {most / 2**20:.4g} MB, got more. Delete "
+            "one, start with a larger `--max-upload`, or name the file in the command."
+        )
+    if shutil.disk_usage(folder).free < coming + SPARE:
+        raise TooLargeError(
+            f"the disk must keep {SPARE / 2**20:.4g} MB free, but the file would take more. Make "
+            "room, or name the file in the command."
+        )
 
 
 def check_content(path: Path, *, wanted: str, largest: int) -> None:

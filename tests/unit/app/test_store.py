@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
+import sys
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from epsilens.app import child
 from epsilens.app.folder import open_folder
 from epsilens.app.jobs import Jobs
-from epsilens.app.questions import Limits, Question
-from epsilens.app.store import NotKeptError, Store, StoredStudy
+from epsilens.app.questions import Job, Limits, Question
+from epsilens.app.store import NotKeptError, Store, StoredStudy, unwritten
+from epsilens.errors import InputError
 
 
 @pytest.fixture
@@ -18,7 +24,7 @@ def store(tmp_path: Path) -> Store:
     return Store(open_folder(tmp_path / "state"))
 
 
-def add_study(store: Store) -> StoredStudy:
+def add_study(store: Store, *, is_anonymous: bool = False) -> StoredStudy:
     data = store.folder.parent / "survey.csv"
     table = store.add_table(name="survey.csv", path=data, format="text", size=8, is_uploaded=False)
     return store.add_study(
@@ -27,7 +33,7 @@ def add_study(store: Store) -> StoredStudy:
         question=Question(label="smokes"),
         limits=Limits(),
         kept_gain=None,
-        is_anonymous=False,
+        is_anonymous=is_anonymous,
         first_order={},
     )
 
@@ -97,3 +103,73 @@ def test_no_job_begins_while_its_study_is_deleted(
     assert len(said) == 1
     assert desk.jobs._running == {}
     desk.close()
+
+
+WAITS_FOR_A_SIGN = """
+import json, os, sys, time
+for line in sys.stdin:
+    task = json.loads(line)
+    while not os.path.exists(SIGN):
+        time.sleep(0.01)
+    print(json.dumps({"answer": {"document": {"name": task["name"]}}}), flush=True)
+"""
+
+
+def test_a_result_that_cannot_be_written_is_said_and_the_next_one_can(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign = tmp_path / "sign"
+    script = f"SIGN = {str(sign)!r}\n{WAITS_FOR_A_SIGN}"
+    monkeypatch.setattr(child, "COMMAND", [sys.executable, "-c", script])
+    study = add_study(store, is_anonymous=True)
+    jobs = Jobs(store, anonymous=True)
+    job = jobs.start(study.id, "cost")
+
+    def wait_for(state: str) -> Job:
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            seen = jobs.view(store.job(job.id))
+            if seen.state == state:
+                return seen
+            time.sleep(0.01)
+        raise AssertionError(seen)
+
+    wait_for("running")
+    store._connection.execute("PRAGMA query_only = ON")
+    sign.touch()
+    failed = wait_for("failed")
+    assert "`--state` could not be used: the folder is read-only" in failed.message
+    with pytest.raises(sqlite3.OperationalError):
+        jobs.resume(job.id)
+    store._connection.execute("PRAGMA query_only = OFF")
+    assert jobs.resume(job.id).state == "waiting"
+    wait_for("done")
+    # What is made without names is worked on without them.
+    assert store.document(study.id, "cost") == {"name": "table 1"}
+    jobs.close()
+    store.close()
+
+
+def test_a_full_disk_is_one_line_on_the_page(serve: Any, tmp_path: Path) -> None:
+    with serve(tmp_path / "state") as visitor:
+        study = add_study(visitor.desk.store)
+        connection = visitor.desk.store._connection
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        job = visitor.desk.store.add_job(study.id, "cost")
+        with pytest.raises(sqlite3.OperationalError) as full:
+            visitor.desk.store.finish_job(job, {"long": "x" * 100_000})
+        assert "the disk is full" in unwritten(full.value)
+        connection.execute("PRAGMA query_only = ON")
+        answer = visitor.ask("PATCH", f"/api/studies/{study.id}", json={"name": "another"})
+        assert answer.status_code == 503
+        assert "read-only" in answer.json()["error"]
+        connection.execute("PRAGMA query_only = OFF")
+        visitor.json("PATCH", f"/api/studies/{study.id}", {"name": "another"})
+
+
+def test_a_folder_in_place_of_the_file_is_said(tmp_path: Path) -> None:
+    folder = open_folder(tmp_path / "state")
+    (folder / "studies.sqlite").mkdir()
+    with pytest.raises(InputError, match="must be a file that can be written"):
+        Store(folder)

@@ -44,6 +44,25 @@ def test_the_schema_is_shown_and_can_be_corrected(visitor: Any, csv_bytes: bytes
     assert "'survey.csv' was cut at every semicolon" in wrong.json()["error"]
 
 
+def test_a_long_answer_is_cut_and_still_counts_as_yes(visitor: Any, csv_bytes: bytes) -> None:
+    # Three answers, of which two begin alike for longer than is shown.
+    long = [b"never", b"x" * 300 + b" now", b"x" * 300 + b" once"]
+    lines = csv_bytes.splitlines()
+    answers = [line.rpartition(b",")[0] + b"," + long[n % 3] for n, line in enumerate(lines[1:])]
+    content = b"\n".join([lines[0], *answers])
+    table = visitor.upload(content).json()["id"]
+    found = visitor.json("POST", f"/api/tables/{table}/schema", {})["document"]
+    shown = found["columns"][-1]["categories"]
+    assert [len(name) for name in shown] == [5, 112, 112]
+    assert len(set(shown)) == 3
+    losses = []
+    for answer in (shown[2], long[2].decode(), shown[1]):
+        study = visitor.study(content, positive=answer)
+        document = visitor.json("GET", f"/api/studies/{study['id']}/documents/first-order")
+        losses.append(document["baseline"]["loss"])
+    assert losses[0] == losses[1] != losses[2]
+
+
 def test_any_group_is_answered_to_first_order_at_once(visitor: Any, finished: Any) -> None:
     document = visitor.json(
         "POST", f"/api/studies/{finished['id']}/first-order", {"expression": "age < 40"}
@@ -131,6 +150,8 @@ def test_the_command_in_the_report_finds_the_same(
     command = html.unescape(re.search(r"<code>(epsilens [^<]*)</code>", report)[1])
     (tmp_path / "survey.csv").write_bytes(csv_bytes)
     monkeypatch.chdir(tmp_path)
+    command, missing = command.split("\n")
+    assert missing.startswith("# Not in it: 1 group (")
     assert main([*shlex.split(command)[1:], "--json"]) in {0, 3}
     told = load_document(capfdbinary.readouterr().out.decode())
     shown = load_document(visitor.json("GET", f"/api/studies/{finished['id']}/documents/decision"))
@@ -260,6 +281,7 @@ def test_names_can_be_withheld(hidden: Any, csv_bytes: bytes, secret: str) -> No
     assert table["name"] == "table 1"
     found = hidden.json("POST", f"/api/tables/{table['id']}/schema", {})
     assert found["likely_label"] == "column 5"
+    assert found["document"]["provenance"]["schema_fingerprint"] is None
     columns = found["document"]["columns"]
     assert columns[1]["categories"] == ["category 1", "category 2"]
     asked = {
@@ -296,8 +318,21 @@ def test_studies_with_names_are_not_shown_where_names_are_withheld(
     with serve(tmp_path / "state") as visitor:
         study = visitor.study(csv_bytes)
         assert len(visitor.json("GET", "/api/studies")) == 1
-    with serve(tmp_path / "state", anonymous=True) as visitor:
+        job = visitor.desk.store.add_job(study["id"], "cost").id
+    named = tmp_path / "clinic.doctor-jones"
+    named.write_bytes(csv_bytes)
+    with serve(tmp_path / "state", anonymous=True, data=str(named)) as visitor:
+        assert [table["format"] for table in visitor.json("GET", "/api/tables")] == ["text"] * 2
+        for method, path in (
+            ("GET", f"jobs/{job}"),
+            ("POST", f"jobs/{job}/cancel"),
+            ("POST", f"jobs/{job}/resume"),
+            ("DELETE", f"studies/{study['id']}"),
+        ):
+            visitor.json(method, f"/api/{path}", status=404)
+        kept = visitor.json("DELETE", f"/api/tables/{study['table']}", status=422)
+        assert "made with names" in kept["error"]
         assert visitor.json("GET", "/api/studies") == []
         visitor.json("GET", f"/api/studies/{study['id']}", status=404)
         visitor.json("GET", f"/api/studies/{study['id']}/documents/first-order", status=404)
-        assert visitor.json("GET", "/api/tables")[0]["name"] == "table 1"
+        assert visitor.json("GET", "/api/tables")[1]["name"] == "table 1"

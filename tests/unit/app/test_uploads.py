@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -247,3 +249,35 @@ def test_other_formats_are_read(visitor: Any) -> None:
         assert answer.status_code == 201, answer.text
         schema = visitor.json("POST", f"/api/tables/{answer.json()['id']}/schema", {})
         assert [c["name"] for c in schema["document"]["columns"]] == ["age", "smokes"]
+
+
+def test_all_uploads_together_and_the_disk_have_their_limits(
+    visitor: Any, csv_bytes: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = visitor.desk.store.folder / "tables"
+    before = sorted(tables.iterdir())
+    assert before
+    monkeypatch.setattr(uploads, "MOST_TOGETHER", 0.001)
+    answer = visitor.upload(csv_bytes)
+    assert answer.status_code == 413
+    assert "all uploaded tables together" in answer.json()["error"]
+    monkeypatch.undo()
+    monkeypatch.setattr(uploads, "SPARE", 2**60)
+    answer = visitor.upload(csv_bytes)
+    assert answer.status_code == 413
+    assert "the disk must keep" in answer.json()["error"]
+    assert sorted(tables.iterdir()) == before
+
+
+def test_a_file_that_ceases_to_arrive_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "LONGEST_PAUSE", 0.01)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"age,smokes\n"
+        await asyncio.sleep(3600)
+
+    with pytest.raises(uploads.StalledError, match="ceased to arrive"):
+        asyncio.run(uploads.receive(pieces(), name="a.csv", folder=tmp_path, max_upload=MEGABYTE))
+    assert not any(tmp_path.iterdir())
