@@ -278,7 +278,16 @@ def test_a_wrong_file_is_refused_in_one_line_and_another_is_taken(
     tab.shoot("wrong_file")
     tab.page.set_input_files("#file", {"name": "a.exe", "mimeType": "a/b", "buffer": b"MZ"})
     tab.page.wait_for_selector("#table-note.wrong:has-text('ending in .csv')")
+    # Columns may be called what every object of the browser has.
+    odd = pd.read_csv(survey_file).set_axis(["__proto__", "constructor", "a", "smokes"], axis=1)
+    odd.to_csv(tmp_path / "odd.csv", index=False)
+    tab.page.set_input_files("#file", tmp_path / "odd.csv")
+    tab.page.click("#columns > summary")
+    assert tab.page.input_value("select[aria-label='use constructor as']") == "found"
+    tab.page.select_option("select[aria-label='use __proto__ as']", "bins")
+    tab.page.wait_for_selector("tr:has-text('__proto__') td:has-text('put into 10 bins')")
     tab.page.set_input_files("#file", survey_file)
+    tab.page.wait_for_selector("#table option:checked:has-text('clinic')", state="attached")
     tab.page.wait_for_selector("#go", state="visible")
     # A question that cannot be asked is refused where it is asked.
     tab.page.click("#people summary")

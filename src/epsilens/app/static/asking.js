@@ -8,8 +8,9 @@ let session = null;
 let state = fresh();
 let isWired = false;
 
+// By column in maps: a column may be called `constructor`.
 function fresh(table = "") {
-  return { table, columns: [], use: {}, bins: {}, groups: [], protect: [], declared: [], label: "", delimiter: "", missing: "auto" };
+  return { table, columns: [], use: new Map(), bins: new Map(), groups: [], protect: [], declared: [], label: "", delimiter: "", missing: "auto" };
 }
 
 // --- Tables ---
@@ -57,11 +58,11 @@ function say(id, text, isWrong = false) {
 }
 
 function reading() {
-  const numeric = (use) => Object.keys(state.use).filter((name) => state.use[name] === use);
+  const numeric = (use) => [...state.use.keys()].filter((name) => state.use.get(name) === use);
   return {
     delimiter: state.delimiter || null,
     categorical: numeric("categories"),
-    bins: Object.fromEntries(numeric("bins").map((name) => [name, state.bins[name]])),
+    bins: Object.fromEntries(numeric("bins").map((name) => [name, state.bins.get(name)])),
   };
 }
 
@@ -108,7 +109,7 @@ async function send(file) {
 
 // --- Painting what is chosen ---
 
-const used = () => state.columns.filter((column) => state.use[column.name] !== "out");
+const used = () => state.columns.filter((column) => state.use.get(column.name) !== "out");
 
 function paint() {
   const labels = used().filter((column) => ["binary", "categorical"].includes(column.kind) && column.protectable);
@@ -167,15 +168,15 @@ function paintSchema() {
   byId("schema").replaceChildren(...state.columns.map((column) => {
     const use = make("select", {}, new Option("as found", "found"));
     use.setAttribute("aria-label", `use ${column.name} as`);
-    const isNumber = column.kind === "numeric" || state.use[column.name] === "categories" || state.use[column.name] === "bins";
+    const isNumber = column.kind === "numeric" || ["categories", "bins"].includes(state.use.get(column.name));
     if (isNumber) use.append(new Option("categories", "categories"), new Option("bins", "bins"));
     if (column.name !== state.label) use.append(new Option("left out", "out"));
-    use.value = state.use[column.name] ?? "found";
-    const bins = make("input", { value: state.bins[column.name] ?? "10", hidden: use.value !== "bins", title: "10, or LOW:HIGH:10" });
+    use.value = state.use.get(column.name) ?? "found";
+    const bins = make("input", { value: state.bins.get(column.name) ?? "10", hidden: use.value !== "bins", title: "10, or LOW:HIGH:10" });
     bins.setAttribute("aria-label", `bins of ${column.name}: 10, or LOW:HIGH:10`);
     const change = () => {
-      state.use[column.name] = use.value;
-      state.bins[column.name] = bins.value;
+      state.use.set(column.name, use.value);
+      state.bins.set(column.name, bins.value);
       if (use.value === "out") { state.protect = state.protect.filter((name) => name !== column.name); paint(); } else look();
     };
     use.addEventListener("change", change);
@@ -228,7 +229,7 @@ async function go() {
       positive: byId("positive-part").hidden ? null : byId("positive").value,
       groups: state.groups,
       allow_dependent_groups: byId("allow-dependent").checked,
-      drop: Object.keys(state.use).filter((name) => state.use[name] === "out"),
+      drop: [...state.use.keys()].filter((name) => state.use.get(name) === "out"),
       missing: state.missing,
       epsilon: byId("epsilon").value.trim(),
       shadow_models: number("shadow-models") ?? 128,
@@ -259,8 +260,8 @@ async function recall(id) {
   state = {
     ...fresh(study.table), columns: state.columns, label: question.label, missing: question.missing, delimiter: question.delimiter ?? "",
     protect: question.protect.length ? question.protect : [question.label], groups: [...question.groups], declared: [...question.declared],
-    use: Object.fromEntries([...question.drop.map((name) => [name, "out"]), ...question.categorical.map((name) => [name, "categories"]), ...Object.keys(question.bins).map((name) => [name, "bins"])]),
-    bins: { ...question.bins },
+    use: new Map([...question.drop.map((name) => [name, "out"]), ...question.categorical.map((name) => [name, "categories"]), ...Object.keys(question.bins).map((name) => [name, "bins"])]),
+    bins: new Map(Object.entries(question.bins)),
   };
   if (session.anonymous) state.groups = [];
   Object.assign(byId("missing"), { value: state.missing });
