@@ -379,6 +379,9 @@ def test_another_program_of_this_machine_gets_the_cookie_and_nothing_by_it(
         other.page.click("a")
         other.page.wait_for_selector("body:has-text('our own page')")
         other.open(server.base)
+        for one in (tab, other):
+            one.page.reload()
+            one.page.wait_for_selector("html[data-at]")
     assert other.page.inner_text("#alarm") == tab.page.inner_text("#alarm") == ""
 
 
