@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 __all__ = [
     "API_VERSION",
+    "MOST_COMPARED",
+    "Delimiter",
+    "Encoding",
     "Failure",
     "GroupQuestion",
     "Identifier",
@@ -30,11 +33,15 @@ __all__ = [
 API_VERSION = 1
 MOST_GROUPS = 8
 """A page of more curves is not read by anybody."""
+MOST_COMPARED = 4
+"""Studies in one chart."""
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Text = Annotated[str, StringConstraints(max_length=2000)]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 BinsText = Annotated[str, StringConstraints(pattern=r"^[-+0-9.eE:]{1,80}$")]
+Delimiter = Annotated[str, StringConstraints(min_length=1, max_length=1)] | None
+Encoding = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,30}$")] | None
 JobKind = Literal["cost", "attack"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled", "interrupted"]
 Stage = Literal["first-order", "cost", "decision"]
@@ -49,8 +56,8 @@ class Message(BaseModel):
 class Reading(Message):
     """How a table is to be read, where what was found out by looking at it is wrong."""
 
-    delimiter: Annotated[str, StringConstraints(min_length=1, max_length=1)] | None = None
-    encoding: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,30}$")] | None = None
+    delimiter: Delimiter = None
+    encoding: Encoding = None
     categorical: Annotated[list[Name], Field(max_length=1000)] = []
     bins: Annotated[dict[Name, BinsText], Field(max_length=1000)] = {}
 
