@@ -222,10 +222,11 @@ def export_comparison(
     study: Annotated[list[Identifier], Query(min_length=2, max_length=MOST_COMPARED)],
     desk: TheDesk,
     width: Annotated[int, Query(ge=200, le=1200)] = 640,
+    titled: bool = True,
 ) -> Response:
     """Return the curves of several studies on one axis as a picture."""
     kind = "image/png" if format == "png" else _TYPES[".svg"]
-    content = desk.comparison_chart(study, format, width=width)
+    content = desk.comparison_chart(study, format, width=width, titled=titled)
     return _download(content, kind, f"epsilens-comparison.{format}")
 
 

@@ -18,6 +18,9 @@ Task = dict[str, Any]
 EXAMPLE = 0.01
 """A rise of the loss to show where nothing better is known."""
 
+_DISTRUST = "estimates are not trustworthy"
+"""What a document says of points that failed their checks."""
+
 
 def gain_to_keep(prepared: Prepared, loss: float | None) -> float | None:
     """Return the rise of the loss that leaves nine tenths of what a model gains over guessing.
@@ -105,6 +108,19 @@ def _loss_limit(task: Task, limits: Limits) -> tuple[float | None, str | None]:
     )
 
 
+def _first_order_note(cost: WhatIfDocument) -> str:
+    """Say what the first answer is, and what it leaves to the exact one."""
+    failed = sum(not cell.trusted for cell in cost.cells)
+    doubt = f"; {failed} of its {len(cost.cells)} points are not to be relied on" if failed else ""
+    rest = (
+        "" if cost.baseline.accuracy is None else " Accuracy and gaps between groups come with it."
+    )
+    return (
+        f"this is the first-order estimate of the test loss, drawn at once{doubt}. The exact cost takes "
+        f"its place when it arrives.{rest}"
+    )
+
+
 def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
     """Return the furthest document of a study, and a recommendation where it has none of its own."""
     import numpy as np
@@ -120,7 +136,9 @@ def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
             ("accuracy_change", "auc_change", "loss_gap_change", "accuracy_gap_change")
         )
         cells = [cell.model_copy(update=nothing) for cell in cost.cells]
-        cost = cost.model_copy(update={"cells": cells, "intervals": []})
+        said = [_first_order_note(cost)]
+        said += [note for note in cost.warnings if _DISTRUST not in note]
+        cost = cost.model_copy(update={"cells": cells, "intervals": [], "warnings": said})
     most, note = _loss_limit(task, Limits.model_validate(task["limits"]))
     if most is None:
         return cost, None

@@ -336,7 +336,7 @@ class Desk:
         return base64.b64decode(self.helper.ask(task)["content"])
 
     def comparison_chart(
-        self, ids: list[str], format: Literal["png", "svg"], *, width: int
+        self, ids: list[str], format: Literal["png", "svg"], *, width: int, titled: bool
     ) -> bytes:
         """Return the curves of several studies on one axis of budgets."""
         studies = [self.study(id) for id in ids]
@@ -344,6 +344,7 @@ class Desk:
             "task": "comparison",
             "format": format,
             "width": width,
+            "titled": titled,
             "studies": [
                 {"name": study.name, "furthest": self._furthest(study)} for study in studies
             ],
@@ -387,6 +388,7 @@ class Desk:
                     "study": id,
                     "name": study.name,
                     "stage": stage,
+                    "has_attack": study.question.has_attack,
                     "protect": study.question.protected,
                     "n_train": cost["baseline"]["n_train"],
                     "baseline_loss": cost["baseline"]["loss"],

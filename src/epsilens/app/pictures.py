@@ -62,7 +62,8 @@ def draw_comparison(task: Task) -> Answer:
     from epsilens.display import comparison_chart
 
     studies = [(study["name"], furthest_of(study["furthest"])[0]) for study in task["studies"]]
-    return _picture(comparison_chart(studies, width=task["width"]), task["format"])
+    chart = comparison_chart(studies, width=task["width"], is_titled=task["titled"])
+    return _picture(chart, task["format"])
 
 
 def _picture(chart: Any, format: str) -> Answer:

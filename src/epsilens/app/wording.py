@@ -52,6 +52,10 @@ _PHRASES = (
     ),
     (r"(?:Declare it|Name them|Name all of them:?)(?: with)? `--categories[^`]*`", _TICK),
     (r"name all answers with `--categories[^`]*`", "tick “everybody may know” at the column"),
+    (
+        r"Retrain, or climb to `--method exact`",
+        "Train again to be sure, in the terminal (method retrain)",
+    ),
     (r"`--positive VALUE`", "“the answer that counts as yes”"),
     (r"`--bins [^`]*LOW:HIGH:10`", "“bins” such as 0:100:10"),
     (r"`--delimiter (?:'([^`])'|\"([^`])\")`", r"“the delimiter \1\2”"),

@@ -89,7 +89,11 @@ class _Study:
 
 
 def comparison_chart(
-    studies: Sequence[tuple[str, Compared]], *, width: int = 640, height: int = 250
+    studies: Sequence[tuple[str, Compared]],
+    *,
+    width: int = 640,
+    height: int = 250,
+    is_titled: bool = True,
 ) -> alt.VConcatChart:
     """Draw what each budget costs and what an attacker gets in several studies, on one axis.
 
@@ -104,6 +108,8 @@ def comparison_chart(
         Two to four names with what was found.
     width, height : int
         Of each plot in pixels.
+    is_titled : bool
+        Whether a title stands above; where a heading does already, only what is to be known is said.
 
     Returns
     -------
@@ -151,7 +157,10 @@ def comparison_chart(
         .resolve_legend(stroke="independent", fill="independent", shape="independent")
         .properties(
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
-            title=alt.TitleParams(text=TITLE, subtitle=_subtitle(compared, narrow=width < _NARROW)),
+            title=alt.TitleParams(
+                text=TITLE if is_titled else "",
+                subtitle=_subtitle(compared, narrow=width < _NARROW),
+            ),
             description=_spoken(compared, costs, guesses),
         ),
         title_offset=14,
@@ -266,10 +275,8 @@ def _guess_part(
     proven = tuple(
         Series("", f"ceiling_{study.place}", COLOURS[study.place], _PROVEN) for study in studies
     )
-    words = "What an attacker guesses (measured; dotted: nobody exceeds, proven)"
-    if size[0] < _NARROW:
-        words = "What an attacker guesses"
-    panel = Panel("answer", words, "guessed (%)", (*measured, *proven))
+    words, axis = "What an attacker guesses (measured)", "guessed (%)"
+    panel = Panel("answer", words, axis, (*measured, *proven))
     ends = panel_limits(panel, rows)
     plot = draw_panel(
         panel, rows, title=_axis_title(studies, size), size=size, budgets=budgets, has_legend=False
@@ -346,7 +353,7 @@ def _labels(
             "text": words,
         }
         # A bright edge below, so that the words can be read where lines cross them.
-        layers.append(spot.mark_text(stroke="white", strokeWidth=4, **look))
+        layers.append(spot.mark_text(color="white", stroke="white", strokeWidth=4, **look))
         layers.append(spot.mark_text(color=colour, **look))
     return layers
 
@@ -389,6 +396,8 @@ def _subtitle(studies: Sequence[_Study], *, narrow: bool) -> list[str]:
     lines = ["Bands: 9 in 10 real runs. Vertical lines: the recommended ε."]
     if not any(_recommended(study) is not None for study in studies):
         lines = ["Bands: 9 in 10 real runs."]
+    if any(study.risk is not None for study in studies):
+        lines.append("Dotted: what nobody can exceed (proven).")
     waiting = [study.letter for study in studies if study.risk is None]
     if waiting:
         lines.append(f"No attack measured: {', '.join(waiting)}.")

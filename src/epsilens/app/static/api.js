@@ -20,6 +20,7 @@ async function ask(method, path, { body, json } = {}) {
     throw new Refused("The server does not answer. Start it again; what was finished is kept.", 0);
   }
   if (answer.status === 204) return null;
+  if (answer.ok && answer.headers.get("content-type")?.startsWith("image/svg")) return answer.text();
   const told = await answer.json();
   if (!answer.ok) throw new Refused(told.error, answer.status);
   return told;
@@ -29,7 +30,10 @@ export const get = (path) => ask("GET", path);
 export const post = (path, json = {}) => ask("POST", path, { json });
 export const patch = (path, json) => ask("PATCH", path, { json });
 export const remove = (path) => ask("DELETE", path);
-export const upload = (file) => ask("POST", `/api/tables?name=${encodeURIComponent(file.name)}`, { body: file });
+export function upload(file, reading = {}) {
+  const given = Object.entries({ name: file.name, ...reading }).filter(([, value]) => value);
+  return ask("POST", `/api/tables?${new URLSearchParams(given)}`, { body: file });
+}
 
 export const byId = (id) => document.getElementById(id);
 
