@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from epsilens.app.questions import Limits, Question
+from epsilens.app.questions import Limits
 from epsilens.app.wording import in_page_words
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _loss_limit(task: Task, limits: Limits) -> tuple[float | None, str | None]:
     if limits.max_loss_increase is not None or limits.max_attack_rate is not None:
         return limits.max_loss_increase, None
     kept = task["kept_gain"]
-    is_number = Question.model_validate(task["question"]).model == "ridge"
+    is_number = task["cost"]["baseline"]["accuracy"] is None
     guess = "the mean" if is_number else "the shares of the answers"
     if kept is None:
         return EXAMPLE, (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from epsilens.display.look import dressed
+from epsilens.display.look import INK, dressed
 from epsilens.display.plotted import ACCENT, change_limits, plotted_rows
 from epsilens.display.risk_plot import Panel, Series, draw_panel, panel_limits, risk_rows
 from epsilens.display.risk_text import is_randomised_response
@@ -50,6 +50,7 @@ _LINE = 15
 _NARROW = 480
 """Plots that are narrower show letters without names."""
 _LONGEST_NAME = 22
+_COSTS, _GUESSES = "costs", "guesses"
 _POINTS = 7
 """About so many points stand on a line: more of them would hide its dash."""
 
@@ -157,16 +158,21 @@ def comparison_chart(
         .resolve_legend(stroke="independent", fill="independent", shape="independent")
         .properties(
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
-            title=alt.TitleParams(
-                text=TITLE if is_titled else "",
-                subtitle=_subtitle(compared, narrow=width < _NARROW),
-            ),
+            title=_title(alt, _subtitle(compared, narrow=width < _NARROW), is_titled=is_titled),
             description=_spoken(compared, costs, guesses),
         ),
         title_offset=14,
         legend_columns=1,
     )
+    # Last, because Altair copies everything at every step.
+    chart.datasets = {_COSTS: costs, _GUESSES: guesses}
     return chart
+
+
+def _title(alt: Any, lines: list[str], *, is_titled: bool) -> Any:
+    if is_titled:
+        return alt.TitleParams(text=TITLE, subtitle=lines)
+    return alt.TitleParams(text=lines, fontSize=12.5, fontWeight="normal", color=INK)
 
 
 def _check_one_axis(studies: Sequence[_Study]) -> None:
@@ -256,6 +262,7 @@ def _cost_part(
         size=size,
         budgets=budgets,
         ends=ends,
+        data=_COSTS,
         legend_columns=2 if size[0] >= _NARROW and _are_short(studies) else 1,
     )
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color="#9a9fa8", size=1)
@@ -275,11 +282,19 @@ def _guess_part(
     proven = tuple(
         Series("", f"ceiling_{study.place}", COLOURS[study.place], _PROVEN) for study in studies
     )
-    words, axis = "What an attacker guesses (measured)", "guessed (%)"
-    panel = Panel("answer", words, axis, (*measured, *proven))
+    words = "What an attacker guesses (measured)"
+    if size[0] < _NARROW:
+        words = "What is guessed (measured)"
+    panel = Panel("answer", words, "guessed (%)", (*measured, *proven))
     ends = panel_limits(panel, rows)
     plot = draw_panel(
-        panel, rows, title=_axis_title(studies, size), size=size, budgets=budgets, has_legend=False
+        panel,
+        rows,
+        title=_axis_title(studies, size),
+        size=size,
+        budgets=budgets,
+        has_legend=False,
+        data=_GUESSES,
     )
     return [plot, *_labels(alt, studies, rows, "rate", ends=ends, size=size)]
 

@@ -257,6 +257,7 @@ def draw_panel(
     ends: tuple[float, float] | None = None,
     has_legend: bool = True,
     legend_columns: int = 2,
+    data: str | None = None,
 ) -> alt.LayerChart:
     """Draw one panel: the floor first, then bands, lines, bars and points.
 
@@ -280,6 +281,9 @@ def draw_panel(
         Whether the lines are named in the plot.
     legend_columns : int
         How many names stand side by side.
+    data : str, optional
+        The name under which the whole chart keeps the rows; otherwise every layer holds them, which
+        takes long where there are many.
 
     Returns
     -------
@@ -298,7 +302,7 @@ def draw_panel(
 
     drawn_at = [float(row["epsilon"]) for row in rows]
     single = len(set(drawn_at)) == 1
-    base = alt.Chart(alt.InlineData(values=rows))
+    base = alt.Chart(alt.InlineData(values=rows) if data is None else alt.NamedData(name=data))
     x = budget_axis(alt, drawn_at if budgets is None else budgets, title=title)
     low, high = panel_limits(panel, rows, limit) if ends is None else ends
     scale = alt.Scale(domain=[low, high], nice=False, zero=False)
