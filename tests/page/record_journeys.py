@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Walks through the page as somebody would and takes a picture at every step.
 
-    python tests/page/record_journeys.py FOLDER [mouse] [keyboard] [telephone]
+    python tests/page/record_journeys.py FOLDER [mouse] [keyboard] [telephone] [dark]
 
 From `epsilens serve` to a recommendation on a file that it has never seen: semicolons, Latin-1, a few
 missing answers, a column with four answers to be protected, a group. Once by mouse only and once by
