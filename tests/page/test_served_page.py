@@ -141,6 +141,15 @@ def test_from_a_file_to_a_decision_by_mouse(
     page.wait_for_selector("#go", state="visible")
     assert page.inner_text("#protect-words") == "smokes"
     assert page.input_value("#label") == "smokes"
+    # What was found out about the file is said; read otherwise, its columns are others.
+    assert "with commas between the columns, letters in UTF-8" in page.inner_text("#reading-words")
+    page.click("#reading summary")
+    page.select_option("#delimiter", ";")
+    page.wait_for_selector("#table-note.wrong:has-text('semicolon')")
+    page.select_option("#delimiter", "")
+    page.wait_for_selector("#table-note:not(.wrong):empty", state="attached")
+    page.select_option("#encoding", "cp1250")
+    page.wait_for_selector("#reading-words:has-text('Central European')")
     page.click("#columns > summary")
     page.select_option("select[aria-label='use age as']", "bins")
     page.wait_for_selector("tr:has-text('age') td:has-text('put into 10 bins')")
@@ -155,7 +164,7 @@ def test_from_a_file_to_a_decision_by_mouse(
     tab.shoot("mouse_3_people")
     page.click("#steps")
     assert not page.is_visible("#group-add")
-    page.click("summary:has-text('Limits you know')")
+    page.click("#more > summary")
     page.fill("#epsilon", "0.2:10:12")
     page.fill("#shadow-models", "1200")
     page.click("#go")
@@ -163,6 +172,7 @@ def test_from_a_file_to_a_decision_by_mouse(
     tab.shoot("mouse_4_first_order")
     assert first.inner_text("h1").startswith("If I randomise")
     assert "First-order" in page.inner_text("#stage-words")
+    assert "Accuracy and gaps between groups come with it" in first.inner_text("main")
     # Drag ε in the first report; the better ones stay at what was chosen.
     first.locator("#chart").scroll_into_view_if_needed()
     box = first.locator("#chart svg").bounding_box()
@@ -206,7 +216,19 @@ def test_from_a_file_to_a_decision_by_mouse(
         with page.expect_download() as saved:
             page.click(f"#save-{name}")
         assert Path(saved.value.path()).stat().st_size > 10_000
-    assert tab.complaints == []
+    # Limits and the budget looked at are there after a reload; the way back to what is recommended too.
+    decision.focus("#slider")
+    page.keyboard.press("ArrowRight")
+    looked_at = decision.inner_text("#epsilon")
+    page.wait_for_timeout(1500)
+    page.reload()
+    again = tab.wait_for_report(3)
+    assert (again.input_value("#accepted"), again.inner_text("#epsilon")) == (after, looked_at)
+    assert again.inner_text("#within") == "The budget shown is not the recommended one."
+    again.click("#reset")
+    assert again.inner_text("#epsilon") == f"{document.recommendation.epsilon:.3g}"
+    # One refusal was asked for above.
+    assert [text for text in tab.complaints if "422" not in text] == []
     assert all(url.startswith((server.base, "data:", "blob:")) for url in tab.requests)
 
 
@@ -395,6 +417,15 @@ def test_two_tabs_see_one_state(
     other.open(f"{server.base}/#/study/{study}")
     other.wait_for_report(2)
     tab.wait_for_report(2)
+    # What is looked at in one tab is looked at in the other.
+    tab.report.focus("#slider")
+    for _ in range(3):
+        tab.page.keyboard.press("ArrowLeft")
+    looked_at = tab.report.inner_text("#epsilon")
+    tab.report.fill("#accepted", "0.04")
+    other.report.wait_for_selector("#chart text:has-text('accepted: 0.04')")
+    assert other.report.input_value("#accepted") == "0.04"
+    assert other.report.inner_text("#epsilon") == tab.report.inner_text("#epsilon") != looked_at
     other.page.click("#jobs li[data-kind=attack] button:has-text('Cancel')")
     tab.page.wait_for_selector("#jobs li[data-kind=attack][data-state=cancelled]")
     # Another question in one tab, both compared and one deleted in the other.
@@ -409,8 +440,13 @@ def test_two_tabs_see_one_state(
     for box in other.page.query_selector_all("#studies tbody input"):
         box.check()
     other.page.click("#compare")
-    other.page.wait_for_selector("#comparison:visible")
+    other.page.wait_for_selector("#comparison-chart svg")
     assert other.page.locator("#comparison thead th").count() == 2
+    assert "A · study" in other.page.inner_text("#comparison-chart")
+    with other.page.expect_download() as saved:
+        other.page.click("#compare-png")
+    assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
+    assert other.complaints == []
     other.shoot("comparison")
     other.page.on("dialog", lambda dialog: dialog.accept())
     other.page.click("#studies tbody tr:nth-child(1) button")

@@ -24,6 +24,9 @@ from epsilens.app.access import ERROR_NUMBER, FAULT, POLICY, Gate, Guard, is_lon
 from epsilens.app.child import StoppedError, WorkFault
 from epsilens.app.desk import Desk
 from epsilens.app.questions import (
+    MOST_COMPARED,
+    Delimiter,
+    Encoding,
     Failure,
     GroupQuestion,
     Identifier,
@@ -132,7 +135,11 @@ def list_tables(desk: TheDesk) -> list[Table]:
     },
 )
 async def upload_table(
-    request: Request, desk: TheDesk, name: Annotated[str, Query(min_length=1, max_length=1000)]
+    request: Request,
+    desk: TheDesk,
+    name: Annotated[str, Query(min_length=1, max_length=1000)],
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
 ) -> Table:
     """Take a file; its name only says its format and is shown again."""
     length = request.headers.get("content-length", "")
@@ -141,8 +148,9 @@ async def upload_table(
             f"a file must be at most {desk.max_upload / 2**20:.4g} MB, got more. Start with a larger "
             "`--max-upload`, or name the file in the command."
         )
+    reading = Reading(delimiter=delimiter, encoding=encoding)
     upload = await desk.receive(request.stream(), name)
-    return desk.view_table(await run_in_threadpool(desk.keep, upload, name))
+    return desk.view_table(await run_in_threadpool(desk.keep, upload, name, reading))
 
 
 @router.get("/api/tables/{id}")
@@ -218,14 +226,27 @@ def compare(
     return desk.compare(study)
 
 
+@router.get("/api/comparison/chart.{format}", response_class=Response)
+def export_comparison(
+    format: Literal["png", "svg"],
+    study: Annotated[list[Identifier], Query(min_length=2, max_length=MOST_COMPARED)],
+    desk: TheDesk,
+    width: Annotated[int, Query(ge=200, le=1200)] = 640,
+    titled: bool = True,
+) -> Response:
+    """Return the curves of several studies on one axis as a picture."""
+    kind = "image/png" if format == "png" else _TYPES[".svg"]
+    content = desk.comparison_chart(study, format, width=width, titled=titled)
+    return _download(content, kind, f"epsilens-comparison.{format}")
+
+
 # --- Jobs ---
 
 
 @router.post("/api/studies/{id}/jobs", status_code=202)
 def start_job(id: Identifier, job: NewJob, desk: TheDesk) -> Job:
     """Begin the cost or the attack; one that is under way is returned."""
-    desk.study(id)
-    return desk.jobs.view(desk.jobs.start(id, job.kind))
+    return desk.jobs.view(desk.start_job(id, job.kind))
 
 
 @router.get("/api/jobs/{id}")

@@ -9,13 +9,50 @@ from epsilens.app.questions import Limits
 from epsilens.app.wording import in_page_words
 
 if TYPE_CHECKING:
+    from epsilens.data import Prepared
     from epsilens.document import DecisionDocument, WhatIfDocument
 
-__all__ = ["decide_on", "furthest_of"]
+__all__ = ["decide_on", "furthest_of", "gain_to_keep"]
 
 Task = dict[str, Any]
 EXAMPLE = 0.01
 """A rise of the loss to show where nothing better is known."""
+
+_DISTRUST = "estimates are not trustworthy"
+"""What a document says of points that failed their checks."""
+
+
+def gain_to_keep(prepared: Prepared, loss: float | None) -> float | None:
+    """Return the rise of the loss that leaves nine tenths of what a model gains over guessing.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        The data. A label that is a number is guessed by the mean of the training data.
+    loss : float or None
+        Of the model on the test data.
+
+    Returns
+    -------
+    float or None
+        None if the model gains nothing.
+    """
+    import numpy as np
+
+    from epsilens.cli.decide import KEPT_GAIN, kept_gain
+    from epsilens.errors import InputError
+
+    if prepared.label_categories:
+        try:
+            return kept_gain(prepared, loss)
+        except InputError:
+            return None
+    mean = float(np.average(prepared.y_train, weights=prepared.sample_weight))
+    squares = (np.asarray(prepared.y_test, dtype=float) - mean) ** 2
+    guessed = float(np.average(squares, weights=prepared.sample_weight_test))
+    if loss is None or not guessed - loss > 0:
+        return None
+    return float(f"{(1.0 - KEPT_GAIN) * (guessed - loss):.3g}")
 
 
 def _costs(task: Task) -> WhatIfDocument:
@@ -58,14 +95,29 @@ def _loss_limit(task: Task, limits: Limits) -> tuple[float | None, str | None]:
     if limits.max_loss_increase is not None or limits.max_attack_rate is not None:
         return limits.max_loss_increase, None
     kept = task["kept_gain"]
+    is_number = task["cost"]["baseline"]["accuracy"] is None
+    guess = "the mean" if is_number else "the shares of the answers"
     if kept is None:
         return EXAMPLE, (
-            "no limit was given, and the model predicts no better than the shares of the answers: a "
+            f"no limit was given, and the model predicts no better than {guess}: a "
             f"rise of the loss by {EXAMPLE:g} stands as an example. Set your own limits."
         )
     return kept, (
         f"no limit was given: the loss may rise by {kept:.3g}, so that the model keeps 90 % of what it "
-        "gains over guessing by the shares of the answers."
+        f"gains over guessing by {guess}."
+    )
+
+
+def _first_order_note(cost: WhatIfDocument) -> str:
+    """Say what the first answer is, and what it leaves to the exact one."""
+    failed = sum(not cell.trusted for cell in cost.cells)
+    doubt = f"; {failed} of its {len(cost.cells)} points are not to be relied on" if failed else ""
+    rest = (
+        "" if cost.baseline.accuracy is None else " Accuracy and gaps between groups come with it."
+    )
+    return (
+        f"this is the first-order estimate of the test loss, drawn at once{doubt}. The exact cost takes "
+        f"its place when it arrives.{rest}"
     )
 
 
@@ -84,7 +136,9 @@ def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
             ("accuracy_change", "auc_change", "loss_gap_change", "accuracy_gap_change")
         )
         cells = [cell.model_copy(update=nothing) for cell in cost.cells]
-        cost = cost.model_copy(update={"cells": cells, "intervals": []})
+        said = [_first_order_note(cost)]
+        said += [note for note in cost.warnings if _DISTRUST not in note]
+        cost = cost.model_copy(update={"cells": cells, "intervals": [], "warnings": said})
     most, note = _loss_limit(task, Limits.model_validate(task["limits"]))
     if most is None:
         return cost, None

@@ -15,6 +15,7 @@ from epsilens.app import uploads
 from epsilens.app.child import Helper
 from epsilens.app.jobs import Jobs
 from epsilens.app.questions import (
+    JobKind,
     NewStudy,
     Question,
     Reading,
@@ -128,8 +129,8 @@ class Desk:
             pieces, name=name, folder=self.store.folder / "tables", max_upload=self.max_upload
         )
 
-    def keep(self, upload: uploads.Upload, name: str) -> StoredTable:
-        """Keep a file that was sent, if it is a table."""
+    def keep(self, upload: uploads.Upload, name: str, reading: Reading) -> StoredTable:
+        """Keep a file that was sent, if it is a table when read as asked."""
         task = {
             "task": "check",
             "path": str(upload.path),
@@ -138,7 +139,7 @@ class Desk:
         }
         try:
             self.helper.ask(task)
-            self._inspect(upload.path, name=uploads.shown_name(name), reading=Reading())
+            self._inspect(upload.path, name=uploads.shown_name(name), reading=reading)
             return self.store.add_table(
                 name=uploads.shown_name(name),
                 path=upload.path,
@@ -252,6 +253,16 @@ class Desk:
         name = None if self.anonymous else change.name
         return self.store.change_study(id, name=name, limits=change.limits)
 
+    def start_job(self, id: str, kind: JobKind) -> StoredJob:
+        """Begin the cost or the attack of a study."""
+        if kind == "attack" and not self.study(id).question.has_attack:
+            raise InputError(
+                "an attack must have the probabilities of a model without correction to go by. Ask for "
+                "a column of answers, without `--correction`."
+            )
+        self.study(id)
+        return self.jobs.start(id, kind)
+
     def delete_study(self, id: str) -> None:
         """Forget a study."""
         self.study(id)
@@ -288,6 +299,7 @@ class Desk:
             question=question,
             limits=study.limits,
             kept_gain=study.kept_gain,
+            has_attack=study.question.has_attack,
             stage=self.stage(study.id),
             revision=study.revision,
             jobs=[self.jobs.view(job) for job in self.store.jobs(study.id)],
@@ -317,7 +329,9 @@ class Desk:
     def page(self, id: str) -> str:
         """Return the report of a study as far as it has come."""
         study = self.study(id)
-        key = (id, study.revision, study.limits, study.name)
+        # Where somebody looks changes nothing of the report.
+        limits = study.limits.model_copy(update={"chosen_epsilon": None})
+        key = (id, study.revision, limits, study.name)
         with self._lock:
             known = self._pages.get(key)
         if known is not None:
@@ -332,6 +346,22 @@ class Desk:
     def chart(self, id: str, format: Literal["png", "svg"]) -> bytes:
         """Return the chart of a study as a picture."""
         task = {"task": "chart", "format": format, **self._furthest(self.study(id))}
+        return base64.b64decode(self.helper.ask(task)["content"])
+
+    def comparison_chart(
+        self, ids: list[str], format: Literal["png", "svg"], *, width: int, titled: bool
+    ) -> bytes:
+        """Return the curves of several studies on one axis of budgets."""
+        studies = [self.study(id) for id in ids]
+        task = {
+            "task": "comparison",
+            "format": format,
+            "width": width,
+            "titled": titled,
+            "studies": [
+                {"name": study.name, "furthest": self._furthest(study)} for study in studies
+            ],
+        }
         return base64.b64decode(self.helper.ask(task)["content"])
 
     def document(self, id: str, kind: str) -> dict[str, Any]:
@@ -371,6 +401,7 @@ class Desk:
                     "study": id,
                     "name": study.name,
                     "stage": stage,
+                    "has_attack": study.question.has_attack,
                     "protect": study.question.protected,
                     "n_train": cost["baseline"]["n_train"],
                     "baseline_loss": cost["baseline"]["loss"],

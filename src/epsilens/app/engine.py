@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from epsilens.app.conclusions import decide_on, furthest_of
+from epsilens.app.conclusions import gain_to_keep
+from epsilens.app.pictures import draw_chart, draw_comparison, write_decision, write_page
 from epsilens.app.questions import Question, Reading
-from epsilens.app.wording import WITHHELD
+from epsilens.app.wording import WITHHELD, in_page_words
 from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 
 if TYPE_CHECKING:
@@ -81,10 +82,16 @@ class Engine:
             "first-order": self._first_order,
             "cost": self._cost,
             "attack": self._attack,
-            "decision": self._decision,
-            "page": self._page,
-            "chart": self._chart,
         }
+        # From documents alone.
+        drawn: dict[str, Callable[[Task], Answer]] = {
+            "decision": write_decision,
+            "page": write_page,
+            "chart": draw_chart,
+            "comparison": draw_comparison,
+        }
+        if task["task"] in drawn:
+            return drawn[task["task"]](task)
         return doors[task["task"]](task, progress)
 
     def _ready(self, task: Task, progress: Progress) -> Answer:
@@ -177,7 +184,9 @@ class Engine:
             )
         return {
             "document": to_dict(document),
+            "format": table.format,
             "delimiter": table.delimiter,
+            "encoding": table.encoding,
             "likely_label": None if likely is None else likely.name,
         }
 
@@ -198,6 +207,7 @@ class Engine:
             table,
             label=question.label,
             drop=question.drop,
+            weight=question.weight,
             categorical=question.categorical,
             bins=mapping_of_bins(_typed_bins(question)),
             missing=question.missing,
@@ -205,6 +215,7 @@ class Engine:
             seed=question.seed,
             positive=self._positive(task, table, question),
             groups=[f"{group.name}={group.expression}" for group in question.groups],
+            task="classification" if question.model == "logistic" else "regression",
         )
         options = TableOptions(
             label=question.label,
@@ -220,8 +231,8 @@ class Engine:
         else:
             estimator = estimator_for(
                 prepared,
-                model=ModelChoice.logistic,
-                regularisation=None,
+                model=ModelChoice(question.model),
+                regularisation=question.regularisation,
                 protect=question.protected,
             )
             study = fit_on(WhatIf(estimator), prepared)
@@ -274,24 +285,19 @@ class Engine:
             "groups": groups,
             "categories": domains or None,
             "random_state": question.seed,
+            "correction": question.correction,
             "dependent_groups": "warn" if question.allow_dependent_groups else "refuse",
         }
 
     def _first_order(self, task: Task, progress: Progress) -> Answer:
-        from epsilens.cli.decide import kept_gain
-
         question = Question.model_validate(task["question"])
         with _noted() as notes:
             trained = self._train(task)
             asked = self._asked(trained, question)
             result = trained.study.estimate(method="influence", **asked)  # type: ignore[arg-type]
-        try:
-            kept = kept_gain(trained.prepared, result.document.baseline.loss)
-        except InputError:
-            kept = None
         return {
             "document": _told(result.document, trained.prepared, notes, task),
-            "kept_gain": kept,
+            "kept_gain": gain_to_keep(trained.prepared, result.document.baseline.loss),
         }
 
     def _cost(self, task: Task, progress: Progress) -> Answer:
@@ -324,47 +330,6 @@ class Engine:
                 progress=progress,
             )
         return {"document": _told(curve.document, trained.prepared, notes, task)}
-
-    # --- Decisions and pages, from documents alone ---
-
-    def _decision(self, task: Task, progress: Progress) -> Answer:
-        from epsilens.document import to_dict
-
-        return {"document": to_dict(decide_on(task))}
-
-    def _page(self, task: Task, progress: Progress) -> Answer:
-        from epsilens.reporting import write_report
-
-        document, recommendation = furthest_of(task)
-        question = Question.model_validate(task["question"])
-        named: dict[str, object] = {"label": question.label, "data": task["name"]}
-        with tempfile.TemporaryDirectory() as folder:
-            written = write_report(
-                document,
-                Path(folder) / "page.html",
-                question=named,
-                recommendation=recommendation,
-                command=None if task["anonymous"] else task["command"],
-            )
-            return {"page": written.read_text(encoding="utf-8")}
-
-    def _chart(self, task: Task, progress: Progress) -> Answer:
-        import base64
-
-        from epsilens.display import cost_chart, decision_chart, save_chart
-        from epsilens.document import DecisionDocument
-
-        document, recommendation = furthest_of(task)
-        accepted: Any = None if recommendation is None else recommendation["max_loss_increase"]
-        chart: Any = (
-            decision_chart(document)
-            if isinstance(document, DecisionDocument)
-            else cost_chart(document, max_loss_increase=accepted)
-        )
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"chart.{task['format']}"
-            save_chart(chart, path)
-            return {"content": base64.b64encode(path.read_bytes()).decode("ascii")}
 
 
 def _shown(categories: list[str] | None, task: Task) -> list[str] | None:
@@ -427,6 +392,7 @@ def _told(document: _D, prepared: Prepared, notes: list[str], task: Task) -> Ans
         update={"warnings": list(dict.fromkeys([*document.warnings, *notes]))}
     )
     told = with_notes(said, prepared.notes)
+    told = told.model_copy(update={"warnings": [in_page_words(note) for note in told.warnings]})
     if task["anonymous"]:
         # Columns and groups are numbers already; notes could still name an answer.
         told = told.model_copy(update={"warnings": [WITHHELD] if told.warnings else []})

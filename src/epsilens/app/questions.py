@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 __all__ = [
     "API_VERSION",
+    "MOST_COMPARED",
+    "Delimiter",
+    "Encoding",
     "Failure",
     "GroupQuestion",
     "Identifier",
@@ -32,11 +35,15 @@ __all__ = [
 API_VERSION = 1
 MOST_GROUPS = 8
 """A page of more curves is not read by anybody."""
+MOST_COMPARED = 4
+"""Studies in one chart."""
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Text = Annotated[str, StringConstraints(max_length=2000)]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 BinsText = Annotated[str, StringConstraints(pattern=r"^[-+0-9.eE:]{1,80}$")]
+Delimiter = Annotated[str, StringConstraints(min_length=1, max_length=1)] | None
+Encoding = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,30}$")] | None
 JobKind = Literal["cost", "attack"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled", "interrupted"]
 Stage = Literal["first-order", "cost", "decision"]
@@ -51,8 +58,8 @@ class Message(BaseModel):
 class Reading(Message):
     """How a table is to be read, where what was found out by looking at it is wrong."""
 
-    delimiter: Annotated[str, StringConstraints(min_length=1, max_length=1)] | None = None
-    encoding: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,30}$")] | None = None
+    delimiter: Delimiter = None
+    encoding: Encoding = None
     categorical: Annotated[list[Name], Field(max_length=1000)] = []
     bins: Annotated[dict[Name, BinsText], Field(max_length=1000)] = {}
 
@@ -77,11 +84,15 @@ class Question(Reading):
     groups: Annotated[list[StudyGroup], Field(max_length=MOST_GROUPS)] = []
     allow_dependent_groups: bool = False
     drop: Annotated[list[Name], Field(max_length=1000)] = []
+    weight: Name | None = None
     missing: Literal["auto", "error", "category", "drop"] = "auto"
     epsilon: Annotated[str, StringConstraints(pattern=r"^(lin:)?[0-9.,:eE+-]{1,200}$")] = (
         "0.1:10:30"
     )
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.25
+    model: Literal["logistic", "ridge"] = "logistic"
+    regularisation: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    correction: Literal["none", "forward"] = "none"
     shadow_models: Annotated[int, Field(ge=20, le=10_000)] = 128
     seed: Annotated[int, Field(ge=0, le=2**53 - 1)] = 0
 
@@ -90,13 +101,19 @@ class Question(Reading):
         """The columns that are randomised: the label unless others are named."""
         return self.protect or [self.label]
 
+    @property
+    def has_attack(self) -> bool:
+        """Whether an attack is measured: it needs probabilities, of a model without correction."""
+        return self.model == "logistic" and self.correction == "none"
+
 
 class Limits(Message):
-    """The loss that can be borne and the attack that is feared."""
+    """The loss that can be borne, the attack that is feared, and the budget that is looked at."""
 
     max_loss_increase: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     max_attack_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
     proven_only: bool = False
+    chosen_epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 class NewStudy(Message):
@@ -158,6 +175,7 @@ class Study(Message):
     question: Question
     limits: Limits
     kept_gain: float | None
+    has_attack: bool
     stage: Stage
     revision: int
     jobs: list[Job]

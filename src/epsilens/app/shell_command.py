@@ -24,18 +24,20 @@ def command_for(question: Question, limits: Limits, name: str) -> str:
     >>> print(command_for(known, Limits(), "-v.csv"))
     epsilens decide ./-v.csv --label smokes --protect smokes
     # Not in it: which answers of 1 column everybody may know (--categories COL=A|B says that).
+    >>> command_for(Question(label="income", protect=["sex"], model="ridge"), Limits(), "a.csv")
+    'epsilens whatif a.csv --label income --protect sex --model ridge'
     """
     file = f"./{name}" if name.startswith("-") else name
-    words = ["epsilens", "decide", file, "--label", question.label]
+    # Where no attack is measured, there is a cost to ask for but nothing to decide between.
+    command = "decide" if question.has_attack else "whatif"
+    words = ["epsilens", command, file, "--label", question.label]
     for column in question.protected:
         words += ["--protect", column]
-    for option, limit in (
-        ("--max-loss-increase", limits.max_loss_increase),
-        ("--max-attack-rate", limits.max_attack_rate),
-    ):
-        if limit is not None:
-            words += [option, f"{limit:.10g}"]
-    if limits.proven_only:
+    if limits.max_loss_increase is not None:
+        words += ["--max-loss-increase", f"{limits.max_loss_increase:.10g}"]
+    if question.has_attack and limits.max_attack_rate is not None:
+        words += ["--max-attack-rate", f"{limits.max_attack_rate:.10g}"]
+    if question.has_attack and limits.proven_only:
         words.append("--proven-only")
     usual = Question(label=question.label)
     for column in question.drop:
@@ -45,13 +47,21 @@ def command_for(question: Question, limits: Limits, name: str) -> str:
     for column, bins in question.bins.items():
         words += ["--bins", f"{column}={bins}"]
     for option, value, ordinary in (
+        ("--weight", question.weight, None),
         ("--missing", question.missing, usual.missing),
         ("--positive", question.positive, None),
         ("--delimiter", question.delimiter, None),
         ("--encoding", question.encoding, None),
         ("--epsilon", question.epsilon, usual.epsilon),
         ("--test-share", question.test_share, usual.test_share),
-        ("--shadow-models", question.shadow_models, usual.shadow_models),
+        ("--model", question.model, usual.model),
+        ("--regularisation", question.regularisation, None),
+        ("--correction", question.correction, usual.correction),
+        (
+            "--shadow-models",
+            question.shadow_models if question.has_attack else usual.shadow_models,
+            usual.shadow_models,
+        ),
         ("--seed", question.seed, usual.seed),
     ):
         if value != ordinary:

@@ -18,23 +18,56 @@ _FIELDS = {
     "--positive": "the answer that counts as yes",
     "--group": "the group",
     "--drop": "leave out",
+    "--weight": "the weight of a row",
     "--missing": "missing answers",
     "--categorical": "treat as categories",
+    "--categories": "everybody may know the possible answers",
     "--bins": "bins",
     "--epsilon": "the budgets",
     "--delimiter": "the delimiter",
     "--encoding": "the encoding",
+    "--model": "the model",
+    "--regularisation": "the regularisation",
+    "--correction": "forward correction",
     "--max-loss-increase": "the largest rise of the loss",
     "--max-attack-rate": "the largest attack rate",
+    "--proven-only": "hold the attack limit by proof only",
     "--shadow-models": "the number of attacked models",
     "--seed": "the seed",
     "--test-share": "the share set aside for testing",
     "--allow-dependent-groups": "allow groups that give the answer away",
 }
 
+_AT_THE_START = frozenset({"--anonymous", "--max-upload", "--state", "--port"})
+"""Options of `epsilens serve` itself, which are typed in a terminal."""
+
+_TICK = "Tick “everybody may know” at the column"
+_PHRASES = (
+    # A test file of its own is for the command line.
+    (r",? or a test file with `--test`", ""),
+    (r"or `--model ridge` for a number", "or predict a column of numbers"),
+    (
+        r"Declare it with `--categories`, or by bins with bounds",
+        f"{_TICK}, or give it bins with bounds",
+    ),
+    (r"(?:Declare it|Name them|Name all of them:?)(?: with)? `--categories[^`]*`", _TICK),
+    (r"name all answers with `--categories[^`]*`", "tick “everybody may know” at the column"),
+    (
+        r"Retrain, or climb to `--method exact`",
+        "Train again to be sure, in the terminal (method retrain)",
+    ),
+    (r"`--positive VALUE`", "“the answer that counts as yes”"),
+    (r"`--bins [^`]*LOW:HIGH:10`", "“bins” such as 0:100:10"),
+    (r"`--delimiter (?:'([^`])'|\"([^`])\")`", r"“the delimiter \1\2”"),
+    (r"or use LogisticRegression", "or predict a column of answers"),
+)
+"""What a user of the command line would type, and what a reader of the page would do; in order."""
+
 
 def in_page_words(message: str) -> str:
     """Say a message as a reader of the page would: fields in quotation marks, one line.
+
+    What the page has no field for is said to be for the terminal.
 
     Parameters
     ----------
@@ -45,14 +78,22 @@ def in_page_words(message: str) -> str:
     --------
     >>> in_page_words("`missing` must be settled. Use `--missing drop`.")
     '“missing answers” must be settled. Use “missing answers: drop”.'
+    >>> in_page_words("Climb to method='exact'.")
+    'Climb to “method: exact” (in the terminal).'
     """
     from epsilens.cli.wording import in_command_words
 
     said = in_command_words(" ".join(message.split()))
-    names = "|".join(map(re.escape, sorted(_FIELDS, key=len, reverse=True)))
+    for pattern, words in _PHRASES:
+        said = re.sub(pattern, words, said)
 
     def field(found: re.Match[str]) -> str:
-        value = found[2]
-        return f"“{_FIELDS[found[1]]}: {value}”" if value else f"“{_FIELDS[found[1]]}”"
+        option, value = found[1], found[2]
+        if option in _AT_THE_START:
+            return found[0]
+        known = _FIELDS.get(option)
+        name = option.removeprefix("--").replace("-", " ") if known is None else known
+        ends = "" if known else " (in the terminal)"
+        return f"“{name}: {value}”{ends}" if value else f"“{name}”{ends}"
 
-    return re.sub(rf"`({names})(?:[ =]([^`]*))?`", field, said)
+    return re.sub(r"`(--[a-z][a-z-]*)(?:[ =]([^`]*))?`", field, said)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from epsilens.display.audit_chart import audit_chart
 from epsilens.display.charts import available_outcomes, cost_chart, save_chart
+from epsilens.display.comparison_chart import comparison_chart
 from epsilens.display.decision_chart import decision_chart
 from epsilens.display.page_chart import page_chart, risk_page_chart
 from epsilens.display.risk_chart import risk_chart
@@ -21,6 +22,7 @@ __all__ = [
     "Outcome",
     "audit_chart",
     "available_outcomes",
+    "comparison_chart",
     "cost_chart",
     "decision_chart",
     "page_chart",

@@ -55,6 +55,8 @@ class Series:
     band: tuple[str, str] | None = None
     bar_to: str | None = None
     """A field at which a thin bar from the point ends: how low the truth may be."""
+    marks: str | None = None
+    """A field that says at which rows the points stand; None: at all, which hides a dash."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,10 @@ def draw_panel(
     size: tuple[int, int],
     budgets: Sequence[float] | None = None,
     limit: float | None = None,
+    ends: tuple[float, float] | None = None,
     has_legend: bool = True,
+    legend_columns: int = 2,
+    data: str | None = None,
 ) -> alt.LayerChart:
     """Draw one panel: the floor first, then bands, lines, bars and points.
 
@@ -270,8 +275,15 @@ def draw_panel(
         All budgets that the axis has to show, if there are more than the document's.
     limit : float, optional
         The feared rate in per cent, drawn as a dashed line.
+    ends : (float, float), optional
+        Of the vertical axis; otherwise as `panel_limits` finds them.
     has_legend : bool
         Whether the lines are named in the plot.
+    legend_columns : int
+        How many names stand side by side.
+    data : str, optional
+        The name under which the whole chart keeps the rows; otherwise every layer holds them, which
+        takes long where there are many.
 
     Returns
     -------
@@ -290,9 +302,9 @@ def draw_panel(
 
     drawn_at = [float(row["epsilon"]) for row in rows]
     single = len(set(drawn_at)) == 1
-    base = alt.Chart(alt.InlineData(values=rows))
+    base = alt.Chart(alt.InlineData(values=rows) if data is None else alt.NamedData(name=data))
     x = budget_axis(alt, drawn_at if budgets is None else budgets, title=title)
-    low, high = panel_limits(panel, rows, limit)
+    low, high = panel_limits(panel, rows, limit) if ends is None else ends
     scale = alt.Scale(domain=[low, high], nice=False, zero=False)
     ticks = {}
     if panel.symlog is not None and not single:
@@ -322,7 +334,7 @@ def draw_panel(
     if limit is not None:
         layers += dashed_limit(alt, limit, words=f"feared: {limit:.10g}%", width=size[0])
     if has_legend:
-        layers.append(_legend(alt, drawn, names))
+        layers.append(_legend(alt, drawn, names, columns=legend_columns, room=size[0]))
     if title is not None:
         layers += axis_ends(alt, size)
     layered: Any = alt.layer(*layers)
@@ -375,8 +387,9 @@ def _line_layers(
         )
     if line.shape is not None:
         filled = line.shape == "circle"
+        marked = known if line.marks is None else known.transform_filter(f"datum.{line.marks}")
         layers.append(
-            known.mark_point(
+            marked.mark_point(
                 # A square that lies under a circle must still be seen.
                 size=60 if single else 38 if filled else 80,
                 strokeWidth=1.6,
@@ -399,14 +412,14 @@ def _line_layers(
     return layers
 
 
-def _legend(alt: Any, drawn: Sequence[Series], names: list[str]) -> Any:
+def _legend(alt: Any, drawn: Sequence[Series], names: list[str], *, columns: int, room: int) -> Any:
     """Name the lines by what they look like: marks outside the plot carry the legend."""
     shapes = [_legend_shape(line) for line in drawn]
     colours = [line.colour for line in drawn]
     fills = [line.colour if line.shape == "circle" else "white" for line in drawn]
     if len(names) > len(drawn):
         shapes, colours, fills = [*shapes, "square"], [*colours, FLOOR], [*fills, FLOOR]
-    legend = alt.Legend(symbolOpacity=1, columns=2, labelLimit=400)
+    legend = alt.Legend(symbolOpacity=1, columns=columns, labelLimit=min(400, room))
 
     def scale(values: list[str]) -> Any:
         return alt.Scale(domain=names, range=values)

@@ -110,10 +110,9 @@ def test_a_finished_study_leads_to_a_decision(visitor: Any, finished: Any) -> No
     # No limit was given: nine tenths of the gain are kept.
     assert decision["recommendation"]["max_loss_increase"] == finished["kept_gain"]
     assert any("no limit was given" in warning for warning in decision["warnings"])
-    changed = visitor.json(
-        "PATCH", address, {"limits": {"max_loss_increase": 0.5, "max_attack_rate": 0.95}}
-    )
-    assert changed["limits"]["max_attack_rate"] == 0.95
+    limits = {"max_loss_increase": 0.5, "max_attack_rate": 0.95, "chosen_epsilon": 2.0}
+    changed = visitor.json("PATCH", address, {"limits": limits})
+    assert changed["limits"] == limits | {"proven_only": False}
     chosen = visitor.json("GET", f"{address}/documents/decision")["recommendation"]
     assert (chosen["rule"], chosen["epsilon"]) == ("both", 0.5)
     visitor.json("PATCH", address, {"limits": {}, "name": "the first"})
@@ -181,6 +180,57 @@ def test_studies_are_compared(visitor: Any, finished: Any, csv_bytes: bytes) -> 
     assert [row["stage"] for row in rows] == ["decision", "first-order"]
     assert rows[0]["answer_inference_ceiling"] > 0.5
     assert rows[1]["protect"] == ["sex"]
+    both = {"study": [finished["id"], other["id"]], "width": 300, "titled": False}
+    drawn = visitor.ask("GET", "/api/comparison/chart.svg", params=both)
+    assert drawn.headers["content-type"] == "image/svg+xml"
+    assert "No attack measured: B" in drawn.text
+    for many in (1, 5):
+        wrong = visitor.ask(
+            "GET", "/api/comparison/chart.svg", params={"study": [finished["id"]] * many}
+        )
+        assert wrong.status_code == 422
+
+
+def test_a_number_is_predicted_and_only_its_cost_is_shown(
+    visitor: Any, finished: Any, csv_bytes: bytes
+) -> None:
+    study = visitor.study(
+        csv_bytes, label="income", model="ridge", protect=["sex"], weight="age", test_share=0.4
+    )
+    assert not study["has_attack"]
+    address = f"/api/studies/{study['id']}"
+    document = load_document(visitor.json("GET", f"{address}/documents/first-order"))
+    assert document.baseline.accuracy is None
+    assert document.baseline.n_test == 160
+    refused = visitor.ask("POST", f"{address}/jobs", json={"kind": "attack"})
+    assert refused.status_code == 422
+    assert "forward correction" in refused.json()["error"]
+    report = visitor.ask("GET", f"{address}/report.html").text
+    assert "epsilens whatif survey.csv --label income --protect sex" in report
+    assert "--weight age" in report
+    assert "--model ridge" in report
+    # Squared errors and nats do not stand on one axis.
+    joined = visitor.ask(
+        "GET", "/api/comparison/chart.svg", params={"study": [finished["id"], study["id"]]}
+    )
+    assert joined.status_code == 422
+    assert "losses in one unit" in joined.json()["error"]
+
+
+def test_a_file_is_read_as_asked_when_it_is_sent(visitor: Any) -> None:
+    content = "żona|wiek\ntak, razem|3,5\nnie|4,1\ntak|2,0\n".encode("cp1250")
+    odd = {"name": "odd.csv"}
+    reading = {"delimiter": "|", "encoding": "cp1250"}
+    table = visitor.client.post("/api/tables", params=odd | reading, content=content)
+    assert table.status_code == 201, table.text
+    read = visitor.json("POST", f"/api/tables/{table.json()['id']}/schema", reading)
+    assert [column["name"] for column in read["document"]["columns"]] == ["żona", "wiek"]
+    assert {name: read[name] for name in reading} == reading
+    # Read wrongly it is refused, and not kept.
+    before = len(visitor.json("GET", "/api/tables"))
+    wrong = odd | reading | {"delimiter": ";"}
+    assert visitor.client.post("/api/tables", params=wrong, content=content).status_code == 422
+    assert len(visitor.json("GET", "/api/tables")) == before
 
 
 @pytest.mark.parametrize(

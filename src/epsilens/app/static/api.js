@@ -24,14 +24,18 @@ async function send(method, path, { body, json } = {}) {
 
 async function ask(method, path, content) {
   const answer = await send(method, path, content);
-  return answer.status === 204 ? null : answer.json();
+  if (answer.status === 204) return null;
+  return answer.headers.get("content-type")?.startsWith("image/svg") ? answer.text() : answer.json();
 }
 
 export const get = (path) => ask("GET", path);
 export const post = (path, json = {}) => ask("POST", path, { json });
 export const patch = (path, json) => ask("PATCH", path, { json });
 export const remove = (path) => ask("DELETE", path);
-export const upload = (file) => ask("POST", `/api/tables?name=${encodeURIComponent(file.name)}`, { body: file });
+export function upload(file, reading = {}) {
+  const given = Object.entries({ name: file.name, ...reading }).filter(([, value]) => value);
+  return ask("POST", `/api/tables?${new URLSearchParams(given)}`, { body: file });
+}
 
 // A link cannot show the key: what it leads to is fetched, and then saved under its name.
 export async function save(event) {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The question: a table, its columns, who, and what is randomised.
 import { byId, get, make, post, remove, upload } from "./api.js";
+import { chosenReading, fillReading, sayReading, setReading } from "./reading.js";
 
 const KINDS = { numeric: "numbers", categorical: "categories", binary: "two answers", constant: "one answer", identifier: "identifiers" };
 
 let session = null;
 let state = fresh();
 let isWired = false;
+// A file that could not be read, until it is read otherwise.
+let refused = null;
 
 // By column in maps: a column may be called `constructor`.
 function fresh(table = "") {
-  return { table, columns: [], use: new Map(), bins: new Map(), groups: [], protect: [], declared: [], label: "", delimiter: "", missing: "auto" };
+  return { table, columns: [], use: new Map(), bins: new Map(), groups: [], protect: [], declared: [], label: "" };
 }
 
 // --- Tables ---
@@ -26,7 +29,7 @@ export async function enter(known, again) {
   else await listTables(state.table);
 }
 
-async function listTables(wanted) {
+async function listTables(wanted, reading = {}) {
   const tables = await get("/api/tables");
   const chosen = tables.some((table) => table.id === wanted) ? wanted : "";
   byId("table").replaceChildren(
@@ -34,12 +37,15 @@ async function listTables(wanted) {
     ...tables.map((table) => new Option(table.name, table.id, false, table.id === chosen)),
   );
   byId("table").hidden = byId("lead-table").hidden = tables.length === 0;
-  if (chosen !== state.table || !state.columns.length) await chooseTable(chosen);
+  if (chosen !== state.table || !state.columns.length) await chooseTable(chosen, reading);
 }
 
-async function chooseTable(id) {
+async function chooseTable(id, reading = {}) {
   state = fresh(id);
-  for (const name of ["missing", "delimiter"]) byId(name).value = state[name];
+  refused = null;
+  setReading(reading);
+  byId("reading").hidden = true;
+  fillChoices();
   say("table-note", "");
   show(false);
   if (id) await look({ isNew: true });
@@ -60,19 +66,21 @@ function say(id, text, isWrong = false) {
 function reading() {
   const numeric = (use) => [...state.use.keys()].filter((name) => state.use.get(name) === use);
   return {
-    delimiter: state.delimiter || null,
+    ...chosenReading(),
     categorical: numeric("categories"),
     bins: Object.fromEntries(numeric("bins").map((name) => [name, state.bins.get(name)])),
   };
 }
 
-// Read the columns, as corrected; what cannot be read that way is said and changes nothing.
+// Read the columns, as corrected; what cannot be read that way is said, and must be settled.
 async function look({ isNew = false } = {}) {
   say("table-note", "Looking at the columns …");
   try {
     const found = await post(`/api/tables/${state.table}/schema`, reading());
     state.columns = found.document.columns;
+    state.isUnread = false;
     say("table-note", "");
+    sayReading(found);
     byId("columns-words").textContent = `${state.columns.length} columns, ${found.document.rows} rows`;
     byId("remarks").replaceChildren(...found.document.warnings.map((text) => make("li", {}, text)));
     if (isNew || !state.columns.some((column) => column.name === state.label)) {
@@ -84,8 +92,10 @@ async function look({ isNew = false } = {}) {
     show(true);
     paint();
   } catch (error) {
+    state.isUnread = true;
     say("table-note", error.message, true);
-    if (isNew) show(false);
+    byId("reading").hidden = false;
+    if (isNew) { byId("reading").open = true; show(false); }
   }
 }
 
@@ -96,12 +106,23 @@ async function send(file) {
     return;
   }
   say("table-note", "Reading the file …");
+  const reading = file === refused ? chosenReading() : {};
+  if (file !== refused) setReading({});
   try {
-    const table = await upload(file);
-    await listTables(table.id);
+    const table = await upload(file, reading);
+    refused = null;
+    await listTables(table.id, reading);
     byId("table").focus();
   } catch (error) {
     say("table-note", error.message, true);
+    if (/\.(csv|tsv|txt|gz)$/i.test(file.name) && error.status === 422) {
+      // Perhaps it only was read wrongly.
+      state = fresh();
+      byId("table").value = "";
+      show(false);
+      refused = file;
+      sayReading(null);
+    }
   } finally {
     byId("file").value = "";
   }
@@ -111,28 +132,58 @@ async function send(file) {
 
 const used = () => state.columns.filter((column) => state.use.get(column.name) !== "out");
 
+// A column of numbers is predicted by another model, and cannot itself be randomised.
+const isNumber = () => state.columns.find((column) => column.name === state.label)?.kind === "numeric";
+
 function paint() {
   const labels = used().filter((column) => ["binary", "categorical"].includes(column.kind) && column.protectable);
-  byId("label").replaceChildren(...labels.map((column) => new Option(column.name, column.name, false, column.name === state.label)));
+  const numbers = used().filter((column) => column.kind === "numeric");
   if (!state.label && labels.length) state.label = labels[labels.length - 1].name;
+  const named = (column) => new Option(column.name, column.name, false, column.name === state.label);
+  const part = (words, columns) => (columns.length ? [make("optgroup", { label: words }, ...columns.map(named))] : []);
+  byId("label").replaceChildren(...part("answers", labels), ...part("numbers", numbers));
   const label = state.columns.find((column) => column.name === state.label);
-  byId("positive-part").hidden = !label || label.kind === "binary" || !label.categories;
+  byId("positive-part").hidden = !label || label.kind !== "categorical";
+  byId("positive").hidden = !label?.categories;
+  byId("positive-typed").hidden = Boolean(label?.categories);
   const answers = label?.categories ?? [];
   const positive = answers.includes(byId("positive").value) ? byId("positive").value : answers[answers.length - 1];
   byId("positive").replaceChildren(...answers.map((name) => new Option(name, name, false, name === positive)));
   paintProtect();
   paintGroups();
   paintSchema();
+  paintChoices();
+}
+
+// --- More choices ---
+
+const USUAL = { missing: "auto", weight: "", "test-share": "25", regularisation: "", seed: "0", correction: false, epsilon: "0.1:10:30", "shadow-models": "128", "allow-dependent": false, "max-loss": "", "max-rate": "", "study-name": "", "positive-typed": "" };
+
+function fillChoices(chosen = {}) {
+  for (const [id, usual] of Object.entries(USUAL)) {
+    const value = chosen[id] ?? usual;
+    if (byId(id).type === "checkbox") byId(id).checked = value; else byId(id).value = value;
+  }
+}
+
+function paintChoices() {
+  const chosen = byId("weight").value || state.weight || "";
+  const columns = used().filter((column) => column.kind === "numeric" && column.name !== state.label);
+  byId("weight").replaceChildren(new Option("every row counts once", ""), ...columns.map((column) => new Option(column.name, column.name, false, column.name === chosen)));
+  byId("model-words").textContent = isNumber() ? "ridge regression: a number is predicted, and only the cost is shown" : "logistic regression: an answer is predicted";
+  byId("correction-part").hidden = isNumber() || !state.protect.includes(state.label);
 }
 
 function paintProtect() {
   byId("protect-words").textContent = state.protect.join(" and ") || "no column yet";
-  byId("protect-choices").replaceChildren(...used().filter((column) => column.protectable).map((column) => {
+  const choices = used().filter((column) => column.protectable && !(isNumber() && column.name === state.label));
+  byId("protect-choices").replaceChildren(...choices.map((column) => {
     const box = make("input", { type: "checkbox", checked: state.protect.includes(column.name), value: column.name });
     box.addEventListener("change", () => {
       state.protect = box.checked ? [...state.protect, column.name] : state.protect.filter((name) => name !== column.name);
       byId("protect-words").textContent = state.protect.join(" and ") || "no column yet";
       known.hidden = !box.checked;
+      paintChoices();
     });
     const all = make("input", { type: "checkbox", checked: state.declared.includes(column.name) });
     all.addEventListener("change", () => {
@@ -216,6 +267,7 @@ const number = (id) => (byId(id).value.trim() === "" ? null : Number(byId(id).va
 
 async function go() {
   say("going", "");
+  if (state.isUnread) { say("going", "The table cannot be read as asked; correct that first.", true); return; }
   if (!state.protect.length) { say("going", "Choose at least one column to randomise.", true); return; }
   const rate = number("max-rate");
   const asked = {
@@ -226,11 +278,16 @@ async function go() {
       label: state.label,
       protect: state.protect,
       declared: state.declared.filter((name) => state.protect.includes(name)),
-      positive: byId("positive-part").hidden ? null : byId("positive").value,
+      positive: byId("positive-part").hidden ? null : byId(byId("positive").hidden ? "positive-typed" : "positive").value.trim() || null,
       groups: state.groups,
       allow_dependent_groups: byId("allow-dependent").checked,
       drop: [...state.use.keys()].filter((name) => state.use.get(name) === "out"),
-      missing: state.missing,
+      missing: byId("missing").value,
+      weight: byId("weight").value || null,
+      test_share: (number("test-share") ?? 25) / 100,
+      model: isNumber() ? "ridge" : "logistic",
+      regularisation: number("regularisation"),
+      correction: byId("correction").checked && !byId("correction-part").hidden ? "forward" : "none",
       epsilon: byId("epsilon").value.trim(),
       shadow_models: number("shadow-models") ?? 128,
       seed: number("seed") ?? 0,
@@ -258,22 +315,20 @@ async function recall(id) {
   if (byId("table").value !== study.table) return;
   const { question, limits } = study;
   state = {
-    ...fresh(study.table), columns: state.columns, label: question.label, missing: question.missing, delimiter: question.delimiter ?? "",
+    ...fresh(study.table), columns: state.columns, label: question.label, weight: question.weight,
     protect: question.protect.length ? question.protect : [question.label], groups: [...question.groups], declared: [...question.declared],
     use: new Map([...question.drop.map((name) => [name, "out"]), ...question.categorical.map((name) => [name, "categories"]), ...Object.keys(question.bins).map((name) => [name, "bins"])]),
     bins: new Map(Object.entries(question.bins)),
   };
   if (session.anonymous) state.groups = [];
-  Object.assign(byId("missing"), { value: state.missing });
-  Object.assign(byId("delimiter"), { value: state.delimiter });
-  byId("epsilon").value = question.epsilon;
-  byId("shadow-models").value = question.shadow_models;
-  byId("seed").value = question.seed;
-  byId("allow-dependent").checked = question.allow_dependent_groups;
-  byId("max-loss").value = limits.max_loss_increase ?? "";
-  byId("max-rate").value = limits.max_attack_rate === null ? "" : Number((100 * limits.max_attack_rate).toFixed(6));
+  setReading(question);
+  fillChoices({
+    missing: question.missing, "test-share": Number((100 * question.test_share).toFixed(6)), regularisation: question.regularisation ?? "", seed: question.seed,
+    correction: question.correction === "forward", epsilon: question.epsilon, "shadow-models": question.shadow_models, "allow-dependent": question.allow_dependent_groups,
+    "max-loss": limits.max_loss_increase ?? "", "max-rate": limits.max_attack_rate === null ? "" : Number((100 * limits.max_attack_rate).toFixed(6)), "positive-typed": question.positive ?? "",
+  });
   await look();
-  if (question.positive) byId("positive").value = question.positive;
+  if (question.positive && !byId("positive").hidden) byId("positive").value = question.positive;
 }
 
 function wire() {
@@ -288,10 +343,13 @@ function wire() {
     const wasLabel = state.protect.length === 1 && state.protect[0] === state.label;
     state.label = byId("label").value;
     if (wasLabel) state.protect = [state.label];
+    if (isNumber()) state.protect = state.protect.filter((name) => name !== state.label);
     paint();
   });
-  byId("missing").addEventListener("change", () => { state.missing = byId("missing").value; });
-  byId("delimiter").addEventListener("change", () => { state.delimiter = byId("delimiter").value; look(); });
+  fillReading();
+  for (const id of ["delimiter", "encoding"]) {
+    byId(id).addEventListener("change", () => { if (refused) send(refused); else look({ isNew: !state.columns.length }); });
+  }
   byId("group-column").addEventListener("change", paintValues);
   byId("group-add").addEventListener("click", addBuilt);
   byId("group-value").addEventListener("keydown", (event) => { if (event.key === "Enter") addBuilt(); });

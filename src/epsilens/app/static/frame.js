@@ -15,12 +15,14 @@ const pause = (time) => new Promise((done) => setTimeout(done, time));
 export function stopReports() {
   place().replaceChildren();
   current = coming = null;
+  delete document.documentElement.dataset.report;
 }
 
-export async function replaceReport(address, onLimits) {
+// `choices` are those that are kept with the study; `onChoices` is told what is changed here.
+export async function replaceReport(address, choices, onChoices) {
   coming?.frame.remove();
   const frame = document.createElement("iframe");
-  const mine = { frame, isTouched: false, isHeld: false, touched: new Set() };
+  const mine = { frame, choices, isTouched: false, isHeld: false, isFollowing: false, isPending: false, touched: new Set() };
   coming = mine;
   frame.className = "coming";
   frame.title = "Report of the study";
@@ -48,6 +50,7 @@ export async function replaceReport(address, onLimits) {
   }
   const scale = () => { frame.style.height = `${inside.documentElement.getBoundingClientRect().height}px`; };
   if (current) handOver(current, mine);
+  else if (choices.chosen_epsilon !== null) look(mine, choices.chosen_epsilon);
   const focused = current?.frame === document.activeElement ? current.frame.contentDocument.activeElement?.id : null;
   current?.frame.remove();
   frame.classList.remove("coming");
@@ -56,7 +59,7 @@ export async function replaceReport(address, onLimits) {
   if (focused) inside.getElementById(focused)?.focus({ preventScroll: true });
   current = mine;
   coming = null;
-  watch(mine, onLimits);
+  watch(mine, onChoices);
   document.documentElement.dataset.report = address;
 }
 
@@ -70,19 +73,41 @@ function handOver(old, next) {
     to.dispatchEvent(new next.frame.contentWindow.Event(to.type === "number" ? "input" : "change", { bubbles: true }));
     next.touched.add(id);
   }
-  if (old.isTouched) {
-    const number = after.getElementById("number");
-    number.value = before.getElementById("number").value;
-    number.dispatchEvent(new next.frame.contentWindow.Event("input"));
-    number.dispatchEvent(new next.frame.contentWindow.Event("blur"));
-    next.isTouched = true;
-  }
+  if (old.isTouched) look(next, before.getElementById("number").value);
 }
 
-function watch(report, onLimits) {
+// Move a report to a budget, as if it had been typed.
+function look(report, epsilon) {
+  const number = report.frame.contentDocument.getElementById("number");
+  if (epsilon === null || epsilon === "") return;
+  number.value = String(epsilon);
+  for (const kind of ["input", "blur"]) number.dispatchEvent(new report.frame.contentWindow.Event(kind));
+  report.isTouched = true;
+}
+
+// What was chosen in another tab is chosen here too, unless somebody is at it here.
+export function followChoices(before, after) {
+  if (!current || current.isHeld || current.isPending) return;
+  const boxes = {
+    max_loss_increase: ["accepted", after.max_loss_increase],
+    max_attack_rate: ["feared", after.max_attack_rate === null ? null : Number((100 * after.max_attack_rate).toFixed(6))],
+    proven_only: ["proven-only", after.proven_only],
+  };
+  current.isFollowing = true;
+  for (const [key, [id, value]] of Object.entries(boxes)) {
+    const box = current.frame.contentDocument.getElementById(id);
+    if (!box || before[key] === after[key]) continue;
+    if (box.type === "checkbox") box.checked = value; else box.value = value ?? "";
+    box.dispatchEvent(new current.frame.contentWindow.Event(box.type === "number" ? "input" : "change", { bubbles: true }));
+    current.touched.add(id);
+  }
+  if (before.chosen_epsilon !== after.chosen_epsilon) look(current, after.chosen_epsilon);
+  current.isFollowing = false;
+}
+
+function watch(report, onChoices) {
   const inside = report.frame.contentDocument;
   const box = (id) => inside.getElementById(id);
-  const first = JSON.stringify(read());
   let timer = null;
 
   function number(id) {
@@ -90,31 +115,50 @@ function watch(report, onLimits) {
     return value === "" || !Number.isFinite(Number(value)) || Number(value) < 0 ? null : Number(value);
   }
 
+  // Only what was touched here: what stands in the other boxes may be nobody's choice.
   function read() {
+    const found = {};
     const rate = number("feared");
-    return {
-      max_loss_increase: number("accepted"),
-      max_attack_rate: rate === null || rate <= 0 || rate >= 100 ? null : rate / 100,
-      proven_only: box("proven-only")?.checked ?? false,
-    };
+    if (report.touched.has("accepted")) found.max_loss_increase = number("accepted");
+    if (report.touched.has("feared")) found.max_attack_rate = rate === null || rate <= 0 || rate >= 100 ? null : rate / 100;
+    if (report.touched.has("proven-only")) found.proven_only = box("proven-only")?.checked ?? false;
+    if (report.isTouched) found.chosen_epsilon = number("number") || null;
+    return found;
   }
 
   function note() {
+    if (report.isFollowing) return;
     clearTimeout(timer);
-    timer = setTimeout(() => {
-      const limits = read();
-      if (JSON.stringify(limits) !== first || report.touched.has("accepted") || report.touched.has("feared")) onLimits(limits);
-    }, QUIET);
+    report.isPending = true;
+    timer = setTimeout(() => { report.isPending = false; onChoices(read()); }, QUIET);
   }
 
   for (const kind of ["input", "change"]) {
     inside.addEventListener(kind, (event) => {
+      if (report.isFollowing) return;
+      // Which outcome or attack is drawn, and for whom, is a matter of this tab alone.
+      if (!["number", "slider", "accepted", "feared", "proven-only"].includes(event.target.id)) {
+        report.touched.add(event.target.id);
+        return;
+      }
       report.isTouched = true;
       report.touched.add(event.target.id);
-      if (["accepted", "feared", "proven-only"].includes(event.target.id)) note();
+      note();
     });
   }
-  inside.addEventListener("keydown", (event) => { if (event.target.id === "slider") report.isTouched = true; });
+  inside.addEventListener("keydown", (event) => {
+    if (event.target.id !== "slider" || !/^(Arrow|Page|Home|End)/.test(event.key)) return;
+    report.isTouched = true;
+    note();
+  });
+  // Before the report's own answer to it: the first limits are the study's again.
+  box("reset")?.addEventListener("click", () => {
+    report.touched = new Set();
+    report.isTouched = false;
+    clearTimeout(timer);
+    report.isPending = false;
+    onChoices({ ...report.choices, chosen_epsilon: null });
+  });
   inside.addEventListener("pointerdown", (event) => {
     report.isHeld = true;
     if (event.target.closest(".chart")) report.isTouched = true;
@@ -124,8 +168,9 @@ function watch(report, onLimits) {
       report.isHeld = false;
       // A dragged line writes into its box without a word.
       for (const id of ["accepted", "feared"]) {
-        if (box(id) && box(id).value !== box(id).defaultValue) { report.touched.add(id); note(); }
+        if (box(id) && box(id).value !== box(id).defaultValue) report.touched.add(id);
       }
+      if (report.isTouched) note();
     });
   }
 }

@@ -5,6 +5,13 @@ import { alarm, byId, get, make, remove } from "./api.js";
 const STATES = { "first-order": "first-order only", cost: "cost", decision: "cost and attack" };
 const rounded = (value) => (value === null || value === undefined ? "–" : value === "inf" ? "∞" : String(Number(value.toPrecision(3))));
 const share = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)} %`);
+const ceiling = (value) => (value >= 0.9995 ? "nothing is proven" : share(value));
+const LETTERS = "ABCD";
+const MOST = LETTERS.length;
+const saves = (row) => {
+  const link = (part, words) => make("a", { href: `/api/studies/${row.study}/${part}`, textContent: words, download: "" });
+  return make("span", { className: "links" }, link("document.json", "JSON"), link("report.html", "report"));
+};
 const ROWS = [
   ["randomised", (row) => row.protect.join(", ")],
   ["training records", (row) => String(row.n_train)],
@@ -13,8 +20,9 @@ const ROWS = [
   ["expected change of test loss there (estimated)", (row) => rounded(row.loss_change)],
   ["upper end of one run (estimated)", (row) => rounded(row.loss_change_high)],
   ["answers the attack guesses, upper end (measured)", (row) => share(row.answer_inference_high)],
-  ["nobody can guess more than (proven)", (row) => share(row.answer_inference_ceiling)],
-  ["in words", (row) => row.sentence ?? "no decision yet"],
+  ["nobody who guesses as well without it exceeds (proven)", (row) => ceiling(row.answer_inference_ceiling)],
+  ["in words", (row) => row.sentence ?? (row.has_attack ? "no decision yet" : "cost only: no attack is measured on this model")],
+  ["save", saves],
 ];
 
 export async function enter() {
@@ -29,12 +37,12 @@ const marked = () => [...document.querySelectorAll("#studies input:checked")].ma
 async function paint() {
   const studies = await get("/api/studies");
   byId("no-studies").hidden = studies.length > 0;
-  byId("studies").hidden = byId("compare").hidden = studies.length === 0;
+  byId("studies").hidden = studies.length === 0;
   byId("how-many").textContent = studies.length ? `(${studies.length})` : "";
   byId("studies").tBodies[0].replaceChildren(...studies.map((study) => {
     const box = make("input", { type: "checkbox", value: study.id });
     box.setAttribute("aria-label", `compare ${study.name}`);
-    box.addEventListener("change", () => { byId("compare").disabled = marked().length < 2; });
+    box.addEventListener("change", count);
     const drop = make("button", { type: "button", className: "link", textContent: "delete" });
     drop.setAttribute("aria-label", `delete ${study.name}`);
     drop.addEventListener("click", () => forget(study));
@@ -43,7 +51,15 @@ async function paint() {
     const working = study.jobs.some((job) => ["waiting", "running"].includes(job.state)) ? ", working" : "";
     return make("tr", {}, make("td", {}, box), make("th", { scope: "row" }, link), make("td", {}, protect.join(", ")), make("td", {}, study.table_name), make("td", {}, STATES[study.stage] + working), make("td", {}, drop));
   }));
-  byId("compare").disabled = true;
+  byId("comparing").hidden = studies.length < 2;
+  count();
+}
+
+// Two to four: a chart of more lines is read by nobody.
+function count() {
+  const many = marked().length;
+  byId("compare").disabled = many < 2 || many > MOST;
+  byId("compare-note").textContent = many > MOST ? `At most ${MOST} at once.` : many === 1 ? "Mark one more." : many ? "" : `Mark 2 to ${MOST} studies.`;
 }
 
 async function forget(study) {
@@ -59,14 +75,39 @@ async function forget(study) {
 
 async function compare() {
   const query = marked().map((id) => `study=${id}`).join("&");
+  byId("compare").disabled = true;
+  byId("compare-note").textContent = "Drawing …";
   try {
     const rows = await get(`/api/comparison?${query}`);
     const table = byId("comparison").querySelector("table");
-    table.tHead.replaceChildren(make("tr", {}, make("td"), ...rows.map((row) => make("th", { scope: "col" }, row.name))));
+    table.tHead.replaceChildren(make("tr", {}, make("td"), ...rows.map((row, place) => make("th", { scope: "col" }, make("span", { className: `letter letter-${place}` }, LETTERS[place]), ` ${row.name}`))));
     table.tBodies[0].replaceChildren(...ROWS.map(([words, text]) => make("tr", {}, make("th", { scope: "row" }, words), ...rows.map((row) => make("td", {}, text(row))))));
     byId("comparison").hidden = false;
-    byId("comparison").querySelector("h2").scrollIntoView({ block: "nearest" });
+    await draw(query);
+    byId("comparison").querySelector("h2").focus({ preventScroll: true });
+    byId("comparison").querySelector("h2").scrollIntoView({ block: "start" });
   } catch (error) {
     alarm(error.message);
+  }
+  count();
+}
+
+// The chart is real text in the page; what must not stand on one axis is said instead.
+async function draw(query) {
+  const place = byId("comparison-chart");
+  const room = Math.round(place.getBoundingClientRect().width);
+  place.replaceChildren();
+  byId("comparison-words").textContent = "";
+  byId("comparison-exports").hidden = true;
+  for (const format of ["png", "svg"]) byId(`compare-${format}`).href = `/api/comparison/chart.${format}?${query}`;
+  try {
+    const svg = await get(`/api/comparison/chart.svg?${query}&titled=false&width=${Math.max(200, Math.min(760, room - 80))}`);
+    const drawn = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
+    drawn.querySelector("rect")?.remove();
+    place.append(document.importNode(drawn, true));
+    byId("comparison-exports").hidden = false;
+  } catch (error) {
+    if (error.status !== 422) throw error;
+    byId("comparison-words").textContent = `No chart: ${error.message}`;
   }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A study: how far the work is, and its report, which is replaced as better answers arrive.
 import { alarm, byId, get, make, patch, post } from "./api.js";
-import { replaceReport, stopReports } from "./frame.js";
+import { followChoices, replaceReport, stopReports } from "./frame.js";
 
 const WORDS = { cost: "exact cost", attack: "attack" };
-const STAGES = { "first-order": "First-order estimate", cost: "The exact cost has arrived", decision: "Cost and attack are both here." };
+const STAGES = { "first-order": "First-order estimate of the loss", cost: "The exact cost has arrived", decision: "Cost and attack are both here." };
+const NO_ATTACK = { ridge: "no attack is measured on a model of numbers", forward: "attacks are measured without the correction" };
 const ACTIVE = ["waiting", "running"];
 const SOON = 600;
 const LATER = 3000;
@@ -13,6 +14,10 @@ let study = null;
 let shown = null;
 let timer = null;
 let visit = 0;
+// How often something was changed here; an answer that was asked for before is not heeded.
+let changes = 0;
+// Tells the other tabs at once; they would find out by themselves a little later.
+const tabs = new BroadcastChannel("epsilens");
 
 export async function enter(session, id) {
   visit += 1;
@@ -24,6 +29,7 @@ export async function enter(session, id) {
 
 export function leave() {
   visit += 1;
+  study = null;
   clearTimeout(timer);
   stopReports();
 }
@@ -31,16 +37,20 @@ export function leave() {
 async function refresh(id, mine) {
   clearTimeout(timer);
   let wait = LATER;
+  const asked = changes;
   try {
     const found = await get(`/api/studies/${id}`);
     if (mine !== visit) return;
     alarm(null);
     const isNew = study?.id !== found.id;
+    const before = isNew ? found.limits : study.limits;
+    if (!isNew && asked !== changes) found.limits = before;
     study = found;
     paint(isNew);
+    if (JSON.stringify(before) !== JSON.stringify(found.limits)) followChoices(before, found.limits);
     if (shown !== found.revision) {
       shown = found.revision;
-      replaceReport(`/studies/${id}/page?revision=${found.revision}`, keepLimits)
+      replaceReport(`/studies/${id}/page?revision=${found.revision}`, found.limits, keepChoices)
         .then(() => begin(id, mine))
         .catch((error) => alarm(error.message));
     }
@@ -57,7 +67,7 @@ async function refresh(id, mine) {
 // The long work begins when the first answer is there to be looked at.
 async function begin(id, mine) {
   if (mine !== visit || study.jobs.length > 0) return;
-  for (const kind of ["cost", "attack"]) await post(`/api/studies/${id}/jobs`, { kind });
+  for (const kind of study.has_attack ? ["cost", "attack"] : ["cost"]) await post(`/api/studies/${id}/jobs`, { kind });
   if (mine === visit) await refresh(id, mine);
 }
 
@@ -87,8 +97,13 @@ function paint(isNew) {
 // What is still to come, and whether it is on its way.
 function follows() {
   if (study.stage === "decision") return "";
-  const missing = study.stage === "cost" ? "the attack" : "the exact cost and the attack";
   const isComing = !study.jobs.length || study.jobs.some((job) => ACTIVE.includes(job.state));
+  if (!study.has_attack) {
+    const why = NO_ATTACK[study.question.model] ?? NO_ATTACK[study.question.correction];
+    if (study.stage === "cost") return `; ${why}.`;
+    return isComing ? `; the exact cost follows; ${why}.` : `; the exact cost can be resumed; ${why}.`;
+  }
+  const missing = study.stage === "cost" ? "the attack" : "the exact cost and the attack";
   const several = study.stage !== "cost";
   return isComing ? `; ${missing} follow${several ? "" : "s"}.` : `; ${missing} can be resumed.`;
 }
@@ -129,14 +144,20 @@ async function rename() {
   paint(false);
 }
 
-// Limits that were typed or dragged in the report are kept, and stand in what is saved.
-async function keepLimits(limits) {
-  if (!study || JSON.stringify(limits) === JSON.stringify(study.limits)) return;
+// What was typed, dragged or looked at in the report is kept, for the next visit and for other tabs.
+async function keepChoices(chosen) {
+  if (!study) return;
+  const limits = { ...study.limits, ...chosen };
+  if (JSON.stringify(limits) === JSON.stringify(study.limits)) return;
+  changes += 1;
+  const { id } = study;
   try {
-    const id = study.id;
     const changed = await patch(`/api/studies/${id}`, { limits });
-    if (study?.id === id) study = changed;
+    if (study?.id === id) study = { ...study, limits: changed.limits };
+    tabs.postMessage(id);
   } catch (error) {
     alarm(error.message);
   }
 }
+
+tabs.addEventListener("message", (event) => { if (event.data === study?.id && timer !== null) refresh(study.id, visit); });

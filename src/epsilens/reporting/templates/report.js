@@ -88,9 +88,11 @@
     byId("recommended").hidden = verdict !== "" || isChanged() || page.recommended !== keyOf(current) || group !== page.start.group;
     const words = byId("within");
     if (!words || solved === null) return;
-    const stale = solved.words && solved.cell !== null && !isSolved;
-    const text = solved.words + (stale ? " The budget shown is another." : "");
+    const stale = solved.cell !== null && !isSolved;
+    const other = solved.words ? " The budget shown is another." : "The budget shown is not the recommended one.";
+    const text = solved.words + (stale ? other : "");
     if (words.textContent !== text) words.textContent = text;
+    if (byId("reset")) byId("reset").hidden = !stale && !isChanged();
   }
 
   function showRisk(cell) {

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions, pages and pictures, drawn from the documents of studies alone."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from epsilens.app.conclusions import decide_on, furthest_of
+from epsilens.app.questions import Question
+
+__all__ = ["draw_chart", "draw_comparison", "write_decision", "write_page"]
+
+Task = dict[str, Any]
+Answer = dict[str, Any]
+
+
+def write_decision(task: Task) -> Answer:
+    """Return the decision that the documents of a study lead to."""
+    from epsilens.document import to_dict
+
+    return {"document": to_dict(decide_on(task))}
+
+
+def write_page(task: Task) -> Answer:
+    """Return the report of a study as far as it has come."""
+    from epsilens.reporting import write_report
+
+    document, recommendation = furthest_of(task)
+    question = Question.model_validate(task["question"])
+    named: dict[str, object] = {"label": question.label, "data": task["name"]}
+    with tempfile.TemporaryDirectory() as folder:
+        written = write_report(
+            document,
+            Path(folder) / "page.html",
+            question=named,
+            recommendation=recommendation,
+            command=None if task["anonymous"] else task["command"],
+        )
+        return {"page": written.read_text(encoding="utf-8")}
+
+
+def draw_chart(task: Task) -> Answer:
+    """Return the chart of a study as a picture."""
+    from epsilens.display import cost_chart, decision_chart
+    from epsilens.document import DecisionDocument
+
+    document, recommendation = furthest_of(task)
+    accepted: Any = None if recommendation is None else recommendation["max_loss_increase"]
+    chart: Any = (
+        decision_chart(document)
+        if isinstance(document, DecisionDocument)
+        else cost_chart(document, max_loss_increase=accepted)
+    )
+    return _picture(chart, task["format"])
+
+
+def draw_comparison(task: Task) -> Answer:
+    """Return the curves of several studies in one picture."""
+    from epsilens.display import comparison_chart
+
+    studies = [(study["name"], furthest_of(study["furthest"])[0]) for study in task["studies"]]
+    chart = comparison_chart(studies, width=task["width"], is_titled=task["titled"])
+    return _picture(chart, task["format"])
+
+
+def _picture(chart: Any, format: str) -> Answer:
+    from epsilens.display import save_chart
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"chart.{format}"
+        save_chart(chart, path)
+        return {"content": base64.b64encode(path.read_bytes()).decode("ascii")}
