@@ -59,6 +59,7 @@ _PHRASES = (
     (r"`--positive VALUE`", "“the answer that counts as yes”"),
     (r"`--bins [^`]*LOW:HIGH:10`", "“bins” such as 0:100:10"),
     (r"`--delimiter (?:'([^`])'|\"([^`])\")`", r"“the delimiter \1\2”"),
+    (r" \(P1 Thm 1\)|; P1's proof does not say so", ""),
     (r"or use LogisticRegression", "or predict a column of answers"),
 )
 """What a user of the command line would type, and what a reader of the page would do; in order."""

@@ -47,6 +47,8 @@ _PROVEN = (1, 3)
 TITLE = "Studies side by side"
 _LINE = 15
 """Pixels between two letters."""
+_BELOW = 25
+"""Pixels by which a letter is lowered to stand below its line."""
 _NARROW = 480
 """Plots that are narrower show letters without names."""
 _LONGEST_NAME = 22
@@ -374,9 +376,15 @@ def _labels(
 
 
 def _spread(heights: np.ndarray[Any, np.dtype[np.float64]], *, most: float) -> list[float]:
-    """Move heights apart, upwards from the lowest, and back down where they would leave the plot."""
+    """Move words apart: each above its line, the lowest below its own where the next is near.
+
+    Others are moved upwards, and back down where they would leave the plot.
+    """
     order = np.argsort(heights, kind="stable")
     moved = heights.astype(float).copy()
+    lowest = order[0]
+    if len(order) > 1 and moved[order[1]] - moved[lowest] < 2 * _LINE and moved[lowest] > _BELOW:
+        moved[lowest] -= _BELOW
     for below, above in pairwise(order):
         moved[above] = max(moved[above], moved[below] + _LINE)
     excess = max(0.0, float(moved.max()) - (most - _LINE))

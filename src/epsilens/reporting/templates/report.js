@@ -87,12 +87,15 @@
     byId("outside").hidden = current.outside === null;
     byId("recommended").hidden = verdict !== "" || isChanged() || page.recommended !== keyOf(current) || group !== page.start.group;
     const words = byId("within");
+    if (byId("elsewhere")) byId("elsewhere").hidden = true;
     if (!words || solved === null) return;
     const stale = solved.cell !== null && !isSolved;
-    const other = solved.words ? " The budget shown is another." : "The budget shown is not the recommended one.";
-    const text = solved.words + (stale ? other : "");
+    const text = solved.words + (solved.words && stale ? " The budget shown is another." : "");
     if (words.textContent !== text) words.textContent = text;
-    if (byId("reset")) byId("reset").hidden = !stale && !isChanged();
+    if (!byId("reset")) return;
+    byId("reset").hidden = !stale && !isChanged();
+    // Not spoken: the sentence below is, at every step.
+    byId("elsewhere").hidden = !stale || solved.words !== "";
   }
 
   function showRisk(cell) {
