@@ -58,7 +58,7 @@ class Penalty:
         result: FloatArray = self._diagonal * by_output
         if self.n_outputs > 1:
             result += _GAUGE * by_output.mean(axis=0)
-        return result.ravel()
+        return np.asarray(result.ravel(), dtype=np.float64)
 
     def value(self, theta: FloatArray) -> float:
         """Return the penalty itself."""

@@ -243,7 +243,7 @@ def test_data_that_hardly_hold_the_model_are_flagged() -> None:
 
 
 def test_the_predicted_error_is_of_the_right_size(schema: FederationSchema) -> None:
-    """Over sites and levels the error is within a factor 5 of what was predicted, 9 times in 10."""
+    """Cautious: never more than twice too small, never more than ten times too large."""
     ratios = []
     for site in range(5):
         for epsilon in (2.0, 1.0, 0.2):
@@ -252,8 +252,7 @@ def test_the_predicted_error_is_of_the_right_size(schema: FederationSchema) -> N
             one = leader.preview({site: epsilon})
             exact = leader.preview({site: epsilon}, rung="exact")
             ratios.append(np.linalg.norm(one.theta - exact.theta) / one.predicted_error)
-    inside = np.mean([0.2 < ratio < 5.0 for ratio in ratios])
-    assert inside >= 0.9, np.round(ratios, 2)
+    assert all(0.1 < ratio < 2.0 for ratio in ratios), np.round(ratios, 2)
 
 
 @pytest.mark.parametrize(
