@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.change import Step, Trust, change_step, judge, removal_step
-from epsilens.federated.coordinator import Coordinator, Parties, Traffic, Version
+from epsilens.federated.coordinator import (
+    Coordinator,
+    CoordinatorState,
+    Intention,
+    Parties,
+    Traffic,
+    Version,
+)
 from epsilens.federated.declaration import DeclaredColumn, FederationSchema, Records
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
 from epsilens.federated.ledger import LedgerEntry, spend
@@ -23,9 +30,11 @@ from epsilens.federated.training import Trained, federated_averaging, newton_rou
 
 __all__ = [
     "Coordinator",
+    "CoordinatorState",
     "DeclaredColumn",
     "Draw",
     "FederationSchema",
+    "Intention",
     "LedgerEntry",
     "LocalParties",
     "Objective",
