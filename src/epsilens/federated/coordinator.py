@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,175 +22,20 @@ from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.change import Rung, Step, Trust, change_step, judge, removal_step
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
-from epsilens.federated.ledger import LedgerEntry, Mode, common_epsilon
+from epsilens.federated.ledger import LedgerEntry, Mode
+from epsilens.federated.parties import Parties, Traffic
 from epsilens.federated.randomisation import EpsilonLike, as_budget
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums, add_up
 from epsilens.federated.training import Trained, federated_averaging, newton_rounds
+from epsilens.federated.versions import CoordinatorState, Intention, Version
 
-__all__ = ["Coordinator", "CoordinatorState", "Intention", "Parties", "Traffic", "Version"]
+__all__ = ["Coordinator"]
 
 FloatArray = NDArray[np.float64]
 Algorithm = Literal["newton", "fedavg"]
 
 LARGEST_REGULARISATION = 1e6
-
-
-@dataclass
-class Traffic:
-    """Messages and the bytes of the numbers in them, both ways."""
-
-    messages: int = 0
-    bytes: int = 0
-
-    def count(self, *arrays: FloatArray | None) -> None:
-        """Count one message with these arrays in it."""
-        self.messages += 1
-        self.bytes += sum(array.nbytes for array in arrays if array is not None)
-
-
-class Parties(Protocol):
-    """The sites, as the coordinator reaches them; `sites=None` means all."""
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The sites that take part."""
-        ...
-
-    @property
-    def traffic(self) -> Traffic:
-        """What was sent until now."""
-        ...
-
-    def budgets(self) -> Mapping[int, Budget]:
-        """Return the level of every site's present draw."""
-        ...
-
-    def sums(
-        self, theta: FloatArray, *, hessian: bool = True, pending: Sequence[int] = ()
-    ) -> Mapping[int, SiteSums]:
-        """Ask every site for its sums; sites in `pending` count their prepared change."""
-        ...
-
-    def local_steps(
-        self, theta: FloatArray, *, steps: int, learning_rate: float, penalty: Penalty
-    ) -> Mapping[int, tuple[FloatArray, int]]:
-        """Ask every site to train for some steps."""
-        ...
-
-    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool, as_printed: bool) -> None:
-        """Tell sites to get ready for a change, or for the preview of one."""
-        ...
-
-    def differences(
-        self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
-    ) -> Mapping[int, SiteSums]:
-        """Ask sites for the one message of their prepared change."""
-        ...
-
-    def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
-        """Send the new model to all sites; those that changed take their new draw into use.
-
-        Sent again with the same version it changes nothing.
-        """
-        ...
-
-    def end_preview(self, sites: Sequence[int]) -> None:
-        """Tell sites that a preview is over."""
-        ...
-
-    def leave(self, sites: Sequence[int]) -> None:
-        """Let sites go; nothing is asked of them any more."""
-        ...
-
-    def ledger(self) -> Sequence[LedgerEntry]:
-        """Return every release of every site, in order, of those who left too."""
-        ...
-
-
-@dataclass(frozen=True)
-class Version:
-    """A model that the coordinator has sent out, or previewed."""
-
-    version: int
-    operation: Literal["train", "preview", "change", "remove"]
-    mode: Mode | None
-    rung: Rung | None
-    sites: tuple[int, ...]
-    theta: FloatArray = field(repr=False)
-    model_budgets: Mapping[int, Budget | None]
-    distance_to_previous: float | None
-    predicted_error: float | None
-    advice: str
-    reason: str
-    converged: bool
-    gradient_norm: float | None
-    test_loss: float | None
-    test_accuracy: float | None
-    rounds: int
-    messages: int
-    bytes: int
-    seconds: float
-
-    @property
-    def model_epsilon(self) -> float | None:
-        """What this model by itself guarantees to the sites of the operation, per protected column.
-
-        The largest among these sites; 0 where nothing of a site is left in the model, None where a
-        site's columns differ.
-        """
-        levels = []
-        for site in self.sites:
-            budget = self.model_budgets.get(site)
-            levels.append(0.0 if budget is None else common_epsilon(budget))
-        return None if None in levels else max(levels, default=None)  # type: ignore[type-var]
-
-    @property
-    def model_record_epsilon(self) -> float:
-        """The same for a whole record: the sum over its columns."""
-        budgets = [self.model_budgets.get(site) for site in self.sites]
-        return max((0.0 if b is None else b.per_record for b in budgets), default=0.0)
-
-
-@dataclass(frozen=True)
-class Intention:
-    """An operation that has begun: what is needed to begin it again."""
-
-    operation: Literal["preview", "change", "remove"]
-    sites: tuple[int, ...]
-    budgets: tuple[Budget, ...]
-    mode: Mode
-    rung: Rung
-
-
-@dataclass(frozen=True)
-class CoordinatorState:
-    """Everything that a coordinator must not forget, beside the contract.
-
-    Parameters
-    ----------
-    versions : tuple of Version
-    model_budgets : mapping of site to Budget or None
-        What the present model by itself guarantees to each site.
-    sums : mapping of site to SiteSums, or None
-        Every site's sums at the present model, or None if nobody was asked since it moved.
-    ledger : tuple of LedgerEntry
-        As the sites have reported it.
-    left : tuple of int
-        Who has gone.
-    intention : Intention or None
-        What has begun and is not in `versions` yet.
-    undelivered : bool
-        Whether the last version may not have reached all sites.
-    """
-
-    versions: tuple[Version, ...] = ()
-    model_budgets: Mapping[int, Budget | None] = field(default_factory=dict)
-    sums: Mapping[int, SiteSums] | None = None
-    ledger: tuple[LedgerEntry, ...] = ()
-    left: tuple[int, ...] = ()
-    intention: Intention | None = None
-    undelivered: bool = False
 
 
 class Coordinator:

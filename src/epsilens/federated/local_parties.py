@@ -12,8 +12,8 @@ from epsilens._validate import require_unique
 from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
-from epsilens.federated.coordinator import Traffic
 from epsilens.federated.ledger import LedgerEntry
+from epsilens.federated.parties import Traffic
 from epsilens.federated.site import Site, Wish
 from epsilens.federated.sums import SiteSums
 
