@@ -66,7 +66,7 @@ class Penalty:
 
     def hessian(self) -> FloatArray:
         """Return its second derivative."""
-        hessian = np.kron(np.eye(self.n_outputs), np.diag(self._diagonal))
+        hessian: FloatArray = np.kron(np.eye(self.n_outputs), np.diag(self._diagonal)).astype(float)
         if self.n_outputs > 1:
             share = np.full((self.n_outputs, self.n_outputs), _GAUGE / self.n_outputs)
             hessian += np.kron(share, np.eye(self.n_features))
