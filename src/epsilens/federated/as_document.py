@@ -14,8 +14,10 @@ from epsilens.document import (
     federation_number_types,
 )
 from epsilens.document.federation import Engine
-from epsilens.federated.coordinator import Coordinator, Traffic, Version
+from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.ledger import LedgerEntry
+from epsilens.federated.parties import Traffic
+from epsilens.federated.versions import Version
 
 __all__ = ["document_of", "federation_document"]
 

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from epsilens._validate import as_choice, as_count
 from epsilens.errors import InputError
-from epsilens.federated.coordinator import Coordinator, Traffic, Version
+from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.local_parties import LocalParties
+from epsilens.federated.parties import Traffic
 from epsilens.federated.plan import PlannedOperation, Progress, carry_out
 from epsilens.federated.randomisation import EpsilonLike
 from epsilens.federated.site import Site
+from epsilens.federated.versions import Version
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -32,6 +32,10 @@ STORE_VERSION = 1
 SECONDS_TO_WAIT = 30.0
 """For another process that works on the same site."""
 
+_DAMAGED = (
+    "the site's store cannot be read: it is incomplete or damaged. Bring it back from a backup; a site "
+    "that draws again spends its budget again."
+)
 _TABLES = """
 CREATE TABLE site (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
@@ -45,7 +49,8 @@ CREATE TABLE site (
     draws INTEGER NOT NULL,
     spent TEXT NOT NULL,
     pending TEXT,
-    wish TEXT
+    wish TEXT,
+    version INTEGER NOT NULL
 );
 CREATE TABLE draw (
     role TEXT PRIMARY KEY,
@@ -199,10 +204,7 @@ class SiteStore:
         except sqlite3.DatabaseError:
             row = None
         if row is None:
-            raise InputError(
-                "the site's store cannot be read: it is incomplete or damaged. Bring it back from a "
-                "backup; a site that draws again spends its budget again."
-            )
+            raise InputError(_DAMAGED)
         if row["schema_version"] != STORE_VERSION:
             raise InputError(
                 f"the site's store has version {row['schema_version']}, and this epsilens reads "
@@ -223,7 +225,12 @@ class SiteStore:
             error, or if the process is killed, the old state is there.
         """
         with self._connected() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                raise InputError(
+                    f"site {self.folder.name!r} is busy with another message. Try again."
+                ) from None
             try:
                 site = self._load(connection)
                 before = site.state
@@ -266,6 +273,7 @@ class SiteStore:
             ledger=tuple(_entry(line) for line in lines),
             pending=pending,
             wish=None if row["wish"] is None else read_wish(row["wish"]),
+            version=row["version"],
         )
         truth = _TruthOnDemand(state.current.records.n, lambda: self.raw_file.read(self.schema))
         return Site.restore(self.schema, truth, state)
@@ -303,7 +311,7 @@ def create_site_store(folder: str | Path, site: Site, raw_file: RawFile) -> Site
         connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}")
         state, schema = site.state, site.schema
         connection.execute(
-            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL)",
+            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1)",
             (
                 STORE_VERSION,
                 json.dumps(schema.to_dict(), ensure_ascii=False),
@@ -350,9 +358,18 @@ def open_site(folder: str | Path, schema: FederationSchema) -> Site:
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=SECONDS_TO_WAIT, isolation_level=None)
     connection.row_factory = sqlite3.Row
-    # Committed means on the disk: a site that forgot a release would spend its budget twice.
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA journal_mode = WAL")
+    try:
+        # Committed means on the disk: a site that forgot a release would spend its budget twice.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError:
+        connection.close()
+        raise InputError(
+            "the site's store must not be in use for long, but another process holds it. Try again."
+        ) from None
+    except sqlite3.DatabaseError:
+        connection.close()
+        raise InputError(_DAMAGED) from None
     return connection
 
 
@@ -361,12 +378,13 @@ def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState
 
     pending = state.pending
     connection.execute(
-        "UPDATE site SET draws = ?, spent = ?, pending = ?, wish = ?",
+        "UPDATE site SET draws = ?, spent = ?, pending = ?, wish = ?, version = ?",
         (
             state.draws,
             budget_text(Budget(dict(state.spent))),
             None if pending is None else wish_text(pending.wish),
             None if state.wish is None else wish_text(state.wish),
+            state.version,
         ),
     )
     old = {} if before is None else _roles(before)

@@ -12,9 +12,9 @@ from typing import Any, get_args
 from epsilens._validate import as_choice
 from epsilens.channels import Budget
 from epsilens.errors import InputError
-from epsilens.federated.coordinator import Version
 from epsilens.federated.ledger import LedgerEntry, Mode, Operation
 from epsilens.federated.site import Wish
+from epsilens.federated.versions import Version
 
 __all__ = [
     "budget_text",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from epsilens.federated import (
@@ -70,3 +71,17 @@ def coordinator(schema: FederationSchema, sites: list[Site]) -> Coordinator:
     leader = Coordinator(schema, LocalParties(sites), regularisation=1e-2, test=test)
     leader.train()
     return leader
+
+
+def table_of(schema: FederationSchema, records: Records) -> pd.DataFrame:
+    """Return records as the table that a site would have."""
+    columns: dict[str, np.ndarray] = {}
+    coded = numeric = 0
+    for column in (*schema.columns, schema.label):
+        if column.categories is None:
+            columns[column.name] = records.numbers[:, numeric]
+            numeric += 1
+        else:
+            columns[column.name] = np.array(column.categories)[records.codes[:, coded]]
+            coded += 1
+    return pd.DataFrame(columns)

@@ -72,7 +72,11 @@ def _query(name: str) -> Callable[[Answer], Answer]:
 @_query("hello")
 def _hello(site: Site, content: Content) -> RecordDict:
     return pack(
-        site.schema.fingerprint, site=site.number, n=site.n, budget=budget_text(site.budget)
+        site.schema.fingerprint,
+        site=site.number,
+        n=site.n,
+        budget=budget_text(site.budget),
+        ledger=ledger_text(site.ledger),
     )
 
 
@@ -109,7 +113,7 @@ def _prepare(site: Site, content: Content) -> RecordDict:
         preview=content.setting("preview", bool),
         as_printed=content.setting("as_printed", bool),
     )
-    return pack(site.schema.fingerprint)
+    return pack(site.schema.fingerprint, ledger=ledger_text(site.ledger))
 
 
 @_query("difference")
@@ -122,8 +126,7 @@ def _difference(site: Site, content: Content) -> RecordDict:
 @_query("settle")
 def _settle(site: Site, content: Content) -> RecordDict:
     content.vector("theta", site.schema.n_parameters)
-    if content.setting("changed", bool):
-        site.settle()
+    site.settle(content.setting("version", int), changed=content.setting("changed", bool))
     return pack(site.schema.fingerprint, budget=budget_text(site.budget))
 
 
@@ -131,8 +134,3 @@ def _settle(site: Site, content: Content) -> RecordDict:
 def _end_preview(site: Site, content: Content) -> RecordDict:
     site.end_preview()
     return pack(site.schema.fingerprint)
-
-
-@_query("ledger")
-def _ledger(site: Site, content: Content) -> RecordDict:
-    return pack(site.schema.fingerprint, ledger=ledger_text(site.ledger))

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from epsilens.channels import Budget
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.aggregate import Penalty
-from epsilens.federated.coordinator import Traffic
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.flower.messages import Content, pack, read_sums, unpack
 from epsilens.federated.ledger import LedgerEntry
+from epsilens.federated.parties import Traffic
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums
 from epsilens.federated.written import read_budget, read_ledger, wish_text
@@ -76,7 +76,8 @@ class GridParties:
     ) -> None:
         self._grid, self._schema, self._timeout = grid, schema, timeout
         self._traffic, self.carried = Traffic(), Traffic()
-        self._left: dict[int, tuple[LedgerEntry, ...]] = {}
+        self._ledgers: dict[int, tuple[LedgerEntry, ...]] = {}
+        """As each site has reported it last, of those who left too."""
         self._nodes: dict[int, int] = {}
         self._budgets: dict[int, Budget] = {}
         self._meet(self._wait_for(n_sites, patience))
@@ -111,6 +112,7 @@ class GridParties:
             node, content = found[number]
             self._nodes[number] = node
             self._budgets[number] = self._budget(number, content)
+            self._ledgers[number] = _ledger(number, content)
 
     def _budget(self, site: int, content: Content) -> Budget:
         budget = read_budget(content.setting("budget", str))
@@ -156,7 +158,12 @@ class GridParties:
 
     def _weigh(self, content: RecordDict) -> None:
         self.carried.messages += 1
-        self.carried.bytes += sum(record.count_bytes() for record in content.values())
+        # Flower's own count fails on an empty text.
+        for record in content.array_records.values():
+            self.carried.bytes += sum(len(array.data) for array in record.values())
+        for settings in content.config_records.values():
+            for value in settings.values():
+                self.carried.bytes += len(value) if isinstance(value, str | bytes | list) else 8
 
     def _opened(self, reply: Message | None, who: str) -> Content:
         if reply is None:
@@ -236,7 +243,9 @@ class GridParties:
             site: self._pack(wish=wish_text(wish), preview=preview, as_printed=as_printed)
             for site, wish in wishes.items()
         }
-        self._ask("prepare", contents)
+        # A site writes its ledger when it prepares, and at no other time.
+        for site, content in self._ask("prepare", contents).items():
+            self._ledgers[site] = _ledger(site, content)
 
     def differences(
         self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
@@ -248,12 +257,12 @@ class GridParties:
             for site, content in self._ask("difference", contents).items()
         }
 
-    def settle(self, sites: Sequence[int], theta: FloatArray) -> None:
+    def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
         """Send the new model to all sites; those that changed take their new draw into use."""
         contents = {}
         for site in self._nodes:
             self._traffic.count(theta)
-            contents[site] = self._pack({"theta": theta}, changed=site in sites)
+            contents[site] = self._pack({"theta": theta}, version=version, changed=site in sites)
         for site, content in self._ask("settle", contents).items():
             self._budgets[site] = self._budget(site, content)
 
@@ -262,22 +271,19 @@ class GridParties:
         self._ask("end_preview", {site: self._pack() for site in sites})
 
     def leave(self, sites: Sequence[int]) -> None:
-        """Let sites go with the ledger they have; nothing is asked of them any more."""
-        self._left |= self._ledgers(sites)
+        """Let sites go; nothing is asked of them any more."""
         for site in sites:
-            del self._nodes[site], self._budgets[site]
+            # Asked again after an interruption, some may be gone already.
+            self._nodes.pop(site, None)
+            self._budgets.pop(site, None)
 
     def ledger(self) -> list[LedgerEntry]:
-        """Return every release of every site, of those who left too."""
-        everybody = {**self._left, **self._ledgers(self.numbers)}
-        return [entry for site in sorted(everybody) for entry in everybody[site]]
+        """Return every release of every site, as each has reported it last."""
+        return [entry for site in sorted(self._ledgers) for entry in self._ledgers[site]]
 
-    def _ledgers(self, sites: Sequence[int]) -> dict[int, tuple[LedgerEntry, ...]]:
-        answers = self._ask("ledger", {site: self._pack() for site in sites})
-        found = {}
-        for site, content in answers.items():
-            entries = read_ledger(content.setting("ledger", str))
-            if any(entry.site != site for entry in entries):
-                raise InputError(f"site {site} sent the ledger of another site.")
-            found[site] = entries
-        return found
+
+def _ledger(site: int, content: Content) -> tuple[LedgerEntry, ...]:
+    entries = read_ledger(content.setting("ledger", str))
+    if any(entry.site != site for entry in entries):
+        raise InputError(f"site {site} sent the ledger of another site.")
+    return entries

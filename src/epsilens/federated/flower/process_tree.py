@@ -85,7 +85,7 @@ class ProcessTree:
         self.note()
         return sorted(self._known)
 
-    def end(self, *, seconds: float = 5.0) -> None:
+    def end(self, *, seconds: float = 2.0) -> None:
         """Ask all to end, and after some seconds make them; return when nobody is left.
 
         Parameters

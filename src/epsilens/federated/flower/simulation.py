@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError
-from epsilens.federated.coordinator import Traffic
 from epsilens.federated.flower.process_tree import ProcessTree
+from epsilens.federated.parties import Traffic
 from epsilens.federated.plan import Progress
 from epsilens.federated.rehearsal import Outcome, Rehearsal
 from epsilens.federated.site_store import RawFile, create_site_store
