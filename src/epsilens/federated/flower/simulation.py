@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import shutil
+import site
 import socket
 import subprocess
 import sys
@@ -219,6 +220,8 @@ def _environment(folder: Path, mark: str) -> dict[str, str]:
     found |= {
         _MARK: mark,
         "EPSILENS_SIMULATED_SITES": str(folder / "sites"),
+        "HOME": str(folder / "home"),
+        "PYTHONUSERBASE": site.getuserbase(),
         "FLWR_HOME": str(folder / "home"),
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -232,7 +235,10 @@ def _environment(folder: Path, mark: str) -> dict[str, str]:
     # Loopback must never go through a proxy.
     found |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
     found.pop("RAY_ADDRESS", None)
-    (folder / "r").mkdir()
+    for name in ("r", "home"):
+        (folder / name).mkdir()
+    # Without this file in its home Ray asks three cloud providers whether it runs at theirs.
+    (folder / "home" / "ray_bootstrap_config.yaml").write_text("{}\n", encoding="utf-8")
     return found
 
 
@@ -271,9 +277,7 @@ def _wait_for_superlink(root: subprocess.Popen[bytes], port: int, folder: Path) 
 
 def _submit(folder: Path, port: int, environment: dict[str, str], *, n_sites: int) -> None:
     """Hand our app to the SuperLink."""
-    home = folder / "home"
-    home.mkdir(exist_ok=True)
-    (home / "config.toml").write_text(_CONFIG.format(port=port), encoding="utf-8")
+    (folder / "home" / "config.toml").write_text(_CONFIG.format(port=port), encoding="utf-8")
     # An actor takes seconds to start and a message milliseconds: few actors are faster than many.
     n_actors = max(1, min(n_sites, (os.cpu_count() or 1) // 2))
     federation = f"num-supernodes={n_sites} client-resources-num-cpus=1"
