@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from epsilens.cli.federate_input import (
+    FederationTable,
+    changes_of,
+    check_numbers,
+    level_of,
+    sites_of,
+)
+from epsilens.cli.federate_output import federation_of, print_federation, write_federation
 from epsilens.cli.options import (
     Anonymous,
     BinsOption,
@@ -28,19 +33,9 @@ from epsilens.cli.options import (
     Quiet,
     TestShare,
     comma_list,
-    delimiter_from,
-    require_text,
 )
-from epsilens.cli.training import TableOptions, declared_domains, with_notes
+from epsilens.cli.training import with_notes
 from epsilens.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from epsilens.channels import Budget
-    from epsilens.document import FederationDocument
-    from epsilens.federated import FederationSchema, Records
-    from epsilens.federated.rehearsal import Outcome
 
 __all__ = ["federate"]
 
@@ -207,8 +202,8 @@ def simulate(
         typer.Option(
             "--schema",
             metavar="FILE",
-            help="The contract, as `epsilens federate schema` writes it; otherwise one is made up from "
-            "the data.",
+            help="The contract, as `epsilens federate schema` writes it (with the same --bins); otherwise "
+            "one is made up from the data.",
             rich_help_panel=_FEDERATION,
         ),
     ] = None,
@@ -274,27 +269,31 @@ def simulate(
     if anonymous:
         withhold_names()
     check_target(out, sources={"the data": data, "the contract": schema}, suffixes=_OUT_SUFFIXES)
-    require_text([*(protect or ()), *(categories or ())], option="--protect")
     changes = [changes_of(text) for text in change or ()]
     leaving = sites_of(remove)
-    _check_numbers(regularisation, limit)
+    check_numbers(regularisation, limit)
     _check_mode(mode, not_private=not_private)
     if not in_process:
         require_flower()
-    asked = _Asked(label, protect, categories, drop, categorical, bins, positive, schema)
-    prepared = _prepared(
-        data,
-        asked,
+    prepared = FederationTable(
+        label=label,
+        protect=protect,
+        schema=schema,
+        categories=categories,
+        drop=drop,
+        categorical=categorical,
+        bins=bins,
+        positive=positive,
         missing=missing,
         delimiter=delimiter,
         encoding=encoding,
         test_share=test_share,
         seed=seed,
-    )
+    ).read(data)
     contract = prepared.contract
     operations, notes = story(
         contract,
-        epsilon=_level_of(epsilon, contract),
+        epsilon=level_of(epsilon, contract),
         n_sites=sites,
         changes=changes,
         remove=leaving,
@@ -313,7 +312,7 @@ def simulate(
         contract,
         tuple(prepared.train.iloc[part].reset_index(drop=True) for part in rows),
         operations,
-        _level_of(epsilon, contract),
+        level_of(epsilon, contract),
         regularisation=regularisation,
         test=prepared.test,
         limit=limit,
@@ -340,7 +339,7 @@ def simulate(
         "missing": missing.value,
         "test_share": test_share,
     }
-    document = _document(
+    document = federation_of(
         outcome,
         contract,
         settings,
@@ -352,11 +351,11 @@ def simulate(
     if anonymous:
         document = anonymise(document)
     if out is not None:
-        _write(document, out)
+        write_federation(document, out)
     if json:
         print_json(to_json(document))
     else:
-        _print(document, quiet=quiet, out=out)
+        print_federation(document, quiet=quiet, out=out)
 
 
 @federate.command("schema")
@@ -410,15 +409,18 @@ def schema_command(
             f"`--out` must be a new file, but {Path(out).name!r} exists. Choose another name, or use "
             "`--force`."
         )
-    prepared = _prepared(
-        data,
-        _Asked(label, protect, categories, drop, categorical, bins, positive, None),
+    prepared = FederationTable(
+        label=label,
+        protect=protect,
+        categories=categories,
+        drop=drop,
+        categorical=categorical,
+        bins=bins,
+        positive=positive,
         missing=missing,
         delimiter=delimiter,
         encoding=encoding,
-        test_share=0.25,
-        seed=0,
-    )
+    ).read(data)
     contract = prepared.contract
     text = json_text.dumps(contract.to_dict(), ensure_ascii=False, indent=2)
     write_text(text + "\n", out)
@@ -434,267 +436,9 @@ def schema_command(
         typer.echo(f"Written: {out}. Check every answer in it before anybody agrees to it.")
 
 
-# --- What was typed ---
-
-
-def changes_of(text: str) -> dict[int, float]:
-    """Read one `--change`: `2:1.0`, or several sites in one operation, `2:1.0,3:1.0`.
-
-    Examples
-    --------
-    >>> changes_of("2:1.0,3:0.5")
-    {2: 1.0, 3: 0.5}
-    """
-    from epsilens._validate import as_epsilon
-
-    found: dict[int, float] = {}
-    for part in text.split(","):
-        site, sign, number = part.strip().partition(":")
-        try:
-            place, level = int(site), float(number)
-        except ValueError:
-            sign = ""
-        if not sign or place < 0:
-            raise InputError(
-                f"`--change` must be SITE:EPSILON, for instance 2:1.0, got {part!r}. Sites are numbered "
-                "from 0."
-            )
-        if place in found:
-            raise InputError(
-                f"`--change` must name site {place} once in one operation, got it twice."
-            )
-        found[place] = as_epsilon(level, name=f"--change of site {place}")
-    return found
-
-
-def sites_of(values: Iterable[str] | None) -> tuple[int, ...]:
-    """Read all `--remove` options.
-
-    Examples
-    --------
-    >>> sites_of(["4", "1,2"])
-    (4, 1, 2)
-    """
-    typed = [part.strip() for value in values or () for part in value.split(",")]
-    for part in typed:
-        if not part.isdecimal():
-            raise InputError(
-                f"`--remove` must be the number of a site, from 0, got {part!r}. For instance 4."
-            )
-    return tuple(dict.fromkeys(int(part) for part in typed))
-
-
-def _check_numbers(regularisation: float, limit: float | None) -> None:
-    if not (math.isfinite(regularisation) and regularisation >= 0):
-        raise InputError(
-            f"`--regularisation` must be at least 0 and finite, got {regularisation}. Use for instance "
-            "0.001."
-        )
-    if limit is not None and not limit > 0:
-        raise InputError(f"`--limit` must be greater than 0, got {limit}. Use for instance 6.")
-
-
 def _check_mode(mode: ModeChoice, *, not_private: bool) -> None:
     if mode is ModeChoice.as_printed and not not_private:
         raise InputError(
             "`--mode as_printed` sends a message that is computed from the true answers, without any "
             "privacy. Use degrade; to study the published method, add `--i-know-it-is-not-private`."
         )
-
-
-def _level_of(epsilon: str, contract: FederationSchema) -> Budget:
-    from epsilens.channels import Budget, parse_grid
-    from epsilens.federated import as_budget
-
-    if "=" in epsilon:
-        return as_budget(contract, Budget.parse(epsilon))
-    values = parse_grid(epsilon)
-    if len(values) != 1:
-        raise InputError(
-            f"`--epsilon` must be one number or COL=E,COL=E, got {len(values)} numbers. Every site "
-            "begins at the same level; use `--change` for others."
-        )
-    return as_budget(contract, values[0])
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What was typed about the table."""
-
-    label: str | None
-    protect: Sequence[str] | None
-    categories: Sequence[str] | None
-    drop: Sequence[str] | None
-    categorical: Sequence[str] | None
-    bins: Sequence[str] | None
-    positive: str | None
-    schema: str | None
-
-
-@dataclass(frozen=True, repr=False)
-class _Prepared:
-    """A table under a contract."""
-
-    contract: FederationSchema
-    train: pd.DataFrame
-    test: Records
-    notes: Sequence[str]
-
-
-def _prepared(
-    data: str,
-    asked: _Asked,
-    *,
-    missing: MissingChoice,
-    delimiter: str | None,
-    encoding: str | None,
-    test_share: float,
-    seed: int,
-) -> _Prepared:
-    from epsilens.federated.declare import declare
-
-    if asked.schema is not None:
-        return _under_contract(
-            data, asked, delimiter=delimiter, encoding=encoding, test_share=test_share, seed=seed
-        )
-    columns = comma_list(asked.protect)
-    if asked.label is None or not columns:
-        raise InputError(
-            "`--label` and `--protect` must be given, or `--schema` with a contract that names them."
-        )
-    table = TableOptions(
-        label=asked.label,
-        drop=asked.drop,
-        categorical=asked.categorical,
-        bins=asked.bins,
-        missing=missing,
-        delimiter=delimiter,
-        encoding=encoding,
-        positive=asked.positive,
-        test_share=test_share,
-        seed=seed,
-    )
-    prepared = table.prepare(data)
-    contract = declare(
-        prepared.X_train,
-        prepared.schema,
-        label=asked.label,
-        label_categories=prepared.label_categories,
-        protect=columns,
-        categories=declared_domains(asked.categories, columns, table, prepared, warn=False),
-    )
-    train = prepared.X_train.assign(**{asked.label: prepared.y_train.array})
-    test = prepared.X_test.assign(**{asked.label: prepared.y_test.array})
-    return _Prepared(contract, train, contract.encode(test), prepared.notes)
-
-
-def _under_contract(
-    data: str,
-    asked: _Asked,
-    *,
-    delimiter: str | None,
-    encoding: str | None,
-    test_share: float,
-    seed: int,
-) -> _Prepared:
-    """Check the table against the contract, and set some rows aside."""
-    import numpy as np
-
-    from epsilens._validate import as_share
-    from epsilens.data import read_table
-    from epsilens.federated import FederationSchema
-
-    typed = {
-        "--label": asked.label,
-        "--protect": asked.protect,
-        "--categories": asked.categories,
-        "--drop": asked.drop,
-        "--categorical": asked.categorical,
-        "--bins": asked.bins,
-        "--positive": asked.positive,
-    }
-    for option, value in typed.items():
-        if value:
-            raise InputError(
-                f"`--schema` decides about columns and answers, so `{option}` cannot be used with it."
-            )
-    contract = FederationSchema.read(str(asked.schema))
-    table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding)
-    records = contract.encode(table.frame)
-    names = [column.name for column in (*contract.columns, contract.label)]
-    frame = table.frame[names]
-    n_test = round(as_share(test_share, name="test_share") * records.n)
-    if not 0 < n_test < records.n:
-        raise InputError(
-            f"at least one row must be left for training and one for testing, got {records.n} rows."
-        )
-    order = np.random.default_rng(seed).permutation(records.n)
-    test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
-    return _Prepared(
-        contract, frame.iloc[train].reset_index(drop=True), records.take(test), table.notes
-    )
-
-
-# --- What comes of it ---
-
-
-def _document(
-    outcome: Outcome,
-    contract: FederationSchema,
-    settings: dict[str, object],
-    *,
-    in_process: bool,
-    seed: int,
-    seconds: float,
-) -> FederationDocument:
-    from epsilens.document import Provenance
-    from epsilens.federated.as_document import document_of
-
-    return document_of(
-        outcome.versions,
-        outcome.ledger,
-        Provenance(
-            method=str(settings["algorithm"]),
-            settings=settings,
-            seed=seed,
-            simulated=True,
-            schema_fingerprint=contract.fingerprint,
-            seconds=round(seconds, 3),
-        ),
-        protect=contract.protected,
-        engine="in process" if in_process else "flower simulation",
-        carried=outcome.carried,
-    )
-
-
-def _write(document: FederationDocument, out: str) -> None:
-    from pathlib import Path
-
-    from epsilens.data import write_text
-    from epsilens.display import federation_chart, save_chart
-    from epsilens.document import to_json
-
-    if Path(out).suffix.lower() == ".json":
-        write_text(to_json(document) + "\n", out)
-    else:
-        save_chart(federation_chart(document), out)
-
-
-def _print(document: FederationDocument, *, quiet: bool, out: str | None) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    from epsilens.cli.session import is_held
-    from epsilens.reporting import federation_sentences, ledger_table, version_table
-
-    console = Console()
-    if not quiet:
-        console.print(version_table(document))
-        console.print(ledger_table(document))
-        for note in dict.fromkeys(document.warnings):
-            if not is_held(note):
-                console.print(Text(f"Note: {note.rstrip('.')}."))
-    for sentence in federation_sentences(document):
-        console.print(Text(sentence))
-    if not quiet and out is not None:
-        console.print(Text(f"Written: {out}"))

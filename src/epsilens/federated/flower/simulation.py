@@ -228,6 +228,7 @@ def _environment(folder: Path, mark: str) -> dict[str, str]:
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "RAY_TMPDIR": str(folder / "r"),
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_USAGE_STATS_REPORT_URL": "http://127.0.0.1:9/",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "PATH": os.pathsep.join([here, found.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(filter(None, [package, found.get("PYTHONPATH")])),
