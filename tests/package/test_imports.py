@@ -29,6 +29,7 @@ ALLOWED = {
     "audit": LEFT | {"data", "channels", "models"},
     # What an attack proves is proved by the audit's theorems.
     "risk": LEFT | {"data", "channels", "models", "influence", "audit"},
+    "federated": LEFT | {"data", "channels", "models", "influence", "valuation"},
     "decision": LEFT | {"data", "whatif", "risk"},
     "display": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
@@ -38,7 +39,7 @@ ALLOWED = {
     | {"risk", "audit", "decision", "display"},
     "cli": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
-    | {"risk", "audit", "decision", "display", "reporting", "app"},
+    | {"risk", "audit", "decision", "federated", "display", "reporting", "app"},
     # On top, beside the command line, whose way from a table to a study it shares.
     "app": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
@@ -104,6 +105,8 @@ HEAVY = {"numpy", "scipy", "pandas", "sklearn", "pyarrow", "altair", "pydantic",
     "dp_accounting",
     "fastapi",
     "uvicorn",
+    "flwr",
+    "ray",
 }
 
 

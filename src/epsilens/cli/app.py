@@ -11,6 +11,7 @@ from epsilens import __version__
 from epsilens.cli.audit import audit
 from epsilens.cli.decide import decide
 from epsilens.cli.demo import demo
+from epsilens.cli.federate import federate
 from epsilens.cli.inspect import inspect
 from epsilens.cli.randomise import randomise
 from epsilens.cli.risk import risk
@@ -57,3 +58,4 @@ for _command in COMMANDS:
     app.command(name=_command.__name__)(_command)
 app.add_typer(value)
 app.add_typer(audit)
+app.add_typer(federate)

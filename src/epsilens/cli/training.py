@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from epsilens.data import Prepared, TableFile
-    from epsilens.document import DecisionDocument, RiskDocument, WhatIfDocument
+    from epsilens.document import (
+        DecisionDocument,
+        FederationDocument,
+        RiskDocument,
+        WhatIfDocument,
+    )
 
 __all__ = [
     "TableOptions",
@@ -55,7 +60,7 @@ class _Study(Protocol):
 
 
 _S = TypeVar("_S", bound=_Study)
-_D = TypeVar("_D", "WhatIfDocument", "RiskDocument", "DecisionDocument")
+_D = TypeVar("_D", "WhatIfDocument", "RiskDocument", "DecisionDocument", "FederationDocument")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +183,12 @@ def fit_on(study: _S, prepared: Prepared) -> _S:
 
 
 def declared_domains(
-    typed: Sequence[str] | None, protect: Sequence[str], table: TableOptions, prepared: Prepared
+    typed: Sequence[str] | None,
+    protect: Sequence[str],
+    table: TableOptions,
+    prepared: Prepared,
+    *,
+    warn: bool = True,
 ) -> dict[str, list[object]] | None:
     """Return the domains that the user declared; warn of a feature whose domain is not.
 
@@ -192,6 +202,8 @@ def declared_domains(
         Its bins with bounds and its `--positive` declare domains too.
     prepared : Prepared
         The data.
+    warn : bool
+        False: whoever calls says it.
     """
     result: dict[str, list[object]] = {}
     bins, label = mapping_of_bins(table.bins), table.label
@@ -213,7 +225,7 @@ def declared_domains(
                 f"`--categories` of {name!r} must be numbers, like the column itself."
             ) from None
     for name in protect:
-        if name != label and name in prepared.X_train and name not in result:
+        if warn and name != label and name in prepared.X_train and name not in result:
             warnings.warn(
                 f"the domain of {name!r} is taken from the observed values, which tells whoever sees "
                 "the release which values occur. Declare it with `categories`, or by bins with bounds.",

@@ -9,6 +9,7 @@ from epsilens.display.audit_chart import audit_chart
 from epsilens.display.charts import available_outcomes, cost_chart, save_chart
 from epsilens.display.comparison_chart import comparison_chart
 from epsilens.display.decision_chart import decision_chart
+from epsilens.display.federation_chart import federation_chart
 from epsilens.display.page_chart import page_chart, risk_page_chart
 from epsilens.display.risk_chart import risk_chart
 from epsilens.display.value_chart import value_chart
@@ -25,6 +26,7 @@ __all__ = [
     "comparison_chart",
     "cost_chart",
     "decision_chart",
+    "federation_chart",
     "page_chart",
     "risk_chart",
     "risk_page_chart",

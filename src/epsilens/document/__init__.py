@@ -23,6 +23,12 @@ from epsilens.document.contents import (
     WhatIfMethod,
 )
 from epsilens.document.decision import DecisionDocument, Recommendation
+from epsilens.document.federation import (
+    FederationDocument,
+    FederationEntry,
+    FederationVersion,
+    federation_number_types,
+)
 from epsilens.document.kinds import Document
 from epsilens.document.migration import migrate
 from epsilens.document.numbers import (
@@ -60,6 +66,9 @@ __all__ = [
     "Document",
     "DocumentKind",
     "EquivalentEpsilon",
+    "FederationDocument",
+    "FederationEntry",
+    "FederationVersion",
     "InspectColumn",
     "InspectDocument",
     "NumberType",
@@ -80,6 +89,7 @@ __all__ = [
     "bound_text",
     "cost_type",
     "delta_text",
+    "federation_number_types",
     "group_names",
     "is_model_release",
     "json_schema",

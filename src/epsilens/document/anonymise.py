@@ -15,6 +15,7 @@ from epsilens.document.contents import (
     WhatIfDocument,
 )
 from epsilens.document.decision import DecisionDocument
+from epsilens.document.federation import FederationDocument
 from epsilens.document.parts import Provenance
 from epsilens.document.risk import RiskDocument
 from epsilens.document.wording import EVERYBODY
@@ -83,6 +84,13 @@ _OWN_WORDS = frozenset(
         "bonferroni",
         "split",
         "as_printed",
+        "degrade",
+        "redraw",
+        "one-message",
+        "fedavg",
+        "in process",
+        "label",
+        "flower simulation",
         "squared",
         "Pipeline",
         "LogisticRegression",
@@ -112,6 +120,7 @@ _D = TypeVar(
     AuditDocument,
     RiskDocument,
     DecisionDocument,
+    FederationDocument,
 )
 
 
@@ -176,7 +185,7 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
         # The same column has the same number in both: cost first, as it is shown.
         changes["cost"] = _anonymous(document.cost, columns, groups)
         changes["risk"] = _anonymous(document.risk, columns, groups)
-    elif isinstance(document, RiskDocument):
+    elif isinstance(document, RiskDocument | FederationDocument):
         changes["protect"] = [columns(name) for name in document.protect]
     elif isinstance(document, AuditDocument):
         if document.mechanism not in _OWN_WORDS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from epsilens.reporting.audit import audit_sentence, audit_table
 from epsilens.reporting.decision import decision_table
+from epsilens.reporting.federation import federation_sentences, ledger_table, version_table
 from epsilens.reporting.report import write_report
 from epsilens.reporting.risk import risk_sentences, risk_table
 from epsilens.reporting.sentences import cell_sentence, whatif_sentence
@@ -16,13 +17,16 @@ __all__ = [
     "audit_table",
     "cell_sentence",
     "decision_table",
+    "federation_sentences",
     "gap_table",
     "inspect_table",
+    "ledger_table",
     "release_summary",
     "risk_sentences",
     "risk_table",
     "value_sentences",
     "value_table",
+    "version_table",
     "whatif_sentence",
     "whatif_table",
     "write_report",

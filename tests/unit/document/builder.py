@@ -12,6 +12,9 @@ from epsilens.decision import decide
 from epsilens.document import (
     Baseline,
     DecisionDocument,
+    FederationDocument,
+    FederationEntry,
+    FederationVersion,
     InspectColumn,
     InspectDocument,
     OutcomeInterval,
@@ -314,3 +317,58 @@ def make_decision(
         max_attack_rate=max_attack_rate,
         proven_only=proven_only,
     ).document
+
+
+def make_federation(*, mode: str = "degrade", **changes: object) -> FederationDocument:
+    """Make a federation of three sites: trained, site 1 changed after a preview, site 2 left."""
+    level = math.inf if mode == "as_printed" else 3.0
+    versions = [
+        {"operation": "train", "sites": [0, 1, 2], "rounds": 5, "converged": True},
+        {"operation": "preview", "sites": [1], "mode": mode, "rung": "one-message"},
+        {"operation": "change", "sites": [1], "mode": mode, "rung": "one-message"},
+        {"operation": "remove", "sites": [2], "rung": "newton", "advice": "exact"},
+    ]
+    entries = [(0, "train", None, 3.0), (1, "train", None, 3.0), (1, "preview", mode, 1.0)]
+    entries += [(1, "change", mode, 1.0), (2, "train", None, 3.0)]
+    known: dict[str, object] = {
+        "provenance": Provenance(method="newton", settings={"protect": ["smokes"]}, simulated=True),
+        "protect": ["smokes", "region"],
+        "n_sites": 3,
+        "engine": "flower simulation",
+        "carried_messages": 90,
+        "carried_bytes": 42000,
+        "versions": [
+            FederationVersion(
+                **{
+                    "version": number,
+                    "mode": None,
+                    "model_epsilon": level if number else 3.0,
+                    "model_record_epsilon": 2 * level if number else 6.0,
+                    "distance_to_previous": 0.1 * number or None,
+                    "predicted_error": 0.01 if number else None,
+                    "advice": "accept",
+                    "reason": "predicted error 30% of the step. Run `exact` rounds",
+                    "test_loss": 0.5 + 0.01 * number,
+                    "test_accuracy": 0.7,
+                    "messages": 10,
+                    "bytes": 3200,
+                    "seconds": 0.1,
+                    **version,
+                }
+            )
+            for number, version in enumerate(versions)
+        ],
+        "ledger": [
+            FederationEntry(
+                site=site,
+                operation=operation,
+                mode=way,
+                epsilon=epsilon,
+                record_epsilon=2 * epsilon,
+                total_epsilon=math.inf if way == "as_printed" else 6.0,
+                private=way != "as_printed",
+            )
+            for site, operation, way, epsilon in entries
+        ],
+    }
+    return FederationDocument(**{**known, **changes})

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from epsilens.document import anonymise, load_document, to_json
+from epsilens.document import Provenance, anonymise, load_document, to_json
 from epsilens.document.anonymise import WITHHELD_WARNING
 
 
@@ -74,6 +74,25 @@ def test_a_risk_loses_the_names_of_its_protected_columns(build: ModuleType) -> N
     assert hidden.cells == document.cells
     assert hidden.n_targets == document.n_targets
     assert document.protect == protect
+
+
+def test_a_federation_loses_the_names_of_its_protected_columns(build: ModuleType) -> None:
+    settings = {
+        "label": "smokes",
+        "protect": ["smokes", "region"],
+        "mode": "degrade",
+        "skew": "label",
+    }
+    told = build.make_federation(provenance=Provenance(method="newton", settings=settings))
+    hidden = anonymise(told)
+    assert hidden.protect == ["column 1", "column 2"]
+    assert hidden.provenance.settings == {
+        "label": "column 1",
+        "protect": ["column 1", "column 2"],
+        "mode": "degrade",
+        "skew": "label",
+    }
+    assert (hidden.versions, hidden.ledger) == (told.versions, told.ledger)
 
 
 def test_a_grid_of_budgets_stays(build: ModuleType) -> None:

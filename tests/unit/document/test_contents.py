@@ -65,6 +65,25 @@ def test_a_release_has_exactly_the_promised_keys(build: ModuleType) -> None:
     assert set(content) == own | common
 
 
+def test_a_federation_has_the_promised_keys(build: ModuleType) -> None:
+    content = to_dict(build.make_federation(mode="as_printed"))
+    assert content["kind"] == "federation"
+    assert set(content["versions"][0]) == {
+        *("version", "operation", "mode", "sites", "model_epsilon", "distance_to_previous"),
+        *("predicted_error", "advice", "test_loss", "test_accuracy", "messages", "bytes"),
+        *("seconds", "rung", "rounds", "reason", "model_record_epsilon", "converged"),
+    }
+    assert content["ledger"][3] == {
+        "site": 1,
+        "operation": "change",
+        "mode": "as_printed",
+        "epsilon": 1.0,
+        "record_epsilon": 2.0,
+        "total_epsilon": "inf",
+        "private": False,
+    }
+
+
 def test_documents_cannot_be_changed(build: ModuleType) -> None:
     with pytest.raises(ValidationError):
         build.make_whatif().kind = "release"

@@ -24,6 +24,7 @@ def documents(build: ModuleType) -> list:
         build.make_risk(epsilons=[0.1, 1.0, math.inf]),
         build.make_risk(epsilons=[None], protect=["affair", "age"]),
         build.make_risk(mechanism="dpsgd"),
+        build.make_federation(),
     ]
 
 
@@ -104,7 +105,7 @@ def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
         ('{"epsilens_document": true}', "epsilens_document"),
         (
             '{"epsilens_document": 1}',
-            "one of whatif, release, inspect, value, audit, risk, decision, got none",
+            "one of whatif, release, inspect, value, audit, risk, decision, federation, got none",
         ),
         ('{"epsilens_document": 1, "kind": "SECRET"}', "got another"),
         ('{"epsilens_document": 1, "kind": "whatif"}', "malformed document at `provenance`"),

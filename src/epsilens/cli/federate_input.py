@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what was typed about a federation to sites with records under one contract."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from epsilens.cli.options import (
+    MissingChoice,
+    comma_list,
+    delimiter_from,
+    mapping_of_bins,
+    require_text,
+)
+from epsilens.cli.training import TableOptions, declared_domains
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from epsilens.channels import Budget
+    from epsilens.federated import FederationSchema, Records
+
+__all__ = [
+    "Contracted",
+    "FederationTable",
+    "changes_of",
+    "check_numbers",
+    "level_of",
+    "sites_of",
+]
+
+
+def changes_of(text: str) -> dict[int, float]:
+    """Read one `--change`: `2:1.0`, or several sites in one operation, `2:1.0,3:1.0`.
+
+    Examples
+    --------
+    >>> changes_of("2:1.0,3:0.5")
+    {2: 1.0, 3: 0.5}
+    """
+    from epsilens._validate import as_epsilon
+
+    found: dict[int, float] = {}
+    for part in text.split(","):
+        site, sign, number = part.strip().partition(":")
+        try:
+            place, level = int(site), float(number)
+        except ValueError:
+            sign = ""
+        if not sign or place < 0:
+            raise InputError(
+                f"`--change` must be SITE:EPSILON, for instance 2:1.0, got {part!r}. Sites are numbered "
+                "from 0."
+            )
+        if place in found:
+            raise InputError(
+                f"`--change` must name site {place} once in one operation, got it twice."
+            )
+        found[place] = as_epsilon(level, name=f"--change of site {place}")
+    return found
+
+
+def sites_of(values: Iterable[str] | None) -> tuple[int, ...]:
+    """Read all `--remove` options.
+
+    Examples
+    --------
+    >>> sites_of(["4", "1,2"])
+    (4, 1, 2)
+    """
+    typed = [part.strip() for value in values or () for part in value.split(",")]
+    for part in typed:
+        if not part.isdecimal():
+            raise InputError(
+                f"`--remove` must be the number of a site, from 0, got {part!r}. For instance 4."
+            )
+    return tuple(dict.fromkeys(int(part) for part in typed))
+
+
+def check_numbers(regularisation: float, limit: float | None) -> None:
+    """Refuse, before any work, numbers that no federation can have."""
+    if not (math.isfinite(regularisation) and regularisation >= 0):
+        raise InputError(
+            f"`--regularisation` must be at least 0 and finite, got {regularisation}. Use for instance "
+            "0.001."
+        )
+    if limit is not None and not limit > 0:
+        raise InputError(f"`--limit` must be greater than 0, got {limit}. Use for instance 6.")
+
+
+def level_of(epsilon: str, contract: FederationSchema) -> Budget:
+    """Read what was typed for `--epsilon`: one level for all protected columns, or one for each."""
+    from epsilens.channels import Budget, parse_grid
+    from epsilens.federated import as_budget
+
+    if "=" in epsilon:
+        return as_budget(contract, Budget.parse(epsilon))
+    values = parse_grid(epsilon)
+    if len(values) != 1:
+        raise InputError(
+            f"`--epsilon` must be one number or COL=E,COL=E, got {len(values)} numbers. Every site "
+            "begins at the same level; use `--change` for others."
+        )
+    return as_budget(contract, values[0])
+
+
+@dataclass(frozen=True, repr=False)
+class Contracted:
+    """A table under a contract: what is divided among the sites, and what is kept for tests."""
+
+    contract: FederationSchema
+    train: pd.DataFrame
+    test: Records
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederationTable:
+    """How the table of a federation is to be read, as it was typed.
+
+    Examples
+    --------
+    >>> FederationTable(label="smokes", protect=["smokes"]).test_share
+    0.25
+    """
+
+    label: str | None = None
+    protect: Sequence[str] | None = None
+    schema: str | None = None
+    categories: Sequence[str] | None = None
+    drop: Sequence[str] | None = None
+    categorical: Sequence[str] | None = None
+    bins: Sequence[str] | None = None
+    positive: str | None = None
+    missing: MissingChoice = MissingChoice.auto
+    delimiter: str | None = None
+    encoding: str | None = None
+    test_share: float = 0.25
+    seed: int = 0
+
+    def read(self, data: str) -> Contracted:
+        """Read the table under the contract that was given, or under one that it suggests.
+
+        Parameters
+        ----------
+        data : str
+            The file.
+        """
+        require_text([*(self.protect or ()), *(self.categories or ())], option="--protect")
+        if self.schema is not None:
+            return self._under_contract(data)
+        columns = comma_list(self.protect)
+        if self.label is None or not columns:
+            raise InputError(
+                "`--label` and `--protect` must be given, or `--schema` with a contract that names them."
+            )
+        return self._suggested(data, self.label, columns)
+
+    def _suggested(self, data: str, label: str, columns: tuple[str, ...]) -> Contracted:
+        from epsilens.federated.declare import declare
+
+        table = TableOptions(
+            label=label,
+            drop=self.drop,
+            categorical=self.categorical,
+            bins=self.bins,
+            missing=self.missing,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            positive=self.positive,
+            test_share=self.test_share,
+            seed=self.seed,
+        )
+        prepared = table.prepare(data)
+        contract = declare(
+            prepared.X_train,
+            prepared.schema,
+            label=label,
+            label_categories=prepared.label_categories,
+            protect=columns,
+            categories=declared_domains(self.categories, columns, table, prepared, warn=False),
+        )
+        train = prepared.X_train.assign(**{label: prepared.y_train.array})
+        test = prepared.X_test.assign(**{label: prepared.y_test.array})
+        return Contracted(contract, train, contract.encode(test), prepared.notes)
+
+    def _under_contract(self, data: str) -> Contracted:
+        """Check the table against the contract, and set some rows aside."""
+        import numpy as np
+
+        from epsilens._validate import as_share
+        from epsilens.data import read_table
+        from epsilens.federated import FederationSchema
+
+        decided = ("label", "protect", "categories", "drop", "categorical", "positive")
+        for name in decided:
+            if getattr(self, name):
+                raise InputError(
+                    f"`--schema` decides about columns and answers, so `--{name}` cannot be used with it."
+                )
+        contract = FederationSchema.read(str(self.schema))
+        table = read_table(data, delimiter=delimiter_from(self.delimiter), encoding=self.encoding)
+        frame = _binned(table.frame, self.bins)
+        records = contract.encode(frame)
+        frame = frame[[column.name for column in (*contract.columns, contract.label)]]
+        n_test = round(as_share(self.test_share, name="test_share") * records.n)
+        if not 0 < n_test < records.n:
+            raise InputError(
+                f"at least one row must be left for training and one for testing, got {records.n} rows."
+            )
+        order = np.random.default_rng(self.seed).permutation(records.n)
+        test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
+        return Contracted(
+            contract, frame.iloc[train].reset_index(drop=True), records.take(test), table.notes
+        )
+
+
+def _binned(frame: pd.DataFrame, typed: Sequence[str] | None) -> pd.DataFrame:
+    """Put numbers into the bins whose middles the contract names."""
+    from epsilens.channels.domain import domain_of, numbers_of
+
+    changed = frame
+    for name, bins in mapping_of_bins(typed).items():
+        if name not in frame.columns or bins.low is None:
+            raise InputError(
+                f"`--bins` beside `--schema` must name a column with bounds, as in {name}=LOW:HIGH:10. "
+                "A contract takes no bound from the data."
+            )
+        domain_of(
+            frame[name], given=None, bins=bins, with_missing=False
+        )  # refuses what is no number
+        changed = changed.assign(**{name: bins.apply(numbers_of(frame[name]))})
+    return changed

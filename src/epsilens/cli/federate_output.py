@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command line makes of a federation's outcome: document, chart, tables, words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from epsilens.document import FederationDocument
+    from epsilens.federated import FederationSchema
+    from epsilens.federated.rehearsal import Outcome
+
+__all__ = ["federation_of", "print_federation", "write_federation"]
+
+
+def federation_of(
+    outcome: Outcome,
+    contract: FederationSchema,
+    settings: dict[str, object],
+    *,
+    in_process: bool,
+    seed: int,
+    seconds: float,
+) -> FederationDocument:
+    """Write what came of a rehearsal as a document."""
+    from epsilens.document import Provenance
+    from epsilens.federated.as_document import document_of
+
+    return document_of(
+        outcome.versions,
+        outcome.ledger,
+        Provenance(
+            method=str(settings["algorithm"]),
+            settings=settings,
+            seed=seed,
+            simulated=True,
+            schema_fingerprint=contract.fingerprint,
+            seconds=round(seconds, 3),
+        ),
+        protect=contract.protected,
+        engine="in process" if in_process else "flower simulation",
+        carried=outcome.carried,
+    )
+
+
+def write_federation(document: FederationDocument, out: str) -> None:
+    """Write the document or its chart, as the ending of the file says."""
+    from pathlib import Path
+
+    from epsilens.data import write_text
+    from epsilens.display import federation_chart, save_chart
+    from epsilens.document import to_json
+
+    if Path(out).suffix.lower() == ".json":
+        write_text(to_json(document) + "\n", out)
+    else:
+        save_chart(federation_chart(document), out)
+
+
+def print_federation(document: FederationDocument, *, quiet: bool, out: str | None) -> None:
+    """Print versions and ledger as tables, and what they mean in words."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from epsilens.cli.session import is_held
+    from epsilens.reporting import federation_sentences, ledger_table, version_table
+
+    console = Console()
+    if not quiet:
+        console.print(version_table(document))
+        console.print(ledger_table(document))
+        for note in dict.fromkeys(document.warnings):
+            if not is_held(note):
+                console.print(Text(f"Note: {note.rstrip('.')}."))
+    for sentence in federation_sentences(document):
+        console.print(Text(sentence))
+    if not quiet and out is not None:
+        console.print(Text(f"Written: {out}"))

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The document of a federation: every version of the shared model, and what every site has spent."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, StrictStr
+
+from epsilens.document.numbers import (
+    Budget,
+    Count,
+    Flag,
+    NumberType,
+    OptionalBudget,
+    OptionalNumber,
+)
+from epsilens.document.parts import DocumentHead, Names, Part, as_list
+
+__all__ = [
+    "Engine",
+    "FederationDocument",
+    "FederationEntry",
+    "FederationVersion",
+    "federation_number_types",
+]
+
+Engine: TypeAlias = Literal["in process", "flower simulation", "flower"]
+Mode: TypeAlias = Literal["degrade", "redraw", "as_printed"]
+
+
+class FederationVersion(Part):
+    """A model that the coordinator has sent out, or the preview of one.
+
+    Examples
+    --------
+    >>> FederationVersion(version=0, operation="train", mode=None, sites=[0, 1], model_epsilon=3.0,
+    ...                   model_record_epsilon=6.0, advice="accept", messages=20, bytes=3200).advice
+    'accept'
+    """
+
+    version: Count
+    """Numbered from 0, previews included."""
+    operation: Literal["train", "preview", "change", "remove"]
+    """What led to it; a preview is not used as the model."""
+    mode: Mode | None
+    """Where a changing site's new draw came from; null for training and removal."""
+    rung: Literal["one-message", "newton", "exact"] | None = None
+    """How far the coordinator went to follow a change; null for training."""
+    sites: Annotated[list[Count], BeforeValidator(as_list)]
+    """The sites that trained, changed or left, numbered from 0."""
+    model_epsilon: OptionalBudget
+    """What this model by itself guarantees these sites, per protected column; 0 where nothing of a
+    site is left in it, null where the columns differ."""
+    model_record_epsilon: Budget
+    """The same for a whole record: the sum over the protected columns."""
+    distance_to_previous: OptionalNumber = None
+    """Euclidean distance from the model that was in use before; null for the first."""
+    predicted_error: OptionalNumber = None
+    """Distance to be expected from the model that training again would give; null for training."""
+    advice: Literal["accept", "exact", "converge", "regularise"]
+    """What to do: use it; run exact rounds; run Newton rounds first; train with more penalty."""
+    reason: StrictStr = ""
+    """Why."""
+    converged: Flag = False
+    """Whether rounds were run until the gradient vanished."""
+    rounds: Count = 1
+    """How often sites were asked."""
+    test_loss: OptionalNumber = None
+    """Mean loss on the coordinator's test records, in nats; null without any."""
+    test_accuracy: OptionalNumber = None
+    """Share of them predicted correctly; null without any."""
+    messages: Count
+    """Messages with numbers in them, both ways."""
+    bytes: Count
+    """Bytes of these numbers."""
+    seconds: OptionalNumber = None
+    """How long it took."""
+
+
+class FederationEntry(Part):
+    """One line of the ledger: a release of one site.
+
+    Examples
+    --------
+    >>> FederationEntry(site=2, operation="change", mode="degrade", epsilon=1.0, record_epsilon=2.0,
+    ...                 total_epsilon=6.0, private=True).total_epsilon
+    6.0
+    """
+
+    site: Count
+    """Numbered from 0."""
+    operation: Literal["train", "preview", "change", "remove", "value"]
+    """What was released for it."""
+    mode: Mode | None
+    """Where the draw came from; null for the first, which comes from the true answers."""
+    epsilon: OptionalBudget
+    """Level of the draw per protected column; null if the columns differ."""
+    record_epsilon: Budget
+    """Level of the draw of a whole record."""
+    total_epsilon: Budget
+    """What all releases of the site until then have spent of a record's budget."""
+    private: Flag
+    """Whether any guarantee holds."""
+
+
+class FederationDocument(DocumentHead):
+    """What a federation did, version by version, and what it has cost each site.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> FederationDocument(provenance=Provenance(method="newton"), protect=["smokes"], n_sites=5,
+    ...                    versions=[], ledger=[]).kind
+    'federation'
+    """
+
+    kind: Literal["federation"] = "federation"
+    """The kind of document."""
+    protect: Names
+    """The columns that are randomised; no other is protected."""
+    n_sites: Count
+    """How many sites have taken part."""
+    engine: Engine = "in process"
+    """How messages travelled."""
+    carried_messages: Count | None = None
+    """What the transport has carried in all, questions and confirmations included; null in process."""
+    carried_bytes: Count | None = None
+    """Bytes of all that."""
+    versions: Annotated[list[FederationVersion], BeforeValidator(as_list)]
+    """In their order."""
+    ledger: Annotated[list[FederationEntry], BeforeValidator(as_list)] = Field(default_factory=list)
+    """Every release, site by site, each site's in its order."""
+
+
+def federation_number_types() -> dict[str, NumberType]:
+    """Say which numbers of a federation are proven, measured and estimated.
+
+    Levels of privacy hold by proof, for the protected columns. Test loss, distance and traffic are
+    measured. The error of a step that is not followed by rounds is predicted.
+
+    Examples
+    --------
+    >>> federation_number_types()["model_epsilon"], federation_number_types()["predicted_error"]
+    ('proven', 'estimated')
+    """
+    proven = (
+        "epsilon",
+        "record_epsilon",
+        "total_epsilon",
+        "model_epsilon",
+        "model_record_epsilon",
+    )
+    measured = (
+        "distance_to_previous",
+        "test_loss",
+        "test_accuracy",
+        "rounds",
+        "messages",
+        "bytes",
+        "seconds",
+        "carried_messages",
+        "carried_bytes",
+    )
+    types: dict[str, NumberType] = dict.fromkeys(proven, "proven")
+    types |= dict.fromkeys(measured, "measured")
+    types["predicted_error"] = "estimated"
+    return types

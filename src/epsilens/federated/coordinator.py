@@ -1,0 +1,533 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coordinator: trains with the sites, follows their changes, and keeps versions and ledger.
+
+It sees sums of randomised records, never a record. All arithmetic is in the plain functions beside it;
+how messages travel (in this process, by Flower) is behind `Parties`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens._validate import as_between, as_choice, as_count
+from epsilens.channels import Budget
+from epsilens.errors import InputError
+from epsilens.federated.aggregate import Objective, Penalty
+from epsilens.federated.change import Rung, Step, Trust, change_step, judge, removal_step
+from epsilens.federated.declaration import FederationSchema, Records
+from epsilens.federated.guarantee import after_change, after_exact, expected_share
+from epsilens.federated.ledger import LedgerEntry, Mode
+from epsilens.federated.parties import Parties, Traffic
+from epsilens.federated.randomisation import EpsilonLike, as_budget
+from epsilens.federated.site import Wish
+from epsilens.federated.sums import SiteSums, add_up
+from epsilens.federated.training import Trained, federated_averaging, newton_rounds
+from epsilens.federated.versions import CoordinatorState, Intention, Version
+
+__all__ = ["Coordinator"]
+
+FloatArray = NDArray[np.float64]
+Algorithm = Literal["newton", "fedavg"]
+
+LARGEST_REGULARISATION = 1e6
+
+
+class Coordinator:
+    """Leads a federation through training, changes and removals.
+
+    Parameters
+    ----------
+    schema : FederationSchema
+    parties : Parties
+        The sites.
+    regularisation : float
+        λ of the penalty ½λ‖θ‖² beside the mean loss; the intercept is free.
+    test : Records, optional
+        Records on which every version is measured.
+    state : CoordinatorState, optional
+        Where an earlier coordinator stopped; see `resume`.
+    keep : callable, optional
+        Called with the state at every point from which an operation can be taken up again: before the
+        sites are asked, when the new version is made, and when all sites have it.
+    """
+
+    def __init__(
+        self,
+        schema: FederationSchema,
+        parties: Parties,
+        *,
+        regularisation: float = 1e-3,
+        test: Records | None = None,
+        state: CoordinatorState | None = None,
+        keep: Callable[[CoordinatorState], None] | None = None,
+    ) -> None:
+        self.schema = schema
+        self.parties = parties
+        strength = as_between(regularisation, 0.0, LARGEST_REGULARISATION, name="regularisation")
+        self.penalty = Penalty(strength, schema.n_features, schema.loss.n_outputs, schema.intercept)
+        self._test = test
+        self._state = CoordinatorState() if state is None else state
+        self._keep_state = keep
+
+    # --- The present model ---
+
+    @property
+    def state(self) -> CoordinatorState:
+        """What must be kept to go on later."""
+        return self._state
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """Every model until now, previews included."""
+        return self._state.versions
+
+    @property
+    def ledger(self) -> tuple[LedgerEntry, ...]:
+        """Every release of every site, as they have reported it."""
+        return self._state.ledger
+
+    def _commit(self, **changes: Any) -> None:
+        self._state = replace(self._state, **changes)
+        if self._keep_state is not None:
+            self._keep_state(self._state)
+
+    @property
+    def theta(self) -> FloatArray:
+        """The model in use."""
+        if not self._applied:
+            raise InputError("the federation has no model yet. Train it first.")
+        return self._applied[-1].theta
+
+    def _present(self) -> Objective:
+        """Return the objective at the present model; all sites are asked once after each change."""
+        if self._state.sums is None:
+            self._commit(sums=self.parties.sums(self.theta))
+        return Objective(self.theta, add_up(self._sums.values()), self.penalty)
+
+    @property
+    def _sums(self) -> Mapping[int, SiteSums]:
+        return self._state.sums or {}
+
+    @property
+    def _model_budgets(self) -> Mapping[int, Budget | None]:
+        return self._state.model_budgets
+
+    def resume(self) -> Version | None:
+        """Finish what an earlier coordinator had begun when it stopped.
+
+        A version that may not have reached all sites is sent again, which changes nothing at those
+        that have it. An operation that had not led to a version is done again; the sites answer from
+        the draws that they have kept, so nothing is spent twice.
+
+        Returns
+        -------
+        Version or None
+            The last version, if there was anything to finish.
+        """
+        sent = self._deliver_again()
+        begun = self._state.intention
+        if begun is None:
+            return sent
+        if begun.operation == "remove":
+            return self.remove(begun.sites, rung=begun.rung)
+        return self._follow(
+            dict(zip(begun.sites, begun.budgets, strict=True)),
+            mode=begun.mode,
+            rung=begun.rung,
+            preview=begun.operation == "preview",
+            as_printed=begun.mode == "as_printed",
+        )
+
+    def _deliver_again(self) -> Version | None:
+        """Send the last version once more, if it may not have reached everybody."""
+        if not self._state.undelivered:
+            return None
+        last = self._applied[-1]
+        self._deliver(last.sites if last.operation == "change" else (), last.theta, last.version)
+        return last
+
+    def _deliver(self, changed: Sequence[int], theta: FloatArray, version: int) -> None:
+        self.parties.settle(changed, theta, version=version)
+        self._commit(undelivered=False)
+
+    @property
+    def _applied(self) -> list[Version]:
+        return [v for v in self._state.versions if v.operation != "preview"]
+
+    # --- Operations ---
+
+    def train(
+        self,
+        *,
+        algorithm: Algorithm = "newton",
+        rounds: int | None = None,
+        local_steps: int = 10,
+        learning_rate: float | None = None,
+        tolerance: float = 1e-10,
+    ) -> Version:
+        """Train the common model on the sites' randomised records.
+
+        Parameters
+        ----------
+        algorithm : {"newton", "fedavg"}
+        rounds : int, optional
+            At most so many; 25 for newton, 500 for fedavg.
+        local_steps : int
+            Of federated averaging, at each site and round.
+        learning_rate : float, optional
+            Of federated averaging. None: one over the largest curvature that a site reports.
+        tolerance : float
+            On the norm of the gradient (newton) or of a round's move (fedavg).
+        """
+        as_choice(algorithm, ("newton", "fedavg"), name="algorithm")
+        most = as_count(25 if algorithm == "newton" else 500, name="rounds")
+        most = most if rounds is None else as_count(rounds, name="rounds")
+        self._deliver_again()
+        start, clock = np.zeros(self.schema.n_parameters), _Clock(self.parties.traffic)
+        if algorithm == "newton":
+            trained = newton_rounds(
+                self.parties.sums, start, self.penalty, rounds=most, tolerance=tolerance
+            )
+            used = trained.rounds
+        else:
+            theta, used = self._average(start, most, local_steps, learning_rate, tolerance)
+            trained = self._measured(theta, tolerance)
+        reason = "" if trained.converged else _unconverged(trained)
+        return self._keep(
+            clock,
+            sums=trained.sums,
+            budgets=dict(self.parties.budgets()),
+            operation="train",
+            mode=None,
+            rung=None,
+            sites=self.parties.numbers,
+            theta=trained.theta,
+            trained=trained,
+            rounds=used,
+            advice="accept" if trained.converged else "converge",
+            reason=reason,
+        )
+
+    def _average(
+        self, start: FloatArray, rounds: int, steps: int, rate: float | None, tolerance: float
+    ) -> tuple[FloatArray, int]:
+        if rate is None:
+            curvatures = [
+                float(np.linalg.eigvalsh(s.hessian)[-1]) / s.n
+                for s in self.parties.sums(start).values()
+                if s.hessian is not None
+            ]
+            # The curvature of these losses is largest where all predictors are zero.
+            rate = 1.0 / (max(curvatures) + self.penalty.strength)
+        learning_rate = as_between(rate, 1e-12, 1e12, name="learning_rate")
+
+        def ask(theta: FloatArray) -> Mapping[int, tuple[FloatArray, int]]:
+            return self.parties.local_steps(
+                theta, steps=steps, learning_rate=learning_rate, penalty=self.penalty
+            )
+
+        return federated_averaging(ask, start, rounds=rounds, tolerance=tolerance)
+
+    def _measured(self, theta: FloatArray, tolerance: float) -> Trained:
+        sums = self.parties.sums(theta)
+        objective = Objective(theta, add_up(sums.values()), self.penalty)
+        norm = float(np.linalg.norm(objective.gradient))
+        return Trained(theta, sums, objective, 1, norm <= max(tolerance, 1e-8))
+
+    def preview(
+        self, epsilon: Mapping[int, EpsilonLike], *, rung: Rung = "one-message", **options: bool
+    ) -> Version:
+        """Estimate the model after sites change their ε, without a draw: the mean over the noise.
+
+        Parameters
+        ----------
+        epsilon : mapping of site to float, mapping or Budget
+        rung : {"one-message", "newton", "exact"}
+        **options : bool
+            `as_printed=True` studies the published message, which is not private.
+        """
+        as_printed = bool(options.get("as_printed", False))
+        mode: Mode = "as_printed" if as_printed else "degrade"
+        return self._follow(epsilon, mode=mode, rung=rung, preview=True, as_printed=as_printed)
+
+    def change(
+        self,
+        epsilon: Mapping[int, EpsilonLike],
+        *,
+        mode: Mode = "degrade",
+        rung: Rung = "one-message",
+        as_printed: bool = False,
+    ) -> Version:
+        """Let the model follow sites that change their ε.
+
+        Parameters
+        ----------
+        epsilon : mapping of site to float, mapping or Budget
+            The ε that each changing site wants.
+        mode : {"degrade", "redraw", "as_printed"}
+            Where the new draw comes from.
+        rung : {"one-message", "newton", "exact"}
+            One message from each changing site; the same with their Hessians; rounds with all sites
+            until the model is what training on the new draws would give.
+        as_printed : bool
+            Must be True for the mode `as_printed`.
+        """
+        return self._follow(epsilon, mode=mode, rung=rung, preview=False, as_printed=as_printed)
+
+    def _follow(
+        self,
+        epsilon: Mapping[int, EpsilonLike],
+        *,
+        mode: Mode,
+        rung: Rung,
+        preview: bool,
+        as_printed: bool,
+    ) -> Version:
+        as_choice(rung, ("one-message", "newton", "exact"), name="rung")
+        as_choice(mode, ("degrade", "redraw", "as_printed"), name="mode")
+        self._deliver_again()
+        sites = self._require(epsilon)
+        wishes = {i: Wish(as_budget(self.schema, epsilon[i]), mode) for i in sites}
+        clock = _Clock(self.parties.traffic)
+        present, before = self._present(), dict(self.parties.budgets())
+        budget_list = tuple(wishes[i].budget for i in sites)
+        name: Literal["preview", "change"] = "preview" if preview else "change"
+        self._commit(intention=Intention(name, sites, budget_list, mode, rung))
+        try:
+            self.parties.prepare(wishes, preview=preview, as_printed=as_printed)
+        except InputError:
+            # A site has refused: there is nothing to take up again.
+            self._commit(intention=None)
+            raise
+        share = self._share(wishes, before)
+        trained: Trained | None = None
+        if rung == "exact":
+            # From zeros, so that nothing of the old draw is left in the new model.
+            trained = newton_rounds(
+                lambda theta: self.parties.sums(theta, pending=sites),
+                np.zeros(self.schema.n_parameters),
+                self.penalty,
+            )
+            step = Step(trained.theta, self.theta, trained.objective.curvature())
+            trust = _exact_trust(trained, step, share)
+        else:
+            found = self.parties.differences(self.theta, sites, hessian=rung == "newton")
+            step = change_step(present, [found[i] for i in sites], rung=rung)
+            trust = judge(step, present, share_changed=share, rung=rung)
+        budgets = dict(self._model_budgets)
+        for i in sites:
+            budgets[i] = after_change(
+                budgets.get(i), before[i], wishes[i].budget, mode=mode, rung=rung, preview=preview
+            )
+        if rung == "exact" and not preview:
+            levels = {i: wishes[i].budget if i in wishes else before[i] for i in before}
+            budgets = after_exact(budgets, levels, mode=mode, changed=sites)
+        version = self._keep(
+            clock,
+            sums=None if trained is None else trained.sums,
+            operation=name,
+            mode=mode,
+            rung=rung,
+            sites=sites,
+            theta=step.theta,
+            trained=trained,
+            rounds=1 if trained is None else trained.rounds,
+            advice=trust.advice,
+            reason=trust.reason,
+            error=trust.predicted_error,
+            budgets=budgets,
+        )
+        if preview:
+            self.parties.end_preview(sites)
+        return version
+
+    def remove(self, sites: Sequence[int], *, rung: Rung = "newton") -> Version:
+        """Take sites out of the model: one Newton step on what is kept, or `exact` rounds.
+
+        Parameters
+        ----------
+        sites : sequence of int
+            Who leaves. Their sums are forgotten.
+        rung : {"newton", "exact"}
+        """
+        as_choice(rung, ("newton", "exact"), name="rung")
+        self._deliver_again()
+        begun = self._state.intention
+        # Taken up again, the sites may have gone already; their sums are still here.
+        gone = begun.sites if begun is not None and begun.operation == "remove" else ()
+        leaving = self._require(dict.fromkeys(sites, None), gone=gone)
+        if not set(self.parties.numbers) - set(leaving):
+            raise InputError("at least one site must stay. Nothing is left to train on otherwise.")
+        clock = _Clock(self.parties.traffic)
+        present = self._present()
+        sums = self._sums
+        step = removal_step(present, [sums[i] for i in leaving])
+        share = sum(sums[i].n for i in leaving) / present.sums.n
+        trust = judge(step, present, share_changed=share, rung="newton")
+        budgets = dict(self._model_budgets)
+        trained: Trained | None = None
+        self._commit(intention=Intention("remove", leaving, (), "degrade", rung))
+        self.parties.leave(leaving)
+        if rung == "exact":
+            trained = newton_rounds(
+                self.parties.sums, np.zeros(self.schema.n_parameters), self.penalty
+            )
+            step = Step(trained.theta, present.theta, trained.objective.curvature())
+            trust = _exact_trust(trained, step, share)
+            levels = dict(self.parties.budgets())
+            budgets = after_exact(budgets, levels, mode="degrade", changed=())
+            for i in leaving:
+                budgets[i] = None
+        return self._keep(
+            clock,
+            sums=None if trained is None else trained.sums,
+            operation="remove",
+            mode=None,
+            rung=rung,
+            sites=leaving,
+            theta=step.theta,
+            trained=trained,
+            rounds=1 if trained is None else trained.rounds,
+            advice=trust.advice,
+            reason=trust.reason,
+            error=trust.predicted_error,
+            budgets=budgets,
+        )
+
+    # --- Behind them ---
+
+    def _require(self, sites: Mapping[int, object], *, gone: Sequence[int] = ()) -> tuple[int, ...]:
+        known = sorted({*self.parties.numbers, *gone})
+        for site in sites:
+            if site not in known:
+                raise InputError(
+                    f"site {site} does not take part. Sites are numbered from 0: "
+                    f"{', '.join(map(str, known))}."
+                )
+        if not sites:
+            raise InputError("at least one site must be named, got none.")
+        return tuple(sorted(sites))
+
+    def _share(self, wishes: Mapping[int, Wish], before: Mapping[int, Budget]) -> float:
+        """Return the share of all records that are expected to change."""
+        sums = self._sums
+        total = sum(part.n for part in sums.values())
+        changed = 0.0
+        for i, wish in wishes.items():
+            share = expected_share(self.schema, before[i], wish.budget, mode=wish.mode)
+            changed += sums[i].n * share
+        return changed / total
+
+    def _keep(
+        self,
+        clock: _Clock,
+        *,
+        sums: Mapping[int, SiteSums] | None,
+        operation: Literal["train", "preview", "change", "remove"],
+        mode: Mode | None,
+        rung: Rung | None,
+        sites: tuple[int, ...],
+        theta: FloatArray,
+        trained: Trained | None,
+        rounds: int,
+        advice: str,
+        reason: str,
+        budgets: Mapping[int, Budget | None],
+        error: float | None = None,
+    ) -> Version:
+        """Write the new version down, then send it: killed between the two, it is sent again."""
+        number, is_preview = len(self.versions), operation == "preview"
+        loss, accuracy = self._tested(theta)
+        before = self._applied[-1].theta if self._applied else None
+        version = Version(
+            version=number,
+            operation=operation,
+            mode=mode,
+            rung=rung,
+            sites=sites,
+            theta=theta,
+            model_budgets=dict(budgets),
+            distance_to_previous=None if before is None else float(np.linalg.norm(theta - before)),
+            predicted_error=error,
+            advice=advice,
+            reason=reason,
+            converged=trained is not None and trained.converged,
+            gradient_norm=None if trained is None else trained.gradient_norm,
+            test_loss=loss,
+            test_accuracy=accuracy,
+            rounds=rounds,
+            messages=clock.messages + (0 if is_preview else len(self.parties.numbers)),
+            bytes=clock.bytes + (0 if is_preview else len(self.parties.numbers) * theta.nbytes),
+            seconds=clock.seconds,
+        )
+        changes: dict[str, Any] = {
+            "versions": (*self.versions, version),
+            "ledger": tuple(self.parties.ledger()),
+            "intention": None,
+        }
+        if not is_preview:
+            left = (*self._state.left, *sites) if operation == "remove" else self._state.left
+            changes |= {"sums": sums, "model_budgets": dict(budgets), "left": left}
+            changes |= {"undelivered": True}
+        self._commit(**changes)
+        if not is_preview:
+            self._deliver(sites if operation == "change" else (), theta, number)
+        return version
+
+    def _tested(self, theta: FloatArray) -> tuple[float | None, float | None]:
+        if self._test is None:
+            return None, None
+        s = self.schema.design(self._test).predict(theta)
+        y = self.schema.labels(self._test)
+        loss = float(self.schema.loss.value(s, y).mean())
+        guess = (s[:, 0] > 0) if s.shape[1] == 1 else s.argmax(axis=1)
+        return loss, float((guess == y).mean())
+
+
+class _Clock:
+    """What an operation took: messages, bytes and seconds since its beginning."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+        self._messages, self._bytes = traffic.messages, traffic.bytes
+        self._began = time.perf_counter()
+
+    @property
+    def messages(self) -> int:
+        return self._traffic.messages - self._messages
+
+    @property
+    def bytes(self) -> int:
+        return self._traffic.bytes - self._bytes
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+
+def _unconverged(trained: Trained) -> str:
+    return (
+        f"the gradient has norm {trained.gradient_norm:.2g}: the model is not at its optimum. Run more "
+        "rounds, or `newton`"
+    )
+
+
+def _exact_trust(trained: Trained, step: Step, share: float) -> Trust:
+    """Return the word on rounds that were run to the end."""
+    remaining = trained.objective.gradient
+    error = float(np.linalg.norm(step.curvature.solve(remaining)))
+    return Trust(
+        predicted_error=error,
+        logit_move=0.0,
+        share_changed=share,
+        condition=step.curvature.condition,
+        unconverged=error,
+        advice="accept" if trained.converged else "converge",
+        reason="" if trained.converged else _unconverged(trained),
+    )

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A contract made up from a table, for a study or as a draft that a person checks.
+
+A real contract is agreed before anybody looks at data. One that is taken from data tells which
+answers occur in them; the warning says so.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from epsilens.data import Column, Schema
+from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.federated.declaration import DeclaredColumn, FederationSchema, rounded_scale
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["declare"]
+
+
+def declare(
+    features: pd.DataFrame,
+    schema: Schema,
+    *,
+    label: str,
+    label_categories: Sequence[object],
+    protect: Sequence[str],
+    categories: Mapping[str, Sequence[object]] | None = None,
+) -> FederationSchema:
+    """Write the contract that a table suggests.
+
+    Words become indicators, one for every answer but the first; numbers are centred and scaled by
+    constants of two digits. A protected number must have few values or be in bins.
+
+    Parameters
+    ----------
+    features : pandas.DataFrame
+        The columns to learn from, already in bins where bins were asked for.
+    schema : Schema
+        What these columns hold.
+    label : str
+    label_categories : sequence
+        Its values.
+    protect : sequence of str
+        Columns to be randomised.
+    categories : mapping of str to sequence, optional
+        All possible answers of protected columns; what is not named is taken from the data, with a
+        `PrivacyLeakWarning`.
+
+    Returns
+    -------
+    FederationSchema
+
+    Raises
+    ------
+    InputError
+        If a protected column is unknown, or a number with too many values.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from epsilens.data import infer_schema
+    >>> frame = pd.DataFrame({"sex": ["f", "m", "f"], "age": [31.5, 42.0, 57.0]})
+    >>> contract = declare(frame, infer_schema(frame), label="smokes", label_categories=["no", "yes"],
+    ...                    protect=["smokes"], categories={"smokes": ["no", "yes"]})
+    >>> [(column.name, column.encoding) for column in contract.columns]
+    [('sex', 'one-hot'), ('age', 'number')]
+    """
+    given = {name: tuple(map(str, answers)) for name, answers in (categories or {}).items()}
+    known = {name: schema[name] for name in features.columns}
+    for name in protect:
+        if name != label and name not in known:
+            raise InputError(
+                f"`protect` must name the label or a column that the model uses, got {name!r}. "
+                f"There are: {', '.join((label, *known))}."
+            )
+    columns = tuple(
+        _declared(known[name], features[name], given, is_protected=name in protect)
+        for name in features.columns
+    )
+    answers = given.get(label) or tuple(map(str, label_categories))
+    observed = [name for name in protect if name not in given]
+    if observed:
+        warnings.warn(
+            f"the possible answers of {', '.join(map(repr, observed))} are taken from the data, which "
+            "tells every party which answers occur. Declare them with `categories`.",
+            PrivacyLeakWarning,
+            stacklevel=2,
+        )
+    return FederationSchema(columns, DeclaredColumn(label, answers), tuple(protect))
+
+
+def _declared(
+    column: Column,
+    values: pd.Series,
+    given: Mapping[str, tuple[str, ...]],
+    *,
+    is_protected: bool,
+) -> DeclaredColumn:
+    name = column.name
+    if column.encoding == "one-hot":
+        answers = given.get(name) or tuple(map(str, column.categories or ()))
+        return DeclaredColumn(name, answers)
+    numbers = values.to_numpy(dtype=np.float64)
+    if not is_protected:
+        centre, scale = rounded_scale(numbers)
+        return DeclaredColumn(name, encoding="number", centre=centre, scale=scale)
+    if name not in given and not column.protectable:
+        raise InputError(
+            f"column {name!r} must have few different numbers to be protected, got "
+            f"{column.n_distinct}. Put them into bins: `--bins {name}=LOW:HIGH:10`."
+        )
+    answers = given.get(name) or tuple(map(str, column.categories or ()))
+    # The position of an answer stands for the number: equal steps, so nothing of the data is in it.
+    half = (len(answers) - 1) / 2
+    return DeclaredColumn(name, answers, "code", centre=half, scale=max(round(half / 1.5, 2), 0.5))

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sites as a coordinator reaches them by Flower's messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from flwr.app import Message, RecordDict
+from numpy.typing import NDArray
+
+from epsilens.channels import Budget
+from epsilens.errors import BudgetExceededError, InputError
+from epsilens.federated.aggregate import Penalty
+from epsilens.federated.declaration import FederationSchema
+from epsilens.federated.flower.messages import Content, pack, read_sums, unpack
+from epsilens.federated.ledger import LedgerEntry
+from epsilens.federated.parties import Traffic
+from epsilens.federated.site import Wish
+from epsilens.federated.sums import SiteSums
+from epsilens.federated.written import read_budget, read_ledger, wish_text
+
+__all__ = ["GridParties", "MessageGrid"]
+
+FloatArray = NDArray[np.float64]
+
+SECONDS_BETWEEN_LOOKS = 0.05
+
+
+class MessageGrid(Protocol):
+    """What is used of Flower's `Grid`."""
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the nodes that are online."""
+        ...
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Send messages and wait for their replies."""
+        ...
+
+
+class GridParties:
+    """Sites behind Flower's grid.
+
+    Parameters
+    ----------
+    grid : flwr.serverapp.Grid
+    schema : FederationSchema
+        The contract that every site must have agreed to.
+    n_sites : int
+        How many are expected; numbered from 0.
+    timeout : float
+        Seconds that the answers to one message may take.
+    patience : float
+        Seconds that the sites have to come online.
+
+    Raises
+    ------
+    InputError
+        If a site does not come, has another contract or another version, or takes the place of
+        another.
+    """
+
+    def __init__(
+        self,
+        grid: MessageGrid,
+        schema: FederationSchema,
+        *,
+        n_sites: int,
+        timeout: float = 120.0,
+        patience: float = 120.0,
+    ) -> None:
+        self._grid, self._schema, self._timeout = grid, schema, timeout
+        self._traffic, self.carried = Traffic(), Traffic()
+        self._ledgers: dict[int, tuple[LedgerEntry, ...]] = {}
+        """As each site has reported it last, of those who left too."""
+        self._nodes: dict[int, int] = {}
+        self._budgets: dict[int, Budget] = {}
+        self._meet(self._wait_for(n_sites, patience))
+
+    # --- Who is there ---
+
+    def _wait_for(self, n_sites: int, patience: float) -> list[int]:
+        until = time.monotonic() + patience
+        while True:
+            nodes = list(self._grid.get_node_ids())
+            if len(nodes) >= n_sites:
+                return nodes
+            if time.monotonic() > until:
+                raise InputError(
+                    f"{n_sites} sites must come online within {patience:g} seconds, but only "
+                    f"{len(nodes)} did. Check that every site runs."
+                )
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _meet(self, nodes: Sequence[int]) -> None:
+        replies = self._carry("hello", {node: self._pack() for node in nodes})
+        found: dict[int, tuple[int, Content]] = {}
+        for place, node in enumerate(nodes):
+            content = self._opened(replies.get(node), f"a site ({place + 1} of {len(nodes)})")
+            number = content.setting("site", int)
+            if number in found:
+                raise InputError(
+                    f"two sites say that they are site {number}. Give each a number of its own."
+                )
+            found[number] = node, content
+        for number in sorted(found):
+            node, content = found[number]
+            self._nodes[number] = node
+            self._budgets[number] = self._budget(number, content)
+            self._ledgers[number] = _ledger(number, content)
+
+    def _budget(self, site: int, content: Content) -> Budget:
+        budget = read_budget(content.setting("budget", str))
+        if set(budget.per_column) != set(self._schema.protected):
+            raise InputError(f"site {site} protects other columns than the contract names.")
+        return budget
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The sites that take part."""
+        return tuple(self._nodes)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was sent until now, counted as `LocalParties` counts."""
+        return self._traffic
+
+    def budgets(self) -> dict[int, Budget]:
+        """Return the level of every site's present draw, as each has said last."""
+        return {site: self._budgets[site] for site in self._nodes}
+
+    # --- How messages travel ---
+
+    def _pack(
+        self, arrays: Mapping[str, FloatArray] | None = None, **settings: str | float | bool
+    ) -> RecordDict:
+        return pack(self._schema.fingerprint, arrays=arrays, **settings)
+
+    def _carry(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Message]:
+        """Send a message to each node, and return the replies that came in time."""
+        messages = [
+            Message(content, node, f"query.{action}", ttl=self._timeout)
+            for node, content in contents.items()
+        ]
+        replies: dict[int, Message] = {}
+        for content in contents.values():
+            self._weigh(content)
+        for reply in self._grid.send_and_receive(messages, timeout=self._timeout):
+            replies.setdefault(reply.metadata.src_node_id, reply)
+            if reply.has_content():
+                self._weigh(reply.content)
+        return replies
+
+    def _weigh(self, content: RecordDict) -> None:
+        self.carried.messages += 1
+        # Flower's own count fails on an empty text.
+        for record in content.array_records.values():
+            self.carried.bytes += sum(len(array.data) for array in record.values())
+        for settings in content.config_records.values():
+            for value in settings.values():
+                self.carried.bytes += len(value) if isinstance(value, str | bytes | list) else 8
+
+    def _opened(self, reply: Message | None, who: str) -> Content:
+        if reply is None:
+            raise InputError(
+                f"{who} did not answer within {self._timeout:g} seconds. Nothing was changed in the "
+                "model; check that the site runs, and ask again."
+            )
+        if reply.has_error():
+            raise InputError(
+                f"{who} could not answer (Flower's error {reply.error.code}). Look at the site's own "
+                "log."
+            )
+        try:
+            return unpack(reply.content, self._schema.fingerprint, sender=who)
+        except InputError as error:
+            said = str(error)
+            if said.startswith(who):
+                raise
+            kind = BudgetExceededError if isinstance(error, BudgetExceededError) else InputError
+            raise kind(f"{who}: {said}") from None
+
+    def _ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
+        """Ask sites, and return every answer or the first refusal."""
+        by_node = {self._nodes[site]: content for site, content in contents.items()}
+        replies = self._carry(action, by_node)
+        return {
+            site: self._opened(replies.get(self._nodes[site]), f"site {site}") for site in contents
+        }
+
+    def _sums_of(self, site: int, content: Content, *, hessian: bool) -> SiteSums:
+        try:
+            found = read_sums(content, self._schema.n_parameters, hessian=hessian)
+        except InputError as error:
+            raise InputError(f"site {site}: {error}") from None
+        # A Hessian is symmetric: half of it has travelled.
+        self._traffic.count(found.gradient, content.arrays.get("hessian"))
+        return found
+
+    # --- What is asked ---
+
+    def sums(
+        self, theta: FloatArray, *, hessian: bool = True, pending: Sequence[int] = ()
+    ) -> dict[int, SiteSums]:
+        """Ask every site for its sums."""
+        contents = {}
+        for site in self._nodes:
+            self._traffic.count(theta)
+            contents[site] = self._pack({"theta": theta}, hessian=hessian, pending=site in pending)
+        answers = self._ask("sums", contents)
+        return {
+            site: self._sums_of(site, content, hessian=hessian) for site, content in answers.items()
+        }
+
+    def local_steps(
+        self, theta: FloatArray, *, steps: int, learning_rate: float, penalty: Penalty
+    ) -> dict[int, tuple[FloatArray, int]]:
+        """Ask every site to train for some steps."""
+        contents = {}
+        for site in self._nodes:
+            self._traffic.count(theta)
+            contents[site] = self._pack(
+                {"theta": theta},
+                steps=steps,
+                learning_rate=float(learning_rate),
+                regularisation=float(penalty.strength),
+            )
+        found = {}
+        for site, content in self._ask("steps", contents).items():
+            local = content.vector("theta", self._schema.n_parameters)
+            self._traffic.count(local)
+            found[site] = (local, content.setting("n", int))
+        return found
+
+    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool, as_printed: bool) -> None:
+        """Tell sites to get ready for a change, or for the preview of one."""
+        contents = {
+            site: self._pack(wish=wish_text(wish), preview=preview, as_printed=as_printed)
+            for site, wish in wishes.items()
+        }
+        # A site writes its ledger when it prepares, and at no other time.
+        for site, content in self._ask("prepare", contents).items():
+            self._ledgers[site] = _ledger(site, content)
+
+    def differences(
+        self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
+    ) -> dict[int, SiteSums]:
+        """Ask sites for the one message of their prepared change."""
+        contents = {site: self._pack({"theta": theta}, hessian=hessian) for site in sites}
+        return {
+            site: self._sums_of(site, content, hessian=hessian)
+            for site, content in self._ask("difference", contents).items()
+        }
+
+    def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
+        """Send the new model to all sites; those that changed take their new draw into use."""
+        contents = {}
+        for site in self._nodes:
+            self._traffic.count(theta)
+            contents[site] = self._pack({"theta": theta}, version=version, changed=site in sites)
+        for site, content in self._ask("settle", contents).items():
+            self._budgets[site] = self._budget(site, content)
+
+    def end_preview(self, sites: Sequence[int]) -> None:
+        """Tell sites that a preview is over."""
+        self._ask("end_preview", {site: self._pack() for site in sites})
+
+    def leave(self, sites: Sequence[int]) -> None:
+        """Let sites go; nothing is asked of them any more."""
+        for site in sites:
+            # Asked again after an interruption, some may be gone already.
+            self._nodes.pop(site, None)
+            self._budgets.pop(site, None)
+
+    def ledger(self) -> list[LedgerEntry]:
+        """Return every release of every site, as each has reported it last."""
+        return [entry for site in sorted(self._ledgers) for entry in self._ledgers[site]]
+
+
+def _ledger(site: int, content: Content) -> tuple[LedgerEntry, ...]:
+    entries = read_ledger(content.setting("ledger", str))
+    if any(entry.site != site for entry in entries):
+        raise InputError(f"site {site} sent the ledger of another site.")
+    return entries

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What travels between coordinator and sites, and what either side refuses to take.
+
+Every message names the version of this protocol and the contract that it is about. Numbers travel as
+float64, exactly; of a Hessian, which is symmetric, the upper half.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from numpy.typing import NDArray
+
+from epsilens.errors import BudgetExceededError, InputError
+from epsilens.federated.sums import SiteSums
+
+__all__ = [
+    "PROTOCOL_VERSION",
+    "Content",
+    "pack",
+    "pack_sums",
+    "read_sums",
+    "refusal",
+    "unpack",
+]
+
+FloatArray = NDArray[np.float64]
+Setting: TypeAlias = str | int | float | bool
+_S = TypeVar("_S", str, int, float, bool)
+
+PROTOCOL_VERSION = 1
+SETTINGS, ARRAYS = "settings", "arrays"
+_ERRORS: dict[str, type[InputError]] = {
+    "BudgetExceededError": BudgetExceededError,
+    "InputError": InputError,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Content:
+    """A message that was checked: settings, and arrays of finite numbers."""
+
+    settings: Mapping[str, object]
+    arrays: Mapping[str, FloatArray]
+
+    def setting(self, name: str, kind: type[_S]) -> _S:
+        """Return a setting of the expected type."""
+        value = self.settings.get(name)
+        if type(value) is not kind:
+            raise InputError(
+                f"a message must have the setting {name!r} as {kind.__name__}, got "
+                f"{'none' if value is None else type(value).__name__}. Check the versions."
+            )
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"a message must have the setting {name!r} as a finite number.")
+        return value
+
+    def vector(self, name: str, size: int) -> FloatArray:
+        """Return an array of the expected length."""
+        found = self.arrays.get(name)
+        if found is None or found.shape != (size,):
+            came = "none" if found is None else f"shape {found.shape}"
+            raise InputError(
+                f"a message must have the array {name!r} with {size} numbers, got {came}."
+            )
+        return found
+
+
+def pack(
+    fingerprint: str, *, arrays: Mapping[str, FloatArray] | None = None, **settings: Setting
+) -> RecordDict:
+    """Put settings and arrays into a message.
+
+    Parameters
+    ----------
+    fingerprint : str
+        Of the contract.
+    arrays : mapping of str to array of float64, optional
+    **settings : str, int, float or bool
+
+    Returns
+    -------
+    flwr.app.RecordDict
+
+    Examples
+    --------
+    >>> message = pack("0f3a", arrays={"theta": np.zeros(2)}, hessian=True)
+    >>> unpack(message, "0f3a", sender="the coordinator").vector("theta", 2)
+    array([0., 0.])
+    """
+    record = ArrayRecord()
+    for name, array in (arrays or {}).items():
+        record[name] = Array(np.ascontiguousarray(array, dtype=np.float64))
+    head: dict[str, Setting] = {"protocol": PROTOCOL_VERSION, "contract": fingerprint}
+    return RecordDict({SETTINGS: ConfigRecord({**head, **settings}), ARRAYS: record})
+
+
+def unpack(content: RecordDict, fingerprint: str, *, sender: str) -> Content:
+    """Check a message and take it apart.
+
+    Parameters
+    ----------
+    content : flwr.app.RecordDict
+    fingerprint : str
+        Of the contract that the receiver has agreed to.
+    sender : str
+        Who has sent it, for a refusal: "the coordinator", "site 2".
+
+    Raises
+    ------
+    InputError
+        If it is of another version or contract, or holds what is no finite number; and whatever the
+        sender itself has refused, as it was said there.
+
+    Examples
+    --------
+    >>> unpack(pack("0f3a"), "77b1", sender="site 2")
+    Traceback (most recent call last):
+    epsilens.errors.InputError: site 2 has agreed to another contract than this one...
+    """
+    if set(content) != {SETTINGS, ARRAYS}:
+        raise InputError(f"{sender} sent a message of an unknown form. Check the versions.")
+    settings, record = content[SETTINGS], content[ARRAYS]
+    if not isinstance(settings, ConfigRecord) or not isinstance(record, ArrayRecord):
+        raise InputError(f"{sender} sent a message of an unknown form. Check the versions.")
+    version = settings.get("protocol")
+    if version != PROTOCOL_VERSION:
+        raise InputError(
+            f"{sender} speaks version {version!r} of the protocol, and here it is "
+            f"{PROTOCOL_VERSION}. Install the same epsilens everywhere."
+        )
+    if "refused" in settings:
+        kind = _ERRORS.get(str(settings.get("kind")), InputError)
+        raise kind(str(settings["refused"]))
+    if settings.get("contract") != fingerprint:
+        raise InputError(
+            f"{sender} has agreed to another contract than this one. Compare the schema files."
+        )
+    return Content(
+        dict(settings),
+        {name: _checked(array, name, sender) for name, array in record.items()},
+    )
+
+
+def _checked(array: Array, name: str, sender: str) -> FloatArray:
+    try:
+        values = array.numpy()
+    except (TypeError, ValueError):
+        raise InputError(f"{sender} sent the array {name!r} in an unknown form.") from None
+    if values.dtype != np.float64:
+        raise InputError(
+            f"{sender} must send the array {name!r} as float64, got {values.dtype}. Check the versions."
+        )
+    n_wild = int(np.count_nonzero(~np.isfinite(values)))
+    if n_wild:
+        raise InputError(
+            f"{sender} must send finite numbers, but {n_wild} of {values.size} in the array {name!r} "
+            "are not. Nothing was changed."
+        )
+    found: FloatArray = values
+    return found
+
+
+def refusal(error: Exception) -> RecordDict:
+    """Put into a message why something was refused.
+
+    The text of our own errors holds no data value. That of any other error may, so its name alone
+    travels.
+
+    Parameters
+    ----------
+    error : Exception
+
+    Returns
+    -------
+    flwr.app.RecordDict
+
+    Examples
+    --------
+    >>> refusal(KeyError("a person's answer"))["settings"]["refused"]
+    'failed with KeyError.'
+    """
+    if isinstance(error, InputError):
+        kind = "BudgetExceededError" if isinstance(error, BudgetExceededError) else "InputError"
+        return pack("", refused=str(error), kind=kind)
+    return pack("", refused=f"failed with {type(error).__name__}.", kind="InputError")
+
+
+def pack_sums(fingerprint: str, sums: SiteSums) -> RecordDict:
+    """Put a site's sums into a message.
+
+    Examples
+    --------
+    >>> message = pack_sums("0f3a", SiteSums(9, 6.2, np.ones(2), np.eye(2)))
+    >>> content = unpack(message, "0f3a", sender="site 0")
+    >>> content.arrays["hessian"], read_sums(content, 2, hessian=True).n
+    (array([1., 0., 1.]), 9)
+    """
+    arrays = {"gradient": sums.gradient}
+    if sums.hessian is not None:
+        arrays["hessian"] = sums.hessian[np.triu_indices(len(sums.hessian))]
+    return pack(fingerprint, arrays=arrays, n=int(sums.n), loss=float(sums.loss))
+
+
+def read_sums(content: Content, n_parameters: int, *, hessian: bool) -> SiteSums:
+    """Take a site's sums out of a message.
+
+    Parameters
+    ----------
+    content : Content
+    n_parameters : int
+    hessian : bool
+        Whether one was asked for.
+
+    Raises
+    ------
+    InputError
+        If something has another shape, or a number is missing or not finite.
+    """
+    n, loss = content.setting("n", int), content.setting("loss", float)
+    if n < 1:
+        raise InputError(f"a site's sums must be over at least one record, got {n}.")
+    gradient = content.vector("gradient", n_parameters)
+    if not hessian:
+        return SiteSums(n, loss, gradient, None)
+    half = content.vector("hessian", n_parameters * (n_parameters + 1) // 2)
+    full = np.zeros((n_parameters, n_parameters))
+    upper = np.triu_indices(n_parameters)
+    full[upper] = half
+    full.T[upper] = half
+    return SiteSums(n, loss, gradient, full)

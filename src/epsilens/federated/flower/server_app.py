@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coordinator on Flower: it reads a plan, carries it out and writes what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.federated.coordinator import Coordinator
+from epsilens.federated.declaration import FederationSchema, Records
+from epsilens.federated.flower.grid_parties import GridParties, MessageGrid
+from epsilens.federated.plan import PlannedOperation, carry_out
+from epsilens.federated.written import ledger_text, version_record
+
+__all__ = ["app", "follow", "read_records", "save_records", "write_json"]
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Carry out the plan whose file the run's configuration names."""
+    plan = json.loads(Path(str(context.run_config["plan"])).read_text(encoding="utf-8"))
+    follow(grid, plan)
+
+
+def follow(grid: MessageGrid, plan: Mapping[str, Any]) -> None:
+    """Carry a plan out, and write its result, or why there is none, into the file that it names.
+
+    Parameters
+    ----------
+    grid : flwr.serverapp.Grid
+    plan : mapping
+        With `schema`, `operations`, `n_sites`, `regularisation`, `test` (a file of records or None),
+        `timeout` and `patience` in seconds, and the files `progress` and `result`.
+    """
+    try:
+        result = _carried_out(grid, plan)
+    except (InputError, EstimateNotTrustworthyError) as error:
+        result = {"error": type(error).__name__, "message": str(error)}
+    except Exception:
+        result = {"error": "failure", "message": traceback.format_exc()}
+    write_json(Path(plan["result"]), result)
+
+
+def _carried_out(grid: MessageGrid, plan: Mapping[str, Any]) -> dict[str, object]:
+    report = Path(plan["progress"])
+    write_json(report, {"process": os.getpid(), "done": 0})
+    schema = FederationSchema.from_dict(plan["schema"])
+    parties = GridParties(
+        grid,
+        schema,
+        n_sites=plan["n_sites"],
+        timeout=plan["timeout"],
+        patience=plan["patience"],
+    )
+    coordinator = Coordinator(
+        schema,
+        parties,
+        regularisation=plan["regularisation"],
+        test=None if plan["test"] is None else read_records(Path(plan["test"])),
+    )
+
+    def progress(done: int, total: int, what: str) -> None:
+        write_json(report, {"process": os.getpid(), "done": done})
+
+    operations = [PlannedOperation.from_dict(step) for step in plan["operations"]]
+    carry_out(coordinator, operations, progress=progress)
+    return {
+        "versions": [version_record(version) for version in coordinator.versions],
+        "ledger": ledger_text(parties.ledger()),
+        "carried": [parties.carried.messages, parties.carried.bytes],
+    }
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write a file that is seen whole or not at all."""
+    scratch = path.with_suffix(".part")
+    scratch.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    scratch.replace(path)
+
+
+def save_records(path: Path, records: Records) -> None:
+    """Write records that the coordinator may see, such as its own test records."""
+    np.savez(path, codes=records.codes, numbers=records.numbers)
+
+
+def read_records(path: Path) -> Records:
+    """Read what `save_records` wrote."""
+    with np.load(path, allow_pickle=False) as stored:
+        return Records(stored["codes"], stored["numbers"])

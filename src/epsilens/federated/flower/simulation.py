@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A federation on Flower's simulation engine: set up in a temporary folder, run, and taken down.
+
+The engine is a SuperLink that we start ourselves, on this machine only. Everything of it, Ray's
+sessions included, lives in one temporary folder that nobody else can read, and goes with it. Flower
+asks nobody who submits a run for a name: while a simulation runs, other users of the same machine could
+reach its port. Where such users are not trusted, rehearse in process.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import secrets
+import shutil
+import site
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from epsilens.errors import (
+    BudgetExceededError,
+    EstimateNotTrustworthyError,
+    InputError,
+    MissingExtraError,
+)
+from epsilens.federated.flower import SIMULATED_SITES
+from epsilens.federated.flower.process_tree import ProcessTree
+from epsilens.federated.parties import Traffic
+from epsilens.federated.plan import Progress
+from epsilens.federated.rehearsal import Outcome, Rehearsal
+from epsilens.federated.site_store import RawFile, create_site_store
+from epsilens.federated.written import read_ledger, read_version
+
+__all__ = ["require_flower", "simulate"]
+
+SECONDS_TO_START = 180.0
+"""Within which the engine must run; it takes 8 to 15 seconds on a small machine."""
+SECONDS_TO_ANSWER = 300.0
+"""Within which every site must have answered a message."""
+
+_ERRORS: dict[str, type[Exception]] = {
+    "BudgetExceededError": BudgetExceededError,
+    "EstimateNotTrustworthyError": EstimateNotTrustworthyError,
+}
+_MARK = "EPSILENS_SIMULATION"
+_ROOM_FOR_SOCKETS = 30
+"""Characters of a temporary folder's path: those of Ray's sockets in it must stay below 107."""
+_SECONDS_BETWEEN_LOOKS = 0.1
+
+# Flower reads the text of a component and looks for an assignment.
+_COMPONENT = """\
+from epsilens.federated.flower import {module}
+
+app = {module}.app
+"""
+
+_APP = {
+    "pyproject.toml": """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "epsilens-federation"
+version = "1.0.0"
+description = "A federation whose sites may change their mind"
+license = "Apache-2.0"
+dependencies = []
+
+[tool.hatch.build.targets.wheel]
+packages = ["."]
+
+[tool.flwr.app]
+publisher = "epsilens"
+
+[tool.flwr.app.components]
+serverapp = "epsilens_federation.server:app"
+clientapp = "epsilens_federation.client:app"
+
+[tool.flwr.app.config]
+plan = ""
+""",
+    "epsilens_federation/__init__.py": '"""The federation of epsilens as a Flower app."""\n',
+    "epsilens_federation/server.py": _COMPONENT.format(module="server_app"),
+    "epsilens_federation/client.py": _COMPONENT.format(module="client_app"),
+}
+
+_CONFIG = """\
+[superlink]
+default = "here"
+
+[superlink.here]
+address = "127.0.0.1:{port}"
+insecure = true
+"""
+
+
+def require_flower() -> None:
+    """Refuse, before any work, to go on without the extra.
+
+    Raises
+    ------
+    MissingExtraError
+    """
+    if any(importlib.util.find_spec(name) is None for name in ("flwr", "ray")):
+        raise MissingExtraError(
+            "a federation on Flower needs flwr and ray, which are not installed. Run: "
+            'pip install "epsilens[federated]", or use `--in-process`'
+        )
+    if sys.platform == "win32":
+        raise InputError(
+            "the simulation on Flower runs on Linux and macOS. Use `--in-process` here: the numbers "
+            "are the same."
+        )
+
+
+def simulate(rehearsal: Rehearsal, *, progress: Progress | None = None) -> Outcome:
+    """Carry a federation out on Flower's simulation engine: one node a site, real messages.
+
+    Parameters
+    ----------
+    rehearsal : Rehearsal
+    progress : callable, optional
+
+    Returns
+    -------
+    Outcome
+        The same as `rehearse` gives, and what Flower has carried.
+
+    Raises
+    ------
+    MissingExtraError
+        If Flower is not installed.
+    InputError
+        If a site refuses, or the engine does not start.
+    """
+    require_flower()
+    with _temporary_folder() as folder:
+        _set_up(folder, rehearsal)
+        with _engine(folder, n_sites=len(rehearsal.tables)) as tree:
+            result = _wait(folder, tree, total=len(rehearsal.operations), progress=progress)
+    return _outcome(result)
+
+
+# --- The folder ---
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    base = tempfile.gettempdir()
+    if len(base) > _ROOM_FOR_SOCKETS and os.access("/tmp", os.W_OK):  # noqa: S108
+        base = "/tmp"  # noqa: S108
+    folder = Path(tempfile.mkdtemp(prefix="epsilens-", dir=base))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
+    from epsilens.data import write_table
+    from epsilens.federated.flower.server_app import save_records, write_json
+
+    for number, table in enumerate(rehearsal.tables):
+        place = folder / "sites" / f"site-{number}"
+        place.mkdir(mode=0o700, parents=True)
+        write_table(table, place / "data.parquet")
+        create_site_store(place, rehearsal.site(number), RawFile.at(place / "data.parquet"))
+    if rehearsal.test is not None:
+        save_records(folder / "test.npz", rehearsal.test)
+    plan = {
+        "schema": rehearsal.schema.to_dict(),
+        "operations": [step.to_dict() for step in rehearsal.operations],
+        "n_sites": len(rehearsal.tables),
+        "regularisation": rehearsal.regularisation,
+        "test": None if rehearsal.test is None else str(folder / "test.npz"),
+        "timeout": SECONDS_TO_ANSWER,
+        "patience": SECONDS_TO_START,
+        "progress": str(folder / "progress.json"),
+        "result": str(folder / "result.json"),
+    }
+    write_json(folder / "plan.json", plan)
+    for name, text in _APP.items():
+        path = folder / "app" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+# --- The engine ---
+
+
+@contextmanager
+def _engine(folder: Path, *, n_sites: int) -> Iterator[ProcessTree]:
+    """Run a SuperLink and our app on it; whatever happens, nothing of it is left running."""
+    mark = secrets.token_hex(8)
+    environment = _environment(folder, mark)
+    with open(folder / "engine.log", "wb") as log:
+        tree: ProcessTree | None = None
+        try:
+            port = _free_port()
+            command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1"]
+            command += ["--port", str(port), "--disable-runtime-dependency-installation"]
+            root = _start(["--while-parent", *command], environment, log)
+            tree = ProcessTree(root, f"{_MARK}={mark}")
+            _wait_for_superlink(root, port, folder)
+            _submit(folder, port, environment, n_sites=n_sites)
+            yield tree
+        finally:
+            if tree is not None:
+                tree.end()
+
+
+def _environment(folder: Path, mark: str) -> dict[str, str]:
+    """Return the environment of the engine's processes, quiet and without any call to the outside."""
+    import epsilens
+
+    found = dict(os.environ)
+    package = str(Path(epsilens.__file__).parents[1])
+    here = str(Path(sys.executable).parent)
+    found |= {
+        _MARK: mark,
+        SIMULATED_SITES: str(folder / "sites"),
+        "HOME": str(folder / "home"),
+        "PYTHONUSERBASE": site.getuserbase(),
+        "FLWR_HOME": str(folder / "home"),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "RAY_TMPDIR": str(folder / "r"),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_USAGE_STATS_REPORT_URL": "http://127.0.0.1:9/",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "PATH": os.pathsep.join([here, found.get("PATH", os.defpath)]),
+        "PYTHONPATH": os.pathsep.join(filter(None, [package, found.get("PYTHONPATH")])),
+    }
+    # Loopback must never go through a proxy.
+    found |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
+    found.pop("RAY_ADDRESS", None)
+    for name in ("r", "home"):
+        (folder / name).mkdir()
+    # Without this file in its home Ray asks three cloud providers whether it runs at theirs.
+    (folder / "home" / "ray_bootstrap_config.yaml").write_text("{}\n", encoding="utf-8")
+    return found
+
+
+def _start(
+    arguments: list[str], environment: dict[str, str], log: BinaryIO
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", "epsilens.federated.flower.launch", *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        # Ctrl-C is for us: we take everything down in order.
+        start_new_session=True,
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _wait_for_superlink(root: subprocess.Popen[bytes], port: int, folder: Path) -> None:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    until = time.monotonic() + SECONDS_TO_START
+    while time.monotonic() < until and root.poll() is None:
+        try:
+            with opener.open(f"http://127.0.0.1:{port}/health", timeout=2):
+                return
+        except OSError:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+    raise _not_started(folder)
+
+
+def _submit(folder: Path, port: int, environment: dict[str, str], *, n_sites: int) -> None:
+    """Hand our app to the SuperLink."""
+    (folder / "home" / "config.toml").write_text(_CONFIG.format(port=port), encoding="utf-8")
+    # An actor takes seconds to start and a message milliseconds: few actors are faster than many.
+    n_actors = max(1, min(n_sites, (os.cpu_count() or 1) // 2))
+    federation = f"num-supernodes={n_sites} client-resources-num-cpus=1"
+    federation += f' init-args-num-cpus={n_actors} init-args-logging-level="ERROR"'
+    command = ["flwr", "run", str(folder / "app"), "here", "--federation-config", federation]
+    command += ["--run-config", f"plan={json.dumps(str(folder / 'plan.json'))}"]
+    with open(folder / "submission.log", "wb") as log:
+        process = _start(["--while-parent", *command], environment, log)
+        try:
+            process.wait(timeout=SECONDS_TO_START)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            process.wait()
+    if process.returncode != 0:
+        raise _not_started(folder, "submission.log")
+
+
+def _wait(
+    folder: Path, tree: ProcessTree, *, total: int, progress: Progress | None
+) -> dict[str, object]:
+    """Return the result once it is there; meanwhile say how far the coordinator has come."""
+    result, report = folder / "result.json", folder / "progress.json"
+    until = time.monotonic() + SECONDS_TO_START
+    coordinator: int | None = None
+    looks = 0
+    while not result.exists():
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        looks += 1
+        if report.exists():
+            said = json.loads(report.read_text(encoding="utf-8"))
+            coordinator = int(said["process"])
+            if progress is not None:
+                progress(int(said["done"]), total, "operations")
+        if looks % 10:
+            continue
+        running = tree.running
+        ended = coordinator is not None and coordinator not in running
+        late = coordinator is None and (time.monotonic() > until or not running)
+        # It may have written its result just before it ended.
+        if (ended or late) and not result.exists():
+            raise _not_started(folder)
+    read: dict[str, object] = json.loads(result.read_text(encoding="utf-8"))
+    return read
+
+
+def _not_started(folder: Path, name: str = "engine.log") -> InputError:
+    text = (folder / name).read_text(encoding="utf-8", errors="replace")
+    plain = re.sub(r"\x1b\[[0-9;]*m|[─│╭╮╰╯]", "", text)
+    said = [line.strip() for line in plain.splitlines() if re.search(r"\w", line)]
+    last = said[-1] if said else "it said nothing"
+    return InputError(
+        f"Flower's simulation engine must run to the end, but did not ({last[:160]!r}). Try again, or "
+        "use `--in-process`: the numbers are the same."
+    )
+
+
+def _outcome(result: dict[str, object]) -> Outcome:
+    if "error" in result:
+        message = str(result["message"])
+        if result["error"] == "failure":
+            raise RuntimeError(f"the coordinator failed:\n{message}")
+        raise _ERRORS.get(str(result["error"]), InputError)(message)
+    versions, carried = result["versions"], result["carried"]
+    return Outcome(
+        tuple(read_version(record) for record in versions),  # type: ignore[attr-defined]
+        read_ledger(str(result["ledger"])),
+        Traffic(*carried),  # type: ignore[misc]
+    )

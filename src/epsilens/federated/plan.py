@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A list of operations for a coordinator, which can be written down and carried out elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from epsilens.channels import Budget
+from epsilens.errors import InputError
+from epsilens.federated.change import Rung
+from epsilens.federated.coordinator import Algorithm, Coordinator
+from epsilens.federated.declaration import FederationSchema
+from epsilens.federated.ledger import Mode
+from epsilens.federated.randomisation import EpsilonLike, as_budget, is_stricter
+from epsilens.federated.sums import LARGEST_NUMBER_OF_PATTERNS
+from epsilens.federated.written import budget_text, read_budget
+
+__all__ = ["PlannedOperation", "Progress", "carry_out", "story"]
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Called as `progress(done, total, what)`."""
+
+
+@dataclass(frozen=True)
+class PlannedOperation:
+    """One thing for the coordinator to do.
+
+    Parameters
+    ----------
+    operation : {"train", "preview", "change", "remove"}
+    budgets : mapping of site to Budget
+        What the changing sites want.
+    sites : tuple of int
+        Who leaves.
+    algorithm : {"newton", "fedavg"}
+        Of training.
+    mode : {"degrade", "redraw", "as_printed"}
+    rung : {"one-message", "newton", "exact"}
+    as_printed : bool
+        Must be True for the mode `as_printed`.
+    """
+
+    operation: Literal["train", "preview", "change", "remove"]
+    budgets: Mapping[int, Budget] = field(default_factory=dict)
+    sites: tuple[int, ...] = ()
+    algorithm: Algorithm = "newton"
+    mode: Mode = "degrade"
+    rung: Rung = "one-message"
+    as_printed: bool = False
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the operation for JSON."""
+        return {
+            "operation": self.operation,
+            "budgets": {str(site): budget_text(b) for site, b in self.budgets.items()},
+            "sites": list(self.sites),
+            "algorithm": self.algorithm,
+            "mode": self.mode,
+            "rung": self.rung,
+            "as_printed": self.as_printed,
+        }
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, object]) -> PlannedOperation:
+        """Return the operation that `to_dict` describes.
+
+        Examples
+        --------
+        >>> leaving = PlannedOperation("remove", sites=(4,), rung="newton")
+        >>> PlannedOperation.from_dict(leaving.to_dict()) == leaving
+        True
+        """
+        kept = dict(given)
+        budgets: Mapping[str, str] = kept["budgets"]  # type: ignore[assignment]
+        kept["budgets"] = {int(site): read_budget(text) for site, text in budgets.items()}
+        kept["sites"] = tuple(kept["sites"])  # type: ignore[arg-type]
+        return cls(**kept)  # type: ignore[arg-type]
+
+
+def story(
+    schema: FederationSchema,
+    *,
+    epsilon: EpsilonLike,
+    n_sites: int,
+    changes: Sequence[Mapping[int, float]] = (),
+    remove: Sequence[int] = (),
+    algorithm: Algorithm = "newton",
+    mode: Mode = "degrade",
+    rung: Rung = "one-message",
+    as_printed: bool = False,
+) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...]]:
+    """Plan training, every change after its preview, and who leaves; refuse what cannot be.
+
+    Parameters
+    ----------
+    schema : FederationSchema
+    epsilon : float, mapping or Budget
+        At which every site begins.
+    n_sites : int
+    changes : sequence of mapping of site to float
+        Each is one operation, of one site or several.
+    remove : sequence of int
+        Sites that leave in the end, together.
+    algorithm, mode, rung, as_printed
+        As `Coordinator.train` and `Coordinator.change` take them.
+
+    Returns
+    -------
+    operations : tuple of PlannedOperation
+    notes : tuple of str
+        Which previews are left out, and why.
+
+    Raises
+    ------
+    InputError
+        If a site is unknown, an ε is looser than before in `degrade` mode, or nobody would stay.
+
+    Examples
+    --------
+    >>> from epsilens.federated import DeclaredColumn
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> steps, _ = story(schema, epsilon=3.0, n_sites=5, changes=[{2: 1.0}], remove=[4])
+    >>> [step.operation for step in steps]
+    ['train', 'preview', 'change', 'remove']
+    """
+    present = {site: as_budget(schema, epsilon) for site in range(n_sites)}
+    operations, notes = [PlannedOperation("train", algorithm=algorithm)], []
+    combinations = math.prod(k for name, k in schema.sizes.items() if name != schema.label.name)
+    for change in changes:
+        _require_known(change, n_sites)
+        budgets = {site: as_budget(schema, wanted) for site, wanted in change.items()}
+        stricter = all(is_stricter(budgets[site], present[site]) for site in budgets)
+        if mode == "degrade" and not stricter:
+            raise InputError(
+                "a site can only become stricter by `degrade`: noise cannot be taken away. Ask for a "
+                "smaller `epsilon` than it has, or for the mode `redraw`."
+            )
+        planned = PlannedOperation(
+            "change", budgets, mode=mode, rung=rung, as_printed=as_printed, algorithm=algorithm
+        )
+        if mode == "as_printed":
+            notes.append("no preview: the message as printed is the preview itself")
+        elif not stricter:
+            notes.append("no preview of a looser epsilon: it would come from the true answers")
+        elif combinations > LARGEST_NUMBER_OF_PATTERNS:
+            notes.append(
+                f"no preview: the protected features have {combinations} combinations of answers, "
+                f"more than {LARGEST_NUMBER_OF_PATTERNS}"
+            )
+        else:
+            operations.append(PlannedOperation("preview", budgets, rung=rung))
+        operations.append(planned)
+        present.update(budgets)
+    if remove:
+        _require_known(dict.fromkeys(remove), n_sites)
+        if len(set(remove)) >= n_sites:
+            raise InputError("at least one site must stay. Nothing is left to train on otherwise.")
+        operations.append(
+            PlannedOperation(
+                "remove",
+                sites=tuple(sorted(set(remove))),
+                rung="exact" if rung == "exact" else "newton",
+            )
+        )
+    return tuple(operations), tuple(dict.fromkeys(notes))
+
+
+def _require_known(sites: Mapping[int, object], n_sites: int) -> None:
+    for site in sites:
+        if not 0 <= site < n_sites:
+            raise InputError(
+                f"site {site} does not take part. Sites are numbered from 0: 0 to {n_sites - 1}."
+            )
+
+
+def carry_out(
+    coordinator: Coordinator,
+    operations: Sequence[PlannedOperation],
+    *,
+    progress: Progress | None = None,
+) -> None:
+    """Let a coordinator do what was planned; versions and ledger are with it afterwards.
+
+    Parameters
+    ----------
+    coordinator : Coordinator
+    operations : sequence of PlannedOperation
+    progress : callable, optional
+    """
+    for done, step in enumerate(operations):
+        if step.operation == "train":
+            coordinator.train(algorithm=step.algorithm)
+        elif step.operation == "preview":
+            coordinator.preview(step.budgets, rung=step.rung)
+        elif step.operation == "change":
+            coordinator.change(
+                step.budgets, mode=step.mode, rung=step.rung, as_printed=step.as_printed
+            )
+        else:
+            coordinator.remove(step.sites, rung=step.rung)
+        if progress is not None:
+            progress(done + 1, len(operations), "operations")

@@ -1,0 +1,466 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A site of a federation: its records stay here, and it counts its own budget.
+
+The site does not trust anybody to count for it. It draws once and keeps the draw; asked again for the
+same, it answers from what it drew; what would break its budget it refuses.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens._validate import as_choice, as_count
+from epsilens.channels import Budget
+from epsilens.errors import BudgetExceededError, InputError, PrivacyLeakWarning
+from epsilens.federated.aggregate import Penalty
+from epsilens.federated.declaration import FederationSchema, Records
+from epsilens.federated.ledger import LedgerEntry, Mode, Operation, entry_of, spend
+from epsilens.federated.randomisation import (
+    EpsilonLike,
+    as_budget,
+    channels_between,
+    degrade,
+    is_stricter,
+    randomise,
+    relax,
+)
+from epsilens.federated.sums import SiteSums, expected_sums, site_sums
+
+__all__ = ["Draw", "Pending", "Site", "SiteState", "Wish"]
+
+FloatArray = NDArray[np.float64]
+_MODES = ("degrade", "redraw", "as_printed")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A change that a site asks for.
+
+    Parameters
+    ----------
+    budget : Budget
+        The ε wanted for each protected column.
+    mode : {"degrade", "redraw", "as_printed"}
+    """
+
+    budget: Budget
+    mode: Mode = "degrade"
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class Draw:
+    """Randomised records and the level they were drawn at."""
+
+    records: Records
+    budget: Budget
+
+
+@dataclass(frozen=True, repr=False)
+class Pending:
+    """A change that was prepared: with a draw, or in expectation only."""
+
+    wish: Wish
+    anchor: Draw
+    drawn: Draw | None
+
+
+@dataclass(frozen=True, repr=False)
+class SiteState:
+    """Everything that a site must not forget, beside its contract and its true records.
+
+    Parameters
+    ----------
+    number : int
+        Its place in the federation, from 0.
+    limit : float
+        The most that a record may spend in all.
+    seed : int or None
+        None: operating-system randomness.
+    draws : int
+        How often it has drawn; with a seed, every draw has its own stream.
+    anchor : Draw
+        The last draw that was made from the true answers.
+    current : Draw
+        The draw in use: the anchor, perhaps with noise added.
+    spent : mapping of column to float
+    ledger : tuple of LedgerEntry
+    pending : Pending or None
+    wish : Wish or None
+        What it asks for.
+    version : int
+        The last version of the model that it was told of.
+    """
+
+    number: int
+    limit: float
+    seed: int | None
+    draws: int
+    anchor: Draw
+    current: Draw
+    spent: Mapping[str, float]
+    ledger: tuple[LedgerEntry, ...] = field(default=())
+    pending: Pending | None = None
+    wish: Wish | None = None
+    version: int = -1
+
+
+class Site:
+    """One party with its own records, its own draw and its own count of the budget.
+
+    Parameters
+    ----------
+    number : int
+        Its place in the federation, from 0.
+    schema : FederationSchema
+        The contract.
+    records : Records
+        The true ones; see `FederationSchema.encode`.
+    epsilon : float, mapping or Budget
+        At which level it takes part.
+    limit : float, optional
+        The most that a record may spend in all, over columns and releases. None: what the first draw
+        spends, so that nothing but `degrade` is possible afterwards.
+    seed : int, optional
+        None: operating-system randomness. With a seed the draws are simulated and protect nobody.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.federated import DeclaredColumn, FederationSchema, Records, Site
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> site = Site(0, schema, Records(np.array([[0, 1], [1, 0]]), np.empty((2, 0))), epsilon=3.0)
+    >>> site.sums(np.zeros(2)).n, site.total_epsilon
+    (2, 3.0)
+    """
+
+    def __init__(
+        self,
+        number: int,
+        schema: FederationSchema,
+        records: Records,
+        *,
+        epsilon: EpsilonLike,
+        limit: float | None = None,
+        seed: int | None = None,
+    ) -> None:
+        budget = as_budget(schema, epsilon)
+        most = budget.per_record if limit is None else float(limit)
+        if math.isnan(most) or most <= 0:
+            raise InputError(f"`limit` must be greater than 0, got {most!r}.")
+        self.schema = schema
+        self._truth = records
+        first = as_count(number, name="number", least=0)
+        spent = _affordable({}, None, None, budget, number=first, limit=most)
+        drawn = Draw(_quiet_randomise(records, schema, budget, _stream(seed, first, 0)), budget)
+        self._state = SiteState(first, most, seed, 1, drawn, drawn, spent)
+        self._write("train", None, budget, spent)
+
+    @classmethod
+    def restore(cls, schema: FederationSchema, records: Records, state: SiteState) -> Site:
+        """Return a site as it was when `state` was taken; nothing is drawn.
+
+        Parameters
+        ----------
+        schema : FederationSchema
+        records : Records
+            The true ones.
+        state : SiteState
+        """
+        site = cls.__new__(cls)
+        site.schema, site._truth, site._state = schema, records, state
+        return site
+
+    # --- What it is and has spent ---
+
+    @property
+    def state(self) -> SiteState:
+        """What must be kept to go on later."""
+        return self._state
+
+    @property
+    def number(self) -> int:
+        """Its place in the federation."""
+        return self._state.number
+
+    @property
+    def n(self) -> int:
+        """How many records it has."""
+        return self._truth.n
+
+    @property
+    def budget(self) -> Budget:
+        """The level of the draw in use."""
+        return self._state.current.budget
+
+    @property
+    def total_epsilon(self) -> float:
+        """What all releases have spent of a record's budget."""
+        return math.fsum(self._state.spent.values())
+
+    @property
+    def ledger(self) -> tuple[LedgerEntry, ...]:
+        """Every release, in order."""
+        return self._state.ledger
+
+    @property
+    def wish(self) -> Wish | None:
+        """The change that it asks for."""
+        return self._state.wish
+
+    def _write(
+        self, operation: Operation, mode: Mode | None, wanted: Budget, spent: Mapping[str, float]
+    ) -> None:
+        entry = entry_of(self.number, operation, mode, wanted, spent)
+        self._state = replace(self._state, spent=spent, ledger=(*self._state.ledger, entry))
+
+    # --- What it answers ---
+
+    def sums(self, theta: FloatArray, *, hessian: bool = True, pending: bool = False) -> SiteSums:
+        """Return the sums over the randomised records at a model.
+
+        Parameters
+        ----------
+        theta : array of shape (p,)
+        hessian : bool
+            Whether the Hessian is wanted too.
+        pending : bool
+            Whether the change that was prepared counts already.
+        """
+        change, current = self._state.pending, self._state.current
+        if not pending or change is None:
+            return site_sums(current.records, self.schema, theta, hessian=hessian)
+        if change.drawn is not None:
+            return site_sums(change.drawn.records, self.schema, theta, hessian=hessian)
+        if change.wish.mode == "as_printed":
+            before, source = Budget.uniform(self.schema.protected, math.inf), self._truth
+        else:
+            before, source = current.budget, current.records
+        channels = channels_between(self.schema, before, change.wish.budget)
+        return expected_sums(source, self.schema, theta, channels, hessian=hessian)
+
+    def difference(self, theta: FloatArray, *, hessian: bool = True) -> SiteSums:
+        """Return by how much the prepared change moves the sums: the one message (P2 Eq. 14).
+
+        Parameters
+        ----------
+        theta : array of shape (p,)
+        hessian : bool
+        """
+        after = self.sums(theta, hessian=hessian, pending=True)
+        return after - self.sums(theta, hessian=hessian)
+
+    def local_steps(
+        self, theta: FloatArray, *, steps: int, learning_rate: float, penalty: Penalty
+    ) -> FloatArray:
+        """Return the model after some gradient steps on the site's own randomised records (FedAvg).
+
+        Parameters
+        ----------
+        theta : array of shape (p,)
+        steps : int
+        learning_rate : float
+        penalty : Penalty
+        """
+        records, loss, n = self._state.current.records, self.schema.loss, self.n
+        design = self.schema.design(records)
+        statistic = loss.statistic(self.schema.labels(records))
+        for _ in range(steps):
+            slope = loss.mean(design.predict(theta)) - statistic
+            theta = theta - learning_rate * (design.pull(slope) / n + penalty.gradient(theta))
+        return theta
+
+    # --- How it changes its mind ---
+
+    def ask_for(
+        self, epsilon: EpsilonLike, *, mode: Mode = "degrade", as_printed: bool = False
+    ) -> Wish:
+        """Note that the site wants another ε; kept until it is applied.
+
+        Parameters
+        ----------
+        epsilon : float, mapping or Budget
+        mode : {"degrade", "redraw", "as_printed"}
+        as_printed : bool
+            Must be True for the mode `as_printed`, whose message is computed from the true answers.
+
+        Raises
+        ------
+        InputError
+            If `degrade` is asked for a larger ε, or `as_printed` without saying so twice.
+        BudgetExceededError
+            If the site's own limit would be exceeded.
+        """
+        as_choice(mode, _MODES, name="mode")
+        wish = Wish(as_budget(self.schema, epsilon), mode)
+        self._check(wish, as_printed=as_printed)
+        self._state = replace(self._state, wish=wish)
+        return wish
+
+    def _check(self, wish: Wish, *, as_printed: bool) -> Mapping[str, float]:
+        """Refuse what cannot be granted; return what would be spent."""
+        state = self._state
+        if wish.mode == "as_printed" and not as_printed:
+            raise InputError(
+                "`as_printed` sends a message that is computed from the true answers, without any "
+                "privacy. Use `degrade`; to study the published method, ask for `as_printed` "
+                "explicitly."
+            )
+        if wish.mode == "degrade" and not is_stricter(wish.budget, state.current.budget):
+            raise InputError(
+                f"site {self.number} can only become stricter by `degrade`: noise cannot be taken "
+                "away. Ask for `redraw` to spend more."
+            )
+        return _affordable(
+            state.spent,
+            wish.mode,
+            state.anchor.budget,
+            wish.budget,
+            number=self.number,
+            limit=state.limit,
+        )
+
+    def prepare(self, wish: Wish, *, preview: bool = False, as_printed: bool = False) -> None:
+        """Get ready to answer for a change, and write it into the ledger.
+
+        A change draws the new records, once: prepared again for the same wish, the site answers from
+        the same draw. Prepared for another wish, the draw is given up; what it spent stays spent. A
+        preview draws nothing and takes the mean over the noise instead (math.md 6).
+
+        Parameters
+        ----------
+        wish : Wish
+        preview : bool
+        as_printed : bool
+            Must be True for the mode `as_printed`.
+
+        Raises
+        ------
+        InputError
+            If the wish cannot be granted as asked.
+        BudgetExceededError
+            If it would exceed the site's limit.
+        """
+        ready = self._state.pending
+        if ready is not None and ready.wish == wish and preview == (ready.drawn is None):
+            return
+        spent = self._check(wish, as_printed=as_printed)
+        if preview and wish.mode == "redraw":
+            raise InputError(
+                "a preview of `redraw` would be computed from the true answers. Preview `degrade`, "
+                "whose result is distributed alike."
+            )
+        if preview or wish.mode == "as_printed":
+            pending = Pending(wish, self._state.anchor, None)
+        else:
+            pending = self._drawn(wish)
+        self._state = replace(self._state, pending=pending)
+        self._write("preview" if preview else "change", wish.mode, wish.budget, spent)
+
+    def _drawn(self, wish: Wish) -> Pending:
+        state = self._state
+        source = _stream(state.seed, state.number, state.draws)
+        self._state = replace(state, draws=state.draws + 1)
+        with warnings.catch_warnings():
+            # That a whole federation is simulated is said once, where it is shown.
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            if wish.mode == "redraw":
+                drawn = Draw(self._redrawn(wish.budget, source), wish.budget)
+                return Pending(wish, drawn, drawn)
+            records = degrade(
+                state.current.records,
+                self.schema,
+                state.current.budget,
+                wish.budget,
+                random_state=source,
+            )
+        return Pending(wish, state.anchor, Draw(records, wish.budget))
+
+    def _redrawn(self, wanted: Budget, source: np.random.Generator | None) -> Records:
+        """Draw from the true answers: afresh where stricter, together with the old where looser."""
+        anchor = self._state.anchor
+        fresh = randomise(self._truth, self.schema, wanted, random_state=source)
+        levels = anchor.budget.per_column
+        looser = {name: max(wanted.per_column[name], level) for name, level in levels.items()}
+        coupled = relax(
+            self._truth,
+            anchor.records,
+            self.schema,
+            anchor.budget,
+            Budget(looser),
+            random_state=source,
+        )
+        places = [
+            self.schema.positions[name]
+            for name, level in levels.items()
+            if wanted.per_column[name] >= level
+        ]
+        return fresh.with_codes(places, coupled.codes[:, places]) if places else fresh
+
+    def settle(self, version: int, *, changed: bool = True) -> None:
+        """Take note of a new version of the model; a site that changed takes its new draw into use.
+
+        Told twice of the same version, nothing happens the second time.
+
+        Parameters
+        ----------
+        version : int
+        changed : bool
+            Whether this site's prepared change is part of the version.
+        """
+        state = self._state
+        if version <= state.version:
+            return
+        change = state.pending
+        if changed:
+            if change is None:
+                raise InputError(f"site {self.number} has no change that waits to be settled.")
+            if change.drawn is not None:
+                state = replace(state, anchor=change.anchor, current=change.drawn)
+            state = replace(state, pending=None, wish=None)
+        self._state = replace(state, version=version)
+
+    def end_preview(self) -> None:
+        """Forget what a preview asked; a draw that was made for a change is kept."""
+        if self._state.pending is not None and self._state.pending.drawn is None:
+            self._state = replace(self._state, pending=None)
+
+
+def _stream(seed: int | None, number: int, draws: int) -> np.random.Generator | None:
+    """Return the randomness of one draw of a simulated site; None: the operating system's."""
+    return None if seed is None else np.random.default_rng([seed, number, draws])
+
+
+def _quiet_randomise(
+    records: Records, schema: FederationSchema, budget: Budget, source: np.random.Generator | None
+) -> Records:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        return randomise(records, schema, budget, random_state=source)
+
+
+def _affordable(
+    spent: Mapping[str, float],
+    mode: Mode | None,
+    anchor: Budget | None,
+    wanted: Budget,
+    *,
+    number: int,
+    limit: float,
+) -> Mapping[str, float]:
+    """Return what would be spent, or refuse what is above the limit."""
+    after = spend(spent, mode=mode, anchor=anchor, wanted=wanted)
+    total = math.fsum(after.values())
+    # A budget that just fits must not fail by the rounding of a sum.
+    if mode != "as_printed" and total > limit * (1 + 1e-12):
+        raise BudgetExceededError(
+            f"site {number} would have spent epsilon = {total:g} a record, and its limit is {limit:g}. "
+            "Use `degrade`, which spends nothing more, or raise the site's limit."
+        )
+    return after

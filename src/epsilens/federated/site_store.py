@@ -1,0 +1,468 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a site must not forget, in its own folder: the draw it answers from, and what it has spent.
+
+Nothing here ever leaves the site but through its answers. Every operation is one transaction: killed
+at any point, the site has either the old state or the new one.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.errors import InputError
+from epsilens.federated.declaration import FederationSchema, Records
+from epsilens.federated.ledger import LedgerEntry
+from epsilens.federated.site import Draw, Pending, Site, SiteState
+from epsilens.federated.written import budget_text, read_budget, read_wish, wish_text
+
+__all__ = ["RawFile", "SiteStore", "create_site_store", "open_site"]
+
+DATABASE = "site.sqlite"
+STORE_VERSION = 1
+SECONDS_TO_WAIT = 30.0
+"""For another process that works on the same site."""
+
+_DAMAGED = (
+    "the site's store cannot be read: it is incomplete or damaged. Bring it back from a backup; a site "
+    "that draws again spends its budget again."
+)
+_TABLES = """
+CREATE TABLE site (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    schema_version INTEGER NOT NULL,
+    contract TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    raw_file TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    most REAL NOT NULL,
+    seed TEXT,
+    draws INTEGER NOT NULL,
+    spent TEXT NOT NULL,
+    pending TEXT,
+    wish TEXT,
+    version INTEGER NOT NULL
+);
+CREATE TABLE draw (
+    role TEXT PRIMARY KEY,
+    budget TEXT NOT NULL,
+    codes BLOB NOT NULL,
+    numbers BLOB NOT NULL
+);
+CREATE TABLE ledger (
+    line INTEGER PRIMARY KEY,
+    site INTEGER NOT NULL,
+    operation TEXT NOT NULL,
+    mode TEXT,
+    epsilon REAL,
+    record_epsilon REAL NOT NULL,
+    total_epsilon REAL NOT NULL,
+    private INTEGER NOT NULL
+);
+"""
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """Where a site's true records are; they stay there and are read when a fresh draw needs them.
+
+    Parameters
+    ----------
+    path : str
+    delimiter, encoding : str, optional
+        As `epsilens.data.read_table` takes them.
+    size, changed : int
+        Bytes, and when it was last written, in nanoseconds: a file that was changed is noticed
+        without a hash of its content.
+    """
+
+    path: str
+    delimiter: str | None = None
+    encoding: str | None = None
+    size: int = 0
+    changed: int = 0
+
+    @classmethod
+    def at(
+        cls, path: str | Path, *, delimiter: str | None = None, encoding: str | None = None
+    ) -> RawFile:
+        """Return the reference to a file as it is now."""
+        try:
+            found = Path(path).resolve(strict=True)
+        except OSError as error:
+            raise InputError(
+                f"the site's data must be a file that can be read, got {type(error).__name__}. "
+                "Check the path."
+            ) from None
+        facts = found.stat()
+        return cls(str(found), delimiter, encoding, facts.st_size, facts.st_mtime_ns)
+
+    def read(self, schema: FederationSchema) -> Records:
+        """Read the records and check them against the contract.
+
+        Raises
+        ------
+        InputError
+            If the file is gone or was changed since the site joined.
+        """
+        from epsilens.data import read_table
+
+        now = RawFile.at(self.path, delimiter=self.delimiter, encoding=self.encoding)
+        if now != self:
+            raise InputError(
+                "the site's data file was changed since its first draw, so no draw can be made "
+                "together with that one. Put the old file back, or join again as a new site."
+            )
+        table = read_table(self.path, delimiter=self.delimiter, encoding=self.encoding)
+        return schema.encode(table.frame)
+
+
+class _TruthOnDemand(Records):
+    """True records that are read from their file when, and only when, somebody needs them."""
+
+    _n: int
+    _read: Callable[[], Records]
+
+    def __init__(self, n: int, read: Callable[[], Records]) -> None:
+        object.__setattr__(self, "_n", n)
+        object.__setattr__(self, "_read", read)
+
+    @property
+    def n(self) -> int:
+        return self._n
+
+    def __getattr__(self, name: str) -> NDArray[np.int64]:
+        # Reached for `codes` and `numbers` only until they have been read.
+        if name not in {"codes", "numbers"}:
+            raise AttributeError(name)
+        records = self._read()
+        if records.n != self.n:
+            raise InputError(
+                f"the site's data must have the {self.n} records of its first draw, got "
+                f"{records.n}. Put the old file back, or join again as a new site."
+            )
+        object.__setattr__(self, "codes", records.codes)
+        object.__setattr__(self, "numbers", records.numbers)
+        wanted: NDArray[np.int64] = getattr(self, name)
+        return wanted
+
+
+class SiteStore:
+    """The folder of one site.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made by `create_site_store`.
+
+    Raises
+    ------
+    InputError
+        If there is no site, or one that another version of epsilens has written.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._path = self.folder / DATABASE
+        if not self._path.is_file():
+            raise InputError(
+                f"{str(self.folder)!r} must be the folder of a site, but holds none. Join first."
+            )
+        with self._connected() as connection:
+            row = self._row(connection)
+        self.schema = FederationSchema.from_dict(json.loads(row["contract"]))
+        self.fingerprint: str = row["fingerprint"]
+        if self.schema.fingerprint != self.fingerprint:
+            raise InputError(
+                "the site's contract is not the one that it was written with. Its folder is damaged: "
+                "bring it back from a backup."
+            )
+        self.raw_file = RawFile(**json.loads(row["raw_file"]))
+
+    # --- The database ---
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        connection = _connect(self._path)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def _row(self, connection: sqlite3.Connection) -> sqlite3.Row:
+        try:
+            row: sqlite3.Row | None = connection.execute("SELECT * FROM site").fetchone()
+        except sqlite3.DatabaseError:
+            row = None
+        if row is None:
+            raise InputError(_DAMAGED)
+        if row["schema_version"] != STORE_VERSION:
+            raise InputError(
+                f"the site's store has version {row['schema_version']}, and this epsilens reads "
+                f"{STORE_VERSION}. Use the epsilens that wrote it."
+            )
+        return row
+
+    # --- Its site ---
+
+    @contextmanager
+    def transaction(self) -> Iterator[Site]:
+        """Give the site as it was left, and keep what was done to it, all of it or nothing.
+
+        Yields
+        ------
+        Site
+            Whatever is done to it within the block is on disk once the block has ended; after an
+            error, or if the process is killed, the old state is there.
+        """
+        with self._connected() as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                raise InputError(
+                    f"site {self.folder.name!r} is busy with another message. Try again."
+                ) from None
+            try:
+                site = self._load(connection)
+                before = site.state
+                yield site
+                if site.state is not before:
+                    _save(connection, site.state, before=before)
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+
+    def _load(self, connection: sqlite3.Connection) -> Site:
+        row = self._row(connection)
+        draws = {
+            found["role"]: Draw(
+                Records(
+                    _array(found["codes"]).astype(np.int64),
+                    _array(found["numbers"]).astype(np.float64),
+                ),
+                read_budget(found["budget"]),
+            )
+            for found in connection.execute("SELECT * FROM draw")
+        }
+        lines = connection.execute("SELECT * FROM ledger ORDER BY line")
+        pending = None
+        if row["pending"] is not None:
+            pending = Pending(
+                read_wish(row["pending"]),
+                draws.get("pending anchor", draws["anchor"]),
+                draws.get("pending"),
+            )
+        state = SiteState(
+            number=row["number"],
+            limit=row["most"],
+            seed=None if row["seed"] is None else int(row["seed"]),
+            draws=row["draws"],
+            anchor=draws["anchor"],
+            current=draws.get("current", draws["anchor"]),
+            spent=read_budget(row["spent"]).per_column,
+            ledger=tuple(_entry(line) for line in lines),
+            pending=pending,
+            wish=None if row["wish"] is None else read_wish(row["wish"]),
+            version=row["version"],
+        )
+        truth = _TruthOnDemand(state.current.records.n, lambda: self.raw_file.read(self.schema))
+        return Site.restore(self.schema, truth, state)
+
+
+def create_site_store(folder: str | Path, site: Site, raw_file: RawFile) -> SiteStore:
+    """Keep a new site in a folder of its own, which nobody else on the machine can read.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made if it does not exist.
+    site : Site
+    raw_file : RawFile
+        Where its true records are.
+
+    Raises
+    ------
+    InputError
+        If the folder has a site already: drawing again would spend its budget again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from epsilens.federated import DeclaredColumn, FederationSchema, Records
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> site = Site(0, schema, Records(np.array([[0, 1], [1, 0]]), np.empty((2, 0))), epsilon=3.0)
+    >>> store = create_site_store(tempfile.mkdtemp() + "/site", site, RawFile("survey.csv"))
+    >>> with store.transaction() as kept:
+    ...     wish = kept.ask_for(1.0)
+    >>> open_site(store.folder, schema).wish == wish
+    True
+    """
+    place = Path(folder)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place.chmod(0o700)
+    path = place / DATABASE
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        raise InputError(
+            f"{str(place)!r} has a site already, and a new draw would spend its budget again. "
+            "Choose another folder."
+        ) from None
+    connection = _connect(path)
+    try:
+        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}")
+        state, schema = site.state, site.schema
+        connection.execute(
+            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1)",
+            (
+                STORE_VERSION,
+                json.dumps(schema.to_dict(), ensure_ascii=False),
+                schema.fingerprint,
+                json.dumps(asdict(raw_file)),
+                state.number,
+                state.limit,
+                None if state.seed is None else str(state.seed),
+            ),
+        )
+        _save(connection, state, before=None)
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+    return SiteStore(place)
+
+
+def open_site(folder: str | Path, schema: FederationSchema) -> Site:
+    """Return the site of a folder as it was left, to look at; changes are kept by a transaction.
+
+    Parameters
+    ----------
+    folder : str or Path
+    schema : FederationSchema
+        The contract that it must have.
+
+    Raises
+    ------
+    InputError
+        If it has another contract.
+
+    Examples
+    --------
+    See `create_site_store`.
+    """
+    store = SiteStore(folder)
+    if store.fingerprint != schema.fingerprint:
+        raise InputError(
+            "the site has agreed to another contract than this one. Compare the schema files."
+        )
+    with store.transaction() as site:
+        return site
+
+
+# --- Rows ---
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=SECONDS_TO_WAIT, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    try:
+        # Committed means on the disk: a site that forgot a release would spend its budget twice.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError:
+        connection.close()
+        raise InputError(
+            "the site's store must not be in use for long, but another process holds it. Try again."
+        ) from None
+    except sqlite3.DatabaseError:
+        connection.close()
+        raise InputError(_DAMAGED) from None
+    return connection
+
+
+def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState | None) -> None:
+    from epsilens.channels import Budget
+
+    pending = state.pending
+    connection.execute(
+        "UPDATE site SET draws = ?, spent = ?, pending = ?, wish = ?, version = ?",
+        (
+            state.draws,
+            budget_text(Budget(dict(state.spent))),
+            None if pending is None else wish_text(pending.wish),
+            None if state.wish is None else wish_text(state.wish),
+            state.version,
+        ),
+    )
+    old = {} if before is None else _roles(before)
+    new = _roles(state)
+    for role in old.keys() - new.keys():
+        connection.execute("DELETE FROM draw WHERE role = ?", (role,))
+    for role, draw in new.items():
+        if old.get(role) is not draw:
+            connection.execute(
+                "INSERT OR REPLACE INTO draw VALUES (?, ?, ?, ?)",
+                (
+                    role,
+                    budget_text(draw.budget),
+                    _blob(_narrow(draw.records.codes)),
+                    _blob(draw.records.numbers),
+                ),
+            )
+    known = 0 if before is None else len(before.ledger)
+    for line, entry in enumerate(state.ledger[known:], start=known):
+        connection.execute(
+            "INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (line, *asdict(entry).values())
+        )
+
+
+def _roles(state: SiteState) -> dict[str, Draw]:
+    """Name the different draws of a state; one that is the anchor itself is kept once."""
+    roles = {"anchor": state.anchor}
+    if state.current is not state.anchor:
+        roles["current"] = state.current
+    if state.pending is not None:
+        if state.pending.anchor is not state.anchor:
+            roles["pending anchor"] = state.pending.anchor
+        if state.pending.drawn is not None:
+            roles["pending"] = state.pending.drawn
+    return roles
+
+
+def _entry(row: sqlite3.Row) -> LedgerEntry:
+    return LedgerEntry(
+        site=row["site"],
+        operation=row["operation"],
+        mode=row["mode"],
+        epsilon=row["epsilon"],
+        record_epsilon=row["record_epsilon"],
+        total_epsilon=row["total_epsilon"],
+        private=bool(row["private"]),
+    )
+
+
+def _narrow(codes: NDArray[np.int64]) -> NDArray[np.integer]:
+    """Return codes in the smallest type that holds them."""
+    return codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
+
+
+def _blob(array: NDArray[np.generic]) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
+
+
+def _array(blob: bytes) -> NDArray[np.generic]:
+    loaded: NDArray[np.generic] = np.load(io.BytesIO(blob), allow_pickle=False)
+    return loaded

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulation engine, really: the same numbers, no call to the outside, nothing left running."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epsilens.errors import InputError, MissingExtraError
+from epsilens.federated.flower import simulation
+from epsilens.federated.flower.process_tree import ProcessTree, _running
+from epsilens.federated.plan import story
+from epsilens.federated.rehearsal import Rehearsal, rehearse
+
+from .conftest import SIZES, table_of, truth
+
+linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads /proc")
+
+
+@pytest.fixture
+def rehearsal(schema):
+    steps, _ = story(
+        schema, epsilon=3.0, n_sites=5, changes=[{2: 1.0}, {0: 1.0, 3: 2.0}], remove=[4]
+    )
+    tables = tuple(table_of(schema, truth(schema, n, 10 + i)) for i, n in enumerate(SIZES))
+    test = truth(schema, 100, seed=99)
+    return Rehearsal(schema, tables, steps, 3.0, regularisation=0.01, test=test, seed=7)
+
+
+def marked(mark):
+    """Return the processes that carry a mark in their environment."""
+    found = []
+    for process in _running():
+        try:
+            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if f"EPSILENS_SIMULATION={mark}".encode() in environment.split(b"\0"):
+            found.append(process.pid)
+    return found
+
+
+@pytest.fixture
+def mark(monkeypatch):
+    """Return the mark that the engine's processes will carry."""
+    word = os.urandom(8).hex()
+    monkeypatch.setattr(simulation.secrets, "token_hex", lambda size: word)
+    return word
+
+
+@pytest.fixture
+def proxy(monkeypatch):
+    """Count who asks for the way out: whatever honours a proxy would come here."""
+    asked = []
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def listen():
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            asked.append(connection.recv(200))
+            connection.close()
+
+    threading.Thread(target=listen, daemon=True).start()
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, address)
+        monkeypatch.setenv(name.lower(), address)
+    yield asked
+    listener.close()
+
+
+@linux
+@pytest.mark.slow
+def test_flower_gives_the_numbers_of_one_process_and_goes(rehearsal, mark, proxy):
+    pytest.importorskip("ray")
+    before = set(os.listdir(tempfile.gettempdir()))
+    said = []
+    far = simulation.simulate(rehearsal, progress=lambda *step: said.append(step[:2]))
+    near = rehearse(rehearsal)
+    assert marked(mark) == []
+    assert not [n for n in set(os.listdir(tempfile.gettempdir())) - before if "epsilens-" in n]
+    assert proxy == []
+    for a, b in zip(near.versions, far.versions, strict=True):
+        # Sums travel exactly; what may differ is how many threads a matrix product took.
+        np.testing.assert_allclose(b.theta, a.theta, rtol=0, atol=1e-12)
+        assert (a.operation, a.messages, a.bytes, a.model_budgets) == (
+            b.operation,
+            b.messages,
+            b.bytes,
+            b.model_budgets,
+        )
+    assert near.ledger == far.ledger
+    assert far.carried.messages > sum(version.messages for version in far.versions)
+    assert said == sorted(said)
+    assert {total for _, total in said} == {len(rehearsal.operations)}
+
+
+@linux
+@pytest.mark.slow
+def test_ctrl_c_takes_the_engine_down(rehearsal, tmp_path):
+    pytest.importorskip("ray")
+    path = tmp_path / "all.csv"
+    rehearsal.tables[0].to_csv(path, index=False)
+    command = "federate simulate --sites 2 --epsilon 3 --label smokes --protect smokes --data"
+    with subprocess.Popen(
+        [sys.executable, "-m", "epsilens", *command.split(), str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        tree = ProcessTree(process, "NOBODY=0")
+        while len(tree.running) < 3 and process.poll() is None:
+            time.sleep(0.1)
+        started = [found for found in _running() if found.pid in tree.running]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert err.splitlines()[-1] == "Interrupted: nothing half-written was left behind."
+    assert len(started) >= 3
+    assert not set(started) & set(_running())
+
+
+@linux
+def test_an_engine_that_fails_leaves_nothing(rehearsal, mark, monkeypatch):
+    pytest.importorskip("flwr")
+
+    def fails(root, port, folder):
+        assert marked(mark)
+        (folder / "engine.log").write_text("\x1b[91mERROR\x1b[0m: no port\n─────\n")
+        raise simulation._not_started(folder)
+
+    monkeypatch.setattr(simulation, "_wait_for_superlink", fails)
+    monkeypatch.setattr(simulation, "require_flower", lambda: None)
+    with pytest.raises(InputError, match=r"did not \('ERROR: no port'\).*`--in-process`"):
+        simulation.simulate(rehearsal)
+    assert marked(mark) == []
+
+
+@linux
+def test_children_in_sessions_of_their_own_are_found_and_ended():
+    script = "trap '' TERM; setsid sleep 60 & (sleep 60 &) ; echo ready; wait; sleep 60"
+    process = subprocess.Popen(
+        ["sh", "-c", script],
+        env={**os.environ, "EPSILENS_SIMULATION": "orphans"},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == b"ready\n"
+    tree = ProcessTree(process, "EPSILENS_SIMULATION=orphans")
+    assert len(tree.running) >= 3  # the shell, one with a session, and one without parents
+    tree.end(seconds=0.2)  # the shell does not listen and is killed
+    process.stdout.close()
+    assert tree.running == marked("orphans") == []
+
+
+def test_without_the_extra_the_command_that_installs_it_is_named(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "ray" else found(name)
+    )
+    with pytest.raises(MissingExtraError, match=r'pip install "epsilens\[federated\]"'):
+        simulation.require_flower()
