@@ -30,7 +30,7 @@ TORCH := torch==2.13.0
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet $(TORCH)
-	$(BIN)/python -m pip install --quiet --editable '.[dev,torch]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,torch,mask]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.browser:

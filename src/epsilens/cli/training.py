@@ -83,7 +83,12 @@ class TableOptions:
     seed: int = 0
 
     def prepare(
-        self, data: str, *, groups: Sequence[str] = (), candidates: str | None = None
+        self,
+        data: str,
+        *,
+        groups: Sequence[str] = (),
+        candidates: str | None = None,
+        beside: Sequence[str] = (),
     ) -> Prepared:
         """Read the files and turn them into checked training and test data.
 
@@ -95,6 +100,8 @@ class TableOptions:
             `[NAME=]EXPRESSION` each.
         candidates : str, optional
             Records on offer.
+        beside : sequence of str
+            Columns that come along and that the model does not see.
         """
         from epsilens.data import prepare
 
@@ -113,6 +120,7 @@ class TableOptions:
             groups=groups,
             task="classification" if self.model is ModelChoice.logistic else "regression",
             candidates=self._read(candidates),
+            beside=beside,
         )
 
     def _read(self, source: str | None) -> TableFile | None:

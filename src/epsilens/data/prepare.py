@@ -61,6 +61,8 @@ class Prepared:
         Where in the data each training row stands, counted from 0.
     candidates : Offer or None
         Records on offer, read like the test data.
+    beside, beside_test : pandas.DataFrame or None
+        Columns that the model does not see but that come along, of the training and the test rows.
     """
 
     X_train: pd.DataFrame = field(repr=False)
@@ -78,6 +80,8 @@ class Prepared:
     notes: tuple[str, ...]
     rows: NDArray[np.intp] = field(repr=False)
     candidates: Offer | None = field(default=None, repr=False)
+    beside: pd.DataFrame | None = field(default=None, repr=False)
+    beside_test: pd.DataFrame | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ class _Part:
     weight: NDArray[np.float64] | None
     masks: dict[str, NDArray[np.bool_]]
     rows: NDArray[np.intp]
+    beside: pd.DataFrame
 
 
 def prepare(
@@ -126,6 +131,7 @@ def prepare(
     groups: Iterable[str | tuple[str, Expression]] = (),
     task: Task = "classification",
     candidates: object | None = None,
+    beside: Sequence[str] = (),
 ) -> Prepared:
     """Check a table and turn it into training and test data.
 
@@ -159,6 +165,9 @@ def prepare(
         Whether the label is one of two answers or a number.
     candidates : TableFile or frame, optional
         Records on offer that are not trained on.
+    beside : sequence of str
+        Columns that the model must not see but that are wanted row by row, such as whose record it
+        is. Rows in which they are missing are treated as those without a label.
 
     Returns
     -------
@@ -191,6 +200,7 @@ def prepare(
         positive,
         named,
         task,
+        tuple(beside),
     )
     settings.check_against(frame)
     notes: list[str] = []
@@ -278,6 +288,8 @@ def prepare(
         tuple(notes),
         train.rows,
         offer,
+        train.beside,
+        held_out.beside,
     )
 
 
@@ -308,10 +320,11 @@ class _Settings:
     positive: str | None
     groups: tuple[tuple[str, Expression], ...]
     task: Task
+    beside: tuple[str, ...] = ()
 
     @property
     def required(self) -> tuple[str, ...]:
-        return (self.label,) if self.weight is None else (self.label, self.weight)
+        return (self.label, *(() if self.weight is None else (self.weight,)), *self.beside)
 
     def check_against(self, frame: pd.DataFrame) -> None:
         columns = [str(name) for name in frame.columns]
@@ -321,6 +334,7 @@ class _Settings:
             ("weight", () if self.weight is None else (self.weight,)),
             ("categorical", self.categorical),
             ("bins", tuple(self.bins)),
+            ("identity", self.beside),
         ):
             for name in names:
                 require_column(name, columns, argument=argument)
@@ -340,7 +354,7 @@ class _Settings:
                 require_column(name, columns, argument="group")
 
     def features(self, frame: pd.DataFrame) -> list[str]:
-        out = {self.label, self.weight, *self.drop}
+        out = {self.label, self.weight, *self.drop, *self.beside}
         return [str(name) for name in frame.columns if name not in out]
 
     def refuse_infinite(self, frame: pd.DataFrame, columns: Iterable[str]) -> None:
@@ -392,6 +406,7 @@ class _Settings:
             None if self.weight is None else _weights(frame[self.weight], self.weight),
             {name: expression.mask(answers) for name, expression in self.groups},
             np.flatnonzero(kept),
+            frame[list(self.beside)],
         )
 
     def test_part(
@@ -478,6 +493,7 @@ def _split(part: _Part, *, share: float, seed: int, task: Task) -> tuple[_Part, 
             None if part.weight is None else part.weight[chosen],
             {name: mask[chosen] for name, mask in part.masks.items()},
             part.rows[chosen],
+            part.beside.iloc[chosen].reset_index(drop=True),
         )
 
     return rows(np.sort(train_rows)), rows(np.sort(test_rows))

@@ -24,6 +24,14 @@ from epsilens.document.contents import (
 )
 from epsilens.document.decision import DecisionDocument, Recommendation
 from epsilens.document.kinds import Document
+from epsilens.document.mask import (
+    MaskDocument,
+    MaskFeature,
+    MaskOutcome,
+    MaskPoint,
+    RelaxedEpsilon,
+    mask_number_types,
+)
 from epsilens.document.migration import migrate
 from epsilens.document.numbers import (
     NUMBER_TYPE_MEANINGS,
@@ -62,10 +70,15 @@ __all__ = [
     "EquivalentEpsilon",
     "InspectColumn",
     "InspectDocument",
+    "MaskDocument",
+    "MaskFeature",
+    "MaskOutcome",
+    "MaskPoint",
     "NumberType",
     "OutcomeInterval",
     "Provenance",
     "Recommendation",
+    "RelaxedEpsilon",
     "ReleaseDocument",
     "RiskCell",
     "RiskDocument",
@@ -85,6 +98,7 @@ __all__ = [
     "json_schema",
     "load_document",
     "loss_unit",
+    "mask_number_types",
     "migrate",
     "own_budget",
     "risk_number_types",

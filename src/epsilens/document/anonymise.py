@@ -15,6 +15,7 @@ from epsilens.document.contents import (
     WhatIfDocument,
 )
 from epsilens.document.decision import DecisionDocument
+from epsilens.document.mask import MaskDocument
 from epsilens.document.parts import Provenance
 from epsilens.document.risk import RiskDocument
 from epsilens.document.wording import EVERYBODY
@@ -24,7 +25,9 @@ __all__ = ["WITHHELD", "WITHHELD_WARNING", "anonymise"]
 WITHHELD = "withheld"
 WITHHELD_WARNING = "A warning is withheld here because it may name columns, groups or categories."
 
-_COLUMN_SETTINGS = frozenset({"label", "protect", "drop", "weight", "categorical", "columns"})
+_COLUMN_SETTINGS = frozenset(
+    {"label", "protect", "drop", "weight", "categorical", "columns", "identity"}
+)
 _TYPED_FOR_COLUMNS = frozenset({"bins", "epsilon"})
 """Settings that are names of columns, or numbers with or without one: `age=0:100:10`."""
 _GROUP_SETTINGS = frozenset({"group", "groups"})
@@ -68,6 +71,15 @@ _OWN_WORDS = frozenset(
         "gaussian-sum",
         "private-ridge",
         "dpsgd",
+        "shap",
+        "lime",
+        "global",
+        "identity",
+        "knapsack",
+        "top-share",
+        "random",
+        "held-out",
+        "public",
         "randomised response",
         "DP-SGD",
         "shadow models",
@@ -112,6 +124,7 @@ _D = TypeVar(
     AuditDocument,
     RiskDocument,
     DecisionDocument,
+    MaskDocument,
 )
 
 
@@ -178,6 +191,13 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
         changes["risk"] = _anonymous(document.risk, columns, groups)
     elif isinstance(document, RiskDocument):
         changes["protect"] = [columns(name) for name in document.protect]
+    elif isinstance(document, MaskDocument):
+        changes["features"] = [
+            feature.model_copy(update={"name": columns(feature.name)})
+            for feature in document.features
+        ]
+        changes["kept"] = [columns(name) for name in document.kept]
+        changes["masked"] = [columns(name) for name in document.masked]
     elif isinstance(document, AuditDocument):
         if document.mechanism not in _OWN_WORDS:
             changes["mechanism"] = WITHHELD

@@ -13,6 +13,7 @@ from epsilens.document.contents import (
     WhatIfDocument,
 )
 from epsilens.document.decision import DecisionDocument
+from epsilens.document.mask import MaskDocument
 from epsilens.document.risk import RiskDocument
 
 __all__ = ["Document"]
@@ -25,4 +26,5 @@ Document: TypeAlias = (
     | AuditDocument
     | RiskDocument
     | DecisionDocument
+    | MaskDocument
 )

@@ -19,6 +19,7 @@ from epsilens.document.contents import (
 )
 from epsilens.document.decision import DecisionDocument
 from epsilens.document.kinds import Document
+from epsilens.document.mask import MaskDocument
 from epsilens.document.migration import migrate
 from epsilens.document.risk import RiskDocument
 from epsilens.errors import InputError, InputTypeError
@@ -26,7 +27,7 @@ from epsilens.errors import InputError, InputTypeError
 __all__ = ["DocumentKind", "json_schema", "load_document", "to_dict", "to_json"]
 
 DocumentKind: TypeAlias = Literal[
-    "whatif", "release", "inspect", "value", "audit", "risk", "decision"
+    "whatif", "release", "inspect", "value", "audit", "risk", "decision", "mask"
 ]
 
 _MODELS: dict[
@@ -37,7 +38,8 @@ _MODELS: dict[
     | type[ValueDocument]
     | type[AuditDocument]
     | type[RiskDocument]
-    | type[DecisionDocument],
+    | type[DecisionDocument]
+    | type[MaskDocument],
 ] = {
     "whatif": WhatIfDocument,
     "release": ReleaseDocument,
@@ -46,6 +48,7 @@ _MODELS: dict[
     "audit": AuditDocument,
     "risk": RiskDocument,
     "decision": DecisionDocument,
+    "mask": MaskDocument,
 }
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -112,7 +115,7 @@ def load_document(source: str | Path | Mapping[str, object]) -> Document:
     -------
     Document
         A `WhatIfDocument`, `ReleaseDocument`, `InspectDocument`, `ValueDocument`,
-        `AuditDocument`, `RiskDocument` or `DecisionDocument`, as its `kind` says.
+        `AuditDocument`, `RiskDocument`, `DecisionDocument` or `MaskDocument`, as its `kind` says.
 
     Raises
     ------
@@ -148,8 +151,7 @@ def json_schema(kind: DocumentKind | None = None) -> dict[str, object]:
 
     Parameters
     ----------
-    kind : {"whatif", "release", "inspect", "value", "audit", "risk", "decision"},
-        optional
+    kind : {"whatif", "release", "inspect", "value", "audit", "risk", "decision", "mask"}, optional
         One kind of document; all of them when left out.
 
     Returns

@@ -105,9 +105,7 @@ def lime_attributions(
     array of shape (n, p)
     """
     lime_tabular = _library("lime.lime_tabular")
-    two_valued = [
-        j for j in range(X.shape[1]) if len(np.unique(background[:, j])) <= _FEW_VALUES
-    ]
+    two_valued = [j for j in range(X.shape[1]) if len(np.unique(background[:, j])) <= _FEW_VALUES]
     explain = lime_tabular.LimeTabularExplainer(
         background,
         mode="classification",

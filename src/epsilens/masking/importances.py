@@ -81,7 +81,7 @@ def explain_task(
     progress: Progress | None = None,
     what: str = "explaining the task",
 ) -> TaskImportances:
-    """Explain a fitted classifier: which features speak for the right class?
+    """Explain a fitted classifier: say which features speak for the right class.
 
     Records are drawn from every class alike, and each is explained for its own class. What a feature
     adds on average over a class, if it adds, is its importance for that class.

@@ -21,12 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 from epsilens._validate import as_positive, as_unit
 from epsilens.errors import InputError, InputTypeError
 
-__all__ = ["MaskChoice", "choose_mask", "importance_vector", "mask_curve", "solve_mask"]
+__all__ = ["ALPHAS", "MaskChoice", "choose_mask", "importance_vector", "mask_curve", "solve_mask"]
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 Solver = Literal["exact", "greedy"]
 
+ALPHAS = tuple(k / 10 for k in range(11))
+"""The levels of a curve unless others are asked for."""
 SECONDS = 60.0
 """What HiGHS may take before the best mask found so far is used."""
 ROUNDING = Fraction(1, 10**12)
@@ -175,7 +177,7 @@ def mask_curve(
     utility: ArrayLike,
     privacy: ArrayLike,
     *,
-    alphas: Sequence[float] = tuple(k / 10 for k in range(11)),
+    alphas: Sequence[float] = ALPHAS,
 ) -> tuple[MaskChoice, ...]:
     """Choose a mask for every α: what is kept of the task as more of the identity goes.
 
@@ -246,7 +248,9 @@ class _Problem:
 
     def fits(self, chosen: BoolArray) -> bool:
         """Say whether a choice of the open features keeps the limit, exactly."""
-        weight = sum((w for w, is_in in zip(self.weights, chosen, strict=True) if is_in), Fraction(0))
+        weight = sum(
+            (w for w, is_in in zip(self.weights, chosen, strict=True) if is_in), Fraction(0)
+        )
         return weight <= self.allowed
 
     def bound(self) -> float:
@@ -313,7 +317,7 @@ class _Problem:
         return np.argsort(-self.u_open / self.s_open, kind="stable")
 
     def _mask(self, chosen: BoolArray) -> BoolArray:
-        kept = self.always.copy()
+        kept: BoolArray = self.always.copy()
         kept[self.open[chosen]] = True
         return kept
 
