@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from epsilens.data import Prepared, TableFile
-    from epsilens.document import DecisionDocument, RiskDocument, WhatIfDocument
+    from epsilens.document import DecisionDocument, MaskDocument, RiskDocument, WhatIfDocument
 
 __all__ = [
     "TableOptions",
@@ -55,7 +55,7 @@ class _Study(Protocol):
 
 
 _S = TypeVar("_S", bound=_Study)
-_D = TypeVar("_D", "WhatIfDocument", "RiskDocument", "DecisionDocument")
+_D = TypeVar("_D", "WhatIfDocument", "RiskDocument", "DecisionDocument", "MaskDocument")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,12 +95,15 @@ class Offer:
     sample_weight : array or None
     rows : array of int
         Where in their file each stands, counted from 0.
+    beside : pandas.DataFrame or None
+        Columns that come along and that the model does not see.
     """
 
     X: pd.DataFrame = field(repr=False)
     y: pd.Series = field(repr=False)
     sample_weight: NDArray[np.float64] | None = field(repr=False)
     rows: NDArray[np.intp] = field(repr=False)
+    beside: pd.DataFrame | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -267,7 +270,7 @@ def prepare(
             _frame(candidates), schema, labels, features, what="candidates"
         )
         notes += more_notes
-        offer = Offer(part.X, part.y, part.weight, part.rows)
+        offer = Offer(part.X, part.y, part.weight, part.rows, part.beside)
     for name in train.masks:
         as_mask(train.masks[name], name=name, n_rows=len(train.y))
         if not held_out.masks[name].any():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from epsilens.display.audit_chart import audit_chart
 from epsilens.display.charts import available_outcomes, cost_chart, save_chart
 from epsilens.display.decision_chart import decision_chart
+from epsilens.display.mask_chart import mask_chart, mask_picture
 from epsilens.display.page_chart import page_chart, risk_page_chart
 from epsilens.display.risk_chart import risk_chart
 from epsilens.display.value_chart import value_chart
@@ -23,6 +24,8 @@ __all__ = [
     "available_outcomes",
     "cost_chart",
     "decision_chart",
+    "mask_chart",
+    "mask_picture",
     "page_chart",
     "risk_chart",
     "risk_page_chart",
