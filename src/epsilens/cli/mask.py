@@ -32,12 +32,14 @@ from epsilens.cli.training import TableOptions, estimator_for, read_epsilon, wit
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from epsilens.cli.progress import Progress
     from epsilens.data import Prepared
     from epsilens.document import MaskDocument
     from epsilens.masking import Mask, MaskStudy
 
-__all__ = ["Alpha", "ExplainerChoice", "check_identity", "mask", "study_of"]
+__all__ = ["Alpha", "check_identity", "mask", "masked_columns", "study_of", "without_columns"]
 
 OUT_SUFFIXES = (".json", ".csv", ".parquet", ".png", ".svg")
 _ATTACK = "May ε be larger? (trains and attacks models)"
@@ -194,9 +196,9 @@ def mask(
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:
-    """Find the columns that recognise people and do not serve the task, and see what masking them does.
+    r"""Find the columns that recognise people and do not serve the task, and see what masking them does.
 
-    Needs the extra: pip install "epsilens\\[mask]".
+    Needs the extra: pip install "epsilens\[mask]".
 
     Example: [bold]epsilens mask walking.csv --label activity --identity person --alpha 0.5
     --out mask.png[/bold]
@@ -302,6 +304,41 @@ def study_of(prepared: Prepared, *, regularisation: float | None) -> MaskStudy:
         prepared.y_test,
         prepared.beside_test.iloc[:, 0],
         public=public,
+    )
+
+
+def masked_columns(
+    prepared: Prepared,
+    *,
+    regularisation: float | None,
+    alpha: float,
+    protect: Sequence[str],
+    seed: int,
+    progress: Progress,
+) -> list[str]:
+    """Return the columns that identify people and can be spared; never a protected one."""
+    study = study_of(prepared, regularisation=regularisation)
+    found = study.choose(
+        alpha=alpha,
+        keep=[name for name in protect if name in prepared.X_train],
+        alphas=(),
+        random_state=seed,
+        progress=progress,
+    )
+    return found.document.masked
+
+
+def without_columns(prepared: Prepared, names: Sequence[str]) -> Prepared:
+    """Return the same data without some columns."""
+    from dataclasses import replace
+
+    gone = set(names)
+    columns = tuple(column for column in prepared.schema.columns if column.name not in gone)
+    return replace(
+        prepared,
+        X_train=prepared.X_train.drop(columns=list(names)),
+        X_test=prepared.X_test.drop(columns=list(names)),
+        schema=replace(prepared.schema, columns=columns),
     )
 
 

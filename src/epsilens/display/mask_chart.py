@@ -170,7 +170,7 @@ def _features(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
         for feature in document.features
     ]
     named = rows if len(rows) <= _NAMED else [row for row in rows if row["fate"] != "kept"]
-    named = sorted(named, key=lambda row: -float(row["privacy"] or 0.0))[:_NAMED]
+    named = _apart(sorted(named, key=lambda row: -float(row["privacy"] or 0.0))[:_NAMED])
     order = ["kept", "masked", "masked for some"]
     drawn = [fate for fate in order if any(row["fate"] == fate for row in rows)]
     looks = {
@@ -215,19 +215,38 @@ def _features(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
     )
 
 
+def _apart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows whose names would not stand on each other."""
+    reach = {
+        name: max((abs(float(row[name] or 0.0)) for row in rows), default=0.0) or 1.0
+        for name in ("privacy", "utility")
+    }
+    named: list[dict[str, Any]] = []
+    for row in rows:
+        near = [
+            other
+            for other in named
+            if abs(other["privacy"] - row["privacy"]) < 0.15 * reach["privacy"]
+            and abs(other["utility"] - row["utility"]) < 0.06 * reach["utility"]
+        ]
+        if not near:
+            named.append(row)
+    return named
+
+
 def _curve(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
     tasks = {"the task": "utility_accuracy", "recognising people": "identity_accuracy"}
     rows = [
-        {"alpha": point.alpha, "task": task, "accuracy": getattr(point, name)}
+        {"alpha": point.alpha, "task": task, "dash": task, "accuracy": getattr(point, name)}
         for point in document.curve
         for task, name in tasks.items()
         if getattr(point, name) is not None
     ]
     order = list(tasks)
     colour = alt.Color("task:N", scale=alt.Scale(domain=order, range=[ACCENT, _QUIET]))
-    dash = alt.StrokeDash(
-        "task:N", scale=alt.Scale(domain=order, range=[list(dash) for dash in DASHES[:2]])
-    )
+    # A field of its own without a legend: dashed symbols look torn.
+    dashes = alt.Scale(domain=order, range=[list(dash) for dash in DASHES[:2]])
+    dash = alt.StrokeDash("dash:N", scale=dashes, legend=None)
     x = alt.X("alpha:Q", axis=alt.Axis(title="α, share of the identifying importance that goes"))
     y = alt.Y(
         "accuracy:Q",

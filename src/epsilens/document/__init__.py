@@ -22,7 +22,7 @@ from epsilens.document.contents import (
     WhatIfDocument,
     WhatIfMethod,
 )
-from epsilens.document.decision import DecisionDocument, Recommendation
+from epsilens.document.decision import DecisionDocument, MaskingLever, Recommendation
 from epsilens.document.kinds import Document
 from epsilens.document.mask import (
     MaskDocument,
@@ -74,6 +74,7 @@ __all__ = [
     "MaskFeature",
     "MaskOutcome",
     "MaskPoint",
+    "MaskingLever",
     "NumberType",
     "OutcomeInterval",
     "Provenance",

@@ -189,6 +189,9 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
         # The same column has the same number in both: cost first, as it is shown.
         changes["cost"] = _anonymous(document.cost, columns, groups)
         changes["risk"] = _anonymous(document.risk, columns, groups)
+        if document.lever is not None:
+            masked = [columns(name) for name in document.lever.masked]
+            changes["lever"] = document.lever.model_copy(update={"masked": masked})
     elif isinstance(document, RiskDocument):
         changes["protect"] = [columns(name) for name in document.protect]
     elif isinstance(document, MaskDocument):
