@@ -82,7 +82,9 @@ class EncodedTable:
         plain = _numbers(fitted.transform(table))
         sources = np.full(plain.shape[1], -1, dtype=np.intp)
         for j in range(len(names)):
-            changed = (_numbers(fitted.transform(_exchanged(table, j))) != plain).any(axis=0)
+            other = _numbers(fitted.transform(_exchanged(table, j)))
+            alike = (other == plain) | (np.isnan(other) & np.isnan(plain))
+            changed = ~alike.all(axis=0)
             if (sources[changed] >= 0).any():
                 raise InputError(
                     "every column that the model sees must come from one feature to be masked, but "

@@ -256,7 +256,7 @@ class _Problem:
     def bound(self) -> float:
         """Return the utility that no mask can exceed: the last feature may be kept in part."""
         order = self._by_worth()
-        left, total = float(self.capacity), self.free
+        left, total = float(self.allowed), self.free
         for j in order:
             if self.s_open[j] >= left:
                 return total + float(self.u_open[j]) * max(left, 0.0) / float(self.s_open[j])

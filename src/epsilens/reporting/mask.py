@@ -132,6 +132,11 @@ def relaxed_sentence(relaxed: Sequence[RelaxedEpsilon], *, epsilon: float | None
             f"Without {which} ε = {format_epsilon(one.equivalent)}{reach and f' ({reach})'} exposes {whom} as "
             f"much as {here} does with all of them"
         )
+    elif one.gain == "larger":
+        said = (
+            f"Without {which} even ε = {format_epsilon(one.high)} exposes {whom} less than {here} does "
+            "with all of them"
+        )
     else:
         said = (
             f"No ε that was tried exposes {whom} without {which} just as much as {here} does with all of "
