@@ -102,8 +102,9 @@ def explain_task(
     max_rows : int, optional
         At most so many records are explained; 2,000 for SHAP and 200 for LIME unless given.
     standard_errors : float ≥ 0
-        A feature counts only if its attribution, averaged over all explained records, is above 0 by
-        so many of its standard errors; else its importance is 0. 0: P5's plain positive part.
+        A feature whose attribution, averaged over all explained records, is not above 0 by so many of
+        its standard errors has no importance, unless all such features together are above it. 0: P5's
+        plain positive part.
     random_state : int
         Of the draw of records, and of the explainer.
     progress : callable, optional
@@ -190,8 +191,13 @@ def _above_noise(values: FloatArray, standard_errors: float) -> NDArray[np.bool_
     """Say of each feature whether its mean attribution is above what chance makes of it."""
     if standard_errors == 0.0 or len(values) < 2:
         return np.ones(values.shape[1], dtype=bool)
-    error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    return np.asarray(values.mean(axis=0) > standard_errors * error)
+    root = np.sqrt(len(values))
+    clear = values.mean(axis=0) > standard_errors * values.std(axis=0, ddof=1) / root
+    together = values[:, ~clear].sum(axis=1)
+    if together.mean() > standard_errors * together.std(ddof=1) / root:
+        # Many weak features, such as pixels: each is in the noise, and all of them are not.
+        return np.ones(values.shape[1], dtype=bool)
+    return np.asarray(clear)
 
 
 def _drawn(codes: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:

@@ -296,12 +296,12 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
                 max_rows=max_rows,
                 standard_errors=standard_errors,
             ),
-            warnings=self._notes(person_masks, choice),
+            warnings=self._notes(person_masks, choice, serves=bool(u.any())),
             number_types=mask_number_types(),
             kept=[name for name, is_kept in zip(names, kept, strict=True) if is_kept],
             masked=[name for name, is_kept in zip(names, kept, strict=True) if not is_kept],
             alpha=level,
-            utility_kept=choice.utility_kept,
+            utility_kept=choice.utility_kept if u.any() else None,
             privacy_kept=choice.privacy_kept,
             solver=choice.solver if method == "knapsack" else method,
             utility_bound=choice.utility_bound if method == "knapsack" else None,
@@ -508,7 +508,9 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             found.append(np.asarray(model.predict(test) == asked))
         return found[0], found[1]
 
-    def _notes(self, person_masks: BoolArray | None, choice: MaskChoice) -> list[str]:
+    def _notes(
+        self, person_masks: BoolArray | None, choice: MaskChoice, *, serves: bool
+    ) -> list[str]:
         notes = []
         if self.explained_on_ == "held-out":
             notes.append(
@@ -522,8 +524,13 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             )
             warnings.warn(said, PrivacyLeakWarning, stacklevel=3)
             notes.append(said)
-        if not choice.kept.any():
-            notes.append("no feature is left: nothing that serves the task does not identify too.")
+        if not serves:
+            notes.append(
+                "no feature clearly serves the task: on records set aside the model rests on noise, so that "
+                "everything that identifies can go. Look at its accuracy first."
+            )
+        elif not choice.kept.any():
+            notes.append("no feature is left: whatever serves the task identifies too.")
         return notes
 
     def _provenance(

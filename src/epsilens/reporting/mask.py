@@ -158,6 +158,11 @@ def _first(document: MaskDocument) -> str:
             f"No feature needs to be masked at α = {document.alpha:g}: none of the "
             f"{format_count(n_features)} both identifies and can be spared."
         )
+    if not document.kept:
+        return (
+            f"No feature can be kept at α = {document.alpha:g}: each of the "
+            f"{format_count(n_features)} identifies, and none serves the task well enough."
+        )
     named = ", ".join(document.masked[:_NAMED])
     if len(document.masked) > _NAMED:
         named = f"{format_count(len(document.masked))} features ({named}, …)"
