@@ -395,6 +395,18 @@ def tables(
     return "\n".join(parts)
 
 
+def draw(task: Task, seed: int) -> None:
+    """Draw importances and masks as pictures; no face is in them."""
+    study = MaskStudy(LogisticRegression(C=task.strength, max_iter=500)).fit(*task.halves(seed))
+    found = study.importances(standard_errors=0.0, random_state=seed)
+    masks = {
+        f"kept at α = {alpha:g}": study.choose(alpha=alpha, importances=found, alphas=()).kept
+        for alpha in (ALPHA, STRONG)
+    }
+    parts = {"identifies (SHAP)": found[1].overall, "tells the pose (SHAP)": found[0].overall}
+    save_chart(mask_picture(parts | masks, shape=task.shape, width=160), FIGURE)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -403,7 +415,11 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="a small part, not written down")
+    parser.add_argument("--figure", action="store_true", help="draw the figure and nothing else")
     settings = parser.parse_args()
+    if settings.figure:
+        draw(faces(settings.data, "pose"), settings.seed)
+        return
     n_models = 40 if settings.quick else settings.models
     tasks = [wisdm(settings.data, settings.seed)]
     if not settings.quick:
@@ -419,22 +435,8 @@ def main() -> None:
         print(f"  {task.name}: chosen ({time.perf_counter() - started:.0f} s)", flush=True)
         risks += risk_rows(task, attacked(task, masks, n_models, settings.seed))
         print(f"  {task.name}: attacked ({time.perf_counter() - started:.0f} s)", flush=True)
-        if task.name.endswith("pose") and task.shape is not None:
-            # Importances and masks alone: no face is in the figure.
-            strong = masks[f"SHAP, α = {STRONG:g}"]
-            save_chart(
-                mask_picture(
-                    {
-                        "identifies (SHAP)": strong.privacy.overall,
-                        "tells the pose (SHAP)": strong.utility.overall,
-                        f"kept at α = {ALPHA:g}": masks["SHAP"].kept,
-                        f"kept at α = {STRONG:g}": strong.kept,
-                    },
-                    shape=task.shape,
-                    width=150,
-                ),
-                FIGURE,
-            )
+    if not settings.quick:
+        draw(tasks[-1], settings.seed)
     keep(
         "masking",
         tables(chosen, risks, curves, abouts, n_models),

@@ -97,7 +97,7 @@ def mask_picture(
     shape : (height, width)
         Of the picture, in pixels; features run along its rows.
     width : int
-        Of each picture on the page.
+        About how wide each picture is on the page.
 
     Returns
     -------
@@ -117,6 +117,8 @@ def mask_picture(
     import altair as alt
 
     n_rows, n_columns = (as_count(side, name="shape") for side in shape)
+    # A whole number of points for every pixel: fractions would leave seams.
+    side = max(round(width / n_columns), 1)
     panels = []
     for title, values in parts.items():
         pixels = np.asarray(values)
@@ -131,10 +133,9 @@ def mask_picture(
             {"x": int(k % n_columns), "y": int(k // n_columns), "value": float(value) / largest}
             for k, value in enumerate(pixels)
         ]
-        scale = alt.Scale(
-            domain=[0, 1], range=["#111111", "#ffffff"] if is_mask else ["#ffffff", ACCENT]
-        )
-        panels.append(
+        colours = ["#111111", "#ffffff"] if is_mask else ["#ffffff", ACCENT]
+        scale = alt.Scale(domain=[0, 1], range=colours, interpolate="rgb")
+        drawn = (
             alt.Chart(alt.InlineData(values=rows))
             .mark_rect()
             .encode(
@@ -142,12 +143,19 @@ def mask_picture(
                 y=alt.Y("y:O", axis=None, scale=alt.Scale(padding=0)),
                 color=alt.Color("value:Q", scale=scale, legend=None),
             )
-            .properties(
-                width=width,
-                height=round(width * n_rows / n_columns),
+        )
+        right, below = side * n_columns, side * n_rows
+        frame = (
+            alt.Chart(alt.InlineData(values=[{}]))
+            .mark_rect(fillOpacity=0, stroke="#9a9fa8")
+            .encode(x=alt.value(0), x2=alt.value(right), y=alt.value(0), y2=alt.value(below))
+        )
+        panels.append(
+            alt.layer(drawn, frame).properties(
+                width=right,
+                height=below,
                 title=panel_title(alt, title),
                 description=f"{title}: {n_rows} by {n_columns} pixels.",
-                view=alt.ViewBackground(stroke="#9a9fa8"),
             )
         )
     chart: alt.HConcatChart = (
