@@ -92,7 +92,7 @@ _SECTIONS = {
     ),
 }
 _FIGURES = {
-    "masking": ("masking-faces.svg", "Importances and masks of the pixels of faces as pictures"),
+    "masking": ("masking-faces.png", "Importances and masks of the pixels of faces as pictures"),
     "whatif-flc": ("whatif-adult.svg", "Loss change against ε on Adult, four group sizes"),
     "one-run": ("one-run.svg", "Bounds over ε, the number of canaries and the dimension"),
     "whatif-features": (
