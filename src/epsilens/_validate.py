@@ -69,6 +69,15 @@ def as_share(value: object, *, name: str) -> float:
     return float(value)
 
 
+def as_unit(value: object, *, name: str) -> float:
+    """Return a number from 0 to 1, both allowed."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputTypeError(f"`{name}` must be a number from 0 to 1, got {type(value).__name__}.")
+    if not 0.0 <= float(value) <= 1.0:
+        raise InputError(f"`{name}` must lie from 0 to 1, got {float(value)!r}.")
+    return float(value)
+
+
 def as_positive(value: object, *, name: str) -> float:
     """Return a finite number greater than 0."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):

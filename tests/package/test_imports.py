@@ -30,6 +30,7 @@ ALLOWED = {
     # What an attack proves is proved by the audit's theorems.
     "risk": LEFT | {"data", "channels", "models", "influence", "audit"},
     "federated": LEFT | {"data", "channels", "models", "influence", "valuation"},
+    "masking": LEFT | {"data", "models", "influence", "risk"},
     "decision": LEFT | {"data", "whatif", "risk"},
     "display": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
@@ -39,14 +40,19 @@ ALLOWED = {
     | {"risk", "audit", "decision", "display"},
     "cli": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
-    | {"risk", "audit", "decision", "federated", "display", "reporting", "app"},
+    | {"risk", "audit", "masking", "decision", "federated", "display", "reporting", "app"},
     # On top, beside the command line, whose way from a table to a study it shares.
     "app": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
     | {"risk", "audit", "decision", "display", "reporting", "cli"},
 }
 # Results draw themselves: the one import that may look right, inside a method.
-LAZY = {("whatif", "display"), ("risk", "display"), ("audit", "display"), ("decision", "display")}
+LAZY = {
+    ("whatif", "display"),
+    ("risk", "display"),
+    ("audit", "display"),
+    ("decision", "display"),
+} | {("masking", "display")}
 
 
 def room(path: Path) -> str:

@@ -13,6 +13,7 @@ from epsilens.cli.decide import decide
 from epsilens.cli.demo import demo
 from epsilens.cli.federate import federate
 from epsilens.cli.inspect import inspect
+from epsilens.cli.mask import mask
 from epsilens.cli.randomise import randomise
 from epsilens.cli.risk import risk
 from epsilens.cli.serve import serve
@@ -21,7 +22,7 @@ from epsilens.cli.whatif import whatif
 
 __all__ = ["app"]
 
-COMMANDS = (demo, inspect, whatif, risk, decide, randomise, serve)
+COMMANDS = (demo, inspect, whatif, risk, decide, mask, randomise, serve)
 """In the order of the help."""
 
 app = typer.Typer(

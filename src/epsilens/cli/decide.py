@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.mask import Alpha, check_identity, masked_columns, without_columns
 from epsilens.cli.options import (
     Anonymous,
     BinsOption,
@@ -45,7 +46,7 @@ from epsilens.cli.training import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from epsilens.data import Prepared
     from epsilens.decision import Decision
@@ -109,6 +110,16 @@ def decide(
             help="The attack rate must be kept by proof, against every attack, not by the one tried.",
         ),
     ] = False,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            "--identity",
+            metavar="COL",
+            help="Whose record it is: also try without the columns that identify people and do not serve "
+            "the model. Needs the extra mask.",
+        ),
+    ] = None,
+    alpha: Alpha = 0.2,
     test: Test = None,
     shadow_models: Annotated[
         int,
@@ -190,6 +201,8 @@ def decide(
     check_rate(max_attack_rate)
     check_gives_probabilities(model)
     as_share(confidence, name="--confidence")
+    if identity is not None:
+        check_identity(identity, label=label, drop=drop, alpha=alpha)
     require_text([*(protect or ()), *(categories or ())], option="--protect")
     columns = comma_list(protect) or (label,)
     table = TableOptions(
@@ -209,29 +222,41 @@ def decide(
     )
     budget = read_epsilon(epsilon)
     with show_progress(quiet=quiet, json=json) as progress:
-        prepared = table.prepare(data)
-        estimator = estimator_for(
-            prepared,
-            model=model,
-            regularisation=regularisation,
-            protect=columns,
-            categories=categories,
-        )
-        decision = decide_on(
-            prepared,
-            estimator,
-            protect=columns,
-            epsilon=budget,
-            categories=declared_domains(categories, columns, table, prepared),
-            max_loss_increase=max_loss_increase,
-            max_attack_rate=max_attack_rate,
-            confidence=confidence,
-            proven_only=proven_only,
-            shadow_models=shadow_models,
-            checkpoint=checkpoint,
-            seed=seed,
-            progress=progress,
-        )
+        prepared = table.prepare(data, beside=() if identity is None else (identity,))
+        question: dict[str, object] = {
+            "protect": columns,
+            "epsilon": budget,
+            "categories": declared_domains(categories, columns, table, prepared),
+            "max_loss_increase": max_loss_increase,
+            "max_attack_rate": max_attack_rate,
+            "confidence": confidence,
+            "proven_only": proven_only,
+            "shadow_models": shadow_models,
+            "checkpoint": checkpoint,
+            "seed": seed,
+            "progress": progress,
+        }
+
+        def estimator_of(part: Prepared) -> object:
+            return estimator_for(
+                part,
+                model=model,
+                regularisation=regularisation,
+                protect=columns,
+                categories=categories,
+            )
+
+        decision = decide_on(prepared, estimator_of(prepared), **question)  # type: ignore[arg-type]
+        if identity is not None:
+            masked = masked_columns(
+                prepared,
+                regularisation=regularisation,
+                alpha=alpha,
+                protect=columns,
+                seed=seed,
+                progress=progress,
+            )
+            decision = with_lever(decision, prepared, masked, question, estimator_of)
     document = with_notes(decision.document, prepared.notes)
     if anonymous:
         document = anonymise(document)
@@ -311,6 +336,43 @@ def decide_on(
     return replace(decision, document=said)
 
 
+def with_lever(
+    decision: Decision,
+    prepared: Prepared,
+    masked: Sequence[str],
+    question: Mapping[str, object],
+    estimator_of: Callable[[Prepared], object],
+) -> Decision:
+    """Decide again without the masked columns, and say what that would change."""
+    from epsilens.decision import masking_lever
+
+    chosen = decision.recommendation
+    note = None
+    if not masked:
+        note = "no column identifies people that the model can spare: masking is no lever here."
+    elif len(masked) == prepared.X_train.shape[1]:
+        note = "every column identifies people, and none would be left: masking is no lever here."
+    elif chosen.epsilon is None:
+        note = "no ε is recommended, so masking was not tried as a lever."
+    if note is not None:
+        said = [*decision.document.warnings, note]
+        return replace(decision, document=decision.document.model_copy(update={"warnings": said}))
+    rest = without_columns(prepared, masked)
+    beside = question["checkpoint"]
+    again = decide_on(
+        rest,
+        estimator_of(rest),
+        **{  # type: ignore[arg-type]
+            **question,
+            "max_loss_increase": chosen.max_loss_increase,
+            "max_attack_rate": chosen.max_attack_rate,
+            "checkpoint": None if beside is None else f"{str(beside).rstrip('/')}-masked",
+        },
+    )
+    lever = masking_lever(decision, again, masked=masked)
+    return replace(decision, document=decision.document.model_copy(update={"lever": lever}))
+
+
 def kept_gain(prepared: Prepared, loss: float | None) -> float:
     """Return the rise of the loss that leaves most of what the model gains over guessing.
 
@@ -373,6 +435,9 @@ def print_decision(document: DecisionDocument, *, quiet: bool, out: str | None) 
             if not is_held(note):
                 console.print(Text(f"Note: {note.rstrip('.')}."))
     console.print(Text(document.recommendation.sentence, style="bold"))
+    if document.lever is not None:
+        gone = ", ".join(document.lever.masked)
+        console.print(Text(f"Masking {gone}: {document.lever.sentence}"))
     if quiet:
         return
     console.print(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from epsilens.document import (
         DecisionDocument,
         FederationDocument,
+        MaskDocument,
         RiskDocument,
         WhatIfDocument,
     )
@@ -60,7 +61,14 @@ class _Study(Protocol):
 
 
 _S = TypeVar("_S", bound=_Study)
-_D = TypeVar("_D", "WhatIfDocument", "RiskDocument", "DecisionDocument", "FederationDocument")
+_D = TypeVar(
+    "_D",
+    "WhatIfDocument",
+    "RiskDocument",
+    "DecisionDocument",
+    "MaskDocument",
+    "FederationDocument",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +96,12 @@ class TableOptions:
     seed: int = 0
 
     def prepare(
-        self, data: str, *, groups: Sequence[str] = (), candidates: str | None = None
+        self,
+        data: str,
+        *,
+        groups: Sequence[str] = (),
+        candidates: str | None = None,
+        beside: Sequence[str] = (),
     ) -> Prepared:
         """Read the files and turn them into checked training and test data.
 
@@ -100,6 +113,8 @@ class TableOptions:
             `[NAME=]EXPRESSION` each.
         candidates : str, optional
             Records on offer.
+        beside : sequence of str
+            Columns that come along and that the model does not see.
         """
         from epsilens.data import prepare
 
@@ -118,6 +133,7 @@ class TableOptions:
             groups=groups,
             task="classification" if self.model is ModelChoice.logistic else "regression",
             candidates=self._read(candidates),
+            beside=beside,
         )
 
     def _read(self, source: str | None) -> TableFile | None:

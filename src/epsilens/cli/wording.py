@@ -13,6 +13,13 @@ from collections.abc import Callable
 __all__ = ["in_command_words"]
 
 _OPTIONS = {
+    "alpha": "--alpha",
+    "explainer": "--explainer",
+    "identity": "--identity",
+    "keep": "--keep",
+    "max_rows": "--max-rows",
+    "scope": "--scope",
+    "share": "--share",
     "batch": "--batch",
     "canaries": "--canaries",
     "claimed_delta": "--delta",

@@ -61,6 +61,8 @@ class Prepared:
         Where in the data each training row stands, counted from 0.
     candidates : Offer or None
         Records on offer, read like the test data.
+    beside, beside_test : pandas.DataFrame or None
+        Columns that the model does not see but that come along, of the training and the test rows.
     """
 
     X_train: pd.DataFrame = field(repr=False)
@@ -78,6 +80,8 @@ class Prepared:
     notes: tuple[str, ...]
     rows: NDArray[np.intp] = field(repr=False)
     candidates: Offer | None = field(default=None, repr=False)
+    beside: pd.DataFrame | None = field(default=None, repr=False)
+    beside_test: pd.DataFrame | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -91,12 +95,15 @@ class Offer:
     sample_weight : array or None
     rows : array of int
         Where in their file each stands, counted from 0.
+    beside : pandas.DataFrame or None
+        Columns that come along and that the model does not see.
     """
 
     X: pd.DataFrame = field(repr=False)
     y: pd.Series = field(repr=False)
     sample_weight: NDArray[np.float64] | None = field(repr=False)
     rows: NDArray[np.intp] = field(repr=False)
+    beside: pd.DataFrame | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,7 @@ class _Part:
     weight: NDArray[np.float64] | None
     masks: dict[str, NDArray[np.bool_]]
     rows: NDArray[np.intp]
+    beside: pd.DataFrame
 
 
 def prepare(
@@ -126,6 +134,7 @@ def prepare(
     groups: Iterable[str | tuple[str, Expression]] = (),
     task: Task = "classification",
     candidates: object | None = None,
+    beside: Sequence[str] = (),
 ) -> Prepared:
     """Check a table and turn it into training and test data.
 
@@ -159,6 +168,9 @@ def prepare(
         Whether the label is one of two answers or a number.
     candidates : TableFile or frame, optional
         Records on offer that are not trained on.
+    beside : sequence of str
+        Columns that the model must not see but that are wanted row by row, such as whose record it
+        is. Rows in which they are missing are treated as those without a label.
 
     Returns
     -------
@@ -191,6 +203,7 @@ def prepare(
         positive,
         named,
         task,
+        tuple(beside),
     )
     settings.check_against(frame)
     notes: list[str] = []
@@ -257,7 +270,7 @@ def prepare(
             _frame(candidates), schema, labels, features, what="candidates"
         )
         notes += more_notes
-        offer = Offer(part.X, part.y, part.weight, part.rows)
+        offer = Offer(part.X, part.y, part.weight, part.rows, part.beside)
     for name in train.masks:
         as_mask(train.masks[name], name=name, n_rows=len(train.y))
         if not held_out.masks[name].any():
@@ -278,6 +291,8 @@ def prepare(
         tuple(notes),
         train.rows,
         offer,
+        train.beside,
+        held_out.beside,
     )
 
 
@@ -308,10 +323,11 @@ class _Settings:
     positive: str | None
     groups: tuple[tuple[str, Expression], ...]
     task: Task
+    beside: tuple[str, ...] = ()
 
     @property
     def required(self) -> tuple[str, ...]:
-        return (self.label,) if self.weight is None else (self.label, self.weight)
+        return (self.label, *(() if self.weight is None else (self.weight,)), *self.beside)
 
     def check_against(self, frame: pd.DataFrame) -> None:
         columns = [str(name) for name in frame.columns]
@@ -321,6 +337,7 @@ class _Settings:
             ("weight", () if self.weight is None else (self.weight,)),
             ("categorical", self.categorical),
             ("bins", tuple(self.bins)),
+            ("identity", self.beside),
         ):
             for name in names:
                 require_column(name, columns, argument=argument)
@@ -340,7 +357,7 @@ class _Settings:
                 require_column(name, columns, argument="group")
 
     def features(self, frame: pd.DataFrame) -> list[str]:
-        out = {self.label, self.weight, *self.drop}
+        out = {self.label, self.weight, *self.drop, *self.beside}
         return [str(name) for name in frame.columns if name not in out]
 
     def refuse_infinite(self, frame: pd.DataFrame, columns: Iterable[str]) -> None:
@@ -392,6 +409,7 @@ class _Settings:
             None if self.weight is None else _weights(frame[self.weight], self.weight),
             {name: expression.mask(answers) for name, expression in self.groups},
             np.flatnonzero(kept),
+            frame[list(self.beside)],
         )
 
     def test_part(
@@ -478,6 +496,7 @@ def _split(part: _Part, *, share: float, seed: int, task: Task) -> tuple[_Part, 
             None if part.weight is None else part.weight[chosen],
             {name: mask[chosen] for name, mask in part.masks.items()},
             part.rows[chosen],
+            part.beside.iloc[chosen].reset_index(drop=True),
         )
 
     return rows(np.sort(train_rows)), rows(np.sort(test_rows))

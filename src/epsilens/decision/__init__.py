@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from epsilens.decision.lever import masking_lever
     from epsilens.decision.result import Decision, Standing
     from epsilens.decision.rules import decide
 
@@ -14,9 +15,10 @@ _HOME = {
     "Decision": "epsilens.decision.result",
     "Standing": "epsilens.decision.result",
     "decide": "epsilens.decision.rules",
+    "masking_lever": "epsilens.decision.lever",
 }
 
-__all__ = ["Decision", "Standing", "decide"]
+__all__ = ["Decision", "Standing", "decide", "masking_lever"]
 
 
 def __getattr__(name: str) -> object:

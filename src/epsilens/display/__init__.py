@@ -10,6 +10,7 @@ from epsilens.display.charts import available_outcomes, cost_chart, save_chart
 from epsilens.display.comparison_chart import comparison_chart
 from epsilens.display.decision_chart import decision_chart
 from epsilens.display.federation_chart import federation_chart
+from epsilens.display.mask_chart import mask_chart, mask_picture
 from epsilens.display.page_chart import page_chart, risk_page_chart
 from epsilens.display.risk_chart import risk_chart
 from epsilens.display.value_chart import value_chart
@@ -27,6 +28,8 @@ __all__ = [
     "cost_chart",
     "decision_chart",
     "federation_chart",
+    "mask_chart",
+    "mask_picture",
     "page_chart",
     "risk_chart",
     "risk_page_chart",

@@ -22,7 +22,7 @@ from epsilens.document.contents import (
     WhatIfDocument,
     WhatIfMethod,
 )
-from epsilens.document.decision import DecisionDocument, Recommendation
+from epsilens.document.decision import DecisionDocument, MaskingLever, Recommendation
 from epsilens.document.federation import (
     FederationDocument,
     FederationEntry,
@@ -30,6 +30,14 @@ from epsilens.document.federation import (
     federation_number_types,
 )
 from epsilens.document.kinds import Document
+from epsilens.document.mask import (
+    MaskDocument,
+    MaskFeature,
+    MaskOutcome,
+    MaskPoint,
+    RelaxedEpsilon,
+    mask_number_types,
+)
 from epsilens.document.migration import migrate
 from epsilens.document.numbers import (
     NUMBER_TYPE_MEANINGS,
@@ -71,10 +79,16 @@ __all__ = [
     "FederationVersion",
     "InspectColumn",
     "InspectDocument",
+    "MaskDocument",
+    "MaskFeature",
+    "MaskOutcome",
+    "MaskPoint",
+    "MaskingLever",
     "NumberType",
     "OutcomeInterval",
     "Provenance",
     "Recommendation",
+    "RelaxedEpsilon",
     "ReleaseDocument",
     "RiskCell",
     "RiskDocument",
@@ -95,6 +109,7 @@ __all__ = [
     "json_schema",
     "load_document",
     "loss_unit",
+    "mask_number_types",
     "migrate",
     "own_budget",
     "risk_number_types",

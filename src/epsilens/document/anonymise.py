@@ -16,6 +16,7 @@ from epsilens.document.contents import (
 )
 from epsilens.document.decision import DecisionDocument
 from epsilens.document.federation import FederationDocument
+from epsilens.document.mask import MaskDocument
 from epsilens.document.parts import Provenance
 from epsilens.document.risk import RiskDocument
 from epsilens.document.wording import EVERYBODY
@@ -25,7 +26,9 @@ __all__ = ["WITHHELD", "WITHHELD_WARNING", "anonymise"]
 WITHHELD = "withheld"
 WITHHELD_WARNING = "A warning is withheld here because it may name columns, groups or categories."
 
-_COLUMN_SETTINGS = frozenset({"label", "protect", "drop", "weight", "categorical", "columns"})
+_COLUMN_SETTINGS = frozenset(
+    {"label", "protect", "drop", "weight", "categorical", "columns", "identity"}
+)
 _TYPED_FOR_COLUMNS = frozenset({"bins", "epsilon"})
 """Settings that are names of columns, or numbers with or without one: `age=0:100:10`."""
 _GROUP_SETTINGS = frozenset({"group", "groups"})
@@ -69,6 +72,15 @@ _OWN_WORDS = frozenset(
         "gaussian-sum",
         "private-ridge",
         "dpsgd",
+        "shap",
+        "lime",
+        "global",
+        "identity",
+        "knapsack",
+        "top-share",
+        "random",
+        "held-out",
+        "public",
         "randomised response",
         "DP-SGD",
         "shadow models",
@@ -121,6 +133,7 @@ _D = TypeVar(
     RiskDocument,
     DecisionDocument,
     FederationDocument,
+    MaskDocument,
 )
 
 
@@ -185,8 +198,18 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
         # The same column has the same number in both: cost first, as it is shown.
         changes["cost"] = _anonymous(document.cost, columns, groups)
         changes["risk"] = _anonymous(document.risk, columns, groups)
+        if document.lever is not None:
+            masked = [columns(name) for name in document.lever.masked]
+            changes["lever"] = document.lever.model_copy(update={"masked": masked})
     elif isinstance(document, RiskDocument | FederationDocument):
         changes["protect"] = [columns(name) for name in document.protect]
+    elif isinstance(document, MaskDocument):
+        changes["features"] = [
+            feature.model_copy(update={"name": columns(feature.name)})
+            for feature in document.features
+        ]
+        changes["kept"] = [columns(name) for name in document.kept]
+        changes["masked"] = [columns(name) for name in document.masked]
     elif isinstance(document, AuditDocument):
         if document.mechanism not in _OWN_WORDS:
             changes["mechanism"] = WITHHELD

@@ -9,10 +9,10 @@ from pydantic import Field, StrictStr
 
 from epsilens.document.contents import WhatIfDocument
 from epsilens.document.numbers import Flag, OptionalBudget, OptionalNumber
-from epsilens.document.parts import DocumentHead, Part
+from epsilens.document.parts import DocumentHead, Names, Part
 from epsilens.document.risk import RiskDocument
 
-__all__ = ["DecisionDocument", "Recommendation"]
+__all__ = ["DecisionDocument", "MaskingLever", "Recommendation"]
 
 
 class Recommendation(Part):
@@ -48,6 +48,34 @@ class Recommendation(Part):
     """The largest budget that meets the limits; null if none does."""
 
 
+class MaskingLever(Part):
+    """The same risk at a larger budget if some columns go, and what that costs.
+
+    Examples
+    --------
+    >>> MaskingLever(masked=["gait"], epsilon=1.0, epsilon_masked=1.6, attack_rate=0.8,
+    ...     loss_increase=0.04, loss_increase_masked=0.03, is_larger=True, sentence="").masked
+    ['gait']
+    """
+
+    masked: Names
+    """The columns that would go."""
+    epsilon: OptionalBudget
+    """The recommended budget with all columns."""
+    epsilon_masked: OptionalBudget
+    """The largest budget of the grid that exposes no more without them; null if there is none."""
+    attack_rate: OptionalNumber
+    """The proven ceiling that both keep."""
+    loss_increase: OptionalNumber
+    """The largest increase of the test loss to be reckoned with, at the recommended budget."""
+    loss_increase_masked: OptionalNumber
+    """The same without the columns, against the model on all of them."""
+    is_larger: Flag
+    """Whether a larger budget exposes no more without the columns."""
+    sentence: StrictStr
+    """The lever in words, without the names of the columns."""
+
+
 class DecisionDocument(DocumentHead):
     """What each budget costs and what it buys, for the same people and the same mechanism.
 
@@ -76,3 +104,5 @@ class DecisionDocument(DocumentHead):
     """What attackers get at each budget."""
     recommendation: Recommendation
     """The budget that the limits lead to."""
+    lever: MaskingLever | None = None
+    """What masking columns would change; null if it was not asked."""

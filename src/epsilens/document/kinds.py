@@ -14,6 +14,7 @@ from epsilens.document.contents import (
 )
 from epsilens.document.decision import DecisionDocument
 from epsilens.document.federation import FederationDocument
+from epsilens.document.mask import MaskDocument
 from epsilens.document.risk import RiskDocument
 
 __all__ = ["Document"]
@@ -27,4 +28,5 @@ Document: TypeAlias = (
     | RiskDocument
     | DecisionDocument
     | FederationDocument
+    | MaskDocument
 )

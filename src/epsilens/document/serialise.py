@@ -20,6 +20,7 @@ from epsilens.document.contents import (
 from epsilens.document.decision import DecisionDocument
 from epsilens.document.federation import FederationDocument
 from epsilens.document.kinds import Document
+from epsilens.document.mask import MaskDocument
 from epsilens.document.migration import migrate
 from epsilens.document.risk import RiskDocument
 from epsilens.errors import InputError, InputTypeError
@@ -27,7 +28,7 @@ from epsilens.errors import InputError, InputTypeError
 __all__ = ["DocumentKind", "json_schema", "load_document", "to_dict", "to_json"]
 
 DocumentKind: TypeAlias = Literal[
-    "whatif", "release", "inspect", "value", "audit", "risk", "decision", "federation"
+    "whatif", "release", "inspect", "value", "audit", "risk", "decision", "mask", "federation"
 ]
 
 _MODELS: dict[
@@ -39,6 +40,7 @@ _MODELS: dict[
     | type[AuditDocument]
     | type[RiskDocument]
     | type[DecisionDocument]
+    | type[MaskDocument]
     | type[FederationDocument],
 ] = {
     "whatif": WhatIfDocument,
@@ -48,6 +50,7 @@ _MODELS: dict[
     "audit": AuditDocument,
     "risk": RiskDocument,
     "decision": DecisionDocument,
+    "mask": MaskDocument,
     "federation": FederationDocument,
 }
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -115,7 +118,8 @@ def load_document(source: str | Path | Mapping[str, object]) -> Document:
     -------
     Document
         A `WhatIfDocument`, `ReleaseDocument`, `InspectDocument`, `ValueDocument`,
-        `AuditDocument`, `RiskDocument`, `DecisionDocument` or `FederationDocument`, as its `kind` says.
+        `AuditDocument`, `RiskDocument`, `DecisionDocument`, `MaskDocument` or `FederationDocument`, as
+        its `kind` says.
 
     Raises
     ------
@@ -151,7 +155,7 @@ def json_schema(kind: DocumentKind | None = None) -> dict[str, object]:
 
     Parameters
     ----------
-    kind : {"whatif", "release", "inspect", "value", "audit", "risk", "decision", "federation"}, optional
+    kind : {"whatif", "release", "inspect", "value", "audit", "risk", "decision", "mask", "federation"}, optional
         One kind of document; all of them when left out.
 
     Returns

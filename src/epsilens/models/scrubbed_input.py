@@ -8,7 +8,7 @@ passed on: what it says is recognised, and said again in words of our own.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from epsilens.errors import InputError, InputTypeError
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["checked_input"]
+__all__ = ["checked_features", "checked_input"]
 
 FloatArray = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ _SAID_AGAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (
             r"X has (\d+) features?, but \w+ is expecting (\d+) features? as input",
-            r"X has \1 features, but PrivateRidge is expecting \2 features as input.",
+            r"X has \1 features, but {name} is expecting \2 features as input.",
         ),
         (
             r"The feature names should match",
@@ -71,7 +71,7 @@ _SAID_AGAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (
             r"This \w+ estimator requires y to be passed",
-            "This PrivateRidge estimator requires y to be passed, but the target y is None.",
+            "This {name} estimator requires y to be passed, but the target y is None.",
         ),
         (
             r"Expected 2D array, got (1D|scalar) array",
@@ -113,39 +113,64 @@ def checked_input(
         ...
     epsilens.errors.InputError: X and y must be tables of numbers, got text or mixed values. ...
     """
+    if y is None and not reset:
+        return _checked(estimator, X, reset=reset, y="no_validation"), np.empty(0)
+    features, target = _checked(estimator, X, reset=reset, y=y, y_numeric=True)
+    return features, target
+
+
+def checked_features(
+    estimator: BaseEstimator, X: ArrayLike, y: ArrayLike | None
+) -> tuple[FloatArray, NDArray[np.generic]]:
+    """Return features as finite numbers and the answers, of any kind, that belong to them.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Remembers the number and names of the columns.
+    X : array or frame of shape (n, p)
+    y : array of shape (n,)
+
+    Raises
+    ------
+    InputError
+        One line without any value of the data.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> checked_features(Ridge(), [[1], [2]], ["no", "yes"])[0].shape
+    (2, 1)
+    """
+    features, target = _checked(estimator, X, reset=True, y=y)
+    return features, target
+
+
+def _checked(estimator: BaseEstimator, X: ArrayLike, **how: object) -> Any:
     from sklearn.utils.validation import validate_data
 
-    needs_target = {} if y is None and not reset else {"y": y, "y_numeric": True}
     refusal: InputError
     try:
         # The sum that looks for infinities may itself be none: no warning about that.
         with np.errstate(over="ignore", invalid="ignore"):
-            checked = validate_data(
-                estimator,
-                X,
-                reset=reset,
-                dtype=np.float64,
-                **(needs_target or {"y": "no_validation"}),
-            )
-        if not needs_target:
-            return checked, np.empty(0)
-        return checked[0], checked[1].astype(np.float64)
+            found = validate_data(estimator, X, dtype=np.float64, **how)
+        return (found[0], found[1].astype(np.float64)) if "y_numeric" in how else found
     except TypeError as error:
-        refusal = InputTypeError(_said_again(str(error)))
+        refusal = InputTypeError(_said_again(str(error), estimator))
     except OverflowError:
         refusal = InputError(
             "X and y must hold numbers within the range of double precision, got a larger one. "
             "Measure in larger units."
         )
     except ValueError as error:
-        refusal = InputError(_said_again(str(error)))
+        refusal = InputError(_said_again(str(error), estimator))
     # Raised here, so that the other library's message does not hang on as its context.
     raise refusal
 
 
-def _said_again(text: str) -> str:
+def _said_again(text: str, estimator: BaseEstimator) -> str:
     for begins, said in _SAID_AGAIN:
         found = begins.match(text)
         if found:
-            return found.expand(said)
+            return found.expand(said).replace("{name}", type(estimator).__name__)
     return _NOT_NUMBERS

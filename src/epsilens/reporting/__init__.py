@@ -6,6 +6,7 @@ from __future__ import annotations
 from epsilens.reporting.audit import audit_sentence, audit_table
 from epsilens.reporting.decision import decision_table
 from epsilens.reporting.federation import federation_sentences, ledger_table, version_table
+from epsilens.reporting.mask import mask_sentences, mask_table, relaxed_sentence
 from epsilens.reporting.report import write_report
 from epsilens.reporting.risk import risk_sentences, risk_table
 from epsilens.reporting.sentences import cell_sentence, whatif_sentence
@@ -21,6 +22,9 @@ __all__ = [
     "gap_table",
     "inspect_table",
     "ledger_table",
+    "mask_sentences",
+    "mask_table",
+    "relaxed_sentence",
     "release_summary",
     "risk_sentences",
     "risk_table",

@@ -267,6 +267,7 @@ def _render(
         ),
         keys=_keys(document, list(drawn["charts"]), list(drawn["risk_charts"])),
         recommendation=recommendation,
+        lever=getattr(document, "lever", None),
         accepted=_typed(accepted),
         feared=_typed(_number(recommendation, "max_attack_rate"), 100.0),
         proven_only=_needs_proof(document),

@@ -78,6 +78,9 @@ def readable_document(
             ),
             "recommendation": chosen.model_copy(update={"sentence": undirected(chosen.sentence)}),
         }
+        if document.lever is not None:
+            masked = [isolated(name) for name in document.lever.masked]
+            changes["lever"] = document.lever.model_copy(update={"masked": masked})
     else:
         for part in ("cells", "intervals"):
             changes[part] = [

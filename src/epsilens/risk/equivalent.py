@@ -7,30 +7,41 @@ says how much larger; its noise says how sure that is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit, ndtri
 
 from epsilens.document import EquivalentEpsilon
 from epsilens.errors import InputError
+from epsilens.risk.membership_attack import OFFLINE_THRESHOLD, MembershipAttack
 from epsilens.risk.result import RiskCurve
 
-__all__ = ["equivalent_epsilon"]
+__all__ = ["Measure", "equivalent_budgets", "equivalent_epsilon", "model_accuracies"]
 
 FloatArray = NDArray[np.float64]
+Measure: TypeAlias = Literal["asr_max", "balanced_accuracy"]
+_RESAMPLES = 400
 
 
-def equivalent_epsilon(curve: RiskCurve, other: RiskCurve) -> list[EquivalentEpsilon]:
+def equivalent_epsilon(
+    curve: RiskCurve, other: RiskCurve, *, measure: Measure = "asr_max"
+) -> list[EquivalentEpsilon]:
     """Return, for every ε of one table, the ε of another with the same attack success.
 
-    Success is ASR^M, on the most exposed record. The curve of the other table is made monotone, for more
-    ε cannot protect more, and read backwards between its points. The interval holds every ε of
-    the other grid at which the two maxima may be equal, as far as their bounds can tell.
+    The curve of the other table is made monotone, for more ε cannot protect more, and read backwards between
+    its points.
 
     Parameters
     ----------
     curve, other : RiskCurve
         Of the two tables, attacked by as many models, on as many records: a maximum over more records
         is larger by chance.
+    measure : {"asr_max", "balanced_accuracy"}
+        What success is: ASR^M, on the most exposed record, or balanced accuracy, on the mean record;
+        see `equivalent_budgets`.
 
     Returns
     -------
@@ -54,26 +65,138 @@ def equivalent_epsilon(curve: RiskCurve, other: RiskCurve) -> list[EquivalentEps
             "the two curves must be of one mechanism: the ε of randomised response and that of "
             "DP-SGD are of different things. Compare like with like."
         )
-    own, grid = _grid(curve), _grid(other)
-    rates = np.array([attack.asr_max for attack in other.attacks])
-    rising = _monotone(rates)
+    return equivalent_budgets(
+        _grid(curve), curve.attacks, _grid(other), other.attacks, measure=measure
+    )
+
+
+def equivalent_budgets(
+    own: Sequence[float],
+    attacks: Sequence[MembershipAttack],
+    grid: Sequence[float],
+    others: Sequence[MembershipAttack],
+    *,
+    measure: Measure = "asr_max",
+) -> list[EquivalentEpsilon]:
+    """Return, for every ε of some attacks, the ε of others with the same success.
+
+    Parameters
+    ----------
+    own, grid : sequence of float
+        The ε of both, ascending.
+    attacks, others : sequence of MembershipAttack
+        One for each ε.
+    measure : {"asr_max", "balanced_accuracy"}
+        The first is success on the most exposed record; its interval holds every ε of the other
+        grid at which the two maxima may be equal, as far as their bounds can tell. The second is the
+        mean over the records of the balanced accuracy at a threshold fixed beforehand; its interval
+        comes from drawing the models again, the same ones on both sides, and ends at the ends of the
+        grid.
+
+    Returns
+    -------
+    list of EquivalentEpsilon
+    """
+    if measure == "balanced_accuracy":
+        return _by_balanced_accuracy(own, attacks, list(grid), others)
+    rising = _monotone(np.array([attack.asr_max for attack in others]))
     result = []
-    for epsilon, attack in zip(own, curve.attacks, strict=True):
+    for epsilon, attack in zip(own, attacks, strict=True):
         low, high = attack.asr_max_lower_bound, attack.asr_max_upper_bound
         possible = [
             at
-            for at, there in zip(grid, other.attacks, strict=True)
+            for at, there in zip(grid, others, strict=True)
             if there.asr_max_lower_bound <= high and there.asr_max_upper_bound >= low
         ]
         result.append(
             EquivalentEpsilon(
                 epsilon=epsilon,
-                equivalent=_read_backwards(grid, rising, attack.asr_max),
+                equivalent=_read_backwards(list(grid), rising, attack.asr_max),
                 low=min(possible, default=None),
                 high=max(possible, default=None),
             )
         )
     return result
+
+
+def model_accuracies(attacks: Sequence[MembershipAttack]) -> FloatArray:
+    """Return the balanced accuracy of the attack on every model, over its records: (attacks, models).
+
+    Parameters
+    ----------
+    attacks : sequence of MembershipAttack
+        Of as many models each.
+    """
+    return np.stack([_on_every_model(attack) for attack in attacks])
+
+
+def _on_every_model(attack: MembershipAttack) -> FloatArray:
+    held_out = attack.held_out
+    cut = logit(0.5) if attack.online else ndtri(OFFLINE_THRESHOLD)
+    said = held_out.statistic > cut
+    judged = np.empty(said.shape, dtype=bool)
+    judged[0::2], judged[1::2] = held_out.judged[0], held_out.judged[1]
+    members = held_out.membership
+    rates = []
+    for side in (members, ~members):
+        pairs = side & judged
+        right = (said == members) & pairs
+        rates.append(right.sum(axis=1) / np.maximum(pairs.sum(axis=1), 1))
+    return np.asarray((rates[0] + rates[1]) / 2.0)
+
+
+def _by_balanced_accuracy(
+    own: Sequence[float],
+    attacks: Sequence[MembershipAttack],
+    grid: list[float],
+    others: Sequence[MembershipAttack],
+) -> list[EquivalentEpsilon]:
+    here, there = model_accuracies(attacks), model_accuracies(others)
+    if here.shape[1] != there.shape[1]:
+        raise InputError(
+            f"the two tables must be attacked by as many models, got {here.shape[1]} and "
+            f"{there.shape[1]}."
+        )
+    weights = _redrawn(here.shape[1])
+    mine = here.mean(axis=1)
+    rising = _monotone(there.mean(axis=1))
+    mine_again = weights @ here.T
+    rising_again = np.array([_monotone(rates) for rates in weights @ there.T])
+    tail = (1.0 - attacks[0].confidence) / 2.0
+    result = []
+    for e, epsilon in enumerate(own):
+        places = [
+            _clipped(grid, rates, rate)
+            for rates, rate in zip(rising_again, mine_again[:, e], strict=True)
+        ]
+        # Inverted: an end of the grid may be infinite, and no mean of two is wanted.
+        low, high = np.quantile(places, [tail, 1.0 - tail], method="inverted_cdf")
+        result.append(
+            EquivalentEpsilon(
+                epsilon=epsilon,
+                equivalent=_read_backwards(grid, rising, float(mine[e])),
+                low=float(low),
+                high=float(high),
+            )
+        )
+    return result
+
+
+def _redrawn(n_models: int) -> FloatArray:
+    """Return weights of the models in studies that drew them again, each half by itself."""
+    generator = np.random.default_rng(0)
+    weights = np.empty((_RESAMPLES, n_models))
+    for half in (0, 1):
+        size = weights[:, half::2].shape[1]
+        weights[:, half::2] = generator.multinomial(size, [1.0 / size] * size, _RESAMPLES)
+    return weights / n_models
+
+
+def _clipped(grid: list[float], rising: FloatArray, rate: float) -> float:
+    found = _read_backwards(grid, rising, rate)
+    if found is not None:
+        return found
+    return grid[0] if rate < rising[0] else grid[-1]
 
 
 def _grid(curve: RiskCurve) -> list[float]:

@@ -17,7 +17,10 @@ from epsilens.risk.proven_epsilon import ProvenEpsilon
 from epsilens.risk.roc import HeldOutScores
 from epsilens.risk.success_rate import NullOfMaximum
 
-__all__ = ["MembershipAttack"]
+__all__ = ["OFFLINE_THRESHOLD", "MembershipAttack"]
+
+OFFLINE_THRESHOLD = 0.95
+"""Above this Λ the offline attack says "member" where balanced accuracy is asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +141,7 @@ class MembershipAttack:
         >>> round(attack.asr_mean, 2), round(attack.balanced_accuracy().mean, 2)
         (0.75, 0.97)
         """
-        share = (0.5 if self.online else 0.95) if threshold is None else threshold
+        share = (0.5 if self.online else OFFLINE_THRESHOLD) if threshold is None else threshold
         share = as_share(share, name="threshold")
         return balanced_accuracy(
             self.held_out,

@@ -105,7 +105,7 @@ def one_line(error: pytest.ExceptionInfo[InputError]) -> str:
         ('{"epsilens_document": true}', "epsilens_document"),
         (
             '{"epsilens_document": 1}',
-            "one of whatif, release, inspect, value, audit, risk, decision, federation, got none",
+            "one of whatif, release, inspect, value, audit, risk, decision, mask, federation, got none",
         ),
         ('{"epsilens_document": 1, "kind": "SECRET"}', "got another"),
         ('{"epsilens_document": 1, "kind": "whatif"}', "malformed document at `provenance`"),

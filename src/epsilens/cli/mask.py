@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens mask`: which columns identify people and do not serve the task."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsilens.cli.options import (
+    Anonymous,
+    BinsOption,
+    Categorical,
+    Data,
+    Delimiter,
+    Drop,
+    Encoding,
+    Json,
+    Label,
+    Missing,
+    MissingChoice,
+    ModelChoice,
+    Positive,
+    Quiet,
+    Regularisation,
+    Test,
+    TestShare,
+    comma_list,
+)
+from epsilens.cli.training import TableOptions, estimator_for, read_epsilon, with_notes
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from epsilens.cli.progress import Progress
+    from epsilens.data import Prepared
+    from epsilens.document import MaskDocument
+    from epsilens.masking import Mask, MaskStudy
+
+__all__ = ["Alpha", "check_identity", "mask", "masked_columns", "study_of", "without_columns"]
+
+OUT_SUFFIXES = (".json", ".csv", ".parquet", ".png", ".svg")
+_ATTACK = "May ε be larger? (trains and attacks models)"
+
+
+class ExplainerChoice(StrEnum):
+    """Ways to explain a model."""
+
+    shap = "shap"
+    lime = "lime"
+
+
+class ScopeChoice(StrEnum):
+    """Whose mask."""
+
+    everybody = "global"
+    person = "identity"
+
+
+class MethodChoice(StrEnum):
+    """Ways to choose the masked columns."""
+
+    knapsack = "knapsack"
+    top_share = "top-share"
+    random = "random"
+
+
+Alpha = Annotated[
+    float,
+    typer.Option(
+        "--alpha",
+        metavar="A",
+        help="The share of what identifies people that must go, from 0 to 1.",
+    ),
+]
+
+
+def mask(
+    data: Data,
+    label: Label,
+    identity: Annotated[
+        str,
+        typer.Option("--identity", metavar="COL", help="The column that says whose record it is."),
+    ],
+    alpha: Alpha = 0.2,
+    explainer: Annotated[
+        ExplainerChoice,
+        typer.Option("--explainer", help="How the two models are explained; shap is the steadier."),
+    ] = ExplainerChoice.shap,
+    scope: Annotated[
+        ScopeChoice,
+        typer.Option(
+            "--scope",
+            help="global: one mask for everybody; identity: one for each person, for data that are "
+            "published (which columns are blank then tells whose they are).",
+        ),
+    ] = ScopeChoice.everybody,
+    method: Annotated[
+        MethodChoice,
+        typer.Option(
+            "--method",
+            help="knapsack: the most useful columns within the limit; top-share: the most "
+            "identifying go; random: any go, as a control.",
+        ),
+    ] = MethodChoice.knapsack,
+    share: Annotated[
+        float,
+        typer.Option("--share", metavar="S", help="Of the columns, for top-share and random."),
+    ] = 0.3,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="COL",
+            help="Never mask this column (repeat, or separate by commas).",
+        ),
+    ] = None,
+    test: Test = None,
+    public: Annotated[
+        str | None,
+        typer.Option(
+            "--public",
+            metavar="FILE",
+            help="Public records of other people: choose the mask by these alone.",
+        ),
+    ] = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--max-rows",
+            metavar="N",
+            min=2,
+            help="Explain at most so many records; 2000 for shap and 200 for lime unless given.",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            "--epsilon",
+            metavar="GRID",
+            help="Attack models trained with DP-SGD at these ε, with and without the masked columns.",
+            rich_help_panel=_ATTACK,
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta",
+            metavar="D",
+            help="Its delta, well below one over the number of records.",
+            rich_help_panel=_ATTACK,
+        ),
+    ] = None,
+    shadow_models: Annotated[
+        int,
+        typer.Option(
+            "--shadow-models",
+            metavar="N",
+            min=20,
+            max=100_000,
+            help="Models for every ε and mask; more lower the noise.",
+            rich_help_panel=_ATTACK,
+        ),
+    ] = 256,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    bins: BinsOption = None,
+    missing: Missing = MissingChoice.auto,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    positive: Positive = None,
+    test_share: TestShare = 0.25,
+    regularisation: Regularisation = None,
+    json: Json = False,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write the result: .json, .csv or .parquet (a line a column), .png or .svg.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            min=0,
+            help="Of the split, the explanation and the attacks.",
+            rich_help_panel="Output",
+        ),
+    ] = 0,
+    quiet: Quiet = False,
+    anonymous: Anonymous = False,
+) -> None:
+    r"""Find the columns that recognise people and do not serve the task, and see what masking them does.
+
+    Needs the extra: pip install "epsilens\[mask]".
+
+    Example: [bold]epsilens mask walking.csv --label activity --identity person --alpha 0.5
+    --out mask.png[/bold]
+    """
+    from epsilens.cli.progress import show_progress
+    from epsilens.cli.session import print_json, withhold_names
+    from epsilens.cli.target import check_target
+    from epsilens.document import anonymise, to_json
+
+    if anonymous:
+        withhold_names()
+    check_target(
+        out,
+        sources={"the data": data, "the test data": test, "the public records": public},
+        suffixes=OUT_SUFFIXES,
+    )
+    check_identity(identity, label=label, drop=drop, alpha=alpha)
+    grid = _check_attack(epsilon, delta, scope=scope)
+    prepared = TableOptions(
+        label=label,
+        test=test,
+        drop=drop,
+        categorical=categorical,
+        bins=bins,
+        missing=missing,
+        delimiter=delimiter,
+        encoding=encoding,
+        positive=positive,
+        test_share=test_share,
+        seed=seed,
+    ).prepare(data, candidates=public, beside=(identity,))
+    with show_progress(quiet=quiet, json=json) as progress:
+        study = study_of(prepared, regularisation=regularisation)
+        found = study.choose(
+            alpha=alpha,
+            explainer=explainer.value,
+            scope=scope.value,
+            method=method.value,
+            share=share,
+            keep=comma_list(keep),
+            max_rows=max_rows,
+            random_state=seed,
+            progress=progress,
+        )
+        if grid is not None and delta is not None:
+            found = _relaxed(
+                study,
+                found,
+                epsilon=grid,
+                delta=delta,
+                shadow_models=shadow_models,
+                seed=seed,
+                progress=progress,
+            )
+    document = with_notes(found.document, prepared.notes)
+    settings = document.provenance.settings | {"label": label, "identity": identity}
+    document = document.model_copy(
+        update={"provenance": document.provenance.model_copy(update={"settings": settings})}
+    )
+    if anonymous:
+        document = anonymise(document)
+    if out is not None:
+        _write(out, document)
+    if json:
+        print_json(to_json(document))
+    else:
+        _print(document, quiet=quiet, out=out)
+
+
+def check_identity(identity: str, *, label: str, drop: list[str] | None, alpha: float) -> None:
+    """Refuse, before any work, an identity or a share that cannot be meant."""
+    from epsilens._validate import as_unit
+
+    if identity == label:
+        raise InputError(
+            f"`--identity` must be another column than `--label`, got {identity!r} twice. Name the "
+            "column that says whose record it is."
+        )
+    if identity in comma_list(drop):
+        raise InputError(
+            f"`--identity` must not be dropped, got {identity!r} in `--drop`. The model does not see "
+            "it anyway: leave it out of `--drop`."
+        )
+    as_unit(alpha, name="--alpha")
+
+
+def study_of(prepared: Prepared, *, regularisation: float | None) -> MaskStudy:
+    """Train the two models on prepared data whose one column beside says whose record it is."""
+    from epsilens.masking import MaskStudy
+
+    estimator = estimator_for(prepared, model=ModelChoice.logistic, regularisation=regularisation)
+    assert prepared.beside is not None  # noqa: S101
+    assert prepared.beside_test is not None  # noqa: S101
+    offer = prepared.candidates
+    public = None
+    if offer is not None and offer.beside is not None:
+        public = (offer.X, offer.y, offer.beside.iloc[:, 0])
+    return MaskStudy(estimator).fit(
+        prepared.X_train,
+        prepared.y_train,
+        prepared.beside.iloc[:, 0],
+        prepared.X_test,
+        prepared.y_test,
+        prepared.beside_test.iloc[:, 0],
+        public=public,
+    )
+
+
+def masked_columns(
+    prepared: Prepared,
+    *,
+    regularisation: float | None,
+    alpha: float,
+    protect: Sequence[str],
+    seed: int,
+    progress: Progress,
+) -> list[str]:
+    """Return the columns that identify people and can be spared; never a protected one."""
+    study = study_of(prepared, regularisation=regularisation)
+    found = study.choose(
+        alpha=alpha,
+        keep=[name for name in protect if name in prepared.X_train],
+        alphas=(),
+        random_state=seed,
+        progress=progress,
+    )
+    return found.document.masked
+
+
+def without_columns(prepared: Prepared, names: Sequence[str]) -> Prepared:
+    """Return the same data without some columns."""
+    from dataclasses import replace
+
+    gone = set(names)
+    columns = tuple(column for column in prepared.schema.columns if column.name not in gone)
+    return replace(
+        prepared,
+        X_train=prepared.X_train.drop(columns=list(names)),
+        X_test=prepared.X_test.drop(columns=list(names)),
+        schema=replace(prepared.schema, columns=columns),
+    )
+
+
+def _check_attack(epsilon: str | None, delta: float | None, *, scope: ScopeChoice) -> str | None:
+    """Refuse half a question about a relaxed ε; return the grid, None without one."""
+    from epsilens._validate import as_share
+
+    if (epsilon is None) != (delta is None):
+        missing = "--delta" if delta is None else "--epsilon"
+        raise InputError(
+            "a relaxed ε needs `--epsilon` and `--delta` together, got one of them. Add "
+            f"`{missing}`, or leave both out."
+        )
+    if epsilon is None:
+        return None
+    if scope is ScopeChoice.person:
+        raise InputError(
+            "a relaxed ε needs one mask for everybody, got `--scope identity`. Leave `--epsilon` out, or "
+            "use `--scope global`."
+        )
+    as_share(delta, name="--delta")
+    grid = read_epsilon(epsilon)
+    if not isinstance(grid, str):
+        raise InputError(
+            "`--epsilon` must be a number or a grid here, got one for each column. DP-SGD protects "
+            "whole records."
+        )
+    return grid
+
+
+def _relaxed(
+    study: MaskStudy,
+    found: Mask,
+    *,
+    epsilon: str,
+    delta: float,
+    shadow_models: int,
+    seed: int,
+    progress: Progress,
+) -> Mask:
+    """Attack with and without the masked columns, unless none or all are masked."""
+    if found.kept.all() or not found.kept.any():
+        said = "ε was not compared: there are no features to compare with and without."
+        warnings = [*found.document.warnings, said]
+        from dataclasses import replace
+
+        return replace(found, document=found.document.model_copy(update={"warnings": warnings}))
+    return study.relax(
+        found,
+        epsilon=epsilon,
+        delta=delta,
+        shadow_models=shadow_models,
+        random_state=seed,
+        progress=progress,
+    )
+
+
+def _write(out: str, document: MaskDocument) -> None:
+    """Write the result as the ending of the file says."""
+    from pathlib import Path
+
+    import pandas as pd
+
+    from epsilens.data import write_table, write_text
+    from epsilens.display import mask_chart, save_chart
+    from epsilens.document import to_json
+
+    suffix = Path(out).suffix.lower()
+    if suffix == ".json":
+        write_text(to_json(document) + "\n", out)
+    elif suffix in {".png", ".svg"}:
+        save_chart(mask_chart(document), out)
+    else:
+        rows = [feature.model_dump() for feature in document.features]
+        write_table(pd.DataFrame(rows), out)
+
+
+def _print(document: MaskDocument, *, quiet: bool, out: str | None) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from epsilens.cli.session import is_held
+    from epsilens.reporting import mask_sentences, mask_table
+
+    console = Console()
+    if not quiet:
+        console.print(mask_table(document))
+        for note in dict.fromkeys(document.warnings):
+            if not is_held(note):
+                console.print(Text(f"Note: {note.rstrip('.')}."))
+    for sentence in mask_sentences(document):
+        console.print(Text(sentence))
+    if quiet:
+        return
+    console.print(
+        Text(
+            "Masking changes no proven guarantee: at every ε the proof holds as before, and only what is "
+            "measured may change."
+        )
+    )
+    if document.masked and document.scope == "global":
+        console.print(Text(f"In other commands: --drop {','.join(document.masked)}"))
+    if out is not None:
+        console.print(Text(f"Written: {out}"))

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Masking as a lever: the same risk at a larger ε if some columns go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from epsilens.decision.result import Decision, Standing
+from epsilens.document import MaskingLever, at_most_text
+from epsilens.errors import InputError
+
+__all__ = ["masking_lever"]
+
+_ROUNDING = 1e-12
+
+
+def masking_lever(
+    decision: Decision, without: Decision, *, masked: Sequence[str]
+) -> MaskingLever | None:
+    """Say whether a larger ε exposes answers no more once some columns are gone, and what it costs then.
+
+    Answers are guessed from the columns that a model rests on. Without some of these an attacker guesses
+    worse to begin with, so that a larger ε leads to the same rate; but the model predicts worse too. Both
+    are reckoned against the model on all columns without any noise.
+
+    Parameters
+    ----------
+    decision : Decision
+        On all columns, with a recommended ε.
+    without : Decision
+        On the others, of the same records, the same grid and the same protected columns.
+    masked : sequence of str
+        The columns that are gone.
+
+    Returns
+    -------
+    MaskingLever or None
+        None where no ε is recommended on all columns, or the two have no baselines to compare.
+
+    Raises
+    ------
+    InputError
+        If the two are not on one grid.
+
+    Notes
+    -----
+    The rate is the proven ceiling e^ε b/(e^ε b + 1 − b) for an attacker whose best guess without the answer is
+    right with probability b (math of the answer attack): b is measured, and smaller without the columns only
+    for an attacker who does not have these from elsewhere.
+    """
+    epsilon = decision.recommendation.epsilon
+    own, other = decision.document.cost.baseline, without.document.cost.baseline
+    if epsilon is None or own.loss is None or other.loss is None:
+        return None
+    if [s.epsilon for s in decision.standings] != [s.epsilon for s in without.standings]:
+        raise InputError(
+            "both decisions must be on one grid of ε, got two. Ask the same question with and without "
+            "the columns."
+        )
+    here = decision.at(epsilon)
+    rate = here.attack_ceiling
+    there = None if rate is None else _largest(without.standings, rate)
+    worse = other.loss - own.loss
+    after = None if there is None else there.loss_increase + worse
+    helps = there is not None and there.epsilon > epsilon
+    return MaskingLever(
+        masked=list(masked),
+        epsilon=epsilon,
+        epsilon_masked=None if there is None else there.epsilon,
+        attack_rate=rate,
+        loss_increase=here.loss_increase,
+        loss_increase_masked=after,
+        is_larger=helps,
+        sentence=_sentence(here, there, after),
+    )
+
+
+def _largest(standings: Sequence[Standing], rate: float) -> Standing | None:
+    """Return the largest ε whose ceiling, like that of every smaller one, is no higher than a rate."""
+    found = None
+    for standing in standings:
+        if standing.attack_ceiling is None or standing.attack_ceiling > rate + _ROUNDING:
+            break
+        found = standing
+    return found
+
+
+def _sentence(here: Standing, there: Standing | None, after: float | None) -> str:
+    if there is None or after is None or there.epsilon <= here.epsilon:
+        return (
+            f"Without these columns no larger ε of the grid keeps attackers within what ε = "
+            f"{here.epsilon:.3g} does: masking is no lever here."
+        )
+    verdict = (
+        "cheaper than with all columns" if after < here.loss_increase else "not cheaper: keep them"
+    )
+    return (
+        f"Without these columns ε = {there.epsilon:.3g} keeps attackers within the same "
+        f"{at_most_text(here.attack_ceiling or 0.0)} of the answers as ε = "
+        f"{here.epsilon:.3g} does with all of them, if they do not have these columns from elsewhere; the "
+        f"loss then rises by up to {after:.3g} instead of {here.loss_increase:.3g}, {verdict}."
+    )

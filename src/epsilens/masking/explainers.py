@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much each feature speaks for a record's own class: by SHAP and by LIME, the libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+__all__ = ["Explainer", "Step", "lime_attributions", "shap_attributions"]
+
+FloatArray = NDArray[np.float64]
+Explainer: TypeAlias = Literal["shap", "lime"]
+Step: TypeAlias = Callable[[int], None]
+"""Called with the number of records that are explained."""
+
+_BATCH = 256
+_BACKGROUND = 50
+"""Records that stand for a hidden feature where the model is no linear one."""
+_FEWEST_SAMPLES = 1_000
+_FEW_VALUES = 2
+
+
+def shap_attributions(
+    model: BaseEstimator,
+    X: FloatArray,
+    classes: NDArray[np.intp],
+    *,
+    background: FloatArray,
+    random_state: int,
+    step: Step,
+) -> FloatArray:
+    """Return what each feature adds to the score of a record's own class, by SHAP.
+
+    Parameters
+    ----------
+    model : scikit-learn classifier
+        Linear ones are explained exactly, on the scale of the logit; others on that of the
+        probability, by sampling permutations of the features.
+    X : array of shape (n, p)
+        The records that are explained.
+    classes : array of int, (n,)
+        Which column of the model's output is the record's own.
+    background : array of shape (m, p)
+        What a hidden feature is replaced by.
+    random_state : int
+    step : callable
+
+    Returns
+    -------
+    array of shape (n, p)
+    """
+    shap = _library("shap")
+    is_linear = hasattr(model, "coef_") and np.ndim(model.coef_) == 2
+    if is_linear:
+        masker = shap.maskers.Independent(background, max_samples=len(background))
+        explain = shap.LinearExplainer((np.array(model.coef_), np.array(model.intercept_)), masker)
+        values_of = explain.shap_values
+    else:
+        masker = shap.maskers.Independent(background, max_samples=_BACKGROUND)
+        sampled = shap.PermutationExplainer(model.predict_proba, masker, seed=random_state)
+
+        def values_of(rows: FloatArray) -> FloatArray:
+            found = sampled(rows, max_evals=2 * rows.shape[1] + 1, silent=True)
+            return np.asarray(found.values, dtype=np.float64)
+
+    result = np.empty(X.shape)
+    for first in range(0, len(X), _BATCH):
+        rows = slice(first, min(first + _BATCH, len(X)))
+        result[rows] = _own_class(np.asarray(values_of(X[rows])), classes[rows])
+        step(rows.stop)
+    return result
+
+
+def lime_attributions(
+    model: BaseEstimator,
+    X: FloatArray,
+    classes: NDArray[np.intp],
+    *,
+    background: FloatArray,
+    random_state: int,
+    step: Step,
+) -> FloatArray:
+    """Return what each feature adds to the probability of a record's own class, by LIME.
+
+    Around every record a linear model is fitted to what the classifier says of disturbed copies. A feature
+    of many values is present in a copy if it stays within its quartile, one of two values if it is
+    the same; its weight is what its presence adds. LIME is noisy: the same question asked again with
+    another seed gives other numbers.
+
+    Parameters
+    ----------
+    model, X, classes, background, random_state, step
+        As in `shap_attributions`.
+
+    Returns
+    -------
+    array of shape (n, p)
+    """
+    lime_tabular = _library("lime.lime_tabular")
+    two_valued = [j for j in range(X.shape[1]) if len(np.unique(background[:, j])) <= _FEW_VALUES]
+    explain = lime_tabular.LimeTabularExplainer(
+        background,
+        mode="classification",
+        categorical_features=two_valued,
+        feature_selection="none",
+        random_state=random_state,
+    )
+    n_samples = max(_FEWEST_SAMPLES, 2 * X.shape[1])
+    result = np.zeros(X.shape)
+    for i, row in enumerate(X):
+        own = int(classes[i])
+        found = explain.explain_instance(
+            row,
+            model.predict_proba,
+            labels=(own,),
+            num_features=X.shape[1],
+            num_samples=n_samples,
+        )
+        places, weights = zip(*found.local_exp[own], strict=True)
+        result[i, list(places)] = weights
+        step(i + 1)
+    return result
+
+
+def _own_class(values: FloatArray, classes: NDArray[np.intp]) -> FloatArray:
+    """Take each record's own class from (n, p, classes), or from (n, p) of the second of two."""
+    if values.ndim == 2:
+        return np.asarray(np.where(classes[:, None] == 1, values, -values))
+    if values.shape[2] == 1:
+        return _own_class(values[:, :, 0], classes)
+    return np.asarray(np.take_along_axis(values, classes[:, None, None], axis=2)[:, :, 0])
+
+
+def _library(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        package = name.partition(".")[0]
+        raise MissingExtraError(
+            f"explaining a model by {package.upper()} needs the package {package}, and "
+            f'{error.name or package} is not installed. Run: pip install "epsilens[mask]"'
+        ) from None

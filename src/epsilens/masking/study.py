@@ -1,0 +1,555 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`MaskStudy`: which features identify people and do not serve the task, and what masking them does."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from epsilens._validate import as_choice, as_count, as_unit, require_column
+from epsilens.data.frames import series_name, to_vector
+from epsilens.document import (
+    MaskDocument,
+    MaskFeature,
+    MaskOutcome,
+    MaskPoint,
+    Provenance,
+    mask_number_types,
+)
+from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.masking.choices import (
+    Method,
+    Scope,
+    choice_by,
+    joined,
+    outcome,
+    person_choices,
+)
+from epsilens.masking.encoded import EncodedTable, split_estimator
+from epsilens.masking.explainers import Explainer
+from epsilens.masking.importances import STANDARD_ERRORS, Progress, TaskImportances, explain_task
+from epsilens.masking.knapsack import ALPHAS, MaskChoice, solve_mask
+from epsilens.masking.plain_masks import mask_at_random
+from epsilens.masking.records import (
+    Labels,
+    Records,
+    checked_people,
+    fit_quietly,
+    guess_rate,
+    halved,
+    refuse_missing,
+)
+from epsilens.masking.relaxation import attack_masked
+from epsilens.masking.result import Mask
+from epsilens.models.tables import for_scikit_learn, in_order_of, schema_fingerprint
+
+__all__ = ["MaskStudy"]
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+RANDOM_MASKS = 5
+"""Random masks whose outcomes are averaged."""
+
+
+class MaskStudy(BaseEstimator):  # type: ignore[misc]
+    """Find the features that identify people and do not serve the task.
+
+    Two models are trained on the same features: the one that is wanted, and one that tells whose
+    record it is. Both are explained. Features on which only the second rests can go: people become
+    harder to recognise, and the task hardly suffers.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier
+        With `predict_proba`, or a Pipeline that ends in one, whose encoding both models share.
+    identity_estimator : scikit-learn classifier, optional
+        For recognising people; a logistic regression unless given.
+
+    Notes
+    -----
+    A mask that was chosen on private records tells something about them, and is not private. It changes
+    no proven guarantee: with masked features ε means what it meant, and only what an attack measures
+    may change. With `public` records the mask tells nothing of the private ones.
+
+    References
+    ----------
+    P5: Y. Gu, K. Chen, "Calibrating Practical Privacy Risks for Differentially Private Machine
+    Learning".
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> who, walks = rng.integers(0, 4, 800), rng.integers(0, 2, 800)
+    >>> X = pd.DataFrame({"gait": who + 0.3 * rng.normal(size=800),
+    ...                   "speed": 2 * walks + rng.normal(size=800)})
+    >>> study = MaskStudy(LogisticRegression())
+    >>> study = study.fit(X[:500], walks[:500], who[:500], X[500:], walks[500:], who[500:])
+    >>> study.choose(alpha=0.5, alphas=()).document.masked
+    ['gait']
+    """
+
+    def __init__(
+        self, estimator: BaseEstimator, *, identity_estimator: BaseEstimator | None = None
+    ) -> None:
+        self.estimator = estimator
+        self.identity_estimator = identity_estimator
+
+    def fit(
+        self,
+        X: object,
+        y: object,
+        identity: object,
+        X_test: object,
+        y_test: object,
+        identity_test: object,
+        *,
+        public: tuple[object, object, object] | None = None,
+    ) -> Self:
+        """Read the records and train the two models that are explained.
+
+        Parameters
+        ----------
+        X, y, identity : table and columns
+            Training records, their answers, and who they are.
+        X_test, y_test, identity_test
+            Records set aside: models are explained and judged on them.
+        public : (X, y, identity), optional
+            Records of other people that are public. Then the two explained models are trained on one
+            half of these and explained on the other, and no private record has a say in the mask.
+        """
+        table = for_scikit_learn(X)
+        transformer, final = split_estimator(self.estimator)
+        if not hasattr(final, "predict_proba"):
+            raise InputError(
+                "`estimator` must be a classifier that gives probabilities, got "
+                f"{type(final).__name__}. Use for instance LogisticRegression."
+            )
+        if public is not None:
+            learnt = in_order_of(table, for_scikit_learn(public[0]), what="public records")
+            self.table_ = EncodedTable.learn(transformer, learnt)
+        else:
+            self.table_ = EncodedTable.learn(transformer, table)
+        self._train = self._part(table, y, identity, what="training records")
+        test = in_order_of(table, for_scikit_learn(X_test))
+        self._test = self._part(test, y_test, identity_test, what="test records")
+        checked_people(self._train.y, self._train.who)
+        self._shown = (self._train, self._test)
+        if public is not None:
+            self._shown = halved(self._part(learnt, public[1], public[2], what="public records"))
+            checked_people(self._shown[0].y, self._shown[0].who)
+        self.models_ = tuple(
+            fit_quietly(model, self._shown[0].X, target)
+            for model, target in (
+                (self._model("task"), self._shown[0].y),
+                (self._model("identity"), self._shown[0].who),
+            )
+        )
+        self.label_name_ = series_name(y)
+        self.explained_on_: Literal["held-out", "public"] = "public" if public else "held-out"
+        self._template, self._features = X, table
+        return self
+
+    def importances(
+        self,
+        *,
+        explainer: Explainer = "shap",
+        max_rows: int | None = None,
+        standard_errors: float = STANDARD_ERRORS,
+        random_state: int = 0,
+        progress: Progress | None = None,
+    ) -> tuple[TaskImportances, TaskImportances]:
+        """Explain the two models: what the task rests on, and what people are recognised by.
+
+        Parameters
+        ----------
+        explainer, max_rows, standard_errors, random_state, progress
+            As in `explain_task`.
+
+        Returns
+        -------
+        utility, privacy : TaskImportances
+        """
+        check_is_fitted(self, "models_")
+        known, shown = self._shown
+        found = [
+            explain_task(
+                model,
+                shown.X,
+                target,
+                explainer=explainer,
+                background=known.X,
+                sources=self.table_.summed_sources(),
+                max_rows=max_rows,
+                standard_errors=standard_errors,
+                random_state=random_state,
+                progress=progress,
+                what=f"explaining {what}",
+            )
+            for model, target, what in zip(
+                self.models_, (shown.y, shown.who), ("the task", "the identity"), strict=True
+            )
+        ]
+        n = len(self.table_.names)
+        padded = [np.pad(task.by_class, ((0, 0), (0, 1)))[:, :n] for task in found]
+        return replace(found[0], by_class=padded[0]), replace(found[1], by_class=padded[1])
+
+    def choose(
+        self,
+        *,
+        alpha: float = 0.2,
+        explainer: Explainer = "shap",
+        scope: Scope = "global",
+        method: Method = "knapsack",
+        share: float = 0.3,
+        keep: Sequence[str] = (),
+        alphas: Sequence[float] = ALPHAS,
+        max_rows: int | None = None,
+        standard_errors: float = STANDARD_ERRORS,
+        importances: tuple[TaskImportances, TaskImportances] | None = None,
+        random_state: int = 0,
+        progress: Progress | None = None,
+    ) -> Mask:
+        """Choose the features to mask, and measure what that does.
+
+        Parameters
+        ----------
+        alpha : float in [0, 1]
+            The share of the identifying importance that must go.
+        explainer : {"shap", "lime"}
+        scope : {"global", "identity"}
+            One mask for everybody, which can be used at prediction time; or, as in P5, one for every
+            person, for data that are published. **Which features are blank then tells who it is.**
+        method : {"knapsack", "top-share", "random"}
+            As useful as can be within the limit; P5's top-k % of the most identifying features; or,
+            as a control, any features.
+        share : float in [0, 1]
+            Of the features that the last two mask.
+        keep : sequence of str
+            Features that are never masked.
+        alphas : sequence of float
+            Other levels for the curve of α; empty for none.
+        max_rows, standard_errors
+            As in `explain_task`.
+        importances : (utility, privacy), optional
+            From `importances`, to be used again.
+        random_state : int
+        progress : callable, optional
+
+        Returns
+        -------
+        Mask
+        """
+        check_is_fitted(self, "models_")
+        started = time.perf_counter()
+        level = as_unit(alpha, name="alpha")
+        as_choice(scope, get_args(Scope), name="scope")
+        as_choice(method, get_args(Method), name="method")
+        seed = as_count(random_state, name="random_state", least=0)
+        utility, privacy = importances or self.importances(
+            explainer=explainer,
+            max_rows=max_rows,
+            standard_errors=standard_errors,
+            random_state=seed,
+            progress=progress,
+        )
+        u, s = utility.overall, privacy.overall * self._may_go(keep)
+        mixed = self._answers_of(privacy.classes, utility) if scope == "identity" else None
+        before = time.perf_counter()
+        person_masks = None
+        if mixed is not None:
+            choices = person_choices(
+                mixed @ utility.by_class, privacy.by_class * self._may_go(keep), alpha=level
+            )
+            person_masks = np.stack([choice.kept for choice in choices])
+            choice = joined(choices, privacy.shares, level)
+        else:
+            choice = choice_by(u, s, method=method, alpha=level, share=share, seed=seed)
+        seconds_per_mask = (time.perf_counter() - before) / (
+            1 if person_masks is None else len(person_masks)
+        )
+        outcomes = self._outcomes(choice, person_masks, privacy, seed=seed)
+        curve = self._curve(u, s, alphas, progress)
+        names = self.table_.names
+        kept_share = (
+            choice.kept.astype(float) if person_masks is None else privacy.shares @ person_masks
+        )
+        kept = kept_share >= 1.0 - 1e-9
+        document = MaskDocument(
+            provenance=self._provenance(
+                started,
+                seed,
+                utility.explainer,
+                alpha=level,
+                scope=scope,
+                mask=method,
+                keep=list(keep),
+                max_rows=max_rows,
+                standard_errors=standard_errors,
+            ),
+            warnings=self._notes(person_masks, choice, serves=bool(u.any())),
+            number_types=mask_number_types(),
+            kept=[name for name, is_kept in zip(names, kept, strict=True) if is_kept],
+            masked=[name for name, is_kept in zip(names, kept, strict=True) if not is_kept],
+            alpha=level,
+            utility_kept=choice.utility_kept if u.any() else None,
+            privacy_kept=choice.privacy_kept,
+            solver=choice.solver if method == "knapsack" else method,
+            utility_bound=choice.utility_bound if method == "knapsack" else None,
+            scope=scope,
+            n_masks=1 if person_masks is None else len(person_masks),
+            explained_on=self.explained_on_,
+            n_explained=min(utility.n_explained, privacy.n_explained),
+            seconds_per_record=(utility.seconds + privacy.seconds)
+            / (utility.n_explained + privacy.n_explained),
+            seconds_per_mask=seconds_per_mask,
+            utility_guess=guess_rate(self._train.y, self._test.y),
+            identity_guess=guess_rate(self._train.who, self._test.who),
+            features=[
+                MaskFeature(
+                    name=name,
+                    utility=float(a),
+                    privacy=float(b),
+                    kept_share=min(max(float(c), 0.0), 1.0),
+                )
+                for name, a, b, c in zip(names, u, privacy.overall, kept_share, strict=True)
+            ],
+            outcomes=outcomes,
+            curve=curve,
+        )
+        return Mask(document, kept, utility, privacy, person_masks, template=self._template)
+
+    def relax(
+        self,
+        mask: Mask,
+        *,
+        epsilon: float | str | Sequence[float],
+        delta: float,
+        shadow_models: int = 256,
+        random_state: int = 0,
+        progress: Progress | None = None,
+        **training: object,
+    ) -> Mask:
+        """Attack models with and without the masked features, to see whether ε may be larger.
+
+        Parameters
+        ----------
+        mask : Mask
+            From `choose`, with one mask for everybody.
+        epsilon, delta, shadow_models, random_state, progress, **training
+            As in `attack_masked`.
+
+        Returns
+        -------
+        Mask
+            The same with `document.relaxed` and `risk`.
+        """
+        check_is_fitted(self, "models_")
+        if mask.person_masks is not None:
+            raise InputError(
+                'a relaxed ε needs one mask for everybody, got one for each person. Use scope="global".'
+            )
+        if mask.kept.all():
+            raise InputError(
+                "a relaxed ε needs features that are masked, got none. Use a larger alpha."
+            )
+        drawn = mask_at_random(
+            len(mask.kept), n_masked=int((~mask.kept).sum()), random_state=random_state
+        )
+        batch = min(64, max(len(self._train.y) // 4, 1))
+        risk = attack_masked(
+            self._train.X,
+            self._train.y,
+            {"random": self.table_.columns(drawn), "chosen": self.table_.columns(mask.kept)},
+            epsilon=epsilon,
+            delta=delta,
+            shadow_models=shadow_models,
+            random_state=random_state,
+            progress=progress,
+            **({"batch": batch} | training),  # type: ignore[arg-type]
+        )
+        settings = mask.document.provenance.settings | {
+            "epsilon": list(risk.epsilons),
+            "delta": delta,
+            "shadow_models": shadow_models,
+        }
+        document = mask.document.model_copy(
+            update={
+                "relaxed": [*risk.relaxed("chosen"), *risk.relaxed("random")],
+                "provenance": mask.document.provenance.model_copy(update={"settings": settings}),
+            }
+        )
+        return replace(mask, document=document, risk=risk)
+
+    def _part(self, table: object, y: object, who: object, *, what: str) -> Records:
+        X = self.table_.rows(table)
+        answers, people = to_vector(y), to_vector(who)
+        if not len(X) == len(answers) == len(people):
+            raise InputError(
+                f"the {what} must have one answer and one identity each, got {len(X)} records, "
+                f"{len(answers)} answers and {len(people)} identities."
+            )
+        for name, values in (("the label", answers), ("identity", people)):
+            refuse_missing(values, name=name)
+        return Records(X, answers, people)
+
+    def _model(self, task: Literal["task", "identity"]) -> BaseEstimator:
+        if task == "task":
+            return clone(split_estimator(self.estimator)[1])
+        if self.identity_estimator is not None:
+            return clone(self.identity_estimator)
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(max_iter=1000)
+
+    def _may_go(self, keep: Sequence[str]) -> FloatArray:
+        """Return 0 for features that are never masked and 1 for the others."""
+        for name in keep:
+            require_column(name, self.table_.names, argument="keep")
+        return np.array([float(name not in keep) for name in self.table_.names])
+
+    def _answers_of(self, people: Labels, utility: TaskImportances) -> FloatArray:
+        """Return the share of every answer among each person's records, (people, answers)."""
+        shown = self._shown[1]
+        counts = np.array(
+            [
+                [((shown.who == who) & (shown.y == answer)).sum() for answer in utility.classes]
+                for who in people
+            ],
+            dtype=np.float64,
+        )
+        total = counts.sum(axis=1, keepdims=True)
+        return np.where(total > 0, counts / np.maximum(total, 1.0), utility.shares)
+
+    def _outcomes(
+        self,
+        choice: MaskChoice,
+        person_masks: BoolArray | None,
+        privacy: TaskImportances,
+        *,
+        seed: int,
+    ) -> list[MaskOutcome]:
+        n = len(self.table_.names)
+        everything = np.ones(n, dtype=bool)
+        found = [outcome("none", 0, [self._accuracies(everything)])]
+        if person_masks is not None:
+            blanked = self._accuracies_by_person(person_masks, privacy.classes)
+            return [*found, outcome("chosen", choice.n_masked, [blanked])]
+        drawn = [
+            mask_at_random(n, n_masked=choice.n_masked, random_state=seed + k)
+            for k in range(RANDOM_MASKS if 0 < choice.n_masked < n else 1)
+        ]
+        found.append(outcome("random", choice.n_masked, [self._accuracies(m) for m in drawn]))
+        found.append(outcome("chosen", choice.n_masked, [self._accuracies(choice.kept)]))
+        return found
+
+    def _curve(
+        self, u: FloatArray, s: FloatArray, alphas: Sequence[float], progress: Progress | None
+    ) -> list[MaskPoint]:
+        points = []
+        known: dict[bytes, tuple[BoolArray, BoolArray]] = {}
+        for k, at in enumerate(sorted(alphas)):
+            choice = solve_mask(u, s, alpha=at)
+            key = choice.kept.tobytes()
+            if key not in known:
+                known[key] = self._accuracies(choice.kept)
+            right, recognised = known[key]
+            points.append(
+                MaskPoint(
+                    alpha=at,
+                    n_masked=choice.n_masked,
+                    utility_kept=choice.utility_kept,
+                    privacy_kept=choice.privacy_kept,
+                    utility_accuracy=float(right.mean()),
+                    identity_accuracy=float(recognised.mean()),
+                )
+            )
+            if progress is not None:
+                progress(k + 1, len(alphas), "training without the masked features")
+        return points
+
+    def _accuracies(self, kept: BoolArray) -> tuple[BoolArray, BoolArray]:
+        """Return which test records both tasks get right without the masked features."""
+        columns = self.table_.columns(kept)
+        return self._judged(self._train.X[:, columns], self._test.X[:, columns])
+
+    def _accuracies_by_person(
+        self, person_masks: BoolArray, people: Labels
+    ) -> tuple[BoolArray, BoolArray]:
+        """Return the same where the features of each record are blank as its person's mask says."""
+        by_person = {who: self.table_.columns(mask) for who, mask in zip(people, person_masks)}  # noqa: B905
+        everything = self.table_.columns(np.ones(len(self.table_.names), dtype=bool))
+
+        def blank(part: Records) -> FloatArray:
+            return part.X * np.stack([by_person.get(who, everything) for who in part.who])
+
+        return self._judged(blank(self._train), blank(self._test))
+
+    def _judged(self, train: FloatArray, test: FloatArray) -> tuple[BoolArray, BoolArray]:
+        found = []
+        for task, known, asked in (
+            ("task", self._train.y, self._test.y),
+            ("identity", self._train.who, self._test.who),
+        ):
+            if train.shape[1] == 0:
+                values, counts = np.unique(known, return_counts=True)
+                found.append(asked == values[counts.argmax()])
+                continue
+            model = fit_quietly(self._model(task), train, known)  # type: ignore[arg-type]
+            found.append(np.asarray(model.predict(test) == asked))
+        return found[0], found[1]
+
+    def _notes(
+        self, person_masks: BoolArray | None, choice: MaskChoice, *, serves: bool
+    ) -> list[str]:
+        notes = []
+        if self.explained_on_ == "held-out":
+            notes.append(
+                "the mask was chosen by looking at these records: it is not private itself. Choose it on "
+                "public records if it is to be published."
+            )
+        if person_masks is not None:
+            said = (
+                "every person has a mask of their own: which features are blank tells whose record it "
+                "is. Use one mask for everybody unless that is accepted."
+            )
+            warnings.warn(said, PrivacyLeakWarning, stacklevel=3)
+            notes.append(said)
+        if not serves:
+            notes.append(
+                "no feature clearly serves the task: on records set aside the model rests on noise, so that "
+                "everything that identifies can go. Look at its accuracy first."
+            )
+        elif not choice.kept.any():
+            notes.append("no feature is left: whatever serves the task identifies too.")
+        return notes
+
+    def _provenance(
+        self, started: float, seed: int, explainer: str, **settings: object
+    ) -> Provenance:
+        return Provenance(
+            method=explainer,
+            settings={
+                **settings,
+                "explainer": explainer,
+                "estimator": type(self.estimator).__name__,
+            },
+            seed=seed,
+            simulated=True,
+            schema_fingerprint=schema_fingerprint(
+                self._features,
+                self.label_name_,
+                n_train=len(self._train.y),
+                n_test=len(self._test.y),
+            ),
+            seconds=time.perf_counter() - started,
+        )

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+from epsilens.errors import InputError, MissingExtraError
+from epsilens.masking import FeatureMasker, explain_task
+
+NAMES = ["gait", "speed", "noise", "voice", "pulse"]
+
+
+@pytest.mark.parametrize("explainer", ["shap", "lime"])
+def test_planted_features_are_told_apart(planted, explainer):
+    """Identity and task rest on different features: the first go, the second stay, at any α."""
+    X = planted.X[NAMES]
+    masker = FeatureMasker(explainer=explainer, max_rows=90).fit(X, planted.y, identity=planted.who)
+    assert masker.kept_.tolist() == [False, True, True, False, True]
+    assert (masker.utility_kept_, masker.privacy_kept_) == (1.0, 0.0)
+    masked = masker.transform(X)
+    assert (masked[:, ~masker.kept_] == 0).all()
+    assert (masked[:, masker.kept_] == X.to_numpy()[:, masker.kept_]).all()
+
+
+def test_shap_of_a_linear_model_is_its_formula(planted):
+    X = planted.X[NAMES].to_numpy()
+    model = LogisticRegression().fit(X, planted.y)
+    found = explain_task(model, X, planted.y, standard_errors=0)
+    codes = np.searchsorted(model.classes_, planted.y)
+    values = model.coef_[codes] * (X - X.mean(axis=0))
+    for code in range(3):
+        expected = np.maximum(values[codes == code].mean(axis=0), 0)
+        assert found.by_class[code] == pytest.approx(expected, abs=1e-9)
+    assert found.n_explained == len(X)
+
+
+@pytest.mark.slow  # numba compiles what SHAP needs for it
+def test_a_model_that_is_not_linear_is_explained_by_permutations(planted):
+    X, half = planted.X[["gait", "speed"]].to_numpy(), 600
+    forest = RandomForestClassifier(10, max_depth=4, random_state=0).fit(X[:half], planted.y[:half])
+    told = []
+    found = explain_task(
+        forest,
+        X[half:],
+        planted.y[half:],
+        max_rows=30,
+        progress=lambda done, total, what: told.append((done, total, what)),
+    )
+    assert found.overall[1] > 10 * found.overall[0]
+    assert told[0] == (0, 30, "explaining the task")
+    assert told[-1][:2] == (30, 30)
+
+
+def test_records_are_drawn_from_every_class():
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(400) < 8, "rare", "common")
+    X = rng.normal(size=(400, 2)) + 3 * (y == "rare")[:, None]
+    found = explain_task(LogisticRegression().fit(X, y), X, y, max_rows=16)
+    assert found.shares.tolist() == [0.98, 0.02]
+    assert (found.by_class[1] > 0).all()
+
+
+def test_scopes_and_replacements(planted):
+    X = planted.X[NAMES]
+    masker = FeatureMasker(scope="identity", alpha=0.5, standard_errors=0, replacement="drop")
+    masker.fit(X, planted.y, identity=planted.who)
+    published = masker.transform_published(X, identity=planted.who)
+    for mask, who in zip(masker.person_masks_, masker.people_, strict=True):
+        rows = published[planted.who == who]
+        assert (rows[:, ~mask] == 0).all()
+        assert (rows[:, mask] != 0).all()
+    assert list(masker.get_feature_names_out()) == [
+        name for name, kept in zip(NAMES, masker.kept_, strict=True) if kept
+    ]
+    assert masker.transform(X).shape[1] == masker.kept_.sum()
+    with pytest.raises(InputError, match="of whom 1200 are unknown"):
+        masker.transform_published(X, identity=planted.who + 100)
+
+
+def test_without_an_identity_the_least_useful_go(planted):
+    masker = FeatureMasker(alpha=0.6).fit(planted.X[NAMES], planted.y)
+    assert masker.kept_.tolist() == [False, True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"X": None}, "contains NaN"),
+        ({"y": np.zeros(1200)}, "at least two different answers, got one class"),
+        ({"identity": np.zeros(1200)}, "`identity` must have at least two different values"),
+        ({"identity": np.arange(1200)}, "every record has a value of its own"),
+        ({"identity": [1, 2]}, "one value for each of the 1200 records, got 2"),
+        ({"alpha": -0.1}, "`alpha` must lie from 0 to 1"),
+        ({"explainer": "guess"}, "`explainer` must be one of 'shap', 'lime'"),
+        ({"replacement": "mean"}, "`replacement` must be one of"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(planted, changes, words):
+    X, y, identity = planted.X[NAMES], changes.pop("y", planted.y), planted.who
+    identity = changes.pop("identity", identity)
+    if "X" in changes:
+        X = X.where(X["gait"] > 0)
+        changes.pop("X")
+    with pytest.raises(InputError, match=words) as caught:
+        FeatureMasker(**changes).fit(X, y, identity=identity)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_label_is_no_identity(planted):
+    with pytest.raises(InputError, match="something else than the label"):
+        FeatureMasker().fit(planted.X[NAMES], planted.y, identity=planted.y)
+
+
+def test_a_constant_feature_is_kept_for_it_tells_nothing(planted):
+    X = planted.X[["gait", "speed"]].assign(always=1.0)
+    for explainer in ("shap", "lime"):
+        masker = FeatureMasker(explainer=explainer, max_rows=60).fit(
+            X, planted.y, identity=planted.who
+        )
+        assert masker.kept_.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("explainer", ["shap", "lime"])
+def test_a_missing_extra_says_the_command(planted, explainer, monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == explainer]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, explainer, None)
+    with pytest.raises(MissingExtraError, match=r'pip install "epsilens\[mask\]"'):
+        FeatureMasker(explainer=explainer).fit(planted.X[NAMES], planted.y, identity=planted.who)

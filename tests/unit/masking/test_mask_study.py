@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+from epsilens.data import build_encoder, infer_schema
+from epsilens.document import anonymise, load_document, to_json
+from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.masking import MaskStudy, attack_masked
+from epsilens.masking.encoded import EncodedTable
+
+IDENTIFYING = ["gait", "voice", "town"]
+
+
+def model_of(X):
+    return make_pipeline(build_encoder(infer_schema(X)), LogisticRegression())
+
+
+@pytest.fixture(scope="module")
+def study(planted):
+    return MaskStudy(model_of(planted.X)).fit(*planted.parts())
+
+
+@pytest.fixture(scope="module")
+def mask(study):
+    return study.choose(alphas=(0.0, 0.5, 1.0))
+
+
+def test_identifying_features_go_and_useful_ones_stay(mask):
+    document = mask.document
+    assert document.masked == IDENTIFYING  # a category of two columns among them
+    assert document.kept == ["speed", "noise", "pulse"]
+    assert (document.utility_kept, document.privacy_kept, document.solver) == (1.0, 0.0, "exact")
+    rows = {row.masking: row for row in document.outcomes}
+    assert rows["none"].identity_accuracy > 0.9
+    # Twenty in a hundred is what guessing one of five reaches; 600 records have an error of 1.6.
+    assert rows["chosen"].identity_accuracy < 0.27
+    assert rows["chosen"].utility_accuracy > rows["none"].utility_accuracy - 0.05
+    assert rows["random"].utility_accuracy < rows["chosen"].utility_accuracy - 0.05
+    assert [point.alpha for point in document.curve] == [0.0, 0.5, 1.0]
+    assert "not private itself" in document.warnings[0]
+
+
+def test_the_document_comes_back_and_travels_without_names(mask):
+    assert load_document(to_json(mask.document)) == mask.document
+    told = to_json(anonymise(mask.document))
+    assert not any(name in told for name in (*IDENTIFYING, "speed", "pulse", "noise"))
+    frame = mask.to_frame()
+    assert frame.columns.tolist() == ["name", "utility", "privacy", "kept_share"]
+    assert mask.keep_columns(pd.DataFrame({"gait": [1], "speed": [2]})).columns.tolist() == [
+        "speed"
+    ]
+
+
+def test_public_records_alone_choose_the_mask(planted):
+    """Whatever the private records are, the mask is the same."""
+    masks = []
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        X, y, who, *test = planted.parts()
+        rows = rng.permutation(len(y))
+        private = (X.iloc[rows].reset_index(drop=True), y, who)
+        study = MaskStudy(model_of(planted.X)).fit(
+            *private, *test, public=(planted.X, planted.y, planted.who)
+        )
+        found = study.choose(alphas=())
+        assert found.document.explained_on == "public"
+        assert found.document.warnings == []
+        masks.append([feature.privacy for feature in found.document.features])
+    assert masks[0] == masks[1]
+
+
+def test_a_mask_for_every_person_tells_who_it_is(study):
+    with pytest.warns(PrivacyLeakWarning, match="which features are blank tells whose"):
+        found = study.choose(scope="identity", alpha=0.5, standard_errors=0, alphas=())
+    assert found.document.n_masks == 5
+    # Nobody's features identify less, but their blanks do: a warning that is meant.
+    assert found.document.outcomes[-1].identity_accuracy > 0.5
+
+
+def test_other_ways_and_what_must_stay(study):
+    asked = {"importances": study.importances(max_rows=100), "alphas": ()}
+    assert study.choose(keep=["gait"], **asked).document.masked == ["voice", "town"]
+    top = study.choose(method="top-share", share=1 / 6, **asked).document
+    assert (top.masked, top.solver) == (["gait"], "top-share")
+    assert len(study.choose(method="random", share=0.5, **asked).document.masked) == 3
+    with pytest.raises(InputError, match="`keep` must name a column"):
+        study.choose(keep=["height"], **asked)
+
+
+def test_encoded_columns_are_found_by_asking(planted):
+    encoder = build_encoder(infer_schema(planted.X))
+    table = EncodedTable.learn(encoder, planted.X)
+    names = encoder.fit(planted.X).get_feature_names_out()
+    expected = [name.split("_")[0] for name in names]
+    assert [table.names[j] for j in table.sources] == expected
+    with pytest.raises(InputError, match="must come from one feature"):
+        EncodedTable.learn(PolynomialFeatures(2), planted.X[["gait", "speed"]])
+
+
+def test_a_relaxed_budget_has_its_interval_and_its_word(study, mask):
+    found = study.relax(mask, epsilon=8.0, delta=1e-4, shadow_models=40, epochs=1)
+    relaxed = found.document.relaxed
+    assert {(r.masking, r.measure) for r in relaxed} == {
+        (masking, measure)
+        for masking in ("chosen", "random")
+        for measure in ("asr_max", "balanced_accuracy")
+    }
+    assert all(r.low <= r.high for r in relaxed if r.low is not None)
+    accuracy, error = found.risk.model_accuracy("chosen")
+    assert accuracy[0] > 0.4
+    assert (error > 0).all()
+    assert load_document(to_json(found.document)) == found.document
+
+
+def test_a_gain_beyond_the_noise_is_seen_and_one_within_is_not():
+    """Records of which 40 useless columns are learnt by heart: without these far less is exposed."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 60)
+    X = np.column_stack([2 * y + 0.3 * rng.normal(size=60), rng.normal(size=(60, 40))])
+    masks = {"chosen": np.arange(41) < 1, "random": np.arange(41) < 40}
+    risk = attack_masked(
+        X,
+        y,
+        masks,
+        epsilon=[4.0, float("inf")],
+        delta=1e-3,
+        shadow_models=120,
+        batch=15,
+        epochs=8,
+    )
+    gains = {(r.masking, r.measure, r.epsilon): r.gain for r in risk.relaxed("chosen")}
+    assert gains["chosen", "balanced_accuracy", 4.0] == "larger"
+    assert {r.gain for r in risk.relaxed("random")} == {"within the noise"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({2: "label"}, "something else than the label"),
+        ({2: "one"}, "`identity` must have at least two"),
+        ({1: "one"}, "the label must have at least two"),
+        ({2: "missing"}, "identity must be known of every record, but 1 of 600"),
+        ({0: "nan"}, "must be finite numbers, but 1 values are missing"),
+    ],
+)
+def test_bad_records_are_refused(planted, change, words):
+    parts = list(planted.parts())
+    parts[0], parts[3] = (part[["gait", "speed"]] for part in (parts[0], parts[3]))
+    for place, what in change.items():
+        if what == "label":
+            parts[place] = parts[1]
+        elif what == "one":
+            parts[place] = np.array(["same"] * 600)
+        elif what == "missing":
+            parts[place] = parts[place].astype(object)
+            parts[place][3] = None
+        else:
+            parts[place] = parts[place].assign(gait=np.r_[np.nan, parts[place]["gait"][1:]])
+    with pytest.raises(InputError, match=words):
+        MaskStudy(make_pipeline(StandardScaler(), LogisticRegression())).fit(*parts)
+
+
+def test_a_regression_is_refused(planted):
+    with pytest.raises(InputError, match="classifier that gives probabilities, got Ridge"):
+        MaskStudy(Ridge()).fit(*planted.parts())
