@@ -124,7 +124,7 @@ class AnswerBook:
     def given_to(self, provider: str) -> int:
         """Return how many scores a provider has got."""
         with self._transaction() as book:
-            return _sum(book, "WHERE provider = ?", provider)
+            return _given(book, provider)[0]
 
     def answer(
         self, provider: str, n: int, request: bytes, compute: Callable[[], FloatArray]
@@ -175,13 +175,12 @@ class AnswerBook:
         return scores
 
     def _require(self, provider: str, n: int, book: sqlite3.Connection) -> None:
-        given = _sum(book, "WHERE provider = ?", provider)
+        given, in_all = _given(book, provider)
         if self.limit is not None and given + n > self.limit:
             raise BudgetExceededError(
                 f"a provider may get {self.limit} scores from this tester, has got {given}, and asks for "
                 f"{n} more: enough of them determine the tester's statistics. Ask for fewer."
             )
-        in_all = _sum(book, "")
         if self.limit_in_all is not None and in_all + n > self.limit_in_all:
             raise BudgetExceededError(
                 f"all providers may get {self.limit_in_all} scores from this tester, have got {in_all}, "
@@ -202,6 +201,10 @@ class AnswerBook:
             book.execute("COMMIT")
 
 
-def _sum(book: sqlite3.Connection, which: str, *values: str) -> int:
-    # `which` is one of two constants of this file.
-    return int(book.execute(f"SELECT COALESCE(SUM(n), 0) FROM answers {which}", values).fetchone()[0])  # noqa: S608
+def _given(book: sqlite3.Connection, provider: str) -> tuple[int, int]:
+    """Return how many scores a provider, and everybody, has got."""
+    own, everybody = book.execute(
+        "SELECT COALESCE(SUM(CASE WHEN provider = ? THEN n END), 0), COALESCE(SUM(n), 0) FROM answers",
+        (provider,),
+    ).fetchone()
+    return int(own), int(everybody)

@@ -218,7 +218,9 @@ class Ckks:
         most = self.parameters.largest_rotation_keys(len(steps))
         keys = self._load(self._seal.GaloisKeys(), data, what="the rotation keys", most=most)
         if not all(keys.has_key(self._element(step)) for step in steps):
-            raise InputError("the rotation keys must be for all agreed rotations, but some are missing.")
+            raise InputError(
+                "the rotation keys must be for all agreed rotations, but some are missing."
+            )
         return keys
 
     def load_ciphertext(self, data: bytes, *, what: str) -> sealapi.Ciphertext:
@@ -232,7 +234,9 @@ class Ckks:
     def _load(self, empty: object, data: bytes, *, what: str, most: int) -> sealapi.Ciphertext:
         if not isinstance(data, bytes) or not 0 < len(data) <= most:
             size = f"{len(data):,} bytes" if isinstance(data, bytes) else type(data).__name__
-            raise InputError(f"{what} must be at most {most:,} bytes, got {size}. Ask for it again.")
+            raise InputError(
+                f"{what} must be at most {most:,} bytes, got {size}. Ask for it again."
+            )
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "it"
             file.write_bytes(data)

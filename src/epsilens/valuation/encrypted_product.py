@@ -35,8 +35,8 @@ ComplexArray = NDArray[np.complex128]
 LARGEST = 2.0**15
 """Largest product: half of what a mask spans, and far below where the modulus would wrap around."""
 MASK = 2.0**16
-DITHER = 2.0**-20
-"""Noise on a product, as a share of its row's length: about a hundred times CKKS's own error."""
+DITHER = 2.0**-22
+"""Noise on a product, as a share of its row's length: about ten times what CKKS itself is off by."""
 _FILL = 2.0**-10
 """Size of what stands where neither a row nor a number of the vector is: SEAL refuses exact zeros."""
 
@@ -92,9 +92,7 @@ class Layout:
     @property
     def folds(self) -> tuple[int, ...]:
         """Rotations that add up what lies a block of rows apart."""
-        return tuple(
-            self.n_rows << k for k in range((self.period // self.n_rows).bit_length() - 1)
-        )
+        return tuple(self.n_rows << k for k in range((self.period // self.n_rows).bit_length() - 1))
 
     @property
     def rotations(self) -> tuple[int, ...]:
@@ -115,7 +113,7 @@ def multiply(
     matrix: FloatArray,
     rotation_keys: sealapi.GaloisKeys,
 ) -> sealapi.Ciphertext:
-    """Return an encryption of matrix · vector: row r in slots r, r + n_rows, …
+    """Return an encryption of matrix · vector: row r in every n_rows-th slot from r on.
 
     Parameters
     ----------
@@ -186,7 +184,7 @@ def add_mask(
     """Hide, in place, all but the real parts of the first slots, and whose ciphertext it was.
 
     A fresh encryption is added of: random numbers in every slot beyond, random imaginary parts in every
-    slot, and in the first slots a noise of 2⁻²⁰ of the row's length. It also replaces the randomness of
+    slot, and in the first slots a noise of 2⁻²² of the row's length. It also replaces the randomness of
     the ciphertext, through which the key's owner, who drew it, would see the rows.
 
     Parameters
@@ -207,5 +205,4 @@ def add_mask(
 def random_numbers(n: int) -> FloatArray:
     """Return numbers in [0, 1) from the operating system: masks must not be guessed."""
     drawn = np.frombuffer(os.urandom(8 * n), dtype=np.uint64) >> np.uint64(11)
-    numbers: FloatArray = drawn * 2.0**-53
-    return numbers
+    return np.asarray(drawn * 2.0**-53, dtype=np.float64)

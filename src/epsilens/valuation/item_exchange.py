@@ -409,7 +409,9 @@ class ItemTester:
         room = self._room
         cipher = room.load_ciphertext(data, what="the reply")
         if not 0.5 < cipher.scale / room.parameters.scale < 2.0 or cipher.coeff_modulus_size() != 1:
-            raise InputError("the reply must be products as agreed, got another kind of ciphertext.")
+            raise InputError(
+                "the reply must be products as agreed, got another kind of ciphertext."
+            )
         return cipher
 
     def _decrypted(self, replies: tuple[bytes, ...], n: int) -> FloatArray:

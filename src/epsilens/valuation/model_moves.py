@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from epsilens._validate import as_choice, as_count
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.models import Design, Loss
+from epsilens.valuation.record_steps import ALONE
 
 __all__ = [
     "Change",
@@ -64,7 +65,9 @@ class ModelForTester:
         theta = as_vector(self.theta, name="theta")
         scale = as_vector(self.scale, name="scale", length=len(theta))
         if not (scale > 0).all():
-            raise InputError("`scale` must be numbers above 0, got others. Ask for the model again.")
+            raise InputError(
+                "`scale` must be numbers above 0, got others. Ask for the model again."
+            )
         object.__setattr__(self, "theta", theta)
         object.__setattr__(self, "scale", scale)
         as_count(self.n_records, name="n_records")
@@ -197,11 +200,13 @@ def item_moves(
     inverse = model.inverse_hessian / model.n_records
     shrink = model.own_penalty
     if method == "newton" and shrink.any():
-        inverse = np.linalg.inv(np.linalg.inv(inverse) + sign * np.diag(shrink))
+        inverse = np.asarray(
+            np.linalg.inv(np.linalg.inv(inverse) + sign * np.diag(shrink)), np.float64
+        )
     gradient = np.einsum("mk,md->mkd", slope, rows).reshape(m, -1) + shrink * model.theta
     z = gradient @ inverse
     if method == "first-order":
-        return -sign * z
+        return np.asarray(-sign * z, dtype=np.float64)
     along = np.einsum("mkd,md->mk", z.reshape(m, n_outputs, d), rows)
     bent = np.einsum("mkl,ml->mk", curvature, along)
     if method == "newton":
@@ -209,7 +214,7 @@ def item_moves(
         blocks = inverse.reshape(n_outputs, d, n_outputs, d)
         spread = np.einsum("md,kdle,me->mkl", rows, blocks, rows, optimize=True)
         left = np.eye(n_outputs) + sign * (curvature @ spread)
-        _require_regular(left)
+        _require_regular(np.asarray(np.linalg.eigvals(left).real, dtype=np.float64))
         bent = np.linalg.solve(left, bent[:, :, None])[:, :, 0]
     back = np.einsum("mk,md->mkd", bent, rows).reshape(m, -1)
     if method == "second-order":
@@ -254,10 +259,9 @@ def batch_move(
     gradient = design.pull(loss.slope(predictor, labels)) + shrink * model.theta
     inverse = model.inverse_hessian / model.n_records
     if method == "newton":
-        whole = np.linalg.inv(inverse) + sign * curvature
-        _require_regular(whole)
-        solved: FloatArray = -sign * np.linalg.solve(whole, gradient)
-        return solved
+        left = np.eye(len(gradient)) + sign * inverse @ curvature
+        _require_regular(np.asarray(np.linalg.eigvals(left).real, dtype=np.float64))
+        return np.asarray(-sign * np.linalg.solve(left, inverse @ gradient), dtype=np.float64)
     step = inverse @ gradient
     if method == "second-order":
         step = step - sign * inverse @ (curvature @ step)
@@ -286,9 +290,7 @@ def as_vector(value: object, *, name: str, length: int | None = None) -> FloatAr
     return vector.astype(np.float64)
 
 
-def as_records(
-    X: object, y: object, loss: Loss, *, n_parameters: int
-) -> tuple[Design, FloatArray]:
+def as_records(X: object, y: object, loss: Loss, *, n_parameters: int) -> tuple[Design, FloatArray]:
     """Return features and labels as the model of so many parameters sees them."""
     matrix = np.asarray(X, dtype=np.float64)
     n_columns = n_parameters // loss.n_outputs
@@ -298,7 +300,9 @@ def as_records(
             f"of shape {matrix.shape}."
         )
     if not np.isfinite(matrix).all():
-        raise InputError("`X` must be finite numbers, got some that are not. Leave those records out.")
+        raise InputError(
+            "`X` must be finite numbers, got some that are not. Leave those records out."
+        )
     labels = as_vector(y, name="y", length=len(matrix))
     if not loss.is_quadratic:
         n_classes = max(loss.n_outputs, 2)
@@ -318,9 +322,12 @@ def _records(
     return as_records(X, y, loss, n_parameters=model.n_parameters)
 
 
-def _require_regular(left: FloatArray) -> None:
-    """Refuse to take away records without which a direction of the model is not decided."""
-    if not (np.linalg.cond(left) < 1e12).all():
+def _require_regular(left_over: FloatArray) -> None:
+    """Refuse to take away records without which a direction of the model is not decided.
+
+    `left_over` are the shares of the curvature that stay, in every direction.
+    """
+    if not (left_over > ALONE).all():
         raise EstimateNotTrustworthyError(
             "without these records the model has no finite optimum. Train with a penalty, or offer "
             "fewer records."

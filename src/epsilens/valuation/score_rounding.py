@@ -16,8 +16,8 @@ __all__ = ["RoundedScores", "round_scores"]
 
 FloatArray = NDArray[np.float64]
 
-DIGITS = 6
-"""Of the largest score of an answer: far above the error of the encryption, which nobody shall see."""
+DIGITS = 7
+"""Of the largest score of an answer: above the error of the encryption, which nobody shall see."""
 
 
 @dataclass(frozen=True)
