@@ -2,8 +2,8 @@
 """One score for a whole batch: the provider sends one move of the model, the tester one number.
 
 P4's Algorithms 1–2. The move travels in clear, and what a curious coordinator reads off it is exactly
-this: it knows H and N, so NHδ gives it p sums over the batch, at first order the numbers Σ_j slope_j·x_j; if the batch is accepted, the p(p + 1)/2 numbers Σ_j curvature_j·x_j x_jᵀ and the gradient
-too. The batch must have more unknown numbers than these equations: n > p(p + 2)/(d + 1), which P4 prints
+this: it knows H and N, so NHδ gives it p sums over the batch, at first order the numbers Σ_j slope_j·x_j;
+if the batch is accepted, the p(p + 1)/2 numbers Σ_j curvature_j·x_j x_jᵀ and the gradient too. The batch must have more unknown numbers than these equations: n > p(p + 2)/(d + 1), which P4 prints
 for one output as n > d(d + 2)/(d + 1). **That bound is weak.** It counts equations as if every value were an
 arbitrary real number. Features that are 0 or 1 have far fewer possibilities, and sums over a batch can
 determine every row; what is known of the rows from elsewhere does the same; and two batches that differ
