@@ -166,7 +166,7 @@ def main() -> None:
         ]
     text = [
         f"{N_ITEMS} items of a logistic model of {N_TRAIN:,} records, {N_TEST} test records, CKKS with "
-        "N = 8192, [60, 40, 60] and scale 2^40, one core.",
+        "N = 8192, [60, 40, 60] and scales 2^40 and 2^44, one core.",
         "",
         *table(rows),
         "",

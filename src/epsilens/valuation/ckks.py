@@ -48,7 +48,10 @@ class CkksParameters:
         Of the primes: what is left after a product, what a product uses up, and the key's own. At
         N = 8192 they may have 218 bits together for 128-bit security.
     scale_bits : int
-        Digits behind the point, in bits.
+        Digits behind the point of what is multiplied by, in bits.
+    vector_scale_bits : int
+        The same of what is encrypted, and of results. Four bits more: rotating a ciphertext costs
+        accuracy in proportion, and the first prime has room.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class CkksParameters:
     degree: int = 8192
     modulus_bits: tuple[int, ...] = (60, 40, 60)
     scale_bits: int = 40
+    vector_scale_bits: int = 44
 
     @property
     def n_slots(self) -> int:
@@ -67,8 +71,13 @@ class CkksParameters:
 
     @property
     def scale(self) -> float:
-        """What numbers are multiplied by before they are rounded."""
+        """What factors in clear are multiplied by before they are rounded."""
         return 2.0**self.scale_bits
+
+    @property
+    def vector_scale(self) -> float:
+        """What encrypted numbers are multiplied by before they are rounded."""
+        return 2.0**self.vector_scale_bits
 
     @property
     def largest_ciphertext(self) -> int:
@@ -159,10 +168,10 @@ class Ckks:
 
     # --- Numbers ---
 
-    def encode(self, values: FloatArray | ComplexArray) -> sealapi.Plaintext:
+    def encode(self, values: FloatArray, scale: float | None = None) -> sealapi.Plaintext:
         """Return numbers, one a slot, ready for a product."""
         plain = self._seal.Plaintext()
-        self.encoder.encode(values.tolist(), self.parameters.scale, plain)
+        self.encoder.encode(values.tolist(), scale or self.parameters.scale, plain)
         return plain
 
     def encode_like(
@@ -176,7 +185,8 @@ class Ckks:
     def encrypt_with_secret_key(self, values: FloatArray, secret: sealapi.SecretKey) -> bytes:
         """Encrypt numbers; half as long as with the public key, since one half is a seed."""
         encryptor = self._seal.Encryptor(self.context, secret)
-        return self.to_bytes(encryptor.encrypt_symmetric(self.encode(values)))
+        plain = self.encode(values, self.parameters.vector_scale)
+        return self.to_bytes(encryptor.encrypt_symmetric(plain))
 
     def encrypt_like(
         self,

@@ -32,11 +32,11 @@ __all__ = ["LARGEST", "Layout", "add_mask", "multiply", "power_of_two"]
 FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
-LARGEST = 2.0**15
-"""Largest product: half of what a mask spans, and far below where the modulus would wrap around."""
-MASK = 2.0**16
+LARGEST = 2.0**14
+"""Largest product. All slots at once at this size have 58 bits, and the modulus that is left 60."""
+MASK = 2.0**15
 DITHER = 2.0**-22
-"""Noise on a product, as a share of its row's length: about ten times what CKKS itself is off by."""
+"""Noise on a product, as a share of its row's length: about a hundred times what CKKS itself is off by."""
 _FILL = 2.0**-10
 """Size of what stands where neither a row nor a number of the vector is: SEAL refuses exact zeros."""
 

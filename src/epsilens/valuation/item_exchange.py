@@ -408,7 +408,10 @@ class ItemTester:
     def _loaded(self, data: bytes) -> object:
         room = self._room
         cipher = room.load_ciphertext(data, what="the reply")
-        if not 0.5 < cipher.scale / room.parameters.scale < 2.0 or cipher.coeff_modulus_size() != 1:
+        if (
+            not 0.5 < cipher.scale / room.parameters.vector_scale < 2.0
+            or cipher.coeff_modulus_size() != 1
+        ):
             raise InputError(
                 "the reply must be products as agreed, got another kind of ciphertext."
             )

@@ -149,10 +149,10 @@ def test_slots_beyond_the_scores_hold_noise(large, large_reply, large_scores):
     slots = raw_slots(large, large_reply)
     beyond = slots[N_ITEMS:]
     noise = np.concatenate([beyond.real, slots.imag])
-    # Uniform over ± 2^16: 12 bins, 8,092 numbers, five standard errors.
+    # Uniform over ± 2^15: 12 bins, 8,092 numbers, five standard errors.
     # A slot beyond repeats a product, at most some dozens, under its mask.
-    assert np.abs(noise).max() < 2**16 + 1000
-    counts, _ = np.histogram(noise, bins=12, range=(-(2**16), 2**16))
+    assert np.abs(noise).max() < 2**15 + 1000
+    counts, _ = np.histogram(noise, bins=12, range=(-(2**15), 2**15))
     assert np.abs(counts - len(noise) / 12).max() < 5 * np.sqrt(len(noise) / 12)
     # Under the masks, slot i has the product of item i mod 128.
     place = np.arange(128, 4096)
@@ -167,9 +167,9 @@ def test_without_the_mask_the_slots_would_repeat_the_products(small):
     room = Ckks(CkksParameters())
     secret, _ = read_secret_key(room, small.home / "secret.key")
     rng = np.random.default_rng(1)
-    for n_columns in (9, 5000):  # the second is longer than the slots
-        layout = Layout.of(n_columns, 8, room.parameters)
-        vector, matrix = rng.uniform(-1, 1, n_columns), rng.normal(size=(8, n_columns))
+    for n_columns, n_rows in ((9, 8), (5000, 8), (495, 128)):  # the second is longer than the slots
+        layout = Layout.of(n_columns, n_rows, room.parameters)
+        vector, matrix = rng.uniform(-1, 1, n_columns), rng.normal(size=(n_rows, n_columns))
         pieces = [
             room.load_ciphertext(room.encrypt_with_secret_key(part, secret), what="a piece")
             for part in layout.slots(vector, 4096)
@@ -180,11 +180,12 @@ def test_without_the_mask_the_slots_would_repeat_the_products(small):
         )
         slots = room.decrypt(multiply(room, layout, pieces, matrix, keys), secret)
         # CKKS is off by about 1e-8 of the length of a row.
-        found, length = slots.real.reshape(-1, 8), np.linalg.norm(matrix, axis=1)
+        found, length = slots.real.reshape(-1, n_rows), np.linalg.norm(matrix, axis=1)
         error = (found - matrix @ vector) / length
         assert np.abs(error).max() <= 1e-6
-        # docs/private-valuation.md: the noise on a score, uniform, is about ten times this error.
-        assert 5 < DITHER / np.sqrt(3) / error.std() < 30
+    # docs/private-valuation.md: the noise on a score, uniform, is about a hundred times this error, which
+    # comes from keys that are drawn anew at every run (60 to 140 in ten).
+    assert 25 < DITHER / np.sqrt(3) / error.std() < 400
 
 
 def test_the_same_items_look_different_every_time(small):
@@ -221,7 +222,7 @@ def test_scores_of_every_change_method_and_number_of_classes(tmp_path):
 
 
 def test_parameters_that_compute_wrong_numbers_are_found_out(small):
-    weak = CkksParameters(4096, (40, 20, 40), 20)
+    weak = CkksParameters(4096, (40, 20, 40), 20, 20)
     with pytest.raises(EstimateNotTrustworthyError, match="self-test of the encryption failed"):
         small.new_tester(parameters=weak, key_file=small.home / "weak.key")
     with pytest.raises(InputError, match="128-bit security"):
