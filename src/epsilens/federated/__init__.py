@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from epsilens.federated.acceptance import acceptance_step, accepted_sums, model_for_provider
 from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.as_document import federation_document
 from epsilens.federated.change import Step, Trust, change_step, judge, removal_step
@@ -56,6 +57,8 @@ __all__ = [
     "Trust",
     "Version",
     "Wish",
+    "acceptance_step",
+    "accepted_sums",
     "add_up",
     "after_change",
     "after_exact",
@@ -72,6 +75,7 @@ __all__ = [
     "federated_averaging",
     "federation_document",
     "judge",
+    "model_for_provider",
     "newton_rounds",
     "open_site",
     "randomise",
