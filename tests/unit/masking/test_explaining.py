@@ -117,7 +117,7 @@ def test_the_label_is_no_identity(planted):
 def test_a_constant_feature_is_kept_for_it_tells_nothing(planted):
     X = planted.X[["gait", "speed"]].assign(always=1.0)
     for explainer in ("shap", "lime"):
-        masker = FeatureMasker(explainer=explainer, max_rows=60).fit(
+        masker = FeatureMasker(explainer=explainer, max_rows=30).fit(
             X, planted.y, identity=planted.who
         )
         assert masker.kept_.tolist() == [False, True, True]

@@ -102,21 +102,6 @@ def test_encoded_columns_are_found_by_asking(planted):
         EncodedTable.learn(PolynomialFeatures(2), planted.X[["gait", "speed"]])
 
 
-def test_a_relaxed_budget_has_its_interval_and_its_word(study, mask):
-    found = study.relax(mask, epsilon=8.0, delta=1e-4, shadow_models=40, epochs=1)
-    relaxed = found.document.relaxed
-    assert {(r.masking, r.measure) for r in relaxed} == {
-        (masking, measure)
-        for masking in ("chosen", "random")
-        for measure in ("asr_max", "balanced_accuracy")
-    }
-    assert all(r.low <= r.high for r in relaxed if r.low is not None)
-    accuracy, error = found.risk.model_accuracy("chosen")
-    assert accuracy[0] > 0.4
-    assert (error > 0).all()
-    assert load_document(to_json(found.document)) == found.document
-
-
 def test_a_gain_beyond_the_noise_is_seen_and_one_within_is_not():
     """Records of which 40 useless columns are learnt by heart: without these far less is exposed."""
     rng = np.random.default_rng(0)
@@ -136,6 +121,10 @@ def test_a_gain_beyond_the_noise_is_seen_and_one_within_is_not():
     gains = {(r.masking, r.measure, r.epsilon): r.gain for r in risk.relaxed("chosen")}
     assert gains["chosen", "balanced_accuracy", 4.0] == "larger"
     assert {r.gain for r in risk.relaxed("random")} == {"within the noise"}
+    assert all(r.low <= r.high for r in risk.relaxed("random") if r.low is not None)
+    accuracy, error = risk.model_accuracy("chosen")
+    assert (accuracy > 0.8).all()
+    assert (error > 0).all()
 
 
 @pytest.mark.parametrize(
