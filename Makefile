@@ -30,7 +30,7 @@ TORCH := torch==2.13.0
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet $(TORCH)
-	$(BIN)/python -m pip install --quiet --editable '.[dev,torch,federated]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,torch,federated,private-valuation]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.browser:
@@ -71,6 +71,13 @@ $(VENV)/.installed-torch: pyproject.toml | $(BIN)/python
 
 bench-dp-sgd-speed: $(VENV)/.installed-torch
 	$(BIN)/python benchmarks/dp_sgd_speed.py $(ARGS)
+
+$(VENV)/.installed-private-valuation: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[bench,private-valuation]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-bench
+
+bench-private-valuation: $(VENV)/.installed-private-valuation
+	$(BIN)/python benchmarks/private_valuation.py $(ARGS)
 
 # The attacks stand on these models: how fast they are belongs to it.
 bench-lira: bench-dp-sgd-speed

@@ -1,6 +1,6 @@
 #!/usr/bin/env python
 # SPDX-License-Identifier: Apache-2.0
-"""Write docs/benchmarks.md and its figures from benchmarks/results: `python docs/benchmarks.py`."""
+"""Write docs/benchmarks.md, its figures and tables in other pages from benchmarks/results: `python docs/benchmarks.py`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,13 @@ _SECTIONS = {
         "What a batch is worth",
         "P4 section 5 and Fig. 3. The factor by which the sum of single scores overstates a batch.",
     ),
+    "private-valuation": (
+        "Scores between parties",
+        "P4 section 4, with encryption in place of moves in clear; docs/private-valuation.md says who sees what.",
+    ),
 }
+_ELSEWHERE = {"private-valuation": PAGE.with_name("private-valuation.md")}
+"""Pages of their own that show a table, between two marks."""
 _FIGURES = {
     "whatif-flc": ("whatif-adult.svg", "Loss change against ε on Adult, four group sizes"),
     "one-run": ("one-run.svg", "Bounds over ε, the number of canaries and the dimension"),
@@ -114,12 +120,23 @@ def page(results: Path = RESULTS) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def with_table(text: str, name: str, results: Path = RESULTS) -> str:
+    """Return a page with the table of a benchmark between its marks."""
+    start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, _, rest = text.partition(start)
+    _, _, after = rest.partition(end)
+    table = (results / f"{name}.md").read_text().strip()
+    return f"{before}{start}\n{table}\n{end}{after}"
+
+
 def main() -> None:
-    """Write the page and its figures."""
+    """Write the page, its figures, and the tables of other pages."""
     import benchmark_figures
 
     benchmark_figures.main()
     PAGE.write_text(page())
+    for name, file in _ELSEWHERE.items():
+        file.write_text(with_table(file.read_text(), name))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import batch_correction
 import datasets
 import loo
 import p4
+import private_valuation
 import refits
 from datasets import adult
 from epsilens.valuation import batch_correction as expected_factor
@@ -108,3 +109,12 @@ def test_planted_errors_are_looked_for_in_three_tables(monkeypatch):
     assert rows[0]["found"]["score"]["mean"] > 0.2  # by chance a tenth
     table = loo.planted_table(rows)
     assert len({line.count("|") for line in table[2:]}) == 1
+
+
+def test_scores_between_parties_are_measured_beside_one_ciphertext_an_item(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["private_valuation", "--quick"])
+    private_valuation.main()
+    table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert len(table) == 3
+    assert len({line.count("|") for line in table}) == 1
+    assert "| 10 | 65 |" in table[-1]

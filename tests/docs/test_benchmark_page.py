@@ -67,6 +67,10 @@ def band(chart: dict, panel: dict) -> list[dict]:
 
 def test_the_page_is_up_to_date_with_the_results(pages):
     assert pages.PAGE.read_text() == pages.page(), "run: make bench-docs"
+    for name, file in pages._ELSEWHERE.items():
+        text = file.read_text()
+        assert text.count(f"<!-- {name} -->") == 1
+        assert text == pages.with_table(text, name), "run: make bench-docs"
 
 
 def test_every_image_of_the_page_is_there(pages):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from epsilens.federated.acceptance import acceptance_step, accepted_sums, model_for_provider
 from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.change import Step, Trust, change_step, judge, removal_step
 from epsilens.federated.coordinator import Coordinator
@@ -46,6 +47,8 @@ __all__ = [
     "Trust",
     "Version",
     "Wish",
+    "acceptance_step",
+    "accepted_sums",
     "add_up",
     "after_change",
     "after_exact",
@@ -57,6 +60,7 @@ __all__ = [
     "expected_sums",
     "federated_averaging",
     "judge",
+    "model_for_provider",
     "newton_rounds",
     "randomise",
     "relax",

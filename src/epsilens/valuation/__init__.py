@@ -1,21 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a record is worth: leave one out, add one, and what a batch is worth together."""
+"""What a record is worth: leave one out, add one, a batch together; alone, or between parties that show nothing."""
 
+from epsilens.valuation.answer_book import AnswerBook, default_limit
 from epsilens.valuation.appraisal import Appraisal
+from epsilens.valuation.batch_exchange import (
+    BatchMove,
+    answer_batch,
+    offer_batch,
+    smallest_batch,
+)
 from epsilens.valuation.batches import BatchScores, batch_correction, correct_batch
 from epsilens.valuation.curves import CurvePoint, addition_curve, removal_curve
+from epsilens.valuation.item_exchange import (
+    EncryptedScores,
+    EncryptedYardstick,
+    ItemTester,
+    score_items,
+)
+from epsilens.valuation.model_moves import ModelForProvider, ModelForTester, batch_move, item_moves
 from epsilens.valuation.payments import share_payment
+from epsilens.valuation.score_rounding import RoundedScores, round_scores
 from epsilens.valuation.single_records import add_one, leave_one_out
+from epsilens.valuation.yardstick import Yardstick, n_coefficients
 
 __all__ = [
+    "AnswerBook",
     "Appraisal",
+    "BatchMove",
     "BatchScores",
     "CurvePoint",
+    "EncryptedScores",
+    "EncryptedYardstick",
+    "ItemTester",
+    "ModelForProvider",
+    "ModelForTester",
+    "RoundedScores",
+    "Yardstick",
     "add_one",
     "addition_curve",
+    "answer_batch",
     "batch_correction",
+    "batch_move",
     "correct_batch",
+    "default_limit",
+    "item_moves",
     "leave_one_out",
+    "n_coefficients",
+    "offer_batch",
     "removal_curve",
+    "round_scores",
+    "score_items",
     "share_payment",
+    "smallest_batch",
 ]

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many scores a tester has given to whom: counted before it answers, in a file that stays.
+
+p(p + 3)/2 pairs of a move and its score determine the tester's gradient and Hessian; p pairs determine
+the gradient alone, up to the second-order term, which is smaller by about the number of training
+records. So the count stops below both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens._validate import as_count, as_positive
+from epsilens.errors import BudgetExceededError, InputError
+from epsilens.valuation.yardstick import n_coefficients
+
+__all__ = ["AnswerBook", "default_limit"]
+
+FloatArray = NDArray[np.float64]
+
+SHARE = 0.1
+"""Of the pairs that would determine gradient and Hessian."""
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS answers (
+    provider TEXT NOT NULL, request TEXT NOT NULL, n INTEGER NOT NULL, scores BLOB,
+    PRIMARY KEY (provider, request))
+"""
+
+
+def default_limit(n_parameters: int) -> int:
+    """Return how many scores a provider may get from a tester if nothing else is agreed.
+
+    A tenth of p(p + 3)/2, and fewer than p; at least one.
+
+    Parameters
+    ----------
+    n_parameters : int
+        p, numbers in the model.
+
+    Examples
+    --------
+    >>> [default_limit(p) for p in (3, 10, 30, 60)]
+    [1, 6, 29, 59]
+    """
+    p = as_count(n_parameters, name="n_parameters")
+    return max(1, min(math.floor(SHARE * n_coefficients(p)), p - 1))
+
+
+class AnswerBook:
+    """The tester's count of scores, one for each provider.
+
+    A request is counted before it is answered, so that a tester that is stopped in between has counted
+    one too many and never one too few. The same request again gets the same answer, and is not counted
+    again.
+
+    Parameters
+    ----------
+    file : path
+        An SQLite file at the tester, made if it is not there.
+    n_parameters : int
+        p, numbers in the model.
+    limit : int, optional
+        Scores that a provider gets in all. None: `default_limit`; without a limit if there is noise.
+    limit_in_all : int, optional
+        Scores that all providers get together: several may be one, or work together.
+    noise : float
+        Standard deviation of a Gaussian noise on every score, drawn from the operating system. It
+        blurs what many scores determine; it is no differential privacy by itself.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> book = AnswerBook(Path(tempfile.mkdtemp()) / "answers.sqlite", n_parameters=10)
+    >>> book.limit
+    6
+    >>> book.answer("hospital 3", 4, b"a request", lambda: np.zeros(4)).tolist()
+    [0.0, 0.0, 0.0, 0.0]
+    >>> book.given_to("hospital 3")
+    4
+    """
+
+    def __init__(
+        self,
+        file: str | Path,
+        *,
+        n_parameters: int,
+        limit: int | None = None,
+        limit_in_all: int | None = None,
+        noise: float = 0.0,
+    ) -> None:
+        self.noise = 0.0 if noise == 0 else as_positive(noise, name="noise")
+        if limit is not None:
+            limit = as_count(limit, name="limit")
+        elif not self.noise:
+            limit = default_limit(n_parameters)
+        self.limit = limit
+        self.limit_in_all = (
+            None if limit_in_all is None else as_count(limit_in_all, name="limit_in_all")
+        )
+        self._file = Path(file)
+        try:
+            if not self._file.exists():
+                os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            with self._transaction() as book:
+                book.execute(_TABLE)
+        except (OSError, sqlite3.Error) as error:
+            raise InputError(
+                f"the count of answers must be in a file that can be written, but {self._file.name!r} "
+                f"cannot: {type(error).__name__}. Name another, or bring back the backup."
+            ) from None
+
+    def given_to(self, provider: str) -> int:
+        """Return how many scores a provider has got."""
+        with self._transaction() as book:
+            return _given(book, provider)[0]
+
+    def answer(
+        self, provider: str, n: int, request: bytes, compute: Callable[[], FloatArray]
+    ) -> FloatArray:
+        """Count a request, then answer it; or answer as before if it was answered before.
+
+        Parameters
+        ----------
+        provider : str
+            Who asks.
+        n : int
+            Scores asked for.
+        request : bytes
+            What is asked, to know it again.
+        compute : callable
+            Gives the scores.
+
+        Returns
+        -------
+        array of shape (n,)
+
+        Raises
+        ------
+        BudgetExceededError
+            If the provider would get more scores than the limit.
+        """
+        as_count(n, name="n")
+        digest = hashlib.sha256(request).hexdigest()
+        key = (provider, digest)
+        with self._transaction() as book:
+            row = book.execute(
+                "SELECT scores FROM answers WHERE provider = ? AND request = ?", key
+            ).fetchone()
+            if row is not None and row[0] is not None:
+                return np.frombuffer(row[0], dtype="<f8").astype(np.float64)
+            if row is None:
+                self._require(provider, n, book)
+                book.execute("INSERT INTO answers VALUES (?, ?, ?, NULL)", (*key, n))
+        scores = np.asarray(compute(), dtype=np.float64)
+        if self.noise:
+            source = random.SystemRandom()
+            scores = scores + [source.gauss(0.0, self.noise) for _ in range(len(scores))]
+        with self._transaction() as book:
+            book.execute(
+                "UPDATE answers SET scores = ? WHERE provider = ? AND request = ?",
+                (scores.astype("<f8").tobytes(), *key),
+            )
+        return scores
+
+    def _require(self, provider: str, n: int, book: sqlite3.Connection) -> None:
+        given, in_all = _given(book, provider)
+        if self.limit is not None and given + n > self.limit:
+            raise BudgetExceededError(
+                f"a provider may get {self.limit} scores from this tester, has got {given}, and asks for "
+                f"{n} more: enough of them determine the tester's statistics. Ask for fewer."
+            )
+        if self.limit_in_all is not None and in_all + n > self.limit_in_all:
+            raise BudgetExceededError(
+                f"all providers may get {self.limit_in_all} scores from this tester, have got {in_all}, "
+                f"and one asks for {n} more. Ask for fewer, or another tester."
+            )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """One writer at a time; on the disk before anything is said."""
+        with closing(sqlite3.connect(self._file, isolation_level=None, timeout=30.0)) as book:
+            book.execute("PRAGMA synchronous = FULL")
+            book.execute("BEGIN IMMEDIATE")
+            try:
+                yield book
+            except BaseException:
+                book.execute("ROLLBACK")
+                raise
+            book.execute("COMMIT")
+
+
+def _given(book: sqlite3.Connection, provider: str) -> tuple[int, int]:
+    """Return how many scores a provider, and everybody, has got."""
+    own, everybody = book.execute(
+        "SELECT COALESCE(SUM(CASE WHEN provider = ? THEN n END), 0), COALESCE(SUM(n), 0) FROM answers",
+        (provider,),
+    ).fetchone()
+    return int(own), int(everybody)

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers under encryption: TenSEAL's CKKS, with the parameters that were found to be accurate.
+
+CKKS encrypts thousands of numbers in one ciphertext, on which anybody can add and multiply without a
+key. Results are approximate, and parameters that are too small give wrong ones *without an error*; hence
+the self-test in `epsilens.valuation.item_exchange`. Everything goes through TenSEAL's own binding of SEAL
+(`tenseal.sealapi`): its vectors would keep partial sums in slots that a curious reader decrypts too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from tenseal import sealapi
+
+__all__ = ["Ckks", "CkksParameters", "read_secret_key", "seal"]
+
+FloatArray = NDArray[np.float64]
+ComplexArray = NDArray[np.complex128]
+
+_HEADER_BYTES = 2**16
+"""More than SEAL writes beside the numbers themselves."""
+
+
+@dataclass(frozen=True)
+class CkksParameters:
+    """Size of a ciphertext and its moduli.
+
+    Attributes
+    ----------
+    degree : int
+        N; a ciphertext has N/2 slots.
+    modulus_bits : tuple of int
+        Of the primes: what is left after a product, what a product uses up, and the key's own. At
+        N = 8192 they may have 218 bits together for 128-bit security.
+    scale_bits : int
+        Digits behind the point, in bits.
+
+    Examples
+    --------
+    >>> CkksParameters().n_slots
+    4096
+    """
+
+    degree: int = 8192
+    modulus_bits: tuple[int, ...] = (60, 40, 60)
+    scale_bits: int = 40
+
+    @property
+    def n_slots(self) -> int:
+        """Numbers in a ciphertext."""
+        return self.degree // 2
+
+    @property
+    def scale(self) -> float:
+        """What numbers are multiplied by before they are rounded."""
+        return 2.0**self.scale_bits
+
+    @property
+    def largest_ciphertext(self) -> int:
+        """Bytes of a ciphertext, at most."""
+        return self.largest_public_key
+
+    @property
+    def largest_public_key(self) -> int:
+        """Bytes of a public key, at most."""
+        return 2 * 8 * self.degree * len(self.modulus_bits) + _HEADER_BYTES
+
+    def largest_rotation_keys(self, n_rotations: int) -> int:
+        """Bytes of so many rotation keys, at most."""
+        return n_rotations * (len(self.modulus_bits) - 1) * self.largest_public_key
+
+
+def seal() -> ModuleType:
+    """Return TenSEAL's binding of SEAL.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not installed.
+    """
+    try:
+        from tenseal import sealapi
+    except ImportError as error:
+        raise MissingExtraError(
+            "expected TenSEAL to compute on encrypted numbers with, got none installed. "
+            'Install it: pip install "epsilens[private-valuation]"'
+        ) from error
+    module: ModuleType = sealapi
+    return module
+
+
+class Ckks:
+    """A room in which numbers are encoded, encrypted, computed with and written down.
+
+    Parameters
+    ----------
+    parameters : CkksParameters
+
+    Examples
+    --------
+    >>> room = Ckks(CkksParameters())
+    >>> secret = room.new_secret_key()
+    >>> cipher = room.encrypt_with_secret_key(np.full(4096, 0.25), secret)
+    >>> room.decrypt(room.load_ciphertext(cipher, what="a test"), secret).real.round(6)[:2]
+    array([0.25, 0.25])
+    """
+
+    def __init__(self, parameters: CkksParameters) -> None:
+        self.parameters = parameters
+        self._seal = seal()
+        settings = self._seal.EncryptionParameters(self._seal.SCHEME_TYPE.CKKS)
+        settings.set_poly_modulus_degree(parameters.degree)
+        bits = list(parameters.modulus_bits)
+        settings.set_coeff_modulus(self._seal.CoeffModulus.Create(parameters.degree, bits))
+        self.context = self._seal.SEALContext(settings, True, self._seal.SEC_LEVEL_TYPE.TC128)
+        if not self.context.parameters_set():
+            raise InputError(
+                "the parameters of the encryption must give 128-bit security, but do not: "
+                f"{self.context.parameters_error_message()}."
+            )
+        self.encoder = self._seal.CKKSEncoder(self.context)
+        self.evaluator = self._seal.Evaluator(self.context)
+
+    # --- Keys ---
+
+    def new_secret_key(self) -> sealapi.SecretKey:
+        """Draw a secret key, from the operating system's randomness."""
+        return self._seal.KeyGenerator(self.context).secret_key()
+
+    def public_key(self, secret: sealapi.SecretKey) -> bytes:
+        """Return a public key that belongs to a secret one."""
+        key = self._seal.PublicKey()
+        self._seal.KeyGenerator(self.context, secret).create_public_key(key)
+        return self.to_bytes(key)
+
+    def rotation_keys(self, secret: sealapi.SecretKey, steps: tuple[int, ...]) -> bytes:
+        """Return keys with which the slots of a ciphertext can be rotated by some steps."""
+        maker = self._seal.KeyGenerator(self.context, secret)
+        return self.to_bytes(maker.create_galois_keys([self._element(k) for k in steps]))
+
+    def _element(self, step: int) -> int:
+        """Return the power of 3 by which SEAL knows a rotation to the left."""
+        return pow(3, step, 2 * self.parameters.degree)
+
+    # --- Numbers ---
+
+    def encode(self, values: FloatArray | ComplexArray) -> sealapi.Plaintext:
+        """Return numbers, one a slot, ready for a product."""
+        plain = self._seal.Plaintext()
+        self.encoder.encode(values.tolist(), self.parameters.scale, plain)
+        return plain
+
+    def encode_like(
+        self, values: FloatArray | ComplexArray, cipher: sealapi.Ciphertext
+    ) -> sealapi.Plaintext:
+        """Return numbers with the scale and the modulus of a ciphertext, ready to be added to it."""
+        plain = self._seal.Plaintext()
+        self.encoder.encode(values.tolist(), cipher.parms_id(), cipher.scale, plain)
+        return plain
+
+    def encrypt_with_secret_key(self, values: FloatArray, secret: sealapi.SecretKey) -> bytes:
+        """Encrypt numbers; half as long as with the public key, since one half is a seed."""
+        encryptor = self._seal.Encryptor(self.context, secret)
+        return self.to_bytes(encryptor.encrypt_symmetric(self.encode(values)))
+
+    def encrypt_like(
+        self,
+        values: ComplexArray,
+        cipher: sealapi.Ciphertext,
+        public: sealapi.PublicKey,
+    ) -> sealapi.Ciphertext:
+        """Encrypt numbers afresh with the public key, ready to be added to a ciphertext."""
+        fresh = self._seal.Ciphertext(self.context)
+        self._seal.Encryptor(self.context, public).encrypt(self.encode_like(values, cipher), fresh)
+        return fresh
+
+    def decrypt(self, cipher: sealapi.Ciphertext, secret: sealapi.SecretKey) -> ComplexArray:
+        """Return all that stands in the slots."""
+        plain = self._seal.Plaintext()
+        self._seal.Decryptor(self.context, secret).decrypt(cipher, plain)
+        return np.array(self.encoder.decode_complex(plain), dtype=np.complex128)
+
+    def new_ciphertext(self) -> sealapi.Ciphertext:
+        """Return an empty ciphertext, for a result."""
+        return self._seal.Ciphertext(self.context)
+
+    # --- As bytes ---
+
+    def to_bytes(self, thing: object) -> bytes:
+        """Return what SEAL writes of a key or a ciphertext; never called with a secret key."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "it"
+            thing.save(str(file))  # type: ignore[attr-defined]
+            return file.read_bytes()
+
+    def load_public_key(self, data: bytes) -> sealapi.PublicKey:
+        """Read a public key."""
+        most = self.parameters.largest_public_key
+        return self._load(self._seal.PublicKey(), data, what="the public key", most=most)
+
+    def load_rotation_keys(self, data: bytes, steps: tuple[int, ...]) -> sealapi.GaloisKeys:
+        """Read rotation keys, and see that none is missing."""
+        most = self.parameters.largest_rotation_keys(len(steps))
+        keys = self._load(self._seal.GaloisKeys(), data, what="the rotation keys", most=most)
+        if not all(keys.has_key(self._element(step)) for step in steps):
+            raise InputError(
+                "the rotation keys must be for all agreed rotations, but some are missing."
+            )
+        return keys
+
+    def load_ciphertext(self, data: bytes, *, what: str) -> sealapi.Ciphertext:
+        """Read a ciphertext of two parts under these parameters."""
+        most = self.parameters.largest_ciphertext
+        cipher = self._load(self.new_ciphertext(), data, what=what, most=most)
+        if cipher.size() != 2 or cipher.is_transparent():
+            raise InputError(f"{what} must be an encryption in two parts, got something else.")
+        return cipher
+
+    def _load(self, empty: object, data: bytes, *, what: str, most: int) -> sealapi.Ciphertext:
+        if not isinstance(data, bytes) or not 0 < len(data) <= most:
+            size = f"{len(data):,} bytes" if isinstance(data, bytes) else type(data).__name__
+            raise InputError(
+                f"{what} must be at most {most:,} bytes, got {size}. Ask for it again."
+            )
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "it"
+            file.write_bytes(data)
+            return self._read(empty, file, what=what)
+
+    def _read(self, empty: object, file: Path, *, what: str) -> sealapi.Ciphertext:
+        try:
+            empty.load(self.context, str(file))  # type: ignore[attr-defined]
+        except (RuntimeError, ValueError, IndexError):
+            # What SEAL says of it is about its own insides.
+            raise InputError(
+                f"{what} must be readable under the agreed parameters, but is not: damaged, or of "
+                "another version. Ask for it again."
+            ) from None
+        return empty
+
+    # --- The secret key's file ---
+
+    def write_secret_key(self, file: Path) -> None:
+        """Draw a secret key and write it into a new file that nobody else can read."""
+        try:
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except OSError as error:
+            raise InputError(
+                f"the secret key must have a place of its own, but {file.name!r} cannot be made: "
+                f"{error.strerror}."
+            ) from None
+        self.new_secret_key().save(str(file))
+
+    def load_secret_key(self, file: Path) -> sealapi.SecretKey:
+        """Read a secret key that was written here."""
+        return self._read(self._seal.SecretKey(), file, what="the secret key")
+
+
+def read_secret_key(room: Ckks, file: Path) -> tuple[sealapi.SecretKey, bytes]:
+    """Return the key of a file, made if there is none yet, and a hash that stands for it.
+
+    Raises
+    ------
+    InputError
+        If other users of the machine can read it, or it is no key.
+    """
+    if not file.exists():
+        room.write_secret_key(file)
+    if os.name == "posix" and stat.S_IMODE(file.stat().st_mode) & 0o077:
+        raise InputError(
+            f"the secret key in {file.name!r} must be readable by its owner only, but others can read "
+            "it. Make a new key, and close the file to others."
+        )
+    return room.load_secret_key(file), hashlib.sha256(file.read_bytes()).digest()

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores are rounded before they leave the tester."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens._validate import as_count, as_positive
+from epsilens.errors import InputError
+
+__all__ = ["RoundedScores", "round_scores"]
+
+FloatArray = NDArray[np.float64]
+
+DIGITS = 7
+"""Of the largest score of an answer: above the error of the encryption, which nobody shall see."""
+
+
+@dataclass(frozen=True)
+class RoundedScores:
+    """What a tester tells the coordinator.
+
+    Attributes
+    ----------
+    scores : array of shape (m,)
+        Positive helps.
+    resolution : float
+        The unit they are rounded to.
+    """
+
+    scores: FloatArray = field(repr=False)
+    resolution: float
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.scores, dtype=np.float64)
+        if values.ndim != 1 or not np.isfinite(values).all():
+            raise InputError(
+                f"`scores` must be finite numbers, one an item, got an array of shape {values.shape}."
+            )
+        object.__setattr__(self, "scores", values)
+
+
+def round_scores(
+    scores: FloatArray, *, digits: int = DIGITS, resolution: float | None = None
+) -> RoundedScores:
+    """Round scores to a common unit.
+
+    Parameters
+    ----------
+    scores : array of shape (m,)
+    digits : int
+        So many significant digits of the largest score are kept, and as many decimals of all others: a
+        score of a hundredth of the largest keeps two digits fewer.
+    resolution : float, optional
+        The unit itself, in nats or squared error, if it is declared beforehand.
+
+    Returns
+    -------
+    RoundedScores
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round_scores(np.array([0.0123456789, -3.21e-6]), digits=3)
+    RoundedScores(resolution=0.0001)
+    >>> round_scores(np.array([0.0123456789, -3.21e-6]), digits=3).scores.tolist()
+    [0.0123, -0.0]
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    if resolution is not None:
+        unit = as_positive(resolution, name="resolution")
+        return RoundedScores(np.round(values / unit) * unit, unit)
+    kept = as_count(digits, name="digits")
+    largest = float(np.abs(values).max(initial=0.0))
+    if not largest > 0.0:
+        return RoundedScores(np.zeros_like(values), 1.0)
+    decimals = kept - 1 - math.floor(math.log10(largest))
+    # Printed and read again, a decimal number is the same everywhere; np.round overflows for tiny ones.
+    rounded = np.array([float(f"{value:.{max(decimals, 0)}f}") for value in values])
+    if decimals < 0:
+        rounded = np.round(values, decimals)
+    return RoundedScores(rounded, float(f"1e{-decimals}"))
