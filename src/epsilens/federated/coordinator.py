@@ -23,7 +23,7 @@ from epsilens.federated.change import Rung, Step, Trust, change_step, judge, rem
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
 from epsilens.federated.ledger import LedgerEntry, Mode
-from epsilens.federated.parties import Parties, Traffic
+from epsilens.federated.parties import TOGETHER, Parties, Traffic
 from epsilens.federated.randomisation import EpsilonLike, as_budget
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums, add_up
@@ -318,7 +318,7 @@ class Coordinator:
             trust = _exact_trust(trained, step, share)
         else:
             found = self.parties.differences(self.theta, sites, hessian=rung == "newton")
-            step = change_step(present, [found[i] for i in sites], rung=rung)
+            step = change_step(present, found.values(), rung=rung)
             trust = judge(step, present, share_changed=share, rung=rung)
         budgets = dict(self._model_budgets)
         for i in sites:
@@ -366,13 +366,14 @@ class Coordinator:
             raise InputError("at least one site must stay. Nothing is left to train on otherwise.")
         clock = _Clock(self.parties.traffic)
         present = self._present()
-        sums = self._sums
-        step = removal_step(present, [sums[i] for i in leaving])
-        share = sum(sums[i].n for i in leaving) / present.sums.n
+        sums = self._apart(leaving)
+        gone_sums = [part for i, part in sums.items() if i in leaving]
+        step = removal_step(present, gone_sums)
+        share = sum(part.n for part in gone_sums) / present.sums.n
         trust = judge(step, present, share_changed=share, rung="newton")
         budgets = dict(self._model_budgets)
         trained: Trained | None = None
-        self._commit(intention=Intention("remove", leaving, (), "degrade", rung))
+        self._commit(intention=Intention("remove", leaving, (), "degrade", rung), sums=sums)
         self.parties.leave(leaving)
         if rung == "exact":
             trained = newton_rounds(
@@ -402,6 +403,17 @@ class Coordinator:
 
     # --- Behind them ---
 
+    def _apart(self, leaving: Sequence[int]) -> Mapping[int, SiteSums]:
+        """Return the sums with those of the leaving sites for themselves; asked for if need be.
+
+        Several who leave under secure aggregation stand together under the first of them.
+        """
+        sums = self._sums
+        if TOGETHER not in sums or leaving[0] in sums:
+            return sums
+        parts = self.parties.leaving_sums(self.theta, leaving)
+        return {TOGETHER: sums[TOGETHER].without(add_up(parts.values())), **parts}
+
     def _require(self, sites: Mapping[int, object], *, gone: Sequence[int] = ()) -> tuple[int, ...]:
         known = sorted({*self.parties.numbers, *gone})
         for site in sites:
@@ -416,13 +428,12 @@ class Coordinator:
 
     def _share(self, wishes: Mapping[int, Wish], before: Mapping[int, Budget]) -> float:
         """Return the share of all records that are expected to change."""
-        sums = self._sums
-        total = sum(part.n for part in sums.values())
+        records = self.parties.records()
         changed = 0.0
         for i, wish in wishes.items():
             share = expected_share(self.schema, before[i], wish.budget, mode=wish.mode)
-            changed += sums[i].n * share
-        return changed / total
+            changed += records[i] * share
+        return changed / sum(records.values())
 
     def _keep(
         self,

@@ -53,6 +53,10 @@ class LocalParties:
         """Return the level of every site's present draw."""
         return {i: site.budget for i, site in self.sites.items()}
 
+    def records(self) -> dict[int, int]:
+        """Return how many records every site takes part with."""
+        return {i: site.n for i, site in self.sites.items()}
+
     def sums(
         self, theta: FloatArray, *, hessian: bool = True, pending: Sequence[int] = ()
     ) -> dict[int, SiteSums]:
@@ -61,6 +65,15 @@ class LocalParties:
         for i, site in self.sites.items():
             self._traffic.count(theta)
             found[i] = site.sums(theta, hessian=hessian, pending=i in pending)
+            self._count(found[i])
+        return found
+
+    def leaving_sums(self, theta: FloatArray, sites: Sequence[int]) -> dict[int, SiteSums]:
+        """Ask those who leave for their sums."""
+        found = {}
+        for i in sites:
+            self._traffic.count(theta)
+            found[i] = self.sites[i].sums(theta)
             self._count(found[i])
         return found
 

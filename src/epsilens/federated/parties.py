@@ -16,9 +16,12 @@ from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums
 
-__all__ = ["Parties", "Traffic"]
+__all__ = ["TOGETHER", "Parties", "Traffic"]
 
 FloatArray = NDArray[np.float64]
+
+TOGETHER = -1
+"""Stands, among sums by site, for all sites whose own sums nobody may see."""
 
 
 @dataclass
@@ -51,10 +54,21 @@ class Parties(Protocol):
         """Return the level of every site's present draw."""
         ...
 
+    def records(self) -> Mapping[int, int]:
+        """Return how many records every site takes part with."""
+        ...
+
     def sums(
         self, theta: FloatArray, *, hessian: bool = True, pending: Sequence[int] = ()
     ) -> Mapping[int, SiteSums]:
-        """Ask every site for its sums; sites in `pending` count their prepared change."""
+        """Ask every site for its sums; sites in `pending` count their prepared change.
+
+        Under secure aggregation there is one entry, `TOGETHER`.
+        """
+        ...
+
+    def leaving_sums(self, theta: FloatArray, sites: Sequence[int]) -> Mapping[int, SiteSums]:
+        """Ask those who leave for their sums; under secure aggregation several give them together."""
         ...
 
     def local_steps(
@@ -70,7 +84,7 @@ class Parties(Protocol):
     def differences(
         self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
     ) -> Mapping[int, SiteSums]:
-        """Ask sites for the one message of their prepared change."""
+        """Ask sites for the one message of their prepared change; or all sites for their sum."""
         ...
 
     def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:

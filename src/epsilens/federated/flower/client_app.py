@@ -3,67 +3,35 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeAlias
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import RecordDict
 from flwr.clientapp import ClientApp
 
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
-from epsilens.federated.flower.messages import Content, pack, pack_sums, refusal, unpack
+from epsilens.federated.flower import mask_queries
+from epsilens.federated.flower.answering import SIMULATED_SITES, answers, site_folder
+from epsilens.federated.flower.messages import Content, pack, pack_sums
 from epsilens.federated.site import Site
-from epsilens.federated.site_store import SiteStore
 from epsilens.federated.written import budget_text, ledger_text, read_wish
 
 __all__ = ["SIMULATED_SITES", "app", "site_folder"]
 
-SIMULATED_SITES = "EPSILENS_SIMULATED_SITES"
-"""Names, in a simulation, the folder that holds the folders of all sites."""
 MOST_LOCAL_STEPS = 100_000
 
 Answer: TypeAlias = Callable[[Site, Content], RecordDict]
 
 app = ClientApp()
-
-
-def site_folder(context: Context) -> Path:
-    """Return the folder of this node's site: its own setting, never the coordinator's.
-
-    Parameters
-    ----------
-    context : flwr.app.Context
-        With `state` in the node's configuration; a simulated node has its place instead.
-    """
-    given = context.node_config.get("state")
-    if isinstance(given, str) and given:
-        return Path(given)
-    everywhere, place = os.environ.get(SIMULATED_SITES), context.node_config.get("partition-id")
-    if not everywhere or place is None:
-        raise InputError(
-            "this node has no site: its configuration must name the site's folder as `state`."
-        )
-    return Path(everywhere) / f"site-{int(place)}"
+mask_queries.register(app)
 
 
 def _query(name: str) -> Callable[[Answer], Answer]:
-    """Let a function answer a query, within one transaction."""
+    """Let a function that needs nothing of Flower answer a query."""
 
     def register(answer: Answer) -> Answer:
-        @app.query(name)
-        def handle(message: Message, context: Context) -> Message:
-            try:
-                store = SiteStore(site_folder(context))
-                content = unpack(message.content, store.fingerprint, sender="the coordinator")
-                with store.transaction() as site:
-                    # The answer is made within the transaction, and leaves after the commit.
-                    reply = answer(site, content)
-            except Exception as error:  # Flower would send the text of the error, data and all
-                reply = refusal(error)
-            return Message(reply, reply_to=message)
-
+        answers(app, name)(lambda site, content, context: answer(site, content))
         return answer
 
     return register

@@ -80,6 +80,7 @@ class GridParties:
         """As each site has reported it last, of those who left too."""
         self._nodes: dict[int, int] = {}
         self._budgets: dict[int, Budget] = {}
+        self._records: dict[int, int] = {}
         self._meet(self._wait_for(n_sites, patience))
 
     # --- Who is there ---
@@ -98,7 +99,7 @@ class GridParties:
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _meet(self, nodes: Sequence[int]) -> None:
-        replies = self._carry("hello", {node: self._pack() for node in nodes})
+        replies = self._carry("hello", {node: self.pack() for node in nodes})
         found: dict[int, tuple[int, Content]] = {}
         for place, node in enumerate(nodes):
             content = self._opened(replies.get(node), f"a site ({place + 1} of {len(nodes)})")
@@ -112,6 +113,7 @@ class GridParties:
             node, content = found[number]
             self._nodes[number] = node
             self._budgets[number] = self._budget(number, content)
+            self._records[number] = content.setting("n", int)
             self._ledgers[number] = _ledger(number, content)
 
     def _budget(self, site: int, content: Content) -> Budget:
@@ -134,11 +136,16 @@ class GridParties:
         """Return the level of every site's present draw, as each has said last."""
         return {site: self._budgets[site] for site in self._nodes}
 
+    def records(self) -> dict[int, int]:
+        """Return how many records every site takes part with, as each has said."""
+        return {site: self._records[site] for site in self._nodes}
+
     # --- How messages travel ---
 
-    def _pack(
-        self, arrays: Mapping[str, FloatArray] | None = None, **settings: str | float | bool
+    def pack(
+        self, arrays: Mapping[str, FloatArray] | None = None, **settings: str | float | bool | bytes
     ) -> RecordDict:
+        """Put settings and arrays into a message under the contract."""
         return pack(self._schema.fingerprint, arrays=arrays, **settings)
 
     def _carry(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Message]:
@@ -185,7 +192,7 @@ class GridParties:
             kind = BudgetExceededError if isinstance(error, BudgetExceededError) else InputError
             raise kind(f"{who}: {said}") from None
 
-    def _ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
+    def ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
         """Ask sites, and return every answer or the first refusal."""
         by_node = {self._nodes[site]: content for site, content in contents.items()}
         replies = self._carry(action, by_node)
@@ -208,11 +215,20 @@ class GridParties:
         self, theta: FloatArray, *, hessian: bool = True, pending: Sequence[int] = ()
     ) -> dict[int, SiteSums]:
         """Ask every site for its sums."""
+        return self._plain_sums(theta, self.numbers, hessian=hessian, pending=pending)
+
+    def leaving_sums(self, theta: FloatArray, sites: Sequence[int]) -> dict[int, SiteSums]:
+        """Ask those who leave for their sums."""
+        return self._plain_sums(theta, sites, hessian=True, pending=())
+
+    def _plain_sums(
+        self, theta: FloatArray, sites: Sequence[int], *, hessian: bool, pending: Sequence[int]
+    ) -> dict[int, SiteSums]:
         contents = {}
-        for site in self._nodes:
+        for site in sites:
             self._traffic.count(theta)
-            contents[site] = self._pack({"theta": theta}, hessian=hessian, pending=site in pending)
-        answers = self._ask("sums", contents)
+            contents[site] = self.pack({"theta": theta}, hessian=hessian, pending=site in pending)
+        answers = self.ask("sums", contents)
         return {
             site: self._sums_of(site, content, hessian=hessian) for site, content in answers.items()
         }
@@ -224,14 +240,14 @@ class GridParties:
         contents = {}
         for site in self._nodes:
             self._traffic.count(theta)
-            contents[site] = self._pack(
+            contents[site] = self.pack(
                 {"theta": theta},
                 steps=steps,
                 learning_rate=float(learning_rate),
                 regularisation=float(penalty.strength),
             )
         found = {}
-        for site, content in self._ask("steps", contents).items():
+        for site, content in self.ask("steps", contents).items():
             local = content.vector("theta", self._schema.n_parameters)
             self._traffic.count(local)
             found[site] = (local, content.setting("n", int))
@@ -240,21 +256,21 @@ class GridParties:
     def prepare(self, wishes: Mapping[int, Wish], *, preview: bool, as_printed: bool) -> None:
         """Tell sites to get ready for a change, or for the preview of one."""
         contents = {
-            site: self._pack(wish=wish_text(wish), preview=preview, as_printed=as_printed)
+            site: self.pack(wish=wish_text(wish), preview=preview, as_printed=as_printed)
             for site, wish in wishes.items()
         }
         # A site writes its ledger when it prepares, and at no other time.
-        for site, content in self._ask("prepare", contents).items():
+        for site, content in self.ask("prepare", contents).items():
             self._ledgers[site] = _ledger(site, content)
 
     def differences(
         self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
     ) -> dict[int, SiteSums]:
         """Ask sites for the one message of their prepared change."""
-        contents = {site: self._pack({"theta": theta}, hessian=hessian) for site in sites}
+        contents = {site: self.pack({"theta": theta}, hessian=hessian) for site in sites}
         return {
             site: self._sums_of(site, content, hessian=hessian)
-            for site, content in self._ask("difference", contents).items()
+            for site, content in self.ask("difference", contents).items()
         }
 
     def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
@@ -262,13 +278,13 @@ class GridParties:
         contents = {}
         for site in self._nodes:
             self._traffic.count(theta)
-            contents[site] = self._pack({"theta": theta}, version=version, changed=site in sites)
-        for site, content in self._ask("settle", contents).items():
+            contents[site] = self.pack({"theta": theta}, version=version, changed=site in sites)
+        for site, content in self.ask("settle", contents).items():
             self._budgets[site] = self._budget(site, content)
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over."""
-        self._ask("end_preview", {site: self._pack() for site in sites})
+        self.ask("end_preview", {site: self.pack() for site in sites})
 
     def leave(self, sites: Sequence[int]) -> None:
         """Let sites go; nothing is asked of them any more."""

@@ -30,8 +30,8 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
-Setting: TypeAlias = str | int | float | bool
-_S = TypeVar("_S", str, int, float, bool)
+Setting: TypeAlias = str | int | float | bool | bytes
+_S = TypeVar("_S", str, int, float, bool, bytes)
 
 PROTOCOL_VERSION = 1
 SETTINGS, ARRAYS = "settings", "arrays"
@@ -79,7 +79,7 @@ def pack(
     fingerprint : str
         Of the contract.
     arrays : mapping of str to array of float64, optional
-    **settings : str, int, float or bool
+    **settings : str, int, float, bool or bytes
 
     Returns
     -------
