@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from epsilens._validate import as_between, as_choice, as_count
 from epsilens.channels import Budget
 from epsilens.errors import InputError
+from epsilens.federated.acceptance import acceptance_step
 from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.change import Rung, Step, Trust, change_step, judge, removal_step
 from epsilens.federated.declaration import FederationSchema, Records
@@ -104,7 +105,7 @@ class Coordinator:
             raise InputError("the federation has no model yet. Train it first.")
         return self._applied[-1].theta
 
-    def _present(self) -> Objective:
+    def present(self) -> Objective:
         """Return the objective at the present model; all sites are asked once after each change."""
         if self._state.sums is None:
             self._commit(sums=self.parties.sums(self.theta))
@@ -136,6 +137,8 @@ class Coordinator:
             return sent
         if begun.operation == "remove":
             return self.remove(begun.sites, rung=begun.rung)
+        if begun.operation == "accept":
+            return self.accept(begun.sites[0])
         return self._follow(
             dict(zip(begun.sites, begun.budgets, strict=True)),
             mode=begun.mode,
@@ -149,7 +152,7 @@ class Coordinator:
         if not self._state.undelivered:
             return None
         last = self._applied[-1]
-        self._deliver(last.sites if last.operation == "change" else (), last.theta, last.version)
+        self._deliver(_changed(last), last.theta, last.version)
         return last
 
     def _deliver(self, changed: Sequence[int], theta: FloatArray, version: int) -> None:
@@ -295,7 +298,7 @@ class Coordinator:
         sites = self._require(epsilon)
         wishes = {i: Wish(as_budget(self.schema, epsilon[i]), mode) for i in sites}
         clock = _Clock(self.parties.traffic)
-        present, before = self._present(), dict(self.parties.budgets())
+        present, before = self.present(), dict(self.parties.budgets())
         budget_list = tuple(wishes[i].budget for i in sites)
         name: Literal["preview", "change"] = "preview" if preview else "change"
         self._commit(intention=Intention(name, sites, budget_list, mode, rung))
@@ -365,7 +368,7 @@ class Coordinator:
         if not set(self.parties.numbers) - set(leaving):
             raise InputError("at least one site must stay. Nothing is left to train on otherwise.")
         clock = _Clock(self.parties.traffic)
-        present = self._present()
+        present = self.present()
         sums = self._apart(leaving)
         gone_sums = [part for i, part in sums.items() if i in leaving]
         step = removal_step(present, gone_sums)
@@ -399,6 +402,43 @@ class Coordinator:
             reason=trust.reason,
             error=trust.predicted_error,
             budgets=budgets,
+        )
+
+    def accept(self, provider: int) -> Version:
+        """Take a site's offered records into the model by one Newton step (P4, "Maintaining the Hessian").
+
+        Parameters
+        ----------
+        provider : int
+            A site with records on offer; they take part from then on.
+        """
+        self._deliver_again()
+        sites, clock = self._require({provider: None}), _Clock(self.parties.traffic)
+        present = self.present()
+        self._commit(intention=Intention("accept", sites, (), "degrade", "newton"))
+        try:
+            arriving = self.parties.submission(self.theta, provider)
+        except InputError:
+            self._commit(intention=None)
+            raise
+        step, after = acceptance_step(present, [arriving])
+        trust = judge(step, present, share_changed=arriving.n / after.sums.n, rung="newton")
+        return self._keep(
+            clock,
+            # Asked anew at the new model, the sites give better ones than P4's running average.
+            sums=None,
+            operation="accept",
+            mode=None,
+            rung="newton",
+            sites=sites,
+            theta=step.theta,
+            trained=None,
+            rounds=1,
+            advice=trust.advice,
+            reason=trust.reason,
+            error=trust.predicted_error,
+            # Offered records were drawn with the others.
+            budgets=self._model_budgets,
         )
 
     # --- Behind them ---
@@ -440,7 +480,7 @@ class Coordinator:
         clock: _Clock,
         *,
         sums: Mapping[int, SiteSums] | None,
-        operation: Literal["train", "preview", "change", "remove"],
+        operation: Literal["train", "preview", "change", "remove", "accept"],
         mode: Mode | None,
         rung: Rung | None,
         sites: tuple[int, ...],
@@ -488,7 +528,7 @@ class Coordinator:
             changes |= {"undelivered": True}
         self._commit(**changes)
         if not is_preview:
-            self._deliver(sites if operation == "change" else (), theta, number)
+            self._deliver(_changed(version), theta, number)
         return version
 
     def _tested(self, theta: FloatArray) -> tuple[float | None, float | None]:
@@ -499,6 +539,11 @@ class Coordinator:
         loss = float(self.schema.loss.value(s, y).mean())
         guess = (s[:, 0] > 0) if s.shape[1] == 1 else s.argmax(axis=1)
         return loss, float((guess == y).mean())
+
+
+def _changed(version: Version) -> tuple[int, ...]:
+    """Return the sites that take a new draw, or accepted records, into use with a version."""
+    return version.sites if version.operation in {"change", "accept"} else ()
 
 
 class _Clock:

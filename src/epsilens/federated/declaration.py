@@ -127,7 +127,7 @@ class DeclaredColumn:
 
     def to_dict(self) -> dict[str, object]:
         """Return the column for JSON."""
-        found = {
+        found: dict[str, object] = {
             "name": self.name,
             "categories": None if self.categories is None else list(self.categories),
             "encoding": self.encoding,

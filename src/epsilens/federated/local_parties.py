@@ -122,6 +122,13 @@ class LocalParties:
         for i in sites:
             self.sites[i].end_preview()
 
+    def submission(self, theta: FloatArray, site: int) -> SiteSums:
+        """Ask a site for the sums of the records that it has on offer."""
+        self._traffic.count(theta)
+        found = self.sites[site].submit(theta)
+        self._count(found)
+        return found
+
     def leave(self, sites: Sequence[int]) -> None:
         """Let sites go; nothing is asked of them any more."""
         # Asked again after an interruption, some may be gone already.

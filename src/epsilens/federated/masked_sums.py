@@ -193,7 +193,9 @@ class Masking:
 def trial_values(number: int, form: FixedPoint, n_records: int) -> FloatArray:
     """Return numbers that everybody knows, of all sizes that a site's sums can have."""
     rng = np.random.default_rng(number)
-    shares = rng.choice([-1.0, 1.0], len(form.bounds)) * 10.0 ** rng.uniform(-4, 0, len(form.bounds))
+    shares = rng.choice([-1.0, 1.0], len(form.bounds)) * 10.0 ** rng.uniform(
+        -4, 0, len(form.bounds)
+    )
     values: FloatArray = shares * form.bounds * n_records
     return values
 

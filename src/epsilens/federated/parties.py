@@ -98,6 +98,10 @@ class Parties(Protocol):
         """Tell sites that a preview is over."""
         ...
 
+    def submission(self, theta: FloatArray, site: int) -> SiteSums:
+        """Ask a site for the sums of the records that it has on offer."""
+        ...
+
     def leave(self, sites: Sequence[int]) -> None:
         """Let sites go; nothing is asked of them any more."""
         ...

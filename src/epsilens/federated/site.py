@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from epsilens._validate import as_choice, as_count
 from epsilens.channels import Budget
 from epsilens.errors import BudgetExceededError, InputError, PrivacyLeakWarning
+from epsilens.federated.acceptance import accepted_sums
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.ledger import LedgerEntry, Mode, Operation, entry_of, spend
@@ -95,6 +96,10 @@ class SiteState:
         What it asks for.
     version : int
         The last version of the model that it was told of.
+    offered : int
+        How many of its records, the last ones, are not in the model but on offer.
+    submitted : bool
+        Whether the coordinator has got the sums of these.
     """
 
     number: int
@@ -108,6 +113,8 @@ class SiteState:
     pending: Pending | None = None
     wish: Wish | None = None
     version: int = -1
+    offered: int = 0
+    submitted: bool = False
 
 
 class Site:
@@ -128,6 +135,9 @@ class Site:
         spends, so that nothing but `degrade` is possible afterwards.
     seed : int, optional
         None: operating-system randomness. With a seed the draws are simulated and protect nobody.
+    offer : int
+        How many of the last records stay out of the model until the coordinator accepts them (P4). They
+        are drawn with the others.
 
     Examples
     --------
@@ -149,17 +159,22 @@ class Site:
         epsilon: EpsilonLike,
         limit: float | None = None,
         seed: int | None = None,
+        offer: int = 0,
     ) -> None:
         budget = as_budget(schema, epsilon)
         most = budget.per_record if limit is None else float(limit)
         if math.isnan(most) or most <= 0:
             raise InputError(f"`limit` must be greater than 0, got {most!r}.")
+        if not 0 <= as_count(offer, name="offer", least=0) < records.n:
+            raise InputError(
+                f"`offer` must leave at least one of the {records.n} records in the model, got {offer}."
+            )
         self.schema = schema
         self._truth = records
         first = as_count(number, name="number", least=0)
         spent = _affordable({}, None, None, budget, number=first, limit=most)
         drawn = Draw(_quiet_randomise(records, schema, budget, _stream(seed, first, 0)), budget)
-        self._state = SiteState(first, most, seed, 1, drawn, drawn, spent)
+        self._state = SiteState(first, most, seed, 1, drawn, drawn, spent, offered=offer)
         self._write("train", None, budget, spent)
 
     @classmethod
@@ -191,8 +206,22 @@ class Site:
 
     @property
     def n(self) -> int:
-        """How many records it has."""
-        return self._truth.n
+        """How many records it takes part with; those on offer are not among them."""
+        return self._truth.n - self._state.offered
+
+    @property
+    def offered(self) -> Records | None:
+        """The draw of the records that are on offer; None if there are none."""
+        records = self._state.current.records
+        return records.take(slice(self.n, None)) if self._state.offered else None
+
+    @property
+    def in_use(self) -> Records:
+        """The draw of the records that it takes part with."""
+        return self._taking_part(self._state.current.records)
+
+    def _taking_part(self, records: Records) -> Records:
+        return records.take(slice(0, self.n)) if self._state.offered else records
 
     @property
     def budget(self) -> Budget:
@@ -235,15 +264,17 @@ class Site:
         """
         change, current = self._state.pending, self._state.current
         if not pending or change is None:
-            return site_sums(current.records, self.schema, theta, hessian=hessian)
+            return site_sums(self.in_use, self.schema, theta, hessian=hessian)
         if change.drawn is not None:
-            return site_sums(change.drawn.records, self.schema, theta, hessian=hessian)
+            drawn = self._taking_part(change.drawn.records)
+            return site_sums(drawn, self.schema, theta, hessian=hessian)
         if change.wish.mode == "as_printed":
             before, source = Budget.uniform(self.schema.protected, math.inf), self._truth
         else:
             before, source = current.budget, current.records
         channels = channels_between(self.schema, before, change.wish.budget)
-        return expected_sums(source, self.schema, theta, channels, hessian=hessian)
+        taking_part = self._taking_part(source)
+        return expected_sums(taking_part, self.schema, theta, channels, hessian=hessian)
 
     def difference(self, theta: FloatArray, *, hessian: bool = True) -> SiteSums:
         """Return by how much the prepared change moves the sums: the one message (P2 Eq. 14).
@@ -268,7 +299,7 @@ class Site:
         learning_rate : float
         penalty : Penalty
         """
-        records, loss, n = self._state.current.records, self.schema.loss, self.n
+        records, loss, n = self.in_use, self.schema.loss, self.n
         design = self.schema.design(records)
         statistic = loss.statistic(self.schema.labels(records))
         for _ in range(steps):
@@ -349,6 +380,8 @@ class Site:
         """
         ready = self._state.pending
         if ready is not None and ready.wish == wish and preview == (ready.drawn is None):
+            # The draw is there; what comes next is about it, not about an offer.
+            self._state = replace(self._state, submitted=False)
             return
         spent = self._check(wish, as_printed=as_printed)
         if preview and wish.mode == "redraw":
@@ -360,7 +393,7 @@ class Site:
             pending = Pending(wish, self._state.anchor, None)
         else:
             pending = self._drawn(wish)
-        self._state = replace(self._state, pending=pending)
+        self._state = replace(self._state, pending=pending, submitted=False)
         self._write("preview" if preview else "change", wish.mode, wish.budget, spent)
 
     def _drawn(self, wish: Wish) -> Pending:
@@ -418,13 +451,44 @@ class Site:
         if version <= state.version:
             return
         change = state.pending
-        if changed:
+        if changed and state.submitted:
+            state = replace(state, offered=0)
+        elif changed:
             if change is None:
                 raise InputError(f"site {self.number} has no change that waits to be settled.")
             if change.drawn is not None:
                 state = replace(state, anchor=change.anchor, current=change.drawn)
             state = replace(state, pending=None, wish=None)
-        self._state = replace(state, version=version)
+        self._state = replace(state, version=version, submitted=False)
+
+    # --- What its records are worth to others ---
+
+    def submit(self, theta: FloatArray) -> SiteSums:
+        """Return the sums of the records on offer, which the coordinator wants to accept.
+
+        They come into use with the next version that says so, see `settle`.
+
+        Parameters
+        ----------
+        theta : array of shape (p,)
+
+        Raises
+        ------
+        InputError
+            If nothing is on offer, or so little that the coordinator could solve for it.
+        """
+        offered = self.offered
+        if offered is None:
+            raise InputError(
+                f"site {self.number} has nothing on offer: all its records are in the model already."
+            )
+        sums = accepted_sums(offered, self.schema, theta)
+        self._state = replace(self._state, submitted=True)
+        return sums
+
+    def note_value(self) -> None:
+        """Write into the ledger that scores were computed from the draw in use: nothing more is spent."""
+        self._write("value", None, self.budget, self._state.spent)
 
     def end_preview(self) -> None:
         """Forget what a preview asked; a draw that was made for a change is kept."""

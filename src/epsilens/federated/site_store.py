@@ -50,7 +50,9 @@ CREATE TABLE site (
     spent TEXT NOT NULL,
     pending TEXT,
     wish TEXT,
-    version INTEGER NOT NULL
+    version INTEGER NOT NULL,
+    offered INTEGER NOT NULL,
+    submitted INTEGER NOT NULL
 );
 CREATE TABLE draw (
     role TEXT PRIMARY KEY,
@@ -274,6 +276,8 @@ class SiteStore:
             pending=pending,
             wish=None if row["wish"] is None else read_wish(row["wish"]),
             version=row["version"],
+            offered=row["offered"],
+            submitted=bool(row["submitted"]),
         )
         truth = _TruthOnDemand(state.current.records.n, lambda: self.raw_file.read(self.schema))
         return Site.restore(self.schema, truth, state)
@@ -311,7 +315,7 @@ def create_site_store(folder: str | Path, site: Site, raw_file: RawFile) -> Site
         connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}")
         state, schema = site.state, site.schema
         connection.execute(
-            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1)",
+            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1, 0, 0)",
             (
                 STORE_VERSION,
                 json.dumps(schema.to_dict(), ensure_ascii=False),
@@ -378,13 +382,16 @@ def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState
 
     pending = state.pending
     connection.execute(
-        "UPDATE site SET draws = ?, spent = ?, pending = ?, wish = ?, version = ?",
+        "UPDATE site SET draws = ?, spent = ?, pending = ?, wish = ?, version = ?, "
+        "offered = ?, submitted = ?",
         (
             state.draws,
             budget_text(Budget(dict(state.spent))),
             None if pending is None else wish_text(pending.wish),
             None if state.wish is None else wish_text(state.wish),
             state.version,
+            state.offered,
+            int(state.submitted),
         ),
     )
     old = {} if before is None else _roles(before)

@@ -108,5 +108,5 @@ def test_masks_that_do_not_fit_are_found_before_anything_is_asked(schema, sites)
                 fixed = Masking(self._parts[group, 1].private, wrong)
             return super().answers(group, question, keys=keys)
 
-    with pytest.raises((EstimateNotTrustworthyError, InputError), match="beyond|came back wrong"):
+    with pytest.raises((EstimateNotTrustworthyError, InputError), match=r"beyond|came back wrong"):
         Swapped(sites).sums(np.zeros(schema.n_parameters))

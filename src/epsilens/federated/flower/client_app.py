@@ -11,7 +11,7 @@ from flwr.clientapp import ClientApp
 
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
-from epsilens.federated.flower import mask_queries
+from epsilens.federated.flower import mask_queries, value_queries
 from epsilens.federated.flower.answering import SIMULATED_SITES, answers, site_folder
 from epsilens.federated.flower.messages import Content, pack, pack_sums
 from epsilens.federated.site import Site
@@ -25,6 +25,7 @@ Answer: TypeAlias = Callable[[Site, Content], RecordDict]
 
 app = ClientApp()
 mask_queries.register(app)
+value_queries.register(app)
 
 
 def _query(name: str) -> Callable[[Answer], Answer]:
@@ -95,7 +96,7 @@ def _difference(site: Site, content: Content) -> RecordDict:
 def _settle(site: Site, content: Content) -> RecordDict:
     content.vector("theta", site.schema.n_parameters)
     site.settle(content.setting("version", int), changed=content.setting("changed", bool))
-    return pack(site.schema.fingerprint, budget=budget_text(site.budget))
+    return pack(site.schema.fingerprint, budget=budget_text(site.budget), n=site.n)
 
 
 @_query("end_preview")

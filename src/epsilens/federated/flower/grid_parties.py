@@ -128,6 +128,11 @@ class GridParties:
         return tuple(self._nodes)
 
     @property
+    def fingerprint(self) -> str:
+        """Of the contract."""
+        return self._schema.fingerprint
+
+    @property
     def traffic(self) -> Traffic:
         """What was sent until now, counted as `LocalParties` counts."""
         return self._traffic
@@ -281,10 +286,21 @@ class GridParties:
             contents[site] = self.pack({"theta": theta}, version=version, changed=site in sites)
         for site, content in self.ask("settle", contents).items():
             self._budgets[site] = self._budget(site, content)
+            self._records[site] = content.setting("n", int)
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over."""
         self.ask("end_preview", {site: self.pack() for site in sites})
+
+    def submission(self, theta: FloatArray, site: int) -> SiteSums:
+        """Ask a site for the sums of the records that it has on offer."""
+        self._traffic.count(theta)
+        found = self.ask("value_submit", {site: self.pack({"theta": theta})})
+        return self._sums_of(site, found[site], hessian=True)
+
+    def note_ledger(self, site: int, content: Content) -> None:
+        """Take note of the ledger that a site has sent with an answer."""
+        self._ledgers[site] = _ledger(site, content)
 
     def leave(self, sites: Sequence[int]) -> None:
         """Let sites go; nothing is asked of them any more."""

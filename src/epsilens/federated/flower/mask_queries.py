@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from typing import TypeVar
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, RecordDict
@@ -18,6 +19,7 @@ from epsilens.federated.site import Site
 __all__ = ["register"]
 
 MOST_SITES = 10_000
+_T = TypeVar("_T", str, int, bool)
 _SHARED = "with-"
 
 
@@ -41,18 +43,16 @@ def _masked(site: Site, content: Content, context: Context) -> RecordDict:
     """Answer a question under masks; with the others' keys the first time."""
     place = _place(content)
     part = _kept(context, place)
-    keys = _whole(content, "keys", dict)
+    keys = _by_site(content, "keys", str)
     if keys:
-        part = part.meet(site.number, {int(i): bytes.fromhex(key) for i, key in keys.items()})
-    pairs = _whole(content, "records", list)
-    pending = _whole(content, "pending", list)
+        part = part.meet(site.number, {i: _bytes(key) for i, key in keys.items()})
     question = MaskedQuestion(
         number=content.setting("number", int),
         what=content.setting("what", str),  # type: ignore[arg-type]
         theta=content.vector("theta", site.schema.n_parameters),
         hessian=content.setting("hessian", bool),
-        pending=tuple(int(i) for i in pending),
-        records={int(i): int(n) for i, n in pairs},
+        pending=tuple(_by_site(content, "pending", bool)),
+        records=_by_site(content, "records", int),
     )
     hidden, part = part.answer(site, question)
     _keep(context, place, part)
@@ -63,15 +63,24 @@ def _place(content: Content) -> str:
     return f"masks-{content.setting('group', str)}"
 
 
-def _whole(content: Content, name: str, kind: type) -> list[object] | dict[str, str]:  # type: ignore[type-arg]
+def _by_site(content: Content, name: str, kind: type[_T]) -> dict[int, _T]:
+    """Read a JSON object of one value a site."""
     text = content.setting(name, str)
     try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, kind) or len(found) > MOST_SITES:
-        raise InputError(f"a message must have {name!r} as agreed, got something else.")
+        found = {int(site): value for site, value in json.loads(text).items()}
+    except (ValueError, AttributeError):
+        found = {-1: None}
+    fits = all(site >= 0 and type(value) is kind for site, value in found.items())
+    if not fits or len(found) > MOST_SITES:
+        raise InputError(f"a message must have {name!r} for each site, got something else.")
     return found
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise InputError("a site's key for the masks is no key. Nothing was sent.") from None
 
 
 def _keep(context: Context, place: str, part: Masking) -> None:
@@ -92,4 +101,4 @@ def _kept(context: Context, place: str) -> Masking:
         for name, secret in found.items()
         if name.startswith(_SHARED)
     }
-    return Masking(found["private"], shared, found["next"])  # type: ignore[arg-type]
+    return Masking(found["private"], shared, found["next"])

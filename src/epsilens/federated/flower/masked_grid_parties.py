@@ -57,8 +57,8 @@ class MaskedGridParties(SummedParties, GridParties):
             "number": question.number,
             "what": question.what,
             "hessian": question.hessian,
-            "pending": json.dumps(question.pending),
-            "records": json.dumps(sorted(question.records.items())),
+            "pending": json.dumps({str(i): True for i in question.pending}),
+            "records": json.dumps({str(i): n for i, n in question.records.items()}),
             "keys": json.dumps(known),
         }
         contents = {

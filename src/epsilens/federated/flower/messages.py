@@ -16,7 +16,12 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
-from epsilens.errors import BudgetExceededError, InputError
+from epsilens.errors import (
+    BudgetExceededError,
+    EstimateNotTrustworthyError,
+    InputError,
+    MissingExtraError,
+)
 from epsilens.federated.sums import SiteSums
 
 __all__ = [
@@ -169,6 +174,8 @@ def refusal(error: Exception) -> RecordDict:
     if isinstance(error, InputError):
         kind = "BudgetExceededError" if isinstance(error, BudgetExceededError) else "InputError"
         return pack("", refused=str(error), kind=kind)
+    if isinstance(error, EstimateNotTrustworthyError | MissingExtraError):
+        return pack("", refused=str(error), kind="InputError")
     return pack("", refused=f"failed with {type(error).__name__}.", kind="InputError")
 
 

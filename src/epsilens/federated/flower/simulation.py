@@ -33,6 +33,7 @@ from epsilens.federated.parties import Traffic
 from epsilens.federated.plan import Progress
 from epsilens.federated.rehearsal import Outcome, Rehearsal
 from epsilens.federated.site_store import RawFile, create_site_store
+from epsilens.federated.valuing import read_valuation
 from epsilens.federated.written import read_ledger, read_version
 
 __all__ = ["require_flower", "simulate"]
@@ -166,6 +167,7 @@ def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
         place.mkdir(mode=0o700, parents=True)
         write_table(table, place / "data.parquet")
         create_site_store(place, rehearsal.site(number), RawFile.at(place / "data.parquet"))
+        rehearsal.tester.write(place)
     if rehearsal.test is not None:
         save_records(folder / "test.npz", rehearsal.test)
     plan = {
@@ -178,6 +180,7 @@ def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
         "patience": SECONDS_TO_START,
         "progress": str(folder / "progress.json"),
         "result": str(folder / "result.json"),
+        "secure": rehearsal.secure,
     }
     write_json(folder / "plan.json", plan)
     for name, text in _APP.items():
@@ -352,4 +355,5 @@ def _outcome(result: dict[str, object]) -> Outcome:
         tuple(read_version(record) for record in versions),  # type: ignore[attr-defined]
         read_ledger(str(result["ledger"])),
         Traffic(*carried),  # type: ignore[misc]
+        tuple(read_valuation(record) for record in result["valuations"]),  # type: ignore[attr-defined]
     )
