@@ -21,7 +21,7 @@ from epsilens.federated.parties import Traffic
 from epsilens.federated.plan import PlannedOperation, Progress, carry_out
 from epsilens.federated.randomisation import EpsilonLike
 from epsilens.federated.site import Site
-from epsilens.federated.value_desk import TesterSettings
+from epsilens.federated.value_desk import AnswerLimits
 from epsilens.federated.valuing import Valuation, local_exchange
 from epsilens.federated.versions import Version
 
@@ -57,7 +57,7 @@ class Rehearsal:
         Whether the coordinator sees sums over all sites only.
     offers : mapping of site to float
         The share of its records that a site keeps out of the model and has on offer.
-    tester : TesterSettings
+    tester : AnswerLimits
         How many scores every site gives as a tester.
     """
 
@@ -71,7 +71,7 @@ class Rehearsal:
     seed: int | None = None
     secure: bool = False
     offers: Mapping[int, float] = field(default_factory=dict)
-    tester: TesterSettings = field(default_factory=TesterSettings)
+    tester: AnswerLimits = field(default_factory=AnswerLimits)
 
     def site(self, number: int) -> Site:
         """Return a site with its first draw."""

@@ -32,7 +32,7 @@ from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTes
 from epsilens.valuation.score_rounding import RoundedScores
 from epsilens.valuation.yardstick import Yardstick
 
-__all__ = ["TesterSettings", "ValueDesk"]
+__all__ = ["AnswerLimits", "ValueDesk"]
 
 FloatArray = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ KEY, ANSWERS, REPLIES, SETTINGS = "value.key", "answers.sqlite", "replies", "val
 
 
 @dataclass(frozen=True)
-class TesterSettings:
+class AnswerLimits:
     """What a site answers as a tester, decided by itself.
 
     Parameters
@@ -56,8 +56,8 @@ class TesterSettings:
     --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
-    >>> TesterSettings(limit=40).write(folder)
-    >>> TesterSettings.read(folder).limit
+    >>> AnswerLimits(limit=40).write(folder)
+    >>> AnswerLimits.read(folder).limit
     40
     """
 
@@ -70,7 +70,7 @@ class TesterSettings:
         (folder / SETTINGS).write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @classmethod
-    def read(cls, folder: Path) -> TesterSettings:
+    def read(cls, folder: Path) -> AnswerLimits:
         """Return the settings of a site's folder; the default ones if there are none."""
         path = folder / SETTINGS
         if not path.exists():
@@ -162,7 +162,7 @@ class ValueDesk:
         )
 
     def _book(self, schema: FederationSchema) -> AnswerBook:
-        own = TesterSettings.read(self.folder)
+        own = AnswerLimits.read(self.folder)
         return AnswerBook(
             self.folder / ANSWERS,
             n_parameters=schema.n_parameters,

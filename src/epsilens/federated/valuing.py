@@ -20,7 +20,7 @@ from epsilens.federated.acceptance import model_for_provider
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.local_parties import LocalParties
 from epsilens.federated.parties import Traffic
-from epsilens.federated.value_desk import TesterSettings, ValueDesk
+from epsilens.federated.value_desk import AnswerLimits, ValueDesk
 from epsilens.valuation.batch_exchange import BatchMove
 from epsilens.valuation.item_exchange import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
@@ -256,11 +256,11 @@ class LocalExchange:
     parties : LocalParties
     folder : path
         Where each site's key and count are kept.
-    settings : TesterSettings
+    settings : AnswerLimits
         Of every site.
     """
 
-    def __init__(self, parties: LocalParties, folder: Path, settings: TesterSettings) -> None:
+    def __init__(self, parties: LocalParties, folder: Path, settings: AnswerLimits) -> None:
         self._parties, self._folder, self._settings = parties, folder, settings
         self.traffic = Traffic()
 
@@ -343,14 +343,14 @@ def _numbers(model: ModelForProvider) -> tuple[FloatArray, FloatArray, FloatArra
 
 @contextmanager
 def local_exchange(
-    parties: LocalParties, settings: TesterSettings | None = None
+    parties: LocalParties, settings: AnswerLimits | None = None
 ) -> Iterator[LocalExchange]:
     """Let sites of this process value each other's records; keys and counts go with the block.
 
     Parameters
     ----------
     parties : LocalParties
-    settings : TesterSettings, optional
+    settings : AnswerLimits, optional
         Of every site.
 
     Yields
@@ -358,4 +358,4 @@ def local_exchange(
     LocalExchange
     """
     with TemporaryDirectory() as folder:
-        yield LocalExchange(parties, Path(folder), settings or TesterSettings())
+        yield LocalExchange(parties, Path(folder), settings or AnswerLimits())

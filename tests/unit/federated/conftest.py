@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,7 @@ from epsilens.federated import (
     Records,
     Site,
 )
+from epsilens.federated.site_store import RawFile, create_site_store
 
 SIZES = (120, 80, 100, 60, 90)
 
@@ -71,6 +74,19 @@ def coordinator(schema: FederationSchema, sites: list[Site]) -> Coordinator:
     leader = Coordinator(schema, LocalParties(sites), regularisation=1e-2, test=test)
     leader.train()
     return leader
+
+
+def keep_sites(schema: FederationSchema, folder: Path, **options: object) -> list[Path]:
+    """Give every site a folder with its store and its true records."""
+    found = []
+    for site in make_sites(schema, **options):
+        place = folder / f"site-{site.number}"
+        place.mkdir()
+        raw = place / "raw.parquet"
+        table_of(schema, truth(schema, SIZES[site.number], seed=10 + site.number)).to_parquet(raw)
+        create_site_store(place, site, RawFile.at(raw))
+        found.append(place)
+    return found
 
 
 def table_of(schema: FederationSchema, records: Records) -> pd.DataFrame:

@@ -12,9 +12,9 @@ import pytest
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated import Coordinator, LocalParties, SiteSums
 from epsilens.federated.plan import carry_out, story
-from epsilens.federated.site_store import RawFile, SiteStore, create_site_store
+from epsilens.federated.site_store import SiteStore
 
-from .conftest import SIZES, contract, make_sites, table_of, truth
+from .conftest import contract, keep_sites, make_sites, truth
 
 flwr = pytest.importorskip("flwr")
 
@@ -29,36 +29,12 @@ from flwr.app import (  # noqa: E402
 )
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
-from epsilens.federated.flower.client_app import SIMULATED_SITES, app, site_folder  # noqa: E402
+from epsilens.federated.flower.client_app import SIMULATED_SITES, site_folder  # noqa: E402
 from epsilens.federated.flower.grid_parties import GridParties  # noqa: E402
 from epsilens.federated.flower.messages import pack, pack_sums, read_sums, unpack  # noqa: E402
 from epsilens.federated.flower.server_app import follow, save_records  # noqa: E402
 
-
-class FakeGrid:
-    """Delivers each message to the real ClientApp of its site, in this process."""
-
-    def __init__(self, folders):
-        # Flower's ids are random and in no order.
-        self.nodes = {1000 - 7 * i: folder for i, folder in enumerate(folders)}
-        self.spoil = lambda node, reply: reply
-        self.types = []
-
-    def get_node_ids(self):
-        return list(self.nodes)
-
-    def send_and_receive(self, messages, *, timeout=None):
-        assert timeout is not None
-        replies = []
-        for message in messages:
-            node = message.metadata.dst_node_id
-            self.types.append(message.metadata.message_type)
-            context = Context(1, node, {"state": str(self.nodes[node])}, RecordDict(), {})
-            reply = app(message, context)
-            reply.metadata.__dict__["_src_node_id"] = node
-            spoilt = self.spoil(node, reply)
-            replies += [] if spoilt is None else [spoilt]
-        return reversed(replies)
+from .fake_grid import FakeGrid  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -70,15 +46,7 @@ def _identity(monkeypatch):
 
 @pytest.fixture
 def folders(schema, tmp_path):
-    found = []
-    for site in make_sites(schema):
-        place = tmp_path / f"site-{site.number}"
-        place.mkdir()
-        raw = place / "raw.parquet"
-        table_of(schema, truth(schema, SIZES[site.number], seed=10 + site.number)).to_parquet(raw)
-        create_site_store(place, site, RawFile.at(raw))
-        found.append(place)
-    return found
+    return keep_sites(schema, tmp_path)
 
 
 @pytest.fixture
