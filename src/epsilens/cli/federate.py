@@ -16,6 +16,17 @@ from epsilens.cli.federate_input import (
     sites_of,
 )
 from epsilens.cli.federate_output import federation_of, print_federation, write_federation
+from epsilens.cli.federate_valuation import (
+    Accept,
+    Items,
+    ScoreFile,
+    ValueModeChoice,
+    ValueModeOption,
+    check_offers,
+    offers_of,
+    planned_valuations,
+    write_scores,
+)
 from epsilens.cli.options import (
     Anonymous,
     BinsOption,
@@ -207,6 +218,47 @@ def simulate(
             rich_help_panel=_FEDERATION,
         ),
     ] = None,
+    secure_aggregation: Annotated[
+        bool,
+        typer.Option(
+            "--secure-aggregation",
+            help="Mask every site's sums, so that the coordinator sees those over all sites only.",
+            rich_help_panel=_FEDERATION,
+        ),
+    ] = False,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--value",
+            metavar="A:B",
+            help="What site A's records are worth on site B's (repeat), after all changes.",
+            rich_help_panel="Valuation",
+        ),
+    ] = None,
+    value_mode: ValueModeOption = ValueModeChoice.items,
+    items: Items = None,
+    offer: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--offer",
+            metavar="SITE:SHARE",
+            help="A site keeps a share of its records out of the model and offers them (repeat).",
+            rich_help_panel="Valuation",
+        ),
+    ] = None,
+    accept: Accept = False,
+    score_limit: Annotated[
+        int | None,
+        typer.Option(
+            "--score-limit",
+            metavar="N",
+            min=1,
+            help="Scores that a site gives another in all; otherwise a safe share of what would give its "
+            "statistics away.",
+            rich_help_panel="Valuation",
+        ),
+    ] = None,
+    scores: ScoreFile = None,
     in_process: Annotated[
         bool,
         typer.Option(
@@ -252,7 +304,7 @@ def simulate(
     Every change is shown twice: as its preview, and as applied.
 
     Example: [bold]epsilens federate simulate --sites 5 --data survey.csv --label smokes
-    --protect smokes,region --epsilon 3 --change 2:1.0 --remove 4[/bold]
+    --protect smokes,region --epsilon 3 --change 2:1.0 --remove 4 --secure-aggregation[/bold]
     """
     import time
 
@@ -264,6 +316,8 @@ def simulate(
     from epsilens.federated.flower.simulation import simulate as simulate_on_flower
     from epsilens.federated.plan import story
     from epsilens.federated.rehearsal import Rehearsal, divide, rehearse
+    from epsilens.federated.value_desk import AnswerLimits
+    from epsilens.valuation.ckks import seal
 
     started = time.perf_counter()
     if anonymous:
@@ -272,6 +326,17 @@ def simulate(
     changes = [changes_of(text) for text in change or ()]
     leaving = sites_of(remove)
     check_numbers(regularisation, limit)
+    check_target(scores, sources={"the data": data, "the contract": schema}, suffixes=(".csv",))
+    valuations = planned_valuations(value, mode=value_mode.value, items=items, accept=accept)
+    offers = offers_of(offer, n_sites=sites)
+    check_offers(valuations, offers)
+    if valuations and value_mode is ValueModeChoice.items:
+        seal()
+    if secure_aggregation and algorithm is AlgorithmChoice.fedavg:
+        raise InputError(
+            "`--secure-aggregation` adds up gradients and Hessians, and fedavg has neither. Use "
+            "`--algorithm newton`."
+        )
     _check_mode(mode, not_private=not_private)
     if not in_process:
         require_flower()
@@ -301,6 +366,7 @@ def simulate(
         mode=mode.value,
         rung=rung.value,
         as_printed=not_private,
+        values=valuations,
     )
     rows = divide(
         prepared.train[contract.label.name],
@@ -317,6 +383,9 @@ def simulate(
         test=prepared.test,
         limit=limit,
         seed=seed,
+        secure=secure_aggregation,
+        offers=offers,
+        tester=AnswerLimits(limit=score_limit),
     )
     with show_progress(quiet=quiet, json=json) as progress:
         progress(0, len(operations), "operations")
@@ -338,6 +407,8 @@ def simulate(
         "drop": list(comma_list(drop)),
         "missing": missing.value,
         "test_share": test_share,
+        "secure_aggregation": secure_aggregation,
+        "values": [list(step.sites) for step in valuations],
     }
     document = federation_of(
         outcome,
@@ -352,6 +423,8 @@ def simulate(
         document = anonymise(document)
     if out is not None:
         write_federation(document, out)
+    if scores is not None:
+        write_scores(outcome.valuations, scores)
     if json:
         print_json(to_json(document))
     else:

@@ -26,6 +26,7 @@ from epsilens.document.decision import DecisionDocument, Recommendation
 from epsilens.document.federation import (
     FederationDocument,
     FederationEntry,
+    FederationValuation,
     FederationVersion,
     federation_number_types,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "EquivalentEpsilon",
     "FederationDocument",
     "FederationEntry",
+    "FederationValuation",
     "FederationVersion",
     "InspectColumn",
     "InspectDocument",
