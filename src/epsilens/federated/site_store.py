@@ -279,6 +279,20 @@ def create_site_store(folder: str | Path, site: Site, raw_file: RawFile) -> Site
     ------
     InputError
         If the folder has a site already: drawing again would spend its budget again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from epsilens.federated import DeclaredColumn, FederationSchema, Records
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> site = Site(0, schema, Records(np.array([[0, 1], [1, 0]]), np.empty((2, 0))), epsilon=3.0)
+    >>> store = create_site_store(tempfile.mkdtemp() + "/site", site, RawFile("survey.csv"))
+    >>> with store.transaction() as kept:
+    ...     wish = kept.ask_for(1.0)
+    >>> open_site(store.folder, schema).wish == wish
+    True
     """
     place = Path(folder)
     taken = (
@@ -321,6 +335,10 @@ def open_site(folder: str | Path, schema: FederationSchema) -> Site:
     ------
     InputError
         If it has another contract.
+
+    Examples
+    --------
+    See `create_site_store`.
     """
     store = SiteStore(folder)
     if store.fingerprint != schema.fingerprint:

@@ -13,15 +13,14 @@ from flwr.clientapp import ClientApp
 
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
+from epsilens.federated.flower import SIMULATED_SITES
 from epsilens.federated.flower.messages import Content, pack, pack_sums, refusal, unpack
 from epsilens.federated.site import Site
 from epsilens.federated.site_store import SiteStore
 from epsilens.federated.written import budget_text, ledger_text, read_wish
 
-__all__ = ["SIMULATED_SITES", "app", "site_folder"]
+__all__ = ["app", "site_folder"]
 
-SIMULATED_SITES = "EPSILENS_SIMULATED_SITES"
-"""Names, in a simulation, the folder that holds the folders of all sites."""
 MOST_LOCAL_STEPS = 100_000
 
 Answer: TypeAlias = Callable[[Site, Content], RecordDict]

@@ -27,7 +27,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError
+from epsilens.errors import (
+    BudgetExceededError,
+    EstimateNotTrustworthyError,
+    InputError,
+    MissingExtraError,
+)
+from epsilens.federated.flower import SIMULATED_SITES
 from epsilens.federated.flower.process_tree import ProcessTree
 from epsilens.federated.parties import Traffic
 from epsilens.federated.plan import Progress
@@ -42,6 +48,10 @@ SECONDS_TO_START = 180.0
 SECONDS_TO_ANSWER = 300.0
 """Within which every site must have answered a message."""
 
+_ERRORS: dict[str, type[Exception]] = {
+    "BudgetExceededError": BudgetExceededError,
+    "EstimateNotTrustworthyError": EstimateNotTrustworthyError,
+}
 _MARK = "EPSILENS_SIMULATION"
 _ROOM_FOR_SOCKETS = 30
 """Characters of a temporary folder's path: those of Ray's sockets in it must stay below 107."""
@@ -219,7 +229,7 @@ def _environment(folder: Path, mark: str) -> dict[str, str]:
     here = str(Path(sys.executable).parent)
     found |= {
         _MARK: mark,
-        "EPSILENS_SIMULATED_SITES": str(folder / "sites"),
+        SIMULATED_SITES: str(folder / "sites"),
         "HOME": str(folder / "home"),
         "PYTHONUSERBASE": site.getuserbase(),
         "FLWR_HOME": str(folder / "home"),
@@ -342,11 +352,9 @@ def _not_started(folder: Path, name: str = "engine.log") -> InputError:
 def _outcome(result: dict[str, object]) -> Outcome:
     if "error" in result:
         message = str(result["message"])
-        if result["error"] == "EstimateNotTrustworthyError":
-            raise EstimateNotTrustworthyError(message)
         if result["error"] == "failure":
             raise RuntimeError(f"the coordinator failed:\n{message}")
-        raise InputError(message)
+        raise _ERRORS.get(str(result["error"]), InputError)(message)
     versions, carried = result["versions"], result["carried"]
     return Outcome(
         tuple(read_version(record) for record in versions),  # type: ignore[attr-defined]
