@@ -7,6 +7,7 @@ how messages travel (in this process, by Flower) is behind `Parties`.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -358,32 +359,36 @@ class Coordinator:
         """
         as_choice(rung, ("newton", "exact"), name="rung")
         self._deliver_again()
-        begun = self._state.intention
-        # Taken up again, the sites may have gone already; their sums are still here.
-        gone = begun.sites if begun is not None and begun.operation == "remove" else ()
+        # A site that has gone already, or does not answer, can be taken out all the same.
+        gone = [i for i in self._model_budgets if i not in self._state.left]
         leaving = self._require(dict.fromkeys(sites, None), gone=gone)
         if not set(self.parties.numbers) - set(leaving):
             raise InputError("at least one site must stay. Nothing is left to train on otherwise.")
         clock = _Clock(self.parties.traffic)
-        present = self._present()
-        sums = self._sums
-        step = removal_step(present, [sums[i] for i in leaving])
-        share = sum(sums[i].n for i in leaving) / present.sums.n
-        trust = judge(step, present, share_changed=share, rung="newton")
+        silent = set(leaving) - set(self.parties.numbers) - set(self._sums)
+        if silent and rung != "exact":
+            raise InputError(
+                f"site {min(silent)} does not answer, and its sums at the present model are not here. Use "
+                "the rung `exact`, which asks the others only."
+            )
+        single = None if silent else self._removal(leaving)
         budgets = dict(self._model_budgets)
         trained: Trained | None = None
         self._commit(intention=Intention("remove", leaving, (), "degrade", rung))
         self.parties.leave(leaving)
-        if rung == "exact":
+        if single is None or rung == "exact":
             trained = newton_rounds(
                 self.parties.sums, np.zeros(self.schema.n_parameters), self.penalty
             )
-            step = Step(trained.theta, present.theta, trained.objective.curvature())
+            share = math.nan if single is None else single[1].share_changed
+            step = Step(trained.theta, self.theta, trained.objective.curvature())
             trust = _exact_trust(trained, step, share)
             levels = dict(self.parties.budgets())
             budgets = after_exact(budgets, levels, mode="degrade", changed=())
             for i in leaving:
                 budgets[i] = None
+        else:
+            step, trust = single
         return self._keep(
             clock,
             sums=None if trained is None else trained.sums,
@@ -401,6 +406,13 @@ class Coordinator:
         )
 
     # --- Behind them ---
+
+    def _removal(self, leaving: Sequence[int]) -> tuple[Step, Trust]:
+        """Return the Newton step away from sites that leave, and the word on it."""
+        present, sums = self._present(), self._sums
+        step = removal_step(present, [sums[i] for i in leaving])
+        share = sum(sums[i].n for i in leaving) / present.sums.n
+        return step, judge(step, present, share_changed=share, rung="newton")
 
     def _require(self, sites: Mapping[int, object], *, gone: Sequence[int] = ()) -> tuple[int, ...]:
         known = sorted({*self.parties.numbers, *gone})

@@ -361,8 +361,9 @@ def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState
 
     pending = state.pending
     connection.execute(
-        "UPDATE site SET draws = ?, spent = ?, pending = ?, wish = ?, version = ?",
+        "UPDATE site SET most = ?, draws = ?, spent = ?, pending = ?, wish = ?, version = ?",
         (
+            state.limit,
             state.draws,
             budget_text(Budget(dict(state.spent))),
             None if pending is None else wish_text(pending.wish),

@@ -17,11 +17,13 @@ from epsilens.federated.flower import SIMULATED_SITES
 from epsilens.federated.flower.messages import Content, pack, pack_sums, refusal, unpack
 from epsilens.federated.site import Site
 from epsilens.federated.site_store import SiteStore
-from epsilens.federated.written import budget_text, ledger_text, read_wish
+from epsilens.federated.written import budget_text, ledger_text, read_wish, wish_text
 
 __all__ = ["app", "site_folder"]
 
 MOST_LOCAL_STEPS = 100_000
+ONLY_ASKED = "only-asked"
+"""Set in the configuration of a node whose site changes nothing that it has not asked for."""
 
 Answer: TypeAlias = Callable[[Site, Content], RecordDict]
 
@@ -57,6 +59,8 @@ def _query(name: str) -> Callable[[Answer], Answer]:
                 store = SiteStore(site_folder(context))
                 content = unpack(message.content, store.fingerprint, sender="the coordinator")
                 with store.transaction() as site:
+                    if context.node_config.get(ONLY_ASKED):
+                        _require_asked(name, site, content)
                     # The answer is made within the transaction, and leaves after the commit.
                     reply = answer(site, content)
             except Exception as error:  # Flower would send the text of the error, data and all
@@ -68,14 +72,35 @@ def _query(name: str) -> Callable[[Answer], Answer]:
     return register
 
 
+def _require_asked(query: str, site: Site, content: Content) -> None:
+    """Refuse a change that the site itself has not asked for, whoever says that it has."""
+    if query != "prepare":
+        return
+    wish = read_wish(content.setting("wish", str))
+    if wish == site.wish or (content.setting("preview", bool) and wish.mode == "degrade"):
+        return
+    raise InputError(
+        f"site {site.number} has not asked for this change. Ask at the site: `epsilens federate request`."
+    )
+
+
 @_query("hello")
 def _hello(site: Site, content: Content) -> RecordDict:
+    version = content.setting("version", int)
+    if version < site.state.version:
+        raise InputError(
+            f"site {site.number} has version {site.state.version} of the model, and the coordinator "
+            f"{'none' if version < 0 else version}: an old copy of its store. Bring back a newer one, or "
+            "start the site with `--new-coordinator`."
+        )
     return pack(
         site.schema.fingerprint,
         site=site.number,
         n=site.n,
         budget=budget_text(site.budget),
         ledger=ledger_text(site.ledger),
+        wish="" if site.wish is None else wish_text(site.wish),
+        version=site.state.version,
     )
 
 

@@ -74,13 +74,16 @@ class GridParties:
         timeout: float = 120.0,
         patience: float = 120.0,
     ) -> None:
+        self._begin(grid, schema, timeout)
+        self._meet(self._wait_for(n_sites, patience))
+
+    def _begin(self, grid: MessageGrid, schema: FederationSchema, timeout: float) -> None:
         self._grid, self._schema, self._timeout = grid, schema, timeout
         self._traffic, self.carried = Traffic(), Traffic()
         self._ledgers: dict[int, tuple[LedgerEntry, ...]] = {}
         """As each site has reported it last, of those who left too."""
         self._nodes: dict[int, int] = {}
         self._budgets: dict[int, Budget] = {}
-        self._meet(self._wait_for(n_sites, patience))
 
     # --- Who is there ---
 
@@ -98,7 +101,7 @@ class GridParties:
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _meet(self, nodes: Sequence[int]) -> None:
-        replies = self._carry("hello", {node: self._pack() for node in nodes})
+        replies = self._carry("hello", {node: self._pack(version=-1) for node in nodes})
         found: dict[int, tuple[int, Content]] = {}
         for place, node in enumerate(nodes):
             content = self._opened(replies.get(node), f"a site ({place + 1} of {len(nodes)})")
@@ -109,10 +112,12 @@ class GridParties:
                 )
             found[number] = node, content
         for number in sorted(found):
-            node, content = found[number]
-            self._nodes[number] = node
-            self._budgets[number] = self._budget(number, content)
-            self._ledgers[number] = _ledger(number, content)
+            self._welcome(number, *found[number])
+
+    def _welcome(self, number: int, node: int, content: Content) -> None:
+        self._nodes[number] = node
+        self._budgets[number] = self._budget(number, content)
+        self._ledgers[number] = _ledger(number, content)
 
     def _budget(self, site: int, content: Content) -> Budget:
         budget = read_budget(content.setting("budget", str))

@@ -34,6 +34,7 @@ from epsilens.errors import (
     MissingExtraError,
 )
 from epsilens.federated.flower import SIMULATED_SITES
+from epsilens.federated.flower.app_files import APP_FILES
 from epsilens.federated.flower.process_tree import ProcessTree
 from epsilens.federated.parties import Traffic
 from epsilens.federated.plan import Progress
@@ -56,44 +57,6 @@ _MARK = "EPSILENS_SIMULATION"
 _ROOM_FOR_SOCKETS = 30
 """Characters of a temporary folder's path: those of Ray's sockets in it must stay below 107."""
 _SECONDS_BETWEEN_LOOKS = 0.1
-
-# Flower reads the text of a component and looks for an assignment.
-_COMPONENT = """\
-from epsilens.federated.flower import {module}
-
-app = {module}.app
-"""
-
-_APP = {
-    "pyproject.toml": """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "epsilens-federation"
-version = "1.0.0"
-description = "A federation whose sites may change their mind"
-license = "Apache-2.0"
-dependencies = []
-
-[tool.hatch.build.targets.wheel]
-packages = ["."]
-
-[tool.flwr.app]
-publisher = "epsilens"
-
-[tool.flwr.app.components]
-serverapp = "epsilens_federation.server:app"
-clientapp = "epsilens_federation.client:app"
-
-[tool.flwr.app.config]
-plan = ""
-""",
-    "epsilens_federation/__init__.py": '"""The federation of epsilens as a Flower app."""\n',
-    "epsilens_federation/server.py": _COMPONENT.format(module="server_app"),
-    "epsilens_federation/client.py": _COMPONENT.format(module="client_app"),
-}
 
 _CONFIG = """\
 [superlink]
@@ -190,7 +153,7 @@ def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
         "result": str(folder / "result.json"),
     }
     write_json(folder / "plan.json", plan)
-    for name, text in _APP.items():
+    for name, text in APP_FILES.items():
         path = folder / "app" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
