@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from epsilens.federated.acceptance import acceptance_step, accepted_sums, model_for_provider
 from epsilens.federated.aggregate import Objective, Penalty
+from epsilens.federated.as_document import federation_document
 from epsilens.federated.change import Step, Trust, change_step, judge, removal_step
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.declaration import DeclaredColumn, FederationSchema, Records
+from epsilens.federated.declare import declare
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
 from epsilens.federated.ledger import LedgerEntry, spend
 from epsilens.federated.local_parties import LocalParties
 from epsilens.federated.parties import Parties, Traffic
+from epsilens.federated.plan import PlannedOperation, carry_out, story
 from epsilens.federated.randomisation import (
     as_budget,
     channels_between,
@@ -19,7 +22,9 @@ from epsilens.federated.randomisation import (
     randomise,
     relax,
 )
+from epsilens.federated.rehearsal import Outcome, Rehearsal, divide, rehearse
 from epsilens.federated.site import Draw, Pending, Site, SiteState, Wish
+from epsilens.federated.site_store import RawFile, SiteStore, create_site_store, open_site
 from epsilens.federated.sums import SiteSums, add_up, expected_sums, site_sums
 from epsilens.federated.training import Trained, federated_averaging, newton_rounds
 from epsilens.federated.versions import CoordinatorState, Intention, Version
@@ -34,12 +39,17 @@ __all__ = [
     "LedgerEntry",
     "LocalParties",
     "Objective",
+    "Outcome",
     "Parties",
     "Penalty",
     "Pending",
+    "PlannedOperation",
+    "RawFile",
     "Records",
+    "Rehearsal",
     "Site",
     "SiteState",
+    "SiteStore",
     "SiteSums",
     "Step",
     "Traffic",
@@ -53,18 +63,26 @@ __all__ = [
     "after_change",
     "after_exact",
     "as_budget",
+    "carry_out",
     "change_step",
     "channels_between",
+    "create_site_store",
+    "declare",
     "degrade",
+    "divide",
     "expected_share",
     "expected_sums",
     "federated_averaging",
+    "federation_document",
     "judge",
     "model_for_provider",
     "newton_rounds",
+    "open_site",
     "randomise",
+    "rehearse",
     "relax",
     "removal_step",
     "site_sums",
     "spend",
+    "story",
 ]

@@ -43,6 +43,18 @@ def federation_document(
     Returns
     -------
     FederationDocument
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.federated import (DeclaredColumn, FederationSchema, LocalParties, Records, Site)
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> records = Records(np.array([[0, 1], [1, 0]] * 20), np.empty((40, 0)))
+    >>> leader = Coordinator(schema, LocalParties([Site(0, schema, records, epsilon=3.0)]))
+    >>> version = leader.train()
+    >>> federation_document(leader, Provenance(method="newton")).ledger[0].total_epsilon
+    3.0
     """
     return document_of(
         coordinator.versions,

@@ -7,6 +7,7 @@ how messages travel (in this process, by Flower) is behind `Parties`.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -361,33 +362,40 @@ class Coordinator:
         """
         as_choice(rung, ("newton", "exact"), name="rung")
         self._deliver_again()
-        begun = self._state.intention
-        # Taken up again, the sites may have gone already; their sums are still here.
-        gone = begun.sites if begun is not None and begun.operation == "remove" else ()
+        # A site that has gone already, or does not answer, can be taken out all the same.
+        gone = [i for i in self._model_budgets if i not in self._state.left]
         leaving = self._require(dict.fromkeys(sites, None), gone=gone)
         if not set(self.parties.numbers) - set(leaving):
             raise InputError("at least one site must stay. Nothing is left to train on otherwise.")
         clock = _Clock(self.parties.traffic)
-        present = self.present()
-        sums = self._apart(leaving)
-        gone_sums = [part for i, part in sums.items() if i in leaving]
-        step = removal_step(present, gone_sums)
-        share = sum(part.n for part in gone_sums) / present.sums.n
-        trust = judge(step, present, share_changed=share, rung="newton")
+        silent = set(leaving) - set(self.parties.numbers) - self._known_alone(leaving)
+        if silent and rung != "exact":
+            raise InputError(
+                f"site {min(silent)} does not answer, and its sums at the present model are not here. Use "
+                "the rung `exact`, which asks the others only."
+            )
+        sums, single = self._state.sums, None
+        if not silent:
+            present = self.present()
+            sums = self._apart(leaving)
+            single = _removal(present, sums, leaving)
         budgets = dict(self._model_budgets)
         trained: Trained | None = None
         self._commit(intention=Intention("remove", leaving, (), "degrade", rung), sums=sums)
         self.parties.leave(leaving)
-        if rung == "exact":
+        if single is None or rung == "exact":
             trained = newton_rounds(
                 self.parties.sums, np.zeros(self.schema.n_parameters), self.penalty
             )
-            step = Step(trained.theta, present.theta, trained.objective.curvature())
+            share = math.nan if single is None else single[1].share_changed
+            step = Step(trained.theta, self.theta, trained.objective.curvature())
             trust = _exact_trust(trained, step, share)
             levels = dict(self.parties.budgets())
             budgets = after_exact(budgets, levels, mode="degrade", changed=())
             for i in leaving:
                 budgets[i] = None
+        else:
+            step, trust = single
         return self._keep(
             clock,
             sums=None if trained is None else trained.sums,
@@ -443,16 +451,25 @@ class Coordinator:
 
     # --- Behind them ---
 
+    def _known_alone(self, leaving: Sequence[int]) -> set[int]:
+        """Return the sites whose sums are here for themselves, or for the leaving ones together."""
+        begun = self._state.intention
+        if TOGETHER not in self._sums:
+            return set(self._sums)
+        is_begun = begun is not None and begun.operation == "remove" and begun.sites == leaving
+        return set(leaving) if is_begun and leaving[0] in self._sums else set()
+
     def _apart(self, leaving: Sequence[int]) -> Mapping[int, SiteSums]:
         """Return the sums with those of the leaving sites for themselves; asked for if need be.
 
         Several who leave under secure aggregation stand together under the first of them.
         """
         sums = self._sums
-        if TOGETHER not in sums or leaving[0] in sums:
+        if set(leaving) <= self._known_alone(leaving):
             return sums
         parts = self.parties.leaving_sums(self.theta, leaving)
-        return {TOGETHER: sums[TOGETHER].without(add_up(parts.values())), **parts}
+        kept = add_up(sums.values()).without(add_up(parts.values()))
+        return {TOGETHER: kept, **parts}
 
     def _require(self, sites: Mapping[int, object], *, gone: Sequence[int] = ()) -> tuple[int, ...]:
         known = sorted({*self.parties.numbers, *gone})
@@ -544,6 +561,16 @@ class Coordinator:
 def _changed(version: Version) -> tuple[int, ...]:
     """Return the sites that take a new draw, or accepted records, into use with a version."""
     return version.sites if version.operation in {"change", "accept"} else ()
+
+
+def _removal(
+    present: Objective, sums: Mapping[int, SiteSums], leaving: Sequence[int]
+) -> tuple[Step, Trust]:
+    """Return the Newton step away from sites that leave, and the word on it."""
+    gone = [part for site, part in sums.items() if site in leaving]
+    step = removal_step(present, gone)
+    share = sum(part.n for part in gone) / present.sums.n
+    return step, judge(step, present, share_changed=share, rung="newton")
 
 
 class _Clock:

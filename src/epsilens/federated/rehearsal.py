@@ -116,6 +116,19 @@ def rehearse(rehearsal: Rehearsal, *, progress: Progress | None = None) -> Outco
     Returns
     -------
     Outcome
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from epsilens.federated import DeclaredColumn, FederationSchema
+    >>> from epsilens.federated.plan import story
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> table = pd.DataFrame({"sex": ["f", "m", "m"] * 20, "smokes": ["no", "yes", "no"] * 20})
+    >>> steps, _ = story(schema, epsilon=3.0, n_sites=2, changes=[{1: 1.0}])
+    >>> outcome = rehearse(Rehearsal(schema, (table, table), steps, 3.0, seed=0))
+    >>> [version.operation for version in outcome.versions]
+    ['train', 'preview', 'change']
     """
     sites = [rehearsal.site(number) for number in range(len(rehearsal.tables))]
     parties = MaskedLocalParties(sites) if rehearsal.secure else LocalParties(sites)

@@ -249,6 +249,25 @@ class Site:
         entry = entry_of(self.number, operation, mode, wanted, spent)
         self._state = replace(self._state, spent=spent, ledger=(*self._state.ledger, entry))
 
+    def allow(self, limit: float) -> None:
+        """Set another limit on what a record may spend in all.
+
+        Parameters
+        ----------
+        limit : float
+            At least what has been spent.
+        """
+        if not limit >= self.total_epsilon:
+            raise InputError(
+                f"`limit` must be at least the {self.total_epsilon:g} that site {self.number} has spent, "
+                f"got {limit:g}."
+            )
+        self._state = replace(self._state, limit=float(limit))
+
+    def follow_new_coordinator(self) -> None:
+        """Forget which version of the model the site has; its draws and its ledger stay."""
+        self._state = replace(self._state, version=-1)
+
     # --- What it answers ---
 
     def sums(self, theta: FloatArray, *, hessian: bool = True, pending: bool = False) -> SiteSums:

@@ -2,7 +2,8 @@
 """A site's part in a valuation (P4): as a tester it asks, decrypts and counts; as a provider it replies.
 
 Everything is computed from the site's draw, so whatever is said of its protected columns is covered by
-what the draw has spent. The tester's secret key and its count of answers are files in the site's own
+what the draw has spent. A tester measures on the records that it has out of the model, if there are any,
+else on those in it. The tester's secret key and its count of answers are files in the site's own
 folder. A provider answers a tester once for each version of the model, and gives the same reply again when
 it is asked again: an exchange that broke off costs nothing when it is taken up.
 """
@@ -261,7 +262,9 @@ def _arrays(records: Records, schema: FederationSchema) -> tuple[FloatArray, Flo
 
 
 def _yardstick(site: Site, model: ModelForTester) -> Yardstick:
-    X, y = _arrays(site.in_use, site.schema)
+    # A model is better judged on records that it was not trained on.
+    records = site.in_use if site.offered is None else site.offered
+    X, y = _arrays(records, site.schema)
     return Yardstick.of(model, X, y, site.schema.loss)
 
 

@@ -173,7 +173,7 @@ def value(
     items : int, optional
         At most so many; None: as many as the tester answers.
     accept : bool
-        Whether records on offer are taken into the model if they help on the whole.
+        Whether all records on offer are taken into the model if those that were scored help together.
 
     Returns
     -------
@@ -200,9 +200,10 @@ def value(
             f"provider and tester must be two sites, got {provider} twice. A site can value its own "
             "records at home: `epsilens value local`."
         )
-    began, before = time.perf_counter(), _copied(exchange.traffic)
     model = model_for_provider(coordinator.present())
     told = model.for_tester()
+    # What bringing the sums of all sites up to date costs is not part of the valuation.
+    began, before = time.perf_counter(), _copied(exchange.traffic)
     if mode == "items":
         question, left = exchange.question(tester, told, provider=provider)
         wanted = [n for n in (items and as_count(items, name="items"), left) if n is not None]
@@ -218,6 +219,8 @@ def value(
         change, n_items = move.change, 0
         if len(found.scores) != 1:
             raise InputError(f"site {tester} must give one score, got {len(found.scores)}.")
+    sent, size = exchange.traffic.messages - before.messages, exchange.traffic.bytes - before.bytes
+    seconds = time.perf_counter() - began
     accepted: int | None = None
     if accept and change != "add":
         raise InputError(
@@ -237,9 +240,9 @@ def value(
         n_items=n_items,
         version=version,
         n_parameters=model.n_parameters,
-        messages=exchange.traffic.messages - before.messages,
-        bytes=exchange.traffic.bytes - before.bytes,
-        seconds=time.perf_counter() - began,
+        messages=sent,
+        bytes=size,
+        seconds=seconds,
         accepted=accepted,
     )
 

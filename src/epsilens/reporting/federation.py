@@ -28,6 +28,8 @@ _OPERATIONS = {
     "accept": "accepted",
     "value": "valued",
 }
+_SMALLEST_DISTANCE = 1e-6
+"""What is below is numerical noise to a reader."""
 _RUNGS = {"one-message": "one message", "newton": "a Newton step", "exact": "exact rounds"}
 
 
@@ -72,24 +74,24 @@ def version_table(document: FederationDocument) -> Table:
     """
     table = _table(
         "Versions of the model",
-        "model ε: what this model by itself guarantees these sites, per protected column. Moved: distance "
-        "from the model in use before. Error: distance to be expected from training again (estimated).",
+        "What, and which sites. Model ε: what this model by itself guarantees them, per protected column. "
+        "Moved: distance from the model in use before. Error: distance to be expected from training again "
+        "(estimated).",
     )
-    for name in ("", "what", "sites", "how", "model ε", "moved", "error", "advice"):
-        is_number = name in {"", "model ε", "moved", "error"}
-        # What a reader looks for first keeps its line.
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=name != "how")
-    for name in ("test loss", "accuracy", "messages", "kB"):
+    for name in ("", "what"):
+        table.add_column(name, no_wrap=True)
+    for name in ("model\nε", "moved", "error"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("advice", no_wrap=True)
+    for name in ("test\nloss", "accu-\nracy", "mes-\nsages", "kB"):
         table.add_column(name, justify="right", no_wrap=True)
     for version in document.versions:
         table.add_row(
             str(version.version),
-            _OPERATIONS[version.operation],
-            sites_text(version.sites),
-            _how(version),
+            f"{_OPERATIONS[version.operation]} {sites_text(version.sites)}\n{_how(version)}",
             _level(version),
             _distance(version.distance_to_previous),
-            _distance(version.predicted_error),
+            _distance(version.predicted_error, digits=2),
             version.advice,
             format_loss(version.test_loss),
             format_percent(version.test_accuracy),
@@ -309,20 +311,22 @@ def _tested(version: FederationVersion) -> str:
 
 
 def _how(version: FederationVersion) -> str:
-    parts: list[str | None] = [version.mode, version.rung]
+    parts = [] if version.rung is None else [str(version.rung)]
     if version.operation == "train" or version.rung == "exact":
         parts.append(f"{version.rounds} rounds")
-    return ", ".join(part for part in parts if part)
+    return ", ".join(parts)
 
 
 def _level(version: FederationVersion) -> str:
     if version.model_epsilon is None:
-        return f"{format_epsilon(version.model_record_epsilon)} a record"
+        return f"{format_epsilon(version.model_record_epsilon)} (sum)"
     return format_epsilon(version.model_epsilon)
 
 
-def _distance(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.3g}"
+def _distance(value: float | None, *, digits: int = 3) -> str:
+    if value is None:
+        return NOTHING
+    return f"{value:.{digits}g}" if value >= _SMALLEST_DISTANCE else f"<{_SMALLEST_DISTANCE:.0e}"
 
 
 def _table(title: str, caption: str) -> Table:
@@ -338,4 +342,5 @@ def _table(title: str, caption: str) -> Table:
         header_style="",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
+        show_edge=False,
     )

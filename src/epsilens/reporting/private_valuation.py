@@ -26,7 +26,7 @@ def valuation_sentences(valuation: FederationValuation) -> list[str]:
     ...     total=0.003, harmful=4, resolution=1e-9, version=0, n_parameters=12, messages=6,
     ...     bytes=2_000_000, seconds=1.5)
     >>> valuation_sentences(found)[0]
-    "20 records that site 0 has on offer, valued on site 2's: together worth 0.003 of its mean loss (positive helps); 4 of them harm. 6 messages, 2.00 MB, 1.5 s."
+    "20 records that site 0 has on offer, valued on site 2's: together worth 0.003 of its mean loss (positive helps); 4 of them harm. 6 messages, 2.00 MB, 1.5 s. They were not taken into the model."
     """
     said = [_worth(valuation), _learnt(valuation)]
     if valuation.mode == "batch":
@@ -51,7 +51,7 @@ def _worth(valuation: FederationValuation) -> str:
     took = f"{format_count(valuation.messages)} messages, {valuation.bytes / 1e6:,.2f} MB"
     if valuation.seconds is not None:
         took += f", {valuation.seconds:.1f} s"
-    taken = ""
+    taken = " They were not taken into the model." if valuation.change == "add" else ""
     if valuation.accepted is not None:
         taken = f" They were accepted: version {valuation.accepted}."
     return (
@@ -72,10 +72,16 @@ def _learnt(valuation: FederationValuation) -> str:
             f"the number, and from the move {format_count(p)} sums over site {a}'s records; no single record."
         )
     unknown = p * (p + 3) // 2
+    enough = ""
+    if valuation.n >= p:
+        enough = (
+            f" So many as {format_count(p)} give away the gradient of its loss: the limit was set higher "
+            "than is safe."
+        )
     return (
         f"{start}It computed on numbers that only site {b} can open. Site {b} learnt a score for each of "
         f"{format_count(valuation.n)} records, and no record. The coordinator learnt the same scores and "
         f"carried ciphertexts that it cannot open. Site {a} and the coordinator together have "
         f"{format_count(valuation.n)} equations about the {format_count(unknown)} numbers that sum up site "
-        f"{b}'s records; site {b} counts them, and stops."
+        f"{b}'s records; site {b} counts them, and stops.{enough}"
     )

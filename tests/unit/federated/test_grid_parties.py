@@ -29,7 +29,8 @@ from flwr.app import (  # noqa: E402
 )
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
-from epsilens.federated.flower.client_app import SIMULATED_SITES, site_folder  # noqa: E402
+from epsilens.federated.flower import SIMULATED_SITES  # noqa: E402
+from epsilens.federated.flower.client_app import site_folder  # noqa: E402
 from epsilens.federated.flower.grid_parties import GridParties  # noqa: E402
 from epsilens.federated.flower.messages import pack, pack_sums, read_sums, unpack  # noqa: E402
 from epsilens.federated.flower.server_app import follow, save_records  # noqa: E402

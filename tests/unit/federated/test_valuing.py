@@ -32,7 +32,10 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from epsilens.federated.flower.grid_exchange import GridExchange
 from epsilens.federated.flower.grid_parties import GridParties
-from epsilens.federated.flower.masked_grid_parties import MaskedGridParties
+from epsilens.federated.flower.masked_grid_parties import (
+    MaskedDeployedParties,
+    MaskedGridParties,
+)
 
 from .fake_grid import FakeGrid
 
@@ -116,7 +119,8 @@ def test_a_site_that_fails_under_masks_leaves_nothing_half_done(schema, grid, fo
     grid.contexts[target].state.clear()
     with pytest.raises(InputError, match="site 3: this site has no key"):
         leader.parties.sums(leader.theta)
-    again = MaskedGridParties(grid, schema, n_sites=5)
+    members = dict(enumerate(grid.nodes))
+    again = MaskedDeployedParties(grid, schema, members, state=leader.state)
     assert list(again.sums(leader.theta)) == [TOGETHER]
 
 

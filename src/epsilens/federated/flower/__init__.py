@@ -3,4 +3,7 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+__all__ = ["SIMULATED_SITES"]
+
+SIMULATED_SITES = "EPSILENS_SIMULATED_SITES"
+"""The environment variable that names, in a simulation, the folder with the folders of all sites."""

@@ -12,14 +12,12 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from epsilens.errors import InputError
+from epsilens.federated.flower import SIMULATED_SITES
 from epsilens.federated.flower.messages import Content, refusal, unpack
 from epsilens.federated.site import Site
 from epsilens.federated.site_store import SiteStore
 
-__all__ = ["SIMULATED_SITES", "Answer", "answers", "site_folder"]
-
-SIMULATED_SITES = "EPSILENS_SIMULATED_SITES"
-"""Names, in a simulation, the folder that holds the folders of all sites."""
+__all__ = ["Answer", "answers", "site_folder"]
 
 Answer: TypeAlias = Callable[[Site, Content, Context], RecordDict]
 

@@ -6,20 +6,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from flwr.app import RecordDict
+from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.flower import mask_queries, value_queries
-from epsilens.federated.flower.answering import SIMULATED_SITES, answers, site_folder
+from epsilens.federated.flower.answering import answers, site_folder
 from epsilens.federated.flower.messages import Content, pack, pack_sums
 from epsilens.federated.site import Site
-from epsilens.federated.written import budget_text, ledger_text, read_wish
+from epsilens.federated.written import budget_text, ledger_text, read_wish, wish_text
 
-__all__ = ["SIMULATED_SITES", "app", "site_folder"]
+__all__ = ["app", "site_folder"]
 
 MOST_LOCAL_STEPS = 100_000
+ONLY_ASKED = "only-asked"
+"""Set in the configuration of a node whose site changes nothing that it has not asked for."""
 
 Answer: TypeAlias = Callable[[Site, Content], RecordDict]
 
@@ -32,20 +34,46 @@ def _query(name: str) -> Callable[[Answer], Answer]:
     """Let a function that needs nothing of Flower answer a query."""
 
     def register(answer: Answer) -> Answer:
-        answers(app, name)(lambda site, content, context: answer(site, content))
+        @answers(app, name)
+        def handle(site: Site, content: Content, context: Context) -> RecordDict:
+            if context.node_config.get(ONLY_ASKED):
+                _require_asked(name, site, content)
+            return answer(site, content)
+
         return answer
 
     return register
 
 
+def _require_asked(query: str, site: Site, content: Content) -> None:
+    """Refuse a change that the site itself has not asked for, whoever says that it has."""
+    if query != "prepare":
+        return
+    wish = read_wish(content.setting("wish", str))
+    if wish == site.wish or (content.setting("preview", bool) and wish.mode == "degrade"):
+        return
+    raise InputError(
+        f"site {site.number} has not asked for this change. Ask at the site: `epsilens federate request`."
+    )
+
+
 @_query("hello")
 def _hello(site: Site, content: Content) -> RecordDict:
+    version = content.setting("version", int)
+    if version < site.state.version:
+        raise InputError(
+            f"site {site.number} has version {site.state.version} of the model, and the coordinator "
+            f"{'none' if version < 0 else version}: an old copy of its store. Bring back a newer one, or "
+            "start the site with `--new-coordinator`."
+        )
     return pack(
         site.schema.fingerprint,
         site=site.number,
         n=site.n,
         budget=budget_text(site.budget),
         ledger=ledger_text(site.ledger),
+        wish="" if site.wish is None else wish_text(site.wish),
+        version=site.state.version,
     )
 
 

@@ -74,6 +74,10 @@ class GridParties:
         timeout: float = 120.0,
         patience: float = 120.0,
     ) -> None:
+        self._begin(grid, schema, timeout)
+        self._meet(self._wait_for(n_sites, patience))
+
+    def _begin(self, grid: MessageGrid, schema: FederationSchema, timeout: float) -> None:
         self._grid, self._schema, self._timeout = grid, schema, timeout
         self._traffic, self.carried = Traffic(), Traffic()
         self._ledgers: dict[int, tuple[LedgerEntry, ...]] = {}
@@ -81,7 +85,6 @@ class GridParties:
         self._nodes: dict[int, int] = {}
         self._budgets: dict[int, Budget] = {}
         self._records: dict[int, int] = {}
-        self._meet(self._wait_for(n_sites, patience))
 
     # --- Who is there ---
 
@@ -99,7 +102,7 @@ class GridParties:
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _meet(self, nodes: Sequence[int]) -> None:
-        replies = self._carry("hello", {node: self.pack() for node in nodes})
+        replies = self._carry("hello", {node: self._pack(version=-1) for node in nodes})
         found: dict[int, tuple[int, Content]] = {}
         for place, node in enumerate(nodes):
             content = self._opened(replies.get(node), f"a site ({place + 1} of {len(nodes)})")
@@ -110,11 +113,13 @@ class GridParties:
                 )
             found[number] = node, content
         for number in sorted(found):
-            node, content = found[number]
-            self._nodes[number] = node
-            self._budgets[number] = self._budget(number, content)
-            self._records[number] = content.setting("n", int)
-            self._ledgers[number] = _ledger(number, content)
+            self._welcome(number, *found[number])
+
+    def _welcome(self, number: int, node: int, content: Content) -> None:
+        self._nodes[number] = node
+        self._budgets[number] = self._budget(number, content)
+        self._records[number] = content.setting("n", int)
+        self._ledgers[number] = _ledger(number, content)
 
     def _budget(self, site: int, content: Content) -> Budget:
         budget = read_budget(content.setting("budget", str))
@@ -147,10 +152,9 @@ class GridParties:
 
     # --- How messages travel ---
 
-    def pack(
+    def _pack(
         self, arrays: Mapping[str, FloatArray] | None = None, **settings: str | float | bool | bytes
     ) -> RecordDict:
-        """Put settings and arrays into a message under the contract."""
         return pack(self._schema.fingerprint, arrays=arrays, **settings)
 
     def _carry(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Message]:
@@ -197,7 +201,7 @@ class GridParties:
             kind = BudgetExceededError if isinstance(error, BudgetExceededError) else InputError
             raise kind(f"{who}: {said}") from None
 
-    def ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
+    def _ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
         """Ask sites, and return every answer or the first refusal."""
         by_node = {self._nodes[site]: content for site, content in contents.items()}
         replies = self._carry(action, by_node)
@@ -213,6 +217,18 @@ class GridParties:
         # A Hessian is symmetric: half of it has travelled.
         self._traffic.count(found.gradient, content.arrays.get("hessian"))
         return found
+
+    # --- For queries that are defined elsewhere ---
+
+    def pack(
+        self, arrays: Mapping[str, FloatArray] | None = None, **settings: str | float | bool | bytes
+    ) -> RecordDict:
+        """Put settings and arrays into a message under the contract."""
+        return self._pack(arrays, **settings)
+
+    def ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
+        """Ask sites, and return every answer or the first refusal."""
+        return self._ask(action, contents)
 
     # --- What is asked ---
 
@@ -232,8 +248,8 @@ class GridParties:
         contents = {}
         for site in sites:
             self._traffic.count(theta)
-            contents[site] = self.pack({"theta": theta}, hessian=hessian, pending=site in pending)
-        answers = self.ask("sums", contents)
+            contents[site] = self._pack({"theta": theta}, hessian=hessian, pending=site in pending)
+        answers = self._ask("sums", contents)
         return {
             site: self._sums_of(site, content, hessian=hessian) for site, content in answers.items()
         }
@@ -245,14 +261,14 @@ class GridParties:
         contents = {}
         for site in self._nodes:
             self._traffic.count(theta)
-            contents[site] = self.pack(
+            contents[site] = self._pack(
                 {"theta": theta},
                 steps=steps,
                 learning_rate=float(learning_rate),
                 regularisation=float(penalty.strength),
             )
         found = {}
-        for site, content in self.ask("steps", contents).items():
+        for site, content in self._ask("steps", contents).items():
             local = content.vector("theta", self._schema.n_parameters)
             self._traffic.count(local)
             found[site] = (local, content.setting("n", int))
@@ -261,21 +277,21 @@ class GridParties:
     def prepare(self, wishes: Mapping[int, Wish], *, preview: bool, as_printed: bool) -> None:
         """Tell sites to get ready for a change, or for the preview of one."""
         contents = {
-            site: self.pack(wish=wish_text(wish), preview=preview, as_printed=as_printed)
+            site: self._pack(wish=wish_text(wish), preview=preview, as_printed=as_printed)
             for site, wish in wishes.items()
         }
         # A site writes its ledger when it prepares, and at no other time.
-        for site, content in self.ask("prepare", contents).items():
+        for site, content in self._ask("prepare", contents).items():
             self._ledgers[site] = _ledger(site, content)
 
     def differences(
         self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
     ) -> dict[int, SiteSums]:
         """Ask sites for the one message of their prepared change."""
-        contents = {site: self.pack({"theta": theta}, hessian=hessian) for site in sites}
+        contents = {site: self._pack({"theta": theta}, hessian=hessian) for site in sites}
         return {
             site: self._sums_of(site, content, hessian=hessian)
-            for site, content in self.ask("difference", contents).items()
+            for site, content in self._ask("difference", contents).items()
         }
 
     def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
@@ -283,19 +299,22 @@ class GridParties:
         contents = {}
         for site in self._nodes:
             self._traffic.count(theta)
-            contents[site] = self.pack({"theta": theta}, version=version, changed=site in sites)
-        for site, content in self.ask("settle", contents).items():
-            self._budgets[site] = self._budget(site, content)
-            self._records[site] = content.setting("n", int)
+            contents[site] = self._pack({"theta": theta}, version=version, changed=site in sites)
+        for site, content in self._ask("settle", contents).items():
+            self._settled(site, content)
+
+    def _settled(self, site: int, content: Content) -> None:
+        self._budgets[site] = self._budget(site, content)
+        self._records[site] = content.setting("n", int)
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over."""
-        self.ask("end_preview", {site: self.pack() for site in sites})
+        self._ask("end_preview", {site: self._pack() for site in sites})
 
     def submission(self, theta: FloatArray, site: int) -> SiteSums:
         """Ask a site for the sums of the records that it has on offer."""
         self._traffic.count(theta)
-        found = self.ask("value_submit", {site: self.pack({"theta": theta})})
+        found = self._ask("value_submit", {site: self._pack({"theta": theta})})
         return self._sums_of(site, found[site], hessian=True)
 
     def note_ledger(self, site: int, content: Content) -> None:

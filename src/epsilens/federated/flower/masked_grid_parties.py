@@ -5,42 +5,47 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from epsilens.federated.declaration import FederationSchema
-from epsilens.federated.flower.grid_parties import GridParties, MessageGrid
+from epsilens.federated.flower.deployed_parties import DeployedParties
+from epsilens.federated.flower.grid_parties import GridParties
+from epsilens.federated.flower.messages import Content
 from epsilens.federated.masked_parties import SummedParties
 from epsilens.federated.masked_sums import MaskedQuestion, SecureSums
+from epsilens.federated.parties import Traffic
 
-__all__ = ["MaskedGridParties"]
+__all__ = ["MaskedDeployedParties", "MaskedGridParties"]
 
+FloatArray = NDArray[np.float64]
 MaskedArray = NDArray[np.uint64]
 
 
-class MaskedGridParties(SummedParties, GridParties):
-    """Sites behind Flower's grid whose coordinator sees sums over all of them only.
+class MaskedMessages(SummedParties):
+    """How the sites of a group are reached by messages; put before the class of the parties."""
 
-    Parameters
-    ----------
-    grid : flwr.serverapp.Grid
-    schema : FederationSchema
-    n_sites, timeout, patience
-        As `GridParties` takes them.
-    """
+    if TYPE_CHECKING:
+        _schema: FederationSchema
+        _traffic: Traffic
 
-    def __init__(
-        self,
-        grid: MessageGrid,
-        schema: FederationSchema,
-        *,
-        n_sites: int,
-        timeout: float = 120.0,
-        patience: float = 120.0,
-    ) -> None:
-        super().__init__(grid, schema, n_sites=n_sites, timeout=timeout, patience=patience)
-        self._secure = SecureSums(self, schema)
+        def pack(
+            self,
+            arrays: Mapping[str, FloatArray] | None = None,
+            **settings: str | float | bool | bytes,
+        ) -> RecordDict:
+            """Put settings and arrays into a message under the contract."""
+
+        def ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
+            """Ask sites, and return every answer or the first refusal."""
+
+    @cached_property
+    def _secure(self) -> SecureSums:  # type: ignore[override]
+        return SecureSums(self, self._schema)
 
     def keys(self, group: str, sites: Sequence[int]) -> dict[int, bytes]:
         """Ask sites for a fresh public key each."""
@@ -73,3 +78,11 @@ class MaskedGridParties(SummedParties, GridParties):
                 self._traffic.count(question.theta)
                 self._traffic.count(found[site].view(np.float64))
         return found
+
+
+class MaskedGridParties(MaskedMessages, GridParties):
+    """Sites behind Flower's grid whose coordinator sees sums over all of them only."""
+
+
+class MaskedDeployedParties(MaskedMessages, DeployedParties):
+    """The same on machines of their own."""

@@ -61,6 +61,8 @@ class Content:
                 f"a message must have the setting {name!r} as {kind.__name__}, got "
                 f"{'none' if value is None else type(value).__name__}. Check the versions."
             )
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"a message must have the setting {name!r} as a finite number.")
         return value
 
     def vector(self, name: str, size: int) -> FloatArray:
@@ -89,6 +91,12 @@ def pack(
     Returns
     -------
     flwr.app.RecordDict
+
+    Examples
+    --------
+    >>> message = pack("0f3a", arrays={"theta": np.zeros(2)}, hessian=True)
+    >>> unpack(message, "0f3a", sender="the coordinator").vector("theta", 2)
+    array([0., 0.])
     """
     record = ArrayRecord()
     for name, array in (arrays or {}).items():
@@ -113,6 +121,12 @@ def unpack(content: RecordDict, fingerprint: str, *, sender: str) -> Content:
     InputError
         If it is of another version or contract, or holds what is no finite number; and whatever the
         sender itself has refused, as it was said there.
+
+    Examples
+    --------
+    >>> unpack(pack("0f3a"), "77b1", sender="site 2")
+    Traceback (most recent call last):
+    epsilens.errors.InputError: site 2 has agreed to another contract than this one...
     """
     if set(content) != {SETTINGS, ARRAYS}:
         raise InputError(f"{sender} sent a message of an unknown form. Check the versions.")
@@ -170,6 +184,11 @@ def refusal(error: Exception) -> RecordDict:
     Returns
     -------
     flwr.app.RecordDict
+
+    Examples
+    --------
+    >>> refusal(KeyError("a person's answer"))["settings"]["refused"]
+    'failed with KeyError.'
     """
     if isinstance(error, InputError):
         kind = "BudgetExceededError" if isinstance(error, BudgetExceededError) else "InputError"
@@ -180,7 +199,15 @@ def refusal(error: Exception) -> RecordDict:
 
 
 def pack_sums(fingerprint: str, sums: SiteSums) -> RecordDict:
-    """Put a site's sums into a message."""
+    """Put a site's sums into a message.
+
+    Examples
+    --------
+    >>> message = pack_sums("0f3a", SiteSums(9, 6.2, np.ones(2), np.eye(2)))
+    >>> content = unpack(message, "0f3a", sender="site 0")
+    >>> content.arrays["hessian"], read_sums(content, 2, hessian=True).n
+    (array([1., 0., 1.]), 9)
+    """
     arrays = {"gradient": sums.gradient}
     if sums.hessian is not None:
         arrays["hessian"] = sums.hessian[np.triu_indices(len(sums.hessian))]
@@ -203,8 +230,8 @@ def read_sums(content: Content, n_parameters: int, *, hessian: bool) -> SiteSums
         If something has another shape, or a number is missing or not finite.
     """
     n, loss = content.setting("n", int), content.setting("loss", float)
-    if n < 1 or not math.isfinite(loss):
-        raise InputError("a site's sums must be over at least one record and finite.")
+    if n < 1:
+        raise InputError(f"a site's sums must be over at least one record, got {n}.")
     gradient = content.vector("gradient", n_parameters)
     if not hessian:
         return SiteSums(n, loss, gradient, None)

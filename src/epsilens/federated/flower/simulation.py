@@ -27,7 +27,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError
+from epsilens.errors import (
+    BudgetExceededError,
+    EstimateNotTrustworthyError,
+    InputError,
+    MissingExtraError,
+)
+from epsilens.federated.flower import SIMULATED_SITES
+from epsilens.federated.flower.app_files import APP_FILES
 from epsilens.federated.flower.process_tree import ProcessTree
 from epsilens.federated.parties import Traffic
 from epsilens.federated.plan import Progress
@@ -43,48 +50,14 @@ SECONDS_TO_START = 180.0
 SECONDS_TO_ANSWER = 300.0
 """Within which every site must have answered a message."""
 
+_ERRORS: dict[str, type[Exception]] = {
+    "BudgetExceededError": BudgetExceededError,
+    "EstimateNotTrustworthyError": EstimateNotTrustworthyError,
+}
 _MARK = "EPSILENS_SIMULATION"
 _ROOM_FOR_SOCKETS = 30
 """Characters of a temporary folder's path: those of Ray's sockets in it must stay below 107."""
 _SECONDS_BETWEEN_LOOKS = 0.1
-
-# Flower reads the text of a component and looks for an assignment.
-_COMPONENT = """\
-from epsilens.federated.flower import {module}
-
-app = {module}.app
-"""
-
-_APP = {
-    "pyproject.toml": """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "epsilens-federation"
-version = "1.0.0"
-description = "A federation whose sites may change their mind"
-license = "Apache-2.0"
-dependencies = []
-
-[tool.hatch.build.targets.wheel]
-packages = ["."]
-
-[tool.flwr.app]
-publisher = "epsilens"
-
-[tool.flwr.app.components]
-serverapp = "epsilens_federation.server:app"
-clientapp = "epsilens_federation.client:app"
-
-[tool.flwr.app.config]
-plan = ""
-""",
-    "epsilens_federation/__init__.py": '"""The federation of epsilens as a Flower app."""\n',
-    "epsilens_federation/server.py": _COMPONENT.format(module="server_app"),
-    "epsilens_federation/client.py": _COMPONENT.format(module="client_app"),
-}
 
 _CONFIG = """\
 [superlink]
@@ -183,7 +156,7 @@ def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
         "secure": rehearsal.secure,
     }
     write_json(folder / "plan.json", plan)
-    for name, text in _APP.items():
+    for name, text in APP_FILES.items():
         path = folder / "app" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -222,7 +195,7 @@ def _environment(folder: Path, mark: str) -> dict[str, str]:
     here = str(Path(sys.executable).parent)
     found |= {
         _MARK: mark,
-        "EPSILENS_SIMULATED_SITES": str(folder / "sites"),
+        SIMULATED_SITES: str(folder / "sites"),
         "HOME": str(folder / "home"),
         "PYTHONUSERBASE": site.getuserbase(),
         "FLWR_HOME": str(folder / "home"),
@@ -345,11 +318,9 @@ def _not_started(folder: Path, name: str = "engine.log") -> InputError:
 def _outcome(result: dict[str, object]) -> Outcome:
     if "error" in result:
         message = str(result["message"])
-        if result["error"] == "EstimateNotTrustworthyError":
-            raise EstimateNotTrustworthyError(message)
         if result["error"] == "failure":
             raise RuntimeError(f"the coordinator failed:\n{message}")
-        raise InputError(message)
+        raise _ERRORS.get(str(result["error"]), InputError)(message)
     versions, carried = result["versions"], result["carried"]
     return Outcome(
         tuple(read_version(record) for record in versions),  # type: ignore[attr-defined]
