@@ -37,7 +37,7 @@ from epsilens.cli.options import (
 from epsilens.cli.training import with_notes
 from epsilens.errors import InputError
 
-__all__ = ["federate"]
+__all__ = ["AlgorithmChoice", "ModeChoice", "RungChoice", "check_mode", "federate"]
 
 _OUT_SUFFIXES = (".json", ".png", ".svg")
 _FEDERATION = "Federation"
@@ -272,7 +272,7 @@ def simulate(
     changes = [changes_of(text) for text in change or ()]
     leaving = sites_of(remove)
     check_numbers(regularisation, limit)
-    _check_mode(mode, not_private=not_private)
+    check_mode(mode, not_private=not_private)
     if not in_process:
         require_flower()
     prepared = FederationTable(
@@ -436,7 +436,8 @@ def schema_command(
         typer.echo(f"Written: {out}. Check every answer in it before anybody agrees to it.")
 
 
-def _check_mode(mode: ModeChoice, *, not_private: bool) -> None:
+def check_mode(mode: ModeChoice, *, not_private: bool) -> None:
+    """Refuse the published method unless its lack of privacy was confirmed."""
     if mode is ModeChoice.as_printed and not not_private:
         raise InputError(
             "`--mode as_printed` sends a message that is computed from the true answers, without any "

@@ -62,7 +62,8 @@ class Lead:
     ) -> None:
         self.notes: list[str] = []
         state = store.load()
-        self._n_before = len(state.versions)
+        self.first = len(state.versions)
+        """The number of the first version that is made here."""
         members = {m.site: m.node for m in store.members if m.node is not None}
         if not everybody and not state.versions:
             raise InputError("the federation has no model yet. Train it first.")
@@ -102,7 +103,7 @@ class Lead:
     @property
     def versions(self) -> tuple[Version, ...]:
         """What has come of it: new versions, previews included."""
-        return self.coordinator.versions[self._n_before :]
+        return self.coordinator.versions[self.first :]
 
     def _can_finish(self, begun: Intention) -> bool:
         is_there = set(begun.sites) <= set(self.parties.numbers)
