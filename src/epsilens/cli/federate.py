@@ -19,12 +19,16 @@ from epsilens.cli.federate_output import federation_of, print_federation, write_
 from epsilens.cli.federate_valuation import (
     Accept,
     Items,
+    Offer,
     ScoreFile,
+    ScoreLimit,
+    SecureAggregation,
+    Value,
     ValueModeChoice,
     ValueModeOption,
-    check_offers,
+    check_secure,
+    checked_valuations,
     offers_of,
-    planned_valuations,
     write_scores,
 )
 from epsilens.cli.options import (
@@ -48,7 +52,7 @@ from epsilens.cli.options import (
 from epsilens.cli.training import with_notes
 from epsilens.errors import InputError
 
-__all__ = ["federate"]
+__all__ = ["AlgorithmChoice", "ModeChoice", "RungChoice", "check_mode", "federate"]
 
 _OUT_SUFFIXES = (".json", ".png", ".svg")
 _FEDERATION = "Federation"
@@ -218,46 +222,13 @@ def simulate(
             rich_help_panel=_FEDERATION,
         ),
     ] = None,
-    secure_aggregation: Annotated[
-        bool,
-        typer.Option(
-            "--secure-aggregation",
-            help="Mask every site's sums, so that the coordinator sees those over all sites only.",
-            rich_help_panel=_FEDERATION,
-        ),
-    ] = False,
-    value: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--value",
-            metavar="A:B",
-            help="What site A's records are worth on site B's (repeat), after all changes.",
-            rich_help_panel="Valuation",
-        ),
-    ] = None,
+    secure_aggregation: SecureAggregation = False,
+    value: Value = None,
     value_mode: ValueModeOption = ValueModeChoice.items,
     items: Items = None,
-    offer: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--offer",
-            metavar="SITE:SHARE",
-            help="A site keeps a share of its records out of the model and offers them (repeat).",
-            rich_help_panel="Valuation",
-        ),
-    ] = None,
+    offer: Offer = None,
     accept: Accept = False,
-    score_limit: Annotated[
-        int | None,
-        typer.Option(
-            "--score-limit",
-            metavar="N",
-            min=1,
-            help="Scores that a site gives another in all; otherwise a safe share of what would give its "
-            "statistics away.",
-            rich_help_panel="Valuation",
-        ),
-    ] = None,
+    score_limit: ScoreLimit = None,
     scores: ScoreFile = None,
     in_process: Annotated[
         bool,
@@ -317,7 +288,6 @@ def simulate(
     from epsilens.federated.plan import story
     from epsilens.federated.rehearsal import Rehearsal, divide, rehearse
     from epsilens.federated.value_desk import AnswerLimits
-    from epsilens.valuation.ckks import seal
 
     started = time.perf_counter()
     if anonymous:
@@ -327,17 +297,12 @@ def simulate(
     leaving = sites_of(remove)
     check_numbers(regularisation, limit)
     check_target(scores, sources={"the data": data, "the contract": schema}, suffixes=(".csv",))
-    valuations = planned_valuations(value, mode=value_mode.value, items=items, accept=accept)
     offers = offers_of(offer, n_sites=sites)
-    check_offers(valuations, offers)
-    if valuations and value_mode is ValueModeChoice.items:
-        seal()
-    if secure_aggregation and algorithm is AlgorithmChoice.fedavg:
-        raise InputError(
-            "`--secure-aggregation` adds up gradients and Hessians, and fedavg has neither. Use "
-            "`--algorithm newton`."
-        )
-    _check_mode(mode, not_private=not_private)
+    valuations = checked_valuations(
+        value, mode=value_mode.value, items=items, accept=accept, offers=offers
+    )
+    check_secure(algorithm.value, secure=secure_aggregation)
+    check_mode(mode, not_private=not_private)
     if not in_process:
         require_flower()
     prepared = FederationTable(
@@ -509,7 +474,8 @@ def schema_command(
         typer.echo(f"Written: {out}. Check every answer in it before anybody agrees to it.")
 
 
-def _check_mode(mode: ModeChoice, *, not_private: bool) -> None:
+def check_mode(mode: ModeChoice, *, not_private: bool) -> None:
+    """Refuse the published method unless its lack of privacy was confirmed."""
     if mode is ModeChoice.as_printed and not not_private:
         raise InputError(
             "`--mode as_printed` sends a message that is computed from the true answers, without any "

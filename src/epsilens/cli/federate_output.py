@@ -74,7 +74,8 @@ def print_federation(document: FederationDocument, *, quiet: bool, out: str | No
 
     console = Console()
     if not quiet:
-        console.print(version_table(document))
+        if document.versions:
+            console.print(version_table(document))
         console.print(ledger_table(document))
         for note in dict.fromkeys(document.warnings):
             if not is_held(note):

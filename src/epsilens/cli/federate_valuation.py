@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 __all__ = [
     "Accept",
     "Items",
+    "Offer",
     "ScoreFile",
+    "ScoreLimit",
+    "SecureAggregation",
+    "Value",
     "ValueModeChoice",
     "ValueModeOption",
-    "check_offers",
+    "check_secure",
+    "checked_valuations",
     "offers_of",
-    "planned_valuations",
     "write_scores",
 ]
 
@@ -65,6 +69,43 @@ Accept = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+SecureAggregation = Annotated[
+    bool,
+    typer.Option(
+        "--secure-aggregation",
+        help="Mask every site's sums, so that the coordinator sees those over all sites only.",
+    ),
+]
+Value = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--value",
+        metavar="A:B",
+        help="What site A's records are worth on site B's (repeat), after all changes.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Offer = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--offer",
+        metavar="SITE:SHARE",
+        help="A site keeps a share of its records out of the model: on offer as a provider's, and for tests "
+        "as a tester's (repeat).",
+        rich_help_panel=_PANEL,
+    ),
+]
+ScoreLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--score-limit",
+        metavar="N",
+        min=1,
+        help="Scores that a site gives another in all; otherwise a safe share of what would give its "
+        "statistics away.",
+        rich_help_panel=_PANEL,
+    ),
+]
 ScoreFile = Annotated[
     str | None,
     typer.Option(
@@ -76,17 +117,23 @@ ScoreFile = Annotated[
 ]
 
 
-def planned_valuations(
-    typed: Iterable[str] | None, *, mode: str, items: int | None, accept: bool
+def checked_valuations(
+    typed: Iterable[str] | None,
+    *,
+    mode: str,
+    items: int | None,
+    accept: bool,
+    offers: Mapping[int, float],
 ) -> list[PlannedOperation]:
-    """Read all `--value` options: provider and tester, as in `1:3`.
+    """Read all `--value` options: provider and tester, as in `1:3`; refuse what cannot be done.
 
     Examples
     --------
-    >>> planned_valuations(["1:3"], mode="items", items=None, accept=False)[0].sites
+    >>> checked_valuations(["1:3"], mode="batch", items=None, accept=False, offers={})[0].sites
     (1, 3)
     """
     from epsilens.federated.plan import PlannedOperation
+    from epsilens.valuation.ckks import seal
 
     found = []
     for text in typed or ():
@@ -107,7 +154,23 @@ def planned_valuations(
                 accept=accept,
             )
         )
+        if accept and int(provider) not in offers:
+            raise InputError(
+                f"`--accept` needs records on offer, and site {provider} has none. Add for instance "
+                f"`--offer {provider}:0.3`."
+            )
+    if found and mode == "items":
+        seal()
     return found
+
+
+def check_secure(algorithm: str, *, secure: bool) -> None:
+    """Refuse, before any work, what cannot be added up under masks."""
+    if secure and algorithm == "fedavg":
+        raise InputError(
+            "`--secure-aggregation` adds up gradients and Hessians, and fedavg has neither. Use "
+            "`--algorithm newton`."
+        )
 
 
 def offers_of(typed: Iterable[str] | None, *, n_sites: int) -> dict[int, float]:
@@ -132,16 +195,6 @@ def offers_of(typed: Iterable[str] | None, *, n_sites: int) -> dict[int, float]:
             )
         found[number] = part
     return found
-
-
-def check_offers(planned: Sequence[PlannedOperation], offers: dict[int, float]) -> None:
-    """Refuse, before any work, to accept what nobody offers."""
-    for step in planned:
-        if step.accept and step.sites[0] not in offers:
-            raise InputError(
-                f"`--accept` needs records on offer, and site {step.sites[0]} has none. Add for instance "
-                f"`--offer {step.sites[0]}:0.3`."
-            )
 
 
 def write_scores(valuations: Sequence[Valuation], path: str) -> None:

@@ -94,6 +94,10 @@ class Coordinator:
         """Every release of every site, as they have reported it."""
         return self._state.ledger
 
+    def note_ledger(self) -> None:
+        """Keep what the sites have reported of releases that led to no version."""
+        self._commit(ledger=tuple(self.parties.ledger()))
+
     def _commit(self, **changes: Any) -> None:
         self._state = replace(self._state, **changes)
         if self._keep_state is not None:

@@ -221,6 +221,7 @@ def value(
             raise InputError(f"site {tester} must give one score, got {len(found.scores)}.")
     sent, size = exchange.traffic.messages - before.messages, exchange.traffic.bytes - before.bytes
     seconds = time.perf_counter() - began
+    coordinator.note_ledger()
     accepted: int | None = None
     if accept and change != "add":
         raise InputError(

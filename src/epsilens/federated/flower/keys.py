@@ -80,6 +80,11 @@ def make_certificates(folder: Path, names: Iterable[str]) -> None:
     wanted = sorted({*names, "localhost", "127.0.0.1", "::1"})
     if (folder / SERVER_CERTIFICATE).exists() and _is_good(folder / SERVER_CERTIFICATE, wanted):
         return
+    if (folder / CA_CERTIFICATE).exists() and not (folder / CA_KEY).exists():
+        raise InputError(
+            "the server's certificate must name every address of the server and be valid for another "
+            "month, and it was made elsewhere. Give new files to `--tls`."
+        )
     ca_key, ca = _authority(folder)
     key = ec.generate_private_key(ec.SECP384R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "epsilens federation server")])

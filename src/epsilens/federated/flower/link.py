@@ -146,9 +146,12 @@ class Link:
 
     def __init__(self, folder: Path, *, port: int | None = None) -> None:
         self.folder = folder
+        self.address = f"127.0.0.1:{port}"
+        """By which sites reach it."""
         if port is None:
             try:
-                port = int(json.loads((folder / WHERE).read_text(encoding="utf-8"))["port"])
+                facts = json.loads((folder / WHERE).read_text(encoding="utf-8"))
+                port, self.address = int(facts["port"]), str(facts["address"])
             except (OSError, ValueError, KeyError, TypeError):
                 raise self._silent() from None
         self._address = f"127.0.0.1:{port}"

@@ -67,8 +67,10 @@ class Lead:
         secure: bool = False,
     ) -> None:
         self.notes: list[str] = []
+        self.valuations: list[Valuation] = []
         state = store.load()
-        self._n_before = len(state.versions)
+        self.first = len(state.versions)
+        """The number of the first version that is made here."""
         members = {m.site: m.node for m in store.members if m.node is not None}
         if not everybody and not state.versions:
             raise InputError("the federation has no model yet. Train it first.")
@@ -109,7 +111,7 @@ class Lead:
     @property
     def versions(self) -> tuple[Version, ...]:
         """What has come of it: new versions, previews included."""
-        return self.coordinator.versions[self._n_before :]
+        return self.coordinator.versions[self.first :]
 
     def _can_finish(self, begun: Intention) -> bool:
         is_there = set(begun.sites) <= set(self.parties.numbers)
@@ -246,6 +248,7 @@ class Lead:
             items=items,
             accept=accept,
         )
+        self.valuations.append(found)
         self._say_who_was_absent("hears of a new version when it is back")
         return found
 

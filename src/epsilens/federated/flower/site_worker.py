@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import logging
-import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
 
 import httpx
 from flwr.app import Context, Error, Message
@@ -16,7 +18,7 @@ from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVers
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from epsilens.federated.flower.client_app import app
+from epsilens.federated.flower.client_app import ONLY_ASKED, app
 from epsilens.federated.flower.link import Heartbeat, acquiring_client
 
 __all__ = ["SiteWorker"]
@@ -32,6 +34,8 @@ class SiteWorker:
 
     Parameters
     ----------
+    folder : Path
+        Of the site.
     address : str
         Of the node, on this machine.
     secret : bytes
@@ -41,20 +45,30 @@ class SiteWorker:
     """
 
     def __init__(
-        self, address: str, secret: bytes, *, note: Callable[[str], None] = lambda kind: None
+        self,
+        folder: Path,
+        address: str,
+        secret: bytes,
+        *,
+        note: Callable[[str], None] = lambda kind: None,
     ) -> None:
         self._address, self._note = address, note
+        self._setting = {"state": str(folder), ONLY_ASKED: True}
         self._client = acquiring_client(address, secret, certificates=None)
 
-    def work(self, over: threading.Event) -> None:
-        """Answer messages until it is over."""
+    def work(self, look: Callable[[], None]) -> NoReturn:
+        """Answer messages; `look` is called between them, and ends the work by an exception."""
         pause = SHORTEST
-        while not over.is_set():
+        while True:
+            look()
             if self._answer_next():
                 pause = SHORTEST
             else:
-                over.wait(pause)
+                time.sleep(pause)
                 pause = min(pause * GROWTH, LONGEST)
+
+    def close(self) -> None:
+        """Take no more messages."""
         self._client.close()
 
     def _answer_next(self) -> bool:
@@ -83,6 +97,8 @@ class SiteWorker:
         try:
             with Heartbeat(client):
                 message, context, _, _ = pull_task_input(client)
+                # The site's own settings, whatever the node was told.
+                context.node_config = dict(self._setting)
                 reply = answered(message, context)
                 push_message(client, reply, context)
                 push_task_output(client, context, SubStatus.COMPLETED, "")
