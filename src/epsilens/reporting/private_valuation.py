@@ -48,7 +48,7 @@ def _worth(valuation: FederationValuation) -> str:
         harm = f"; {format_count(valuation.harmful)} of them harm"
     else:
         what, harm = f"All that site {valuation.provider} {where}", ""
-    took = f"{format_count(valuation.messages)} messages, {valuation.bytes / 1e6:,.2f} MB"
+    took = f"{format_count(valuation.messages)} messages, {_size(valuation.bytes)}"
     if valuation.seconds is not None:
         took += f", {valuation.seconds:.1f} s"
     taken = " They were not taken into the model." if valuation.change == "add" else ""
@@ -58,6 +58,10 @@ def _worth(valuation: FederationValuation) -> str:
         f"{what}, valued on site {valuation.tester}'s: together worth {valuation.total:.3g} of its mean loss "
         f"(positive helps){harm}. {took}.{taken}"
     )
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:,.2f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:,.1f} kB"
 
 
 def _learnt(valuation: FederationValuation) -> str:

@@ -14,7 +14,14 @@ from epsilens.federated import Coordinator, LocalParties, SiteSums
 from epsilens.federated.plan import carry_out, story
 from epsilens.federated.site_store import SiteStore
 
-from .conftest import contract, keep_sites, make_sites, truth
+from .conftest import (
+    FakeGrid,
+    contract,
+    let_messages_be_made,
+    make_sites,
+    site_folders,
+    truth,
+)
 
 flwr = pytest.importorskip("flwr")
 
@@ -27,7 +34,6 @@ from flwr.app import (  # noqa: E402
     Message,
     RecordDict,
 )
-from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from epsilens.federated.flower import SIMULATED_SITES  # noqa: E402
 from epsilens.federated.flower.client_app import site_folder  # noqa: E402
@@ -35,19 +41,15 @@ from epsilens.federated.flower.grid_parties import GridParties  # noqa: E402
 from epsilens.federated.flower.messages import pack, pack_sums, read_sums, unpack  # noqa: E402
 from epsilens.federated.flower.server_app import follow, save_records  # noqa: E402
 
-from .fake_grid import FakeGrid  # noqa: E402
-
 
 @pytest.fixture(autouse=True)
 def _identity(monkeypatch):
-    """Let this process create messages, as Flower lets its own."""
-    for name in ("task_id", "run_id", "node_id"):
-        monkeypatch.setattr(TaskIdentity, f"_{name}", 1)
+    let_messages_be_made(monkeypatch)
 
 
 @pytest.fixture
 def folders(schema, tmp_path):
-    return keep_sites(schema, tmp_path)
+    return site_folders(schema, tmp_path)
 
 
 @pytest.fixture

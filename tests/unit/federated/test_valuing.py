@@ -23,12 +23,10 @@ from epsilens.federated.value_desk import AnswerLimits, ValueDesk
 from epsilens.federated.valuing import local_exchange, value
 from epsilens.valuation import Yardstick, item_moves
 
-from .conftest import keep_sites, make_sites, table_of
+from .conftest import FakeGrid, let_messages_be_made, make_sites, site_folders, table_of
 
 pytest.importorskip("flwr")
 pytest.importorskip("tenseal")
-
-from flwr.supercore.task_identity import TaskIdentity
 
 from epsilens.federated.flower.grid_exchange import GridExchange
 from epsilens.federated.flower.grid_parties import GridParties
@@ -37,19 +35,15 @@ from epsilens.federated.flower.masked_grid_parties import (
     MaskedGridParties,
 )
 
-from .fake_grid import FakeGrid
-
 
 @pytest.fixture(autouse=True)
 def _identity(monkeypatch):
-    """Let this process create messages, as Flower lets its own."""
-    for name in ("task_id", "run_id", "node_id"):
-        monkeypatch.setattr(TaskIdentity, f"_{name}", 1)
+    let_messages_be_made(monkeypatch)
 
 
 @pytest.fixture
 def folders(schema, tmp_path):
-    return keep_sites(schema, tmp_path, offer=40)
+    return site_folders(schema, tmp_path, offer=40)
 
 
 @pytest.fixture
@@ -61,6 +55,11 @@ def led(schema, grid, kind=GridParties):
     leader = Coordinator(schema, kind(grid, schema, n_sites=5), regularisation=1e-2)
     leader.train()
     return leader, GridExchange(leader.parties)
+
+
+def replies(grid):
+    """Return all that sites have sent."""
+    return [sent for sent in grid.record if sent[1] == "site"]
 
 
 def numbers_in(content):
@@ -82,7 +81,7 @@ def test_under_masks_nothing_of_a_single_site_crosses_the_wire(schema, grid):
     for a, b in zip(near.versions, far.versions, strict=True):
         np.testing.assert_allclose(b.theta, a.theta, rtol=0, atol=1e-10)
     assert list(near.ledger) == list(far.ledger)
-    kinds = {kind: set(numbers_in(content)) for kind, _, content in grid.received}
+    kinds = {kind: set(numbers_in(content)) for kind, _, content in replies(grid)}
     assert set(kinds) == {
         *(f"query.{name}" for name in ("hello", "mask_key", "masked", "prepare")),
         *("query.settle", "query.end_preview"),
@@ -91,7 +90,7 @@ def test_under_masks_nothing_of_a_single_site_crosses_the_wire(schema, grid):
     assert all(not kinds[kind] for kind in kinds if kind not in {"query.masked", "query.mask_key"})
     masked = [
         numbers_in(content)["masked"]
-        for kind, _, content in grid.received
+        for kind, _, content in replies(grid)
         if kind == "query.masked"
     ]
     # No two answers are alike or look like sums: the leading bit is a coin's, within five deviations.
@@ -99,7 +98,7 @@ def test_under_masks_nothing_of_a_single_site_crosses_the_wire(schema, grid):
     assert abs(top.mean() - 0.5) < 5 * 0.5 / np.sqrt(len(top))
     # One who leaves alone is asked for its own sums, and for nothing else.
     far.remove([2])
-    assert [kind for kind, *_ in grid.received].count("query.sums") == 1
+    assert [kind for kind, *_ in replies(grid)].count("query.sums") == 1
 
 
 def test_a_site_that_fails_under_masks_leaves_nothing_half_done(schema, grid, folders):
@@ -116,7 +115,7 @@ def test_a_site_that_fails_under_masks_leaves_nothing_half_done(schema, grid, fo
     with SiteStore(folders[2]).transaction() as site:
         assert [line.operation for line in site.ledger] == ["train", "change"]
     # A node that was started anew has no keys; the next run begins with new ones.
-    grid.contexts[target].state.clear()
+    grid.states[target].clear()
     with pytest.raises(InputError, match="site 3: this site has no key"):
         leader.parties.sums(leader.theta)
     members = dict(enumerate(grid.nodes))
@@ -167,7 +166,7 @@ def test_a_hundred_encrypted_scores_of_thirty_numbers_are_the_plain_ones(wide, t
     np.testing.assert_allclose(found.scores[large], plain[large], rtol=1e-4)
     assert found.messages == 6
     assert 1e6 < found.bytes < 2e7
-    sent = {kind: content for kind, _, content in grid.received if "value" in kind}
+    sent = {kind: content for kind, _, content in replies(grid) if "value" in kind}
     assert not numbers_in(sent["query.value_question"]).keys() & {"scores", "move", "gradient"}
     assert set(sent["query.value_reply"]["arrays"]) == set()
     assert set(sent["query.value_scores"]["arrays"]) == {"scores"}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -18,14 +19,8 @@ from epsilens.errors import InputError, MissingExtraError
 __all__ = ["Service", "free_port", "last_words", "locked", "quiet_flower", "require_deployment"]
 
 _SECONDS_TO_END = 4.0
-_NEEDED = (
-    "flwr.supercore.runtime",
-    "flwr.supercore.control",
-    "flwr.superlink.grid",
-    "flwr.supernode.runtime.run_clientapp",
-    "flwr.superlink.auth_plugin.noop_auth_plugin",
-    "cryptography",
-)
+_BUILT_LIKE = "1.41."
+"""Our services stand on parts of Flower that it may move in any version."""
 _SETTINGS = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -45,17 +40,13 @@ def require_deployment() -> None:
             "a federation between machines needs flwr, which is not installed. Run: "
             'pip install "epsilens[federated]"'
         )
+    found = importlib.metadata.version("flwr")
+    if not found.startswith(_BUILT_LIKE):
+        raise MissingExtraError(
+            f"a federation between machines needs flwr {_BUILT_LIKE}x, but {found} is installed. Run: "
+            f'pip install "flwr=={_BUILT_LIKE}*"'
+        )
     quiet_flower()
-    for name in _NEEDED:
-        try:
-            found = importlib.util.find_spec(name) is not None
-        except ModuleNotFoundError:
-            found = False
-        if not found:
-            raise MissingExtraError(
-                "a federation between machines needs flwr 1.41, and the one that is installed is built "
-                'otherwise. Run: pip install "flwr==1.41.*"'
-            )
 
 
 def quiet_flower() -> None:

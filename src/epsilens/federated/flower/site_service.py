@@ -172,7 +172,6 @@ class _Node:
         self._arguments += ["--auth-supernode-private-key", str(key), "--isolation", "process"]
         self._arguments += ["--superexec-auth-secret-file", str(folder / EXECUTION_SECRET)]
         self._refusals = 0
-        self._was_online = False
         self._next_start = 0.0
         self._service = self._start()
 
@@ -185,7 +184,7 @@ class _Node:
     def look_after(self) -> None:
         """Say when the node is online, and start it again when it has stopped."""
         if not self._told and _ONLINE in self._log():
-            self._told = self._was_online = True
+            self._told = True
             self._refusals = 0
             self._say("Online: the coordinator knows this site.")
         if not self._service.has_ended:
@@ -194,7 +193,7 @@ class _Node:
         if time.monotonic() < self._next_start:
             return
         self._refusals += _REFUSED in self._log()
-        if self._refusals >= _REFUSALS_TO_GIVE_UP and not self._was_online:
+        if self._refusals >= _REFUSALS_TO_GIVE_UP:
             raise InputError(
                 "the coordinator must know this site's key, but refuses it "
                 f"({last_words(self._service.log)!r}). Register site.pub there, and check the address."
