@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.errors import InputError
 from epsilens.federated import Coordinator, LocalParties, Records, Site, add_up
 from epsilens.federated.masked_parties import MaskedLocalParties
 from epsilens.federated.masked_sums import Masking
@@ -98,15 +98,44 @@ def test_an_answer_is_given_once_and_to_the_whole_group(schema, sites):
 
 def test_masks_that_do_not_fit_are_found_before_anything_is_asked(schema, sites):
     class Swapped(MaskedLocalParties):
-        def answers(self, group, question, *, keys):
-            if keys is not None:
-                self._parts[group, 1] = self._parts[group, 1].meet(1, keys)
-                wrong = dict(self._parts[group, 1].shared)
-                wrong[0] = bytes(32)
-                self._parts[group, 1] = Masking(self._parts[group, 1].private)
-                object.__setattr__(self._parts[group, 1], "meet", lambda i, k: fixed)
-                fixed = Masking(self._parts[group, 1].private, wrong)
-            return super().answers(group, question, keys=keys)
+        def keys(self, group, sites):
+            found = super().keys(group, sites)
+            # Site 1 meets with a key that nobody else was told.
+            self._parts[group, 1] = Masking.begin()
+            return found
 
-    with pytest.raises((EstimateNotTrustworthyError, InputError), match=r"beyond|came back wrong"):
-        Swapped(sites).sums(np.zeros(schema.n_parameters))
+        def answers(self, group, question, *, keys):
+            own = {**keys, 1: self._parts[group, 1].public}
+            for i in question.records:
+                met = self._parts[group, i].meet(i, own if i == 1 else keys)
+                self._parts[group, i] = met
+            return super().answers(group, question, keys=None)
+
+    parties = Swapped(sites)
+    asked = []
+    for site in sites:
+        site.sums = lambda *args, **options: asked.append(args)
+    with pytest.raises(InputError, match="beyond what the contract allows"):
+        parties.sums(np.zeros(schema.n_parameters))
+    assert asked == []
+
+
+def test_a_removal_that_stopped_goes_on_with_the_sums_that_were_given(schema):
+    kept = {}
+    parties = MaskedLocalParties(make_sites(schema))
+    leader = Coordinator(
+        schema, parties, regularisation=1e-2, keep=lambda state: kept.update(last=state)
+    )
+    leader.train()
+    leave, parties.leave = parties.leave, lambda sites: (_ for _ in ()).throw(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        leader.remove([1, 4])
+    # Only their sum is here, and it is kept apart: the two can go now.
+    assert set(kept["last"].sums) == {TOGETHER, 1}
+    parties.leave = leave
+    parties.leave([1, 4])
+    again = Coordinator(schema, parties, regularisation=1e-2, state=kept["last"])
+    plain = Coordinator(schema, LocalParties(make_sites(schema)), regularisation=1e-2)
+    plain.train()
+    np.testing.assert_allclose(again.resume().theta, plain.remove([1, 4]).theta, rtol=0, atol=1e-10)
+    assert again.state.sums is None

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -62,6 +65,33 @@ def replies(grid):
     return [sent for sent in grid.record if sent[1] == "site"]
 
 
+def listed():
+    """Return the fields that the documentation lists for each message."""
+    page = Path(__file__).parents[3] / "docs" / "secure-aggregation.md"
+    found = {}
+    for line in page.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if line.startswith("| `") and cells[2] in {"coordinator", "site"}:
+            found[f"query.{cells[1].strip('`')}", cells[2]] = set(
+                re.findall(r"`([^`]+)`", cells[3])
+            )
+    # "and the question", "and the reply": what another has sent is relayed.
+    for relayed, source in (("value_reply", "value_question"), ("value_scores", "value_reply")):
+        found[f"query.{relayed}", "coordinator"] |= found[f"query.{source}", "site"]
+    return found
+
+
+def unlisted(grid):
+    """Return the fields of masks and values that crossed the wire and are not documented."""
+    known, found = listed(), set()
+    for kind, sender, content in grid.record:
+        if kind.startswith(("query.mask", "query.value")) and "refused" not in content["settings"]:
+            fields = {*content["arrays"], *content["settings"]} - {"protocol", "contract"}
+            fields = {re.sub(r"-\d+$", "-*", field) for field in fields}
+            found |= {(kind, sender, field) for field in fields - known[kind, sender]}
+    return found
+
+
 def numbers_in(content):
     """Return everything in a message that could be read as numbers."""
     found = {name: array.numpy() for name, array in content["arrays"].items()}
@@ -96,6 +126,7 @@ def test_under_masks_nothing_of_a_single_site_crosses_the_wire(schema, grid):
     # No two answers are alike or look like sums: the leading bit is a coin's, within five deviations.
     top = np.concatenate(masked) >> np.uint64(63)
     assert abs(top.mean() - 0.5) < 5 * 0.5 / np.sqrt(len(top))
+    assert unlisted(grid) == set()
     # One who leaves alone is asked for its own sums, and for nothing else.
     far.remove([2])
     assert [kind for kind, *_ in replies(grid)].count("query.sums") == 1
@@ -170,6 +201,7 @@ def test_a_hundred_encrypted_scores_of_thirty_numbers_are_the_plain_ones(wide, t
     assert not numbers_in(sent["query.value_question"]).keys() & {"scores", "move", "gradient"}
     assert set(sent["query.value_reply"]["arrays"]) == set()
     assert set(sent["query.value_scores"]["arrays"]) == {"scores"}
+    assert unlisted(grid) == set()
     # The same exchange again is the same answer, counted once; another one is refused.
     again = value(leader, exchange, provider=0, tester=1)
     np.testing.assert_array_equal(again.scores, found.scores)
@@ -196,6 +228,7 @@ def test_an_offer_is_valued_accepted_and_takes_part_from_then_on(schema, grid, f
     assert sum(leader.parties.records().values()) == n + 40
     np.testing.assert_allclose(leader.theta, near.theta, rtol=0, atol=1e-12)
     assert leader.versions[-1].operation == "accept"
+    assert unlisted(grid) == set()
     # One Newton step from the optimum: training again with the new records is close by.
     step = leader.versions[-1].distance_to_previous
     before = leader.theta
