@@ -330,7 +330,6 @@ def simulate(
         algorithm=algorithm.value,
         mode=mode.value,
         rung=rung.value,
-        as_printed=not_private,
         values=valuations,
     )
     rows = divide(

@@ -308,7 +308,9 @@ def request(
     store = SiteStore(state)
     level = level_of(epsilon, store.schema)
     with store.transaction() as found:
-        found.ask_for(level, mode=mode.value, as_printed=not_private)
+        if not_private:
+            found.allow_as_printed()
+        found.ask_for(level, mode=mode.value)
         number, total = found.number, found.total_epsilon
     if not quiet:
         typer.echo(

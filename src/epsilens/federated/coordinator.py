@@ -25,7 +25,7 @@ from epsilens.federated.change import Rung, Step, Trust, change_step, judge, rem
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
 from epsilens.federated.ledger import LedgerEntry, Mode
-from epsilens.federated.parties import TOGETHER, Parties, Traffic
+from epsilens.federated.parties import TOGETHER, NoAnswerError, Parties, Traffic
 from epsilens.federated.randomisation import EpsilonLike, as_budget
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums, add_up
@@ -71,11 +71,19 @@ class Coordinator:
     ) -> None:
         self.schema = schema
         self.parties = parties
-        strength = as_between(regularisation, 0.0, LARGEST_REGULARISATION, name="regularisation")
+        strength = 0.0
+        if regularisation != 0:
+            strength = as_between(
+                regularisation, 0.0, LARGEST_REGULARISATION, name="regularisation"
+            )
         self.penalty = Penalty(strength, schema.n_features, schema.loss.n_outputs, schema.intercept)
         self._test = test
         self._state = CoordinatorState() if state is None else state
         self._keep_state = keep
+        # Who has left stays out, whoever else still knows them.
+        returned = [i for i in self._state.left if i in parties.numbers]
+        if returned:
+            parties.leave(returned)
 
     # --- The present model ---
 
@@ -149,8 +157,20 @@ class Coordinator:
             mode=begun.mode,
             rung=begun.rung,
             preview=begun.operation == "preview",
-            as_printed=begun.mode == "as_printed",
         )
+
+    def _begin(self, operation: str, sites: Mapping[int, object]) -> None:
+        """Finish what must be finished before another operation may begin."""
+        self._deliver_again()
+        begun = self._state.intention
+        if begun is None or begun.operation != "remove":
+            return
+        if operation != "remove" or set(sites) != set(begun.sites):
+            names = ", ".join(map(str, begun.sites))
+            raise InputError(
+                f"the removal of site {names} was interrupted and must be finished first. Call `resume`, "
+                "or remove it again."
+            )
 
     def _deliver_again(self) -> Version | None:
         """Send the last version once more, if it may not have reached everybody."""
@@ -196,7 +216,7 @@ class Coordinator:
         as_choice(algorithm, ("newton", "fedavg"), name="algorithm")
         most = as_count(25 if algorithm == "newton" else 500, name="rounds")
         most = most if rounds is None else as_count(rounds, name="rounds")
-        self._deliver_again()
+        self._begin("train", {})
         start, clock = np.zeros(self.schema.n_parameters), _Clock(self.parties.traffic)
         if algorithm == "newton":
             trained = newton_rounds(
@@ -249,7 +269,11 @@ class Coordinator:
         return Trained(theta, sums, objective, 1, norm <= max(tolerance, 1e-8))
 
     def preview(
-        self, epsilon: Mapping[int, EpsilonLike], *, rung: Rung = "one-message", **options: bool
+        self,
+        epsilon: Mapping[int, EpsilonLike],
+        *,
+        rung: Rung = "one-message",
+        as_printed: bool = False,
     ) -> Version:
         """Estimate the model after sites change their ε, without a draw: the mean over the noise.
 
@@ -257,12 +281,11 @@ class Coordinator:
         ----------
         epsilon : mapping of site to float, mapping or Budget
         rung : {"one-message", "newton", "exact"}
-        **options : bool
-            `as_printed=True` studies the published message, which is not private.
+        as_printed : bool
+            Study the published message, which is not private; the sites must allow it.
         """
-        as_printed = bool(options.get("as_printed", False))
         mode: Mode = "as_printed" if as_printed else "degrade"
-        return self._follow(epsilon, mode=mode, rung=rung, preview=True, as_printed=as_printed)
+        return self._follow(epsilon, mode=mode, rung=rung, preview=True)
 
     def change(
         self,
@@ -270,7 +293,6 @@ class Coordinator:
         *,
         mode: Mode = "degrade",
         rung: Rung = "one-message",
-        as_printed: bool = False,
     ) -> Version:
         """Let the model follow sites that change their ε.
 
@@ -283,10 +305,8 @@ class Coordinator:
         rung : {"one-message", "newton", "exact"}
             One message from each changing site; the same with their Hessians; rounds with all sites
             until the model is what training on the new draws would give.
-        as_printed : bool
-            Must be True for the mode `as_printed`.
         """
-        return self._follow(epsilon, mode=mode, rung=rung, preview=False, as_printed=as_printed)
+        return self._follow(epsilon, mode=mode, rung=rung, preview=False)
 
     def _follow(
         self,
@@ -295,11 +315,10 @@ class Coordinator:
         mode: Mode,
         rung: Rung,
         preview: bool,
-        as_printed: bool,
     ) -> Version:
         as_choice(rung, ("one-message", "newton", "exact"), name="rung")
         as_choice(mode, ("degrade", "redraw", "as_printed"), name="mode")
-        self._deliver_again()
+        self._begin("change", epsilon)
         sites = self._require(epsilon)
         wishes = {i: Wish(as_budget(self.schema, epsilon[i]), mode) for i in sites}
         clock = _Clock(self.parties.traffic)
@@ -307,11 +326,14 @@ class Coordinator:
         budget_list = tuple(wishes[i].budget for i in sites)
         name: Literal["preview", "change"] = "preview" if preview else "change"
         self._commit(intention=Intention(name, sites, budget_list, mode, rung))
+        anchored = self.parties.anchored()
         try:
-            self.parties.prepare(wishes, preview=preview, as_printed=as_printed)
-        except InputError:
-            # A site has refused: there is nothing to take up again.
-            self._commit(intention=None)
+            self.parties.prepare(wishes, preview=preview)
+        except InputError as error:
+            # After a refusal there is nothing to take up again; after silence nobody knows. What other
+            # sites have drawn is in the ledger either way.
+            begun = self._state.intention if isinstance(error, NoAnswerError) else None
+            self._commit(intention=begun, ledger=tuple(self.parties.ledger()))
             raise
         share = self._share(wishes, before)
         trained: Trained | None = None
@@ -331,7 +353,13 @@ class Coordinator:
         budgets = dict(self._model_budgets)
         for i in sites:
             budgets[i] = after_change(
-                budgets.get(i), before[i], wishes[i].budget, mode=mode, rung=rung, preview=preview
+                budgets.get(i),
+                before[i],
+                wishes[i].budget,
+                mode=mode,
+                rung=rung,
+                preview=preview,
+                anchored=anchored.get(i, False),
             )
         if rung == "exact" and not preview:
             levels = {i: wishes[i].budget if i in wishes else before[i] for i in before}
@@ -365,7 +393,7 @@ class Coordinator:
         rung : {"newton", "exact"}
         """
         as_choice(rung, ("newton", "exact"), name="rung")
-        self._deliver_again()
+        self._begin("remove", dict.fromkeys(sites))
         # A site that has gone already, or does not answer, can be taken out all the same.
         gone = [i for i in self._model_budgets if i not in self._state.left]
         leaving = self._require(dict.fromkeys(sites, None), gone=gone)
@@ -424,7 +452,7 @@ class Coordinator:
         provider : int
             A site with records on offer; they take part from then on.
         """
-        self._deliver_again()
+        self._begin("accept", {provider: None})
         sites, clock = self._require({provider: None}), _Clock(self.parties.traffic)
         present = self.present()
         self._commit(intention=Intention("accept", sites, (), "degrade", "newton"))
@@ -514,7 +542,11 @@ class Coordinator:
         error: float | None = None,
     ) -> Version:
         """Write the new version down, then send it: killed between the two, it is sent again."""
-        number, is_preview = len(self.versions), operation == "preview"
+        is_preview = operation == "preview"
+        number = max(
+            self.versions[-1].version if self.versions else -1, self.parties.latest_version()
+        )
+        number += 1
         loss, accuracy = self._tested(theta)
         before = self._applied[-1].theta if self._applied else None
         version = Version(

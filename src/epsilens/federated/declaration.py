@@ -34,6 +34,7 @@ Encoding: TypeAlias = Literal["one-hot", "code", "number"]
 
 _ENCODINGS = ("one-hot", "code", "number")
 LARGEST_SCHEMA_FILE = 10 * 2**20
+LARGEST_NUMBER = 1e100
 DEFAULT_LIMIT = 1000.0
 """Of numbers whose contract says nothing else, in units of their scale."""
 
@@ -431,6 +432,13 @@ def rounded_scale(values: FloatArray) -> tuple[float, float]:
     >>> rounded_scale(np.array([31.0, 42.0, 57.0]))
     (43.0, 11.0)
     """
-    spread = float(np.std(values)) or 1.0
-    digits = 1 - math.floor(math.log10(abs(spread)))
-    return round(float(np.mean(values)), digits), round(spread, digits) or 1.0
+    centre, largest = float(np.mean(values)), float(np.abs(values).max(initial=0.0))
+    if largest > LARGEST_NUMBER:
+        raise InputError(
+            f"a column of numbers must stay below {LARGEST_NUMBER:g}, but one does not. Rescale it."
+        )
+    spread = float(np.std(values))
+    if spread <= 1e-9 * largest:
+        spread = 1.0
+    digits = 1 - math.floor(math.log10(spread))
+    return round(centre, digits), round(spread, digits)

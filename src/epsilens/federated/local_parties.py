@@ -53,6 +53,14 @@ class LocalParties:
         """Return the level of every site's present draw."""
         return {i: site.budget for i, site in self.sites.items()}
 
+    def anchored(self) -> dict[int, bool]:
+        """Say of which sites the present draw is the last one from the true answers."""
+        return {i: site.is_anchored for i, site in self.sites.items()}
+
+    def latest_version(self) -> int:
+        """Return the last version of a model that a site has been told of."""
+        return max(site.state.version for site in self.sites.values())
+
     def records(self) -> dict[int, int]:
         """Return how many records every site takes part with."""
         return {i: site.n for i, site in self.sites.items()}
@@ -96,10 +104,10 @@ class LocalParties:
             found[i] = (local, site.n)
         return found
 
-    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool, as_printed: bool) -> None:
+    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool) -> None:
         """Tell sites to get ready for a change, or for the preview of one."""
         for i, wish in wishes.items():
-            self.sites[i].prepare(wish, preview=preview, as_printed=as_printed)
+            self.sites[i].prepare(wish, preview=preview)
 
     def differences(
         self, theta: FloatArray, sites: Sequence[int], *, hessian: bool

@@ -11,17 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.channels import Budget
+from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums
 
-__all__ = ["TOGETHER", "Parties", "Traffic"]
+__all__ = ["TOGETHER", "NoAnswerError", "Parties", "Traffic"]
 
 FloatArray = NDArray[np.float64]
 
 TOGETHER = -1
 """Stands, among sums by site, for all sites whose own sums nobody may see."""
+
+
+class NoAnswerError(InputError):
+    """A site did not answer, so nobody knows whether it has done what was asked."""
 
 
 @dataclass
@@ -54,6 +59,14 @@ class Parties(Protocol):
         """Return the level of every site's present draw."""
         ...
 
+    def anchored(self) -> Mapping[int, bool]:
+        """Say of which sites the present draw is known to be the last one from the true answers."""
+        ...
+
+    def latest_version(self) -> int:
+        """Return the last version of a model that a site has been told of; −1 if none."""
+        ...
+
     def records(self) -> Mapping[int, int]:
         """Return how many records every site takes part with."""
         ...
@@ -77,7 +90,7 @@ class Parties(Protocol):
         """Ask every site to train for some steps."""
         ...
 
-    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool, as_printed: bool) -> None:
+    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool) -> None:
         """Tell sites to get ready for a change, or for the preview of one."""
         ...
 

@@ -40,8 +40,6 @@ class PlannedOperation:
         Of training.
     mode : {"degrade", "redraw", "as_printed"}
     rung : {"one-message", "newton", "exact"}
-    as_printed : bool
-        Must be True for the mode `as_printed`.
     value_mode : {"items", "batch"}
         Of a valuation.
     items : int, optional
@@ -56,7 +54,6 @@ class PlannedOperation:
     algorithm: Algorithm = "newton"
     mode: Mode = "degrade"
     rung: Rung = "one-message"
-    as_printed: bool = False
     value_mode: ValueMode = "items"
     items: int | None = None
     accept: bool = False
@@ -70,7 +67,6 @@ class PlannedOperation:
             "algorithm": self.algorithm,
             "mode": self.mode,
             "rung": self.rung,
-            "as_printed": self.as_printed,
             "value_mode": self.value_mode,
             "items": self.items,
             "accept": self.accept,
@@ -103,7 +99,6 @@ def story(
     algorithm: Algorithm = "newton",
     mode: Mode = "degrade",
     rung: Rung = "one-message",
-    as_printed: bool = False,
     values: Sequence[PlannedOperation] = (),
 ) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...]]:
     """Plan training, every change after its preview, and who leaves; refuse what cannot be.
@@ -118,7 +113,7 @@ def story(
         Each is one operation, of one site or several.
     remove : sequence of int
         Sites that leave in the end, together.
-    algorithm, mode, rung, as_printed
+    algorithm, mode, rung
         As `Coordinator.train` and `Coordinator.change` take them.
     values : sequence of PlannedOperation
         Valuations, after the changes and before anybody leaves.
@@ -155,9 +150,7 @@ def story(
                 "a site can only become stricter by `degrade`: noise cannot be taken away. Ask for a "
                 "smaller `epsilon` than it has, or for the mode `redraw`."
             )
-        planned = PlannedOperation(
-            "change", budgets, mode=mode, rung=rung, as_printed=as_printed, algorithm=algorithm
-        )
+        planned = PlannedOperation("change", budgets, mode=mode, rung=rung, algorithm=algorithm)
         if mode == "as_printed":
             notes.append("no preview: the message as printed is the preview itself")
         elif not stricter:
@@ -225,9 +218,7 @@ def carry_out(
         elif step.operation == "preview":
             coordinator.preview(step.budgets, rung=step.rung)
         elif step.operation == "change":
-            coordinator.change(
-                step.budgets, mode=step.mode, rung=step.rung, as_printed=step.as_printed
-            )
+            coordinator.change(step.budgets, mode=step.mode, rung=step.rung)
         elif step.operation == "remove":
             coordinator.remove(step.sites, rung=step.rung)
         elif exchange is None:

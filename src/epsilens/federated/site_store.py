@@ -57,7 +57,9 @@ CREATE TABLE site (
     wish TEXT,
     version INTEGER NOT NULL,
     offered INTEGER NOT NULL,
-    submitted INTEGER NOT NULL
+    submitted INTEGER NOT NULL,
+    preview TEXT,
+    allows_as_printed INTEGER NOT NULL
 );
 CREATE TABLE draw (
     role TEXT PRIMARY KEY,
@@ -117,7 +119,7 @@ class RawFile:
         if now != self:
             raise InputError(
                 "the site's data file was changed since its first draw, so no draw can be made "
-                "together with that one. Put the old file back, or join again as a new site."
+                "together with that one. Put the old file back; a site that joins again spends its budget again."
             )
         table = read_table(self.path, delimiter=self.delimiter, encoding=self.encoding)
         return schema.encode(table.frame)
@@ -145,7 +147,7 @@ class _TruthOnDemand(Records):
         if records.n != self.n:
             raise InputError(
                 f"the site's data must have the {self.n} records of its first draw, got "
-                f"{records.n}. Put the old file back, or join again as a new site."
+                f"{records.n}. Put the old file back; a site that joins again spends its budget again."
             )
         object.__setattr__(self, "codes", records.codes)
         object.__setattr__(self, "numbers", records.numbers)
@@ -244,11 +246,10 @@ class SiteStore:
         }
         pending = None
         if row["pending"] is not None:
-            pending = Pending(
-                read_wish(row["pending"]),
-                draws.get("pending anchor", draws["anchor"]),
-                draws.get("pending"),
-            )
+            wish = read_wish(row["pending"])
+            # A fresh draw from the true answers is the anchor from the moment that it is made.
+            drawn = {"redraw": draws["anchor"], "degrade": draws.get("pending")}.get(wish.mode)
+            pending = Pending(wish, drawn)
         state = SiteState(
             number=row["number"],
             limit=row["most"],
@@ -263,6 +264,8 @@ class SiteStore:
             version=row["version"],
             offered=row["offered"],
             submitted=bool(row["submitted"]),
+            preview=None if row["preview"] is None else read_wish(row["preview"]),
+            allows_as_printed=bool(row["allows_as_printed"]),
         )
         truth = _TruthOnDemand(state.current.records.n, lambda: self.raw_file.read(self.schema))
         return Site.restore(self.schema, truth, state)
@@ -308,7 +311,7 @@ def create_site_store(folder: str | Path, site: Site, raw_file: RawFile) -> Site
         connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{LEDGER_TABLE}")
         state, schema = site.state, site.schema
         connection.execute(
-            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1, 0, 0)",
+            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1, 0, 0, NULL, 0)",
             (
                 STORE_VERSION,
                 json.dumps(schema.to_dict(), ensure_ascii=False),
@@ -366,7 +369,7 @@ def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState
     pending = state.pending
     connection.execute(
         "UPDATE site SET most = ?, draws = ?, spent = ?, pending = ?, wish = ?, version = ?, "
-        "offered = ?, submitted = ?",
+        "offered = ?, submitted = ?, preview = ?, allows_as_printed = ?",
         (
             state.limit,
             state.draws,
@@ -376,6 +379,8 @@ def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState
             state.version,
             state.offered,
             int(state.submitted),
+            None if state.preview is None else wish_text(state.preview),
+            int(state.allows_as_printed),
         ),
     )
     old = {} if before is None else _roles(before)
@@ -402,11 +407,9 @@ def _roles(state: SiteState) -> dict[str, Draw]:
     roles = {"anchor": state.anchor}
     if state.current is not state.anchor:
         roles["current"] = state.current
-    if state.pending is not None:
-        if state.pending.anchor is not state.anchor:
-            roles["pending anchor"] = state.pending.anchor
-        if state.pending.drawn is not None:
-            roles["pending"] = state.pending.drawn
+    drawn = None if state.pending is None else state.pending.drawn
+    if drawn is not None and drawn is not state.anchor:
+        roles["pending"] = drawn
     return roles
 
 

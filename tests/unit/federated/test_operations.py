@@ -17,13 +17,13 @@ from .conftest import FakeGrid, let_messages_be_made, make_sites, site_folders
 
 pytest.importorskip("flwr")
 
-from flwr.app import Error, Message  # noqa: E402
+from flwr.app import Error, Message
 
-from epsilens.federated.flower.client_app import ONLY_ASKED  # noqa: E402
-from epsilens.federated.flower.deployed_parties import NoAnswer  # noqa: E402
-from epsilens.federated.flower.messages import pack, pack_sums  # noqa: E402
-from epsilens.federated.flower.operations import Lead, model_sites  # noqa: E402
-from epsilens.federated.sums import SiteSums  # noqa: E402
+from epsilens.federated.flower.client_app import ONLY_ASKED
+from epsilens.federated.flower.deployed_parties import NoAnswer
+from epsilens.federated.flower.messages import pack, pack_sums
+from epsilens.federated.flower.operations import Lead, model_sites
+from epsilens.federated.sums import SiteSums
 
 
 class Killed(BaseException):
@@ -123,9 +123,7 @@ def fresh(prepared, tmp_path, schema):
 
 def numbers(state):
     """What must not depend on interruptions: every version and the ledger."""
-    versions = [
-        (v.operation, v.sites, v.model_budgets, v.theta.tolist()) for v in state.versions
-    ]
+    versions = [(v.operation, v.sites, v.model_budgets, v.theta.tolist()) for v in state.versions]
     return versions, state.ledger, state.left
 
 
@@ -210,7 +208,9 @@ def test_a_silent_site_is_left_out_of_training_and_comes_back_with_the_next(fres
     lead = fresh.train()
     assert lead.versions[0].sites == (0, 1, 2, 4)
     assert lead.notes == ["site 3 did not answer: not part of this model, until the next training"]
-    with pytest.raises(InputError, match=r"at least 5 sites must answer, but 4 did: site 3 did not"):
+    with pytest.raises(
+        InputError, match=r"at least 5 sites must answer, but 4 did: site 3 did not"
+    ):
         fresh.train(at_least=5)
     assert len(fresh.store.load().versions) == 1
     fresh.grid.spoil = lambda node, reply: reply
@@ -277,7 +277,7 @@ def test_a_silent_site_can_leave(world):
     other.ask(0, 1.0)
     other.apply()  # now they are not
     other.silence(4)
-    with pytest.raises(InputError, match="site 4 does not answer, and its sums .* rung `exact`"):
+    with pytest.raises(InputError, match=r"site 4 does not answer, and its sums .* rung `exact`"):
         other.remove(4)
     other.silence(3, 4)
     with pytest.raises(NoAnswer, match="site 3 did not answer"):
@@ -335,12 +335,14 @@ def test_an_answer_that_comes_twice_counts_once_and_a_broken_node_not_at_all(fre
     fresh.grid.send_and_receive = twice
     near = Coordinator(schema, LocalParties(make_sites(schema)), regularisation=1e-2)
     np.testing.assert_array_equal(fresh.train().versions[0].theta, near.train().theta)
-    target = list(fresh.grid.nodes)[0]
+    target = next(iter(fresh.grid.nodes))
 
     def broken(node, reply):
         if node != target:
             return reply
-        found = Message(Error(code=2, reason="a person's answer"), reply_to=Message(pack(""), 1, "query"))
+        found = Message(
+            Error(code=2, reason="a person's answer"), reply_to=Message(pack(""), 1, "query")
+        )
         found.metadata.__dict__["_src_node_id"] = node
         return found
 
@@ -357,7 +359,9 @@ def test_old_copies_of_either_store_are_noticed(world):
     world.apply()
     shutil.rmtree(world.folder / "coordinator")
     shutil.copytree(old / "coordinator", world.folder / "coordinator")
-    with pytest.raises(InputError, match=r"site 0 has version 1 of the model, and the coordinator 0"):
+    with pytest.raises(
+        InputError, match=r"site 0 has version 1 of the model, and the coordinator 0"
+    ):
         world.train()
     for number in range(5):
         with SiteStore(world.folders[number]).transaction() as site:
@@ -382,13 +386,15 @@ def test_a_site_changes_nothing_that_it_has_not_asked_for(world):
     leader = world.lead().coordinator
     for mode in ("degrade", "as_printed"):
         with pytest.raises(InputError, match="site 2 has not asked for this change"):
-            leader.change({2: 1.0}, mode=mode, as_printed=True)
+            leader.change({2: 1.0}, mode=mode)
     with pytest.raises(InputError, match="site 2 has not asked for this change"):
         leader.preview({2: 1.0}, as_printed=True)
     assert len(world.site(2).ledger) == 1
     leader.preview({2: 1.0})  # from the draw alone: it spends nothing
     assert world.site(2).total_epsilon == 6.0
-    world.ask(2, 1.0, mode="as_printed", as_printed=True)
+    with SiteStore(world.folders[2]).transaction() as site:
+        site.allow_as_printed()
+    world.ask(2, 1.0, mode="as_printed")
     assert world.lead().apply(preview=True) == ()
     assert world.apply().versions[0].model_epsilon == float("inf")
 
@@ -400,5 +406,7 @@ def test_without_a_model_or_sites_there_is_a_word(fresh, schema, tmp_path):
     with pytest.raises(InputError, match="at least one site must be registered"):
         Lead(fresh.grid, empty, everybody=True, patience=0.0)
     fresh.grid.nodes = {}
-    with pytest.raises(InputError, match="at least 2 sites must answer, but 0 did: sites 0, 1, 2, 3, 4"):
+    with pytest.raises(
+        InputError, match="at least 2 sites must answer, but 0 did: sites 0, 1, 2, 3, 4"
+    ):
         fresh.train()

@@ -74,6 +74,7 @@ def _hello(site: Site, content: Content) -> RecordDict:
         ledger=ledger_text(site.ledger),
         wish="" if site.wish is None else wish_text(site.wish),
         version=site.state.version,
+        anchored=site.is_anchored,
     )
 
 
@@ -108,7 +109,6 @@ def _prepare(site: Site, content: Content) -> RecordDict:
     site.prepare(
         read_wish(content.setting("wish", str)),
         preview=content.setting("preview", bool),
-        as_printed=content.setting("as_printed", bool),
     )
     return pack(site.schema.fingerprint, ledger=ledger_text(site.ledger))
 
@@ -124,7 +124,12 @@ def _difference(site: Site, content: Content) -> RecordDict:
 def _settle(site: Site, content: Content) -> RecordDict:
     content.vector("theta", site.schema.n_parameters)
     site.settle(content.setting("version", int), changed=content.setting("changed", bool))
-    return pack(site.schema.fingerprint, budget=budget_text(site.budget), n=site.n)
+    return pack(
+        site.schema.fingerprint,
+        budget=budget_text(site.budget),
+        n=site.n,
+        anchored=site.is_anchored,
+    )
 
 
 @_query("end_preview")

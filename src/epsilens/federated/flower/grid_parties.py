@@ -17,7 +17,7 @@ from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.flower.messages import Content, pack, read_sums, unpack
 from epsilens.federated.ledger import LedgerEntry
-from epsilens.federated.parties import Traffic
+from epsilens.federated.parties import NoAnswerError, Traffic
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums
 from epsilens.federated.written import read_budget, read_ledger, wish_text
@@ -84,6 +84,8 @@ class GridParties:
         """As each site has reported it last, of those who left too."""
         self._nodes: dict[int, int] = {}
         self._budgets: dict[int, Budget] = {}
+        self._anchored: dict[int, bool] = {}
+        self._versions: dict[int, int] = {}
         self._records: dict[int, int] = {}
 
     # --- Who is there ---
@@ -120,6 +122,8 @@ class GridParties:
         self._budgets[number] = self._budget(number, content)
         self._records[number] = content.setting("n", int)
         self._ledgers[number] = _ledger(number, content)
+        self._anchored[number] = content.setting("anchored", bool)
+        self._versions[number] = content.setting("version", int)
 
     def _budget(self, site: int, content: Content) -> Budget:
         budget = read_budget(content.setting("budget", str))
@@ -183,12 +187,12 @@ class GridParties:
 
     def _opened(self, reply: Message | None, who: str) -> Content:
         if reply is None:
-            raise InputError(
+            raise NoAnswerError(
                 f"{who} did not answer within {self._timeout:g} seconds. Nothing was changed in the "
                 "model; check that the site runs, and ask again."
             )
         if reply.has_error():
-            raise InputError(
+            raise NoAnswerError(
                 f"{who} could not answer (Flower's error {reply.error.code}). Look at the site's own "
                 "log."
             )
@@ -274,15 +278,32 @@ class GridParties:
             found[site] = (local, content.setting("n", int))
         return found
 
-    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool, as_printed: bool) -> None:
+    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool) -> None:
         """Tell sites to get ready for a change, or for the preview of one."""
         contents = {
-            site: self._pack(wish=wish_text(wish), preview=preview, as_printed=as_printed)
+            self._nodes[site]: self._pack(wish=wish_text(wish), preview=preview)
             for site, wish in wishes.items()
         }
-        # A site writes its ledger when it prepares, and at no other time.
-        for site, content in self._ask("prepare", contents).items():
+        replies = self._carry("prepare", contents)
+        refused: InputError | None = None
+        for site in wishes:
+            try:
+                content = self._opened(replies.get(self._nodes[site]), f"site {site}")
+            except InputError as error:
+                refused = refused or error
+                continue
+            # A site that has drawn has spent, whatever the others say.
             self._ledgers[site] = _ledger(site, content)
+        if refused is not None:
+            raise refused
+
+    def anchored(self) -> dict[int, bool]:
+        """Say of which sites the present draw is known to be the last one from the true answers."""
+        return {site: self._anchored.get(site, False) for site in self._nodes}
+
+    def latest_version(self) -> int:
+        """Return the last version of a model that a site has been told of."""
+        return max((self._versions.get(site, -1) for site in self._nodes), default=-1)
 
     def differences(
         self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
@@ -306,6 +327,7 @@ class GridParties:
     def _settled(self, site: int, content: Content) -> None:
         self._budgets[site] = self._budget(site, content)
         self._records[site] = content.setting("n", int)
+        self._anchored[site] = content.setting("anchored", bool)
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over."""

@@ -197,9 +197,7 @@ class Lead:
         return tuple(found)
 
     def _change(self, budgets: Mapping[int, Budget], mode: Mode, rung: Rung) -> Version:
-        return self.coordinator.change(
-            budgets, mode=mode, rung=rung, as_printed=mode == "as_printed"
-        )
+        return self.coordinator.change(budgets, mode=mode, rung=rung)
 
     def remove(self, sites: Sequence[int], *, rung: Rung = "newton") -> Version:
         """Take sites out of the model, whether they answer or not.
