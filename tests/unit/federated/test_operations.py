@@ -123,9 +123,7 @@ def fresh(prepared, tmp_path, schema):
 
 def numbers(state):
     """What must not depend on interruptions: every version and the ledger."""
-    versions = [
-        (v.operation, v.sites, v.model_budgets, v.theta.tolist()) for v in state.versions
-    ]
+    versions = [(v.operation, v.sites, v.model_budgets, v.theta.tolist()) for v in state.versions]
     return versions, state.ledger, state.left
 
 
@@ -210,7 +208,9 @@ def test_a_silent_site_is_left_out_of_training_and_comes_back_with_the_next(fres
     lead = fresh.train()
     assert lead.versions[0].sites == (0, 1, 2, 4)
     assert lead.notes == ["site 3 did not answer: not part of this model, until the next training"]
-    with pytest.raises(InputError, match=r"at least 5 sites must answer, but 4 did: site 3 did not"):
+    with pytest.raises(
+        InputError, match=r"at least 5 sites must answer, but 4 did: site 3 did not"
+    ):
         fresh.train(at_least=5)
     assert len(fresh.store.load().versions) == 1
     fresh.grid.spoil = lambda node, reply: reply
@@ -340,7 +340,9 @@ def test_an_answer_that_comes_twice_counts_once_and_a_broken_node_not_at_all(fre
     def broken(node, reply):
         if node != target:
             return reply
-        found = Message(Error(code=2, reason="a person's answer"), reply_to=Message(pack(""), 1, "query"))
+        found = Message(
+            Error(code=2, reason="a person's answer"), reply_to=Message(pack(""), 1, "query")
+        )
         found.metadata.__dict__["_src_node_id"] = node
         return found
 
@@ -357,7 +359,9 @@ def test_old_copies_of_either_store_are_noticed(world):
     world.apply()
     shutil.rmtree(world.folder / "coordinator")
     shutil.copytree(old / "coordinator", world.folder / "coordinator")
-    with pytest.raises(InputError, match=r"site 0 has version 1 of the model, and the coordinator 0"):
+    with pytest.raises(
+        InputError, match=r"site 0 has version 1 of the model, and the coordinator 0"
+    ):
         world.train()
     for number in range(5):
         with SiteStore(world.folders[number]).transaction() as site:
@@ -400,5 +404,7 @@ def test_without_a_model_or_sites_there_is_a_word(fresh, schema, tmp_path):
     with pytest.raises(InputError, match="at least one site must be registered"):
         Lead(fresh.grid, empty, everybody=True, patience=0.0)
     fresh.grid.nodes = {}
-    with pytest.raises(InputError, match="at least 2 sites must answer, but 0 did: sites 0, 1, 2, 3, 4"):
+    with pytest.raises(
+        InputError, match="at least 2 sites must answer, but 0 did: sites 0, 1, 2, 3, 4"
+    ):
         fresh.train()
