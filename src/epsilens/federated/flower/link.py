@@ -97,6 +97,7 @@ class Heartbeat:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
+        self._thread.join()
 
     def _beat(self) -> None:
         while not self._over.wait(SECONDS_BETWEEN_HEARTBEATS):
@@ -106,12 +107,29 @@ class Heartbeat:
                 continue  # the work itself will find out
 
 
+class _Retries:
+    """Tries again to reach a server that is away, for a while; Flower's own would try for ever."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def invoke(self, call: Callable[..., _T], *arguments: object, **options: object) -> _T:
+        until = time.monotonic() + self.seconds
+        while True:
+            try:
+                return call(*arguments, **options)
+            except httpx.TransportError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
 class _PromptGrid(HttpGrid):
     """Flower's grid, which looks for replies often and does not try for ever."""
 
     def __init__(self, address: str, certificates: bytes, token: str, *, patience: float) -> None:
         super().__init__(address, False, certificates, token=token)
-        self._retry_invoker.max_time = patience
+        self._retry_invoker = _Retries(patience)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -181,13 +199,16 @@ class Link:
         """Return what the server answers, or say in one line that it does not."""
         try:
             return call()
-        except httpx.HTTPStatusError as error:
-            raise InputError(
-                f"the coordinator's server refused a request (status {error.response.status_code}). Look "
-                f"at {self.folder / 'server.log'}."
-            ) from None
-        except httpx.HTTPError:
-            raise self._silent() from None
+        except httpx.HTTPError as error:
+            raise self._in_words(error) from None
+
+    def _in_words(self, error: httpx.HTTPError) -> InputError:
+        if not isinstance(error, httpx.HTTPStatusError):
+            return self._silent()
+        return InputError(
+            f"the coordinator's server refused a request (status {error.response.status_code}): it may have "
+            f"been restarted meanwhile. Try again, or look at {self.folder / 'server.log'}."
+        )
 
     # --- Who may come ---
 
@@ -231,11 +252,11 @@ class Link:
                 grid.set_run(run_from_proto(given.run))
                 try:
                     yield grid
-                except httpx.HTTPError:
-                    raise self._silent() from None
+                except httpx.HTTPError as error:
+                    raise self._in_words(error) from None
             status, details = SubStatus.COMPLETED, ""
         finally:
-            grid._retry_invoker.max_tries = 1
+            grid._retry_invoker.seconds = 0.0
             try:
                 client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=details))
             except httpx.HTTPError:

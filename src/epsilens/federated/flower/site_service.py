@@ -20,8 +20,9 @@ EXECUTION_SECRET = "execution.secret"  # noqa: S105
 WHERE = "server.json"
 LARGEST_INVITATION = 11 * 2**20
 _ONLINE = "SuperNode ID:"
-_REFUSED = "Failed to initialize the connection"
-_REFUSALS_TO_GIVE_UP = 3
+_REFUSALS = ("[code:", "certificate verify failed")
+"""In the log of a node that was refused; one whose server is away tries again by itself."""
+_REFUSALS_TO_GIVE_UP = 2
 _SECONDS_BEFORE_RESTART = 2.0
 
 
@@ -192,7 +193,7 @@ class _Node:
             return
         if time.monotonic() < self._next_start:
             return
-        self._refusals += _REFUSED in self._log()
+        self._refusals += any(words in self._log() for words in _REFUSALS)
         if self._refusals >= _REFUSALS_TO_GIVE_UP:
             raise InputError(
                 "the coordinator must know this site's key, but refuses it "

@@ -2,7 +2,8 @@
 """Flower's SuperNode, looking for messages more often: `python -m epsilens.federated.flower.supernode ...`.
 
 It looks every three seconds, and for its own answers every half; a training of ten rounds would spend
-most of its time there, and Flower has no setting for it.
+most of its time there. After a server's restart it tries again up to twenty seconds later. Flower has
+no setting for either.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 
+from flwr.supercore.retry import http_retry
 from flwr.supernode import start_client_internal as engine
 from flwr.supernode.cli import flower_supernode
 
@@ -20,6 +22,8 @@ __all__ = ["Naps"]
 SHORTEST, LONGEST, GROWTH = 0.1, 2.0, 1.15
 """Seconds between two looks for a message: short while messages come, longer in quiet times."""
 SECONDS_FOR_AN_ANSWER = 0.02
+SECONDS_BETWEEN_TRIES = 3
+"""To reach a server that is away."""
 _LONG_NAP = 1.0
 
 
@@ -55,6 +59,7 @@ def main(arguments: list[str]) -> None:
     """Run the SuperNode."""
     end_with_parent()
     engine.time = Naps()
+    http_retry.MAX_RETRY_DELAY = SECONDS_BETWEEN_TRIES
     sys.argv = ["flower-supernode", *arguments]
     flower_supernode()
 
