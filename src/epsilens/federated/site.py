@@ -477,7 +477,9 @@ class Site:
                 raise InputError(f"site {self.number} has no change that waits to be settled.")
             if change.drawn is not None:
                 state = replace(state, anchor=change.anchor, current=change.drawn)
-            state = replace(state, pending=None, wish=None)
+            # What was asked for since then still waits.
+            wish = None if state.wish == change.wish else state.wish
+            state = replace(state, pending=None, wish=wish)
         self._state = replace(state, version=version, submitted=False)
 
     # --- What its records are worth to others ---

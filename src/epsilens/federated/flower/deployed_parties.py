@@ -141,6 +141,8 @@ class DeployedParties(GridParties):
                     self.set_aside(silent)
                     break
                 self._settled(site, answers[site])
+                if changed:
+                    self.wishes.pop(site, None)
 
     # --- Who is there ---
 
@@ -158,6 +160,7 @@ class DeployedParties(GridParties):
     def set_aside(self, sites: Iterable[int]) -> None:
         """Go on without sites that have stopped answering."""
         gone = set(sites)
+        self.wishes = {site: wish for site, wish in self.wishes.items() if site not in gone}
         self.absent = tuple(sorted({*self.absent, *gone}))
         self.leave(sorted(gone))
 
@@ -192,6 +195,8 @@ class DeployedParties(GridParties):
         self.missed |= {*silent, *self.absent}
         for site, content in answers.items():
             self._settled(site, content)
+        for site in sites:
+            self.wishes.pop(site, None)
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over; who does not hear it forgets it with the next change."""

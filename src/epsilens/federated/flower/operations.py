@@ -160,7 +160,7 @@ class Lead:
             except NoAnswer as silence:
                 self.parties.set_aside(silence.sites)
                 continue
-            self._say_who_was_absent("is not part of this model, until the next training")
+            self._say_who_was_absent("not part of this model, until the next training")
             return version
 
     def apply(self, *, rung: Rung = "one-message", preview: bool = False) -> tuple[Version, ...]:
@@ -192,7 +192,7 @@ class Lead:
                     f"no preview for {named(sorted(budgets))}: by `{mode}` it would come from the true "
                     "answers"
                 )
-        waiting = "hears of the new version when it is back" if found else "may ask for something"
+        waiting = "told of the new version when back" if found else "perhaps with a wish"
         self._say_who_was_absent(waiting)
         return tuple(found)
 
@@ -218,7 +218,7 @@ class Lead:
                 )
         self._require_for(rung, leaving=leaving)
         version = self.coordinator.remove(leaving, rung=rung)
-        self._say_who_was_absent("hears of the new version when it is back", but=leaving)
+        self._say_who_was_absent("told of the new version when back", but=leaving)
         return version
 
     def value(
@@ -260,4 +260,4 @@ class Lead:
     def _say_who_was_absent(self, then: str, *, but: Sequence[int] = ()) -> None:
         silent = sorted({*self.parties.absent, *self.parties.missed} - set(but))
         if silent:
-            self.notes.append(f"{named(silent)} did not answer, and {then}")
+            self.notes.append(f"{named(silent)} did not answer: {then}")

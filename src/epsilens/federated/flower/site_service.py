@@ -21,7 +21,7 @@ WHERE = "server.json"
 LARGEST_INVITATION = 11 * 2**20
 _ONLINE = "SuperNode ID:"
 _REFUSED = "Failed to initialize the connection"
-_REFUSALS_TO_GIVE_UP = 5
+_REFUSALS_TO_GIVE_UP = 3
 _SECONDS_BEFORE_RESTART = 2.0
 
 
