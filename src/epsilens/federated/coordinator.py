@@ -8,7 +8,6 @@ how messages travel (in this process, by Flower) is behind `Parties`.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -23,9 +22,10 @@ from epsilens.federated.acceptance import acceptance_step
 from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.change import Rung, Step, Trust, change_step, judge, removal_step
 from epsilens.federated.declaration import FederationSchema, Records
+from epsilens.federated.exact_trust import exact_trust, unconverged
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
 from epsilens.federated.ledger import LedgerEntry, Mode
-from epsilens.federated.parties import TOGETHER, NoAnswerError, Parties, Traffic
+from epsilens.federated.parties import TOGETHER, Clock, NoAnswerError, Parties
 from epsilens.federated.randomisation import EpsilonLike, as_budget
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums, add_up
@@ -217,7 +217,7 @@ class Coordinator:
         most = as_count(25 if algorithm == "newton" else 500, name="rounds")
         most = most if rounds is None else as_count(rounds, name="rounds")
         self._begin("train", {})
-        start, clock = np.zeros(self.schema.n_parameters), _Clock(self.parties.traffic)
+        start, clock = np.zeros(self.schema.n_parameters), Clock(self.parties.traffic)
         if algorithm == "newton":
             trained = newton_rounds(
                 self.parties.sums, start, self.penalty, rounds=most, tolerance=tolerance
@@ -226,7 +226,7 @@ class Coordinator:
         else:
             theta, used = self._average(start, most, local_steps, learning_rate, tolerance)
             trained = self._measured(theta, tolerance)
-        reason = "" if trained.converged else _unconverged(trained)
+        reason = "" if trained.converged else unconverged(trained)
         return self._keep(
             clock,
             sums=trained.sums,
@@ -321,7 +321,7 @@ class Coordinator:
         self._begin("change", epsilon)
         sites = self._require(epsilon)
         wishes = {i: Wish(as_budget(self.schema, epsilon[i]), mode) for i in sites}
-        clock = _Clock(self.parties.traffic)
+        clock = Clock(self.parties.traffic)
         present, before = self.present(), dict(self.parties.budgets())
         budget_list = tuple(wishes[i].budget for i in sites)
         name: Literal["preview", "change"] = "preview" if preview else "change"
@@ -345,7 +345,7 @@ class Coordinator:
                 self.penalty,
             )
             step = Step(trained.theta, self.theta, trained.objective.curvature())
-            trust = _exact_trust(trained, step, share)
+            trust = exact_trust(trained, step, share)
         else:
             found = self.parties.differences(self.theta, sites, hessian=rung == "newton")
             step = change_step(present, found.values(), rung=rung)
@@ -399,7 +399,7 @@ class Coordinator:
         leaving = self._require(dict.fromkeys(sites, None), gone=gone)
         if not set(self.parties.numbers) - set(leaving):
             raise InputError("at least one site must stay. Nothing is left to train on otherwise.")
-        clock = _Clock(self.parties.traffic)
+        clock = Clock(self.parties.traffic)
         silent = set(leaving) - set(self.parties.numbers) - self._known_alone(leaving)
         if silent and rung != "exact":
             raise InputError(
@@ -421,7 +421,7 @@ class Coordinator:
             )
             share = math.nan if single is None else single[1].share_changed
             step = Step(trained.theta, self.theta, trained.objective.curvature())
-            trust = _exact_trust(trained, step, share)
+            trust = exact_trust(trained, step, share)
             levels = dict(self.parties.budgets())
             budgets = after_exact(budgets, levels, mode="degrade", changed=())
             for i in leaving:
@@ -453,7 +453,7 @@ class Coordinator:
             A site with records on offer; they take part from then on.
         """
         self._begin("accept", {provider: None})
-        sites, clock = self._require({provider: None}), _Clock(self.parties.traffic)
+        sites, clock = self._require({provider: None}), Clock(self.parties.traffic)
         present = self.present()
         self._commit(intention=Intention("accept", sites, (), "degrade", "newton"))
         try:
@@ -526,7 +526,7 @@ class Coordinator:
 
     def _keep(
         self,
-        clock: _Clock,
+        clock: Clock,
         *,
         sums: Mapping[int, SiteSums] | None,
         operation: Literal["train", "preview", "change", "remove", "accept"],
@@ -607,46 +607,3 @@ def _removal(
     step = removal_step(present, gone)
     share = sum(part.n for part in gone) / present.sums.n
     return step, judge(step, present, share_changed=share, rung="newton")
-
-
-class _Clock:
-    """What an operation took: messages, bytes and seconds since its beginning."""
-
-    def __init__(self, traffic: Traffic) -> None:
-        self._traffic = traffic
-        self._messages, self._bytes = traffic.messages, traffic.bytes
-        self._began = time.perf_counter()
-
-    @property
-    def messages(self) -> int:
-        return self._traffic.messages - self._messages
-
-    @property
-    def bytes(self) -> int:
-        return self._traffic.bytes - self._bytes
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self._began
-
-
-def _unconverged(trained: Trained) -> str:
-    return (
-        f"the gradient has norm {trained.gradient_norm:.2g}: the model is not at its optimum. Run more "
-        "rounds, or `newton`"
-    )
-
-
-def _exact_trust(trained: Trained, step: Step, share: float) -> Trust:
-    """Return the word on rounds that were run to the end."""
-    remaining = trained.objective.gradient
-    error = float(np.linalg.norm(step.curvature.solve(remaining)))
-    return Trust(
-        predicted_error=error,
-        logit_move=0.0,
-        share_changed=share,
-        condition=step.curvature.condition,
-        unconverged=error,
-        advice="accept" if trained.converged else "converge",
-        reason="" if trained.converged else _unconverged(trained),
-    )

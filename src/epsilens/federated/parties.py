@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,7 +18,7 @@ from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums
 
-__all__ = ["TOGETHER", "NoAnswerError", "Parties", "Traffic"]
+__all__ = ["TOGETHER", "Clock", "NoAnswerError", "Parties", "Traffic"]
 
 FloatArray = NDArray[np.float64]
 
@@ -40,6 +41,30 @@ class Traffic:
         """Count one message with these arrays in it."""
         self.messages += 1
         self.bytes += sum(array.nbytes for array in arrays if array is not None)
+
+
+class Clock:
+    """What an operation took: messages, bytes and seconds since its beginning."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+        self._messages, self._bytes = traffic.messages, traffic.bytes
+        self._began = time.perf_counter()
+
+    @property
+    def messages(self) -> int:
+        """Messages since then."""
+        return self._traffic.messages - self._messages
+
+    @property
+    def bytes(self) -> int:
+        """Bytes since then."""
+        return self._traffic.bytes - self._bytes
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since then."""
+        return time.perf_counter() - self._began
 
 
 class Parties(Protocol):

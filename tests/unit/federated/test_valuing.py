@@ -19,6 +19,7 @@ from epsilens.federated import (
     Site,
     model_for_provider,
 )
+from epsilens.federated.coordinator_store import create_coordinator_store
 from epsilens.federated.parties import TOGETHER
 from epsilens.federated.plan import PlannedOperation, carry_out, story
 from epsilens.federated.site_store import RawFile, SiteStore, create_site_store
@@ -26,7 +27,7 @@ from epsilens.federated.value_desk import AnswerLimits, ValueDesk
 from epsilens.federated.valuing import local_exchange, value
 from epsilens.valuation import Yardstick, item_moves
 
-from .conftest import FakeGrid, let_messages_be_made, make_sites, site_folders, table_of
+from .conftest import SIZES, FakeGrid, let_messages_be_made, make_sites, site_folders, table_of
 
 pytest.importorskip("flwr")
 pytest.importorskip("tenseal")
@@ -37,6 +38,7 @@ from epsilens.federated.flower.masked_grid_parties import (
     MaskedDeployedParties,
     MaskedGridParties,
 )
+from epsilens.federated.flower.operations import Lead
 
 
 @pytest.fixture(autouse=True)
@@ -271,6 +273,32 @@ def test_scores_are_counted_by_the_tester_and_end(schema, grid, folders):
         value(leader, exchange, provider=1, tester=3)
     assert (folders[3] / "value.key").stat().st_mode & 0o077 == 0
     assert ValueDesk(folders[3])._book(schema).given_to("site 1") == 3
+
+
+def test_a_deployed_coordinator_masks_values_and_accepts_from_its_store(schema, grid, tmp_path):
+    store = create_coordinator_store(tmp_path / "leader", schema, regularisation=1e-2)
+    for i, node in enumerate(grid.nodes):
+        store.register(f"key of site {i}")
+        store.note_node(i, node)
+    Lead(grid, store, secure=True, everybody=True).train()
+    assert set(store.load().sums) == {TOGETHER}
+    target = next(iter(grid.nodes))
+    lead = Lead(grid, store, secure=True)
+    # The provider's word that it has the new version gets lost.
+    grid.spoil = lambda node, reply: (
+        None if node == target and grid.types[-1] == "query.settle" else reply
+    )
+    found = lead.value(0, 2, mode="batch", accept=True)
+    assert found.accepted == store.load().versions[-1].version == 1
+    assert [line.operation for line in store.load().ledger if line.site == 2] == ["train", "value"]
+    grid.spoil = lambda node, reply: reply
+    later = Lead(grid, store, secure=True)
+    # Told again it changes nothing, and takes part with what was accepted.
+    assert later.parties.records()[0] == SIZES[0]
+    later.remove([4])
+    assert sum(later.parties.records().values()) == sum(SIZES[:4]) - 3 * 40
+    with pytest.raises(InputError, match="site 4 does not take part"):
+        later.value(0, 4)
 
 
 @pytest.mark.parametrize(
