@@ -184,16 +184,18 @@ def judge(step: Step, present: Objective, *, share_changed: float, rung: Rung) -
     Notes
     -----
     A step forgets that the curvature changes: with the logits, by about half of their root mean square
-    move r, and, for one message, with the records, by about the share s that changes. So the error is
-    predicted as ‖Δ‖·(r/2 + s) for one message and ‖Δ‖·r/2 for a Newton step, and to it comes the
+    move r, and, for one message, with the records, of which the share s changes. So the error is
+    predicted as ‖Δ‖·(r/2 + s/4) for one message and ‖Δ‖·r/2 for a Newton step, and to it comes the
     distance of the old model from its own optimum; r is √(ΔᵀHΔ) over the root
-    of the mean curvature of a record. P2 finds the estimate failing for small data and for more than
-    half of the records (its Q2 and Q3).
+    of the mean curvature of a record. A quarter, since a changed record keeps most of its features and
+    half of its weight in the Hessian: on P2's samples (`benchmarks/federated.py`) the whole of s
+    predicted three times the real error, and a quarter one to two times. P2 finds the estimate failing
+    for small data and for more than half of the records (its Q2 and Q3).
     """
     curvature = present.curvature()
     unconverged = float(np.linalg.norm(curvature.solve(present.gradient)))
     logit_move = step.local_norm / np.sqrt(_mean_curvature(present.sums))
-    relative = logit_move / 2 + (share_changed if rung == "one-message" else 0.0)
+    relative = logit_move / 2 + (share_changed / 4 if rung == "one-message" else 0.0)
     error = step.distance * relative + unconverged
     advice: Literal["accept", "exact", "converge", "regularise"] = "accept"
     reason = f"predicted error {relative:.0%} of the step"
