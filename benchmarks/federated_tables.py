@@ -203,7 +203,10 @@ def figure_2(rows: Sequence[Row]) -> str:
             [
                 who,
                 f"{row['against']['degraded']['apart']:.3f}",
-                *(_pair(ways[w]["ratio"]) for w in ("no update", "as printed", "one message", "exact")),
+                *(
+                    _pair(ways[w]["ratio"])
+                    for w in ("no update", "as printed", "one message", "exact")
+                ),
                 _pair(ways["one message"]["ald"], 4),
                 _pair(ways["one message"]["aad"]),
                 f"{row['actual']['one message']:.4f}",
@@ -378,6 +381,6 @@ def tried(blocks: Mapping[str, Row]) -> str:
     ]
     head = ("λ", "worst `exact`", "worst one message", "largest ALD", "meets all three bars")
     return (
-        "**Glioma**: how much regularisation it takes, against degraded draws, with other seeds than "
-        "above.\n\n" + table(head, lines)
+        "**Glioma**: how much regularisation it takes, at the hardest changes, against degraded draws, "
+        "with other seeds than above.\n\n" + table(head, lines)
     )
