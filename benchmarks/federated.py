@@ -6,7 +6,7 @@ P2's own samples, six rounds of five clients, each client changing in turn; feat
 logit, no intercept, converged models. The draws are fresh ones: P2's published randomised values were
 kept with probability e^ε/(1 + e^ε) whatever the number of answers, which is not ε.
 
-    python benchmarks/federated.py --data DIR [--quick] [--draws 12]
+    python benchmarks/federated.py --data DIR [--quick] [--draws 10]
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from federations import (
     retrainings,
     together,
 )
-from measure import run
+from measure import run, write
 from p2 import DATA, N_SITES, PAIRS, PENALTY, Sample, published, samples, table_2
-from timing import keep, ratio
+from timing import ratio
 
 SOURCES = ("fresh", "degraded")
 EXACT_BAR, MESSAGE_BAR, LOSS_BAR, COST_BAR, SAME_BAR = 0.8, 1.0, 0.002, 100.0, 1e-6
@@ -471,9 +471,11 @@ def main() -> None:
                         for source in SOURCES
                     },
                 }
-    keep(
+    write(
         "federated",
+        settings,
         page(rows, blocks, draws=draws),
+        rows,
         {
             "draws": draws,
             "seed": seed,
@@ -485,9 +487,7 @@ def main() -> None:
                 "same": SAME_BAR,
             },
             "blocks": blocks,
-            "rows": rows,
         },
-        is_quick=quick,
     )
 
 

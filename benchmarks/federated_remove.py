@@ -28,9 +28,8 @@ from federations import (
     ratio_of_means,
     together,
 )
-from measure import run
+from measure import run, write
 from p2 import DATA, LEVELS, N_ROUNDS, N_SITES, PENALTY, Sample, samples
-from timing import keep
 
 PENALTIES = {"income": (PENALTY,), "pubcov": (PENALTY,), "glioma": (PENALTY, 0.01, 0.1)}
 BAR = 0.25
@@ -203,11 +202,12 @@ def main() -> None:
                 for penalty in PENALTIES[name]
                 for epsilon in levels
             ]
-    keep(
+    write(
         "federated-remove",
+        settings,
         markdown(rows),
-        {"seed": settings.seed, "bar": BAR, "averaging_rounds": ROUNDS, "rows": rows},
-        is_quick=settings.quick,
+        rows,
+        {"seed": settings.seed, "bar": BAR, "averaging_rounds": ROUNDS},
     )
 
 

@@ -45,7 +45,7 @@ def arguments(description: str) -> argparse.Namespace:
         help="folder with P2's samples; there is no public loader to download them with",
     )
     parser.add_argument(
-        "--draws", type=int, default=12, help="retrainings of each kind a federation"
+        "--draws", type=int, default=10, help="retrainings of each kind a federation"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="a small part, not written down")

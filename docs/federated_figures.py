@@ -114,10 +114,10 @@ def spread_figure(result: Mapping[str, Any]) -> alt.VConcatChart:
                 ),
                 y=alt.Y(
                     "ratio:Q",
-                    scale=alt.Scale(type="log", domain=[0.5, 20], nice=False, clamp=True),
+                    scale=alt.Scale(type="log", domain=[0.6, 3], nice=False, clamp=True),
                     axis=alt.Axis(
                         title="distance to retraining" if not panels else None,
-                        values=[0.5, 0.71, 1, 2, 5, 10, 20],
+                        values=[0.71, 1, 1.5, 2, 3],
                         format="~g",
                     ),
                 ),
@@ -162,7 +162,8 @@ def _zero(at: float) -> alt.Chart:
 
 def _colour(lines: Mapping[str, tuple[str, list[int]]]) -> alt.Color:
     scale = alt.Scale(domain=list(lines), range=[colour for colour, _ in lines.values()])
-    return alt.Color("line:N", scale=scale, title=None, legend=alt.Legend(orient="top"))
+    legend = alt.Legend(orient="top", symbolType="stroke", symbolStrokeWidth=2, symbolSize=500)
+    return alt.Color("line:N", scale=scale, title=None, legend=legend)
 
 
 def _dash(lines: Mapping[str, tuple[str, list[int]]]) -> alt.StrokeDash:

@@ -22,8 +22,9 @@ Rung: TypeAlias = Literal["one-message", "newton", "exact"]
 
 LARGEST_LOGIT_MOVE = 1.0
 """Root mean square change of a record's logit past which a single step is not believed."""
-LARGEST_RELATIVE_ERROR = 0.25
-"""Predicted error, as a share of the step, past which `exact` rounds are advised."""
+LARGEST_RELATIVE_ERROR = 0.15
+"""Predicted error, as a share of the step, past which `exact` rounds are advised: where the data are few, the
+real error can be twice as large."""
 LARGEST_UNCONVERGED = 0.1
 """Distance of the present model from its own optimum, as a share of the step."""
 LARGEST_CONDITION = 1e10
