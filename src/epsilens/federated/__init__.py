@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.change import Step, Trust, change_step, judge, removal_step
-from epsilens.federated.coordinator import Coordinator, Parties, Traffic, Version
+from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.declaration import DeclaredColumn, FederationSchema, Records
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
 from epsilens.federated.ledger import LedgerEntry, spend
 from epsilens.federated.local_parties import LocalParties
+from epsilens.federated.parties import Parties, Traffic
 from epsilens.federated.randomisation import (
     as_budget,
     channels_between,
@@ -20,12 +21,15 @@ from epsilens.federated.randomisation import (
 from epsilens.federated.site import Draw, Pending, Site, SiteState, Wish
 from epsilens.federated.sums import SiteSums, add_up, expected_sums, site_sums
 from epsilens.federated.training import Trained, federated_averaging, newton_rounds
+from epsilens.federated.versions import CoordinatorState, Intention, Version
 
 __all__ = [
     "Coordinator",
+    "CoordinatorState",
     "DeclaredColumn",
     "Draw",
     "FederationSchema",
+    "Intention",
     "LedgerEntry",
     "LocalParties",
     "Objective",

@@ -55,11 +55,10 @@ class Penalty:
     def gradient(self, theta: FloatArray) -> FloatArray:
         """Return λDθ, and for several classes what holds their mean."""
         by_output = theta.reshape(self.n_outputs, self.n_features)
-        result = self._diagonal * by_output
+        result: FloatArray = self._diagonal * by_output
         if self.n_outputs > 1:
-            result = result + _GAUGE * by_output.mean(axis=0)
-        flat: FloatArray = result.ravel().astype(np.float64, copy=False)
-        return flat
+            result += _GAUGE * by_output.mean(axis=0)
+        return np.asarray(result.ravel(), dtype=np.float64)
 
     def value(self, theta: FloatArray) -> float:
         """Return the penalty itself."""
@@ -67,7 +66,7 @@ class Penalty:
 
     def hessian(self) -> FloatArray:
         """Return its second derivative."""
-        hessian = np.kron(np.eye(self.n_outputs), np.diag(self._diagonal))
+        hessian: FloatArray = np.kron(np.eye(self.n_outputs), np.diag(self._diagonal)).astype(float)
         if self.n_outputs > 1:
             share = np.full((self.n_outputs, self.n_outputs), _GAUGE / self.n_outputs)
             hessian += np.kron(share, np.eye(self.n_features))

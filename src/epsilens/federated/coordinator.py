@@ -8,9 +8,9 @@ how messages travel (in this process, by Flower) is behind `Parties`.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,131 +22,20 @@ from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.change import Rung, Step, Trust, change_step, judge, removal_step
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
-from epsilens.federated.ledger import LedgerEntry, Mode, common_epsilon
+from epsilens.federated.ledger import LedgerEntry, Mode
+from epsilens.federated.parties import Parties, Traffic
 from epsilens.federated.randomisation import EpsilonLike, as_budget
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums, add_up
 from epsilens.federated.training import Trained, federated_averaging, newton_rounds
+from epsilens.federated.versions import CoordinatorState, Intention, Version
 
-__all__ = ["Coordinator", "Parties", "Traffic", "Version"]
+__all__ = ["Coordinator"]
 
 FloatArray = NDArray[np.float64]
 Algorithm = Literal["newton", "fedavg"]
 
 LARGEST_REGULARISATION = 1e6
-
-
-@dataclass
-class Traffic:
-    """Messages and the bytes of the numbers in them, both ways."""
-
-    messages: int = 0
-    bytes: int = 0
-
-    def count(self, *arrays: FloatArray | None) -> None:
-        """Count one message with these arrays in it."""
-        self.messages += 1
-        self.bytes += sum(array.nbytes for array in arrays if array is not None)
-
-
-class Parties(Protocol):
-    """The sites, as the coordinator reaches them; `sites=None` means all."""
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The sites that take part."""
-        ...
-
-    @property
-    def traffic(self) -> Traffic:
-        """What was sent until now."""
-        ...
-
-    def budgets(self) -> Mapping[int, Budget]:
-        """Return the level of every site's present draw."""
-        ...
-
-    def sums(
-        self, theta: FloatArray, *, hessian: bool = True, pending: Sequence[int] = ()
-    ) -> Mapping[int, SiteSums]:
-        """Ask every site for its sums; sites in `pending` count their prepared change."""
-        ...
-
-    def local_steps(
-        self, theta: FloatArray, *, steps: int, learning_rate: float, penalty: Penalty
-    ) -> Mapping[int, tuple[FloatArray, int]]:
-        """Ask every site to train for some steps."""
-        ...
-
-    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool, as_printed: bool) -> None:
-        """Tell sites to get ready for a change, or for the preview of one."""
-        ...
-
-    def differences(
-        self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
-    ) -> Mapping[int, SiteSums]:
-        """Ask sites for the one message of their prepared change."""
-        ...
-
-    def settle(self, sites: Sequence[int], theta: FloatArray) -> None:
-        """Send the new model to all sites; those that changed take their new draw into use."""
-        ...
-
-    def end_preview(self, sites: Sequence[int]) -> None:
-        """Tell sites that a preview is over."""
-        ...
-
-    def leave(self, sites: Sequence[int]) -> None:
-        """Let sites go; nothing is asked of them any more."""
-        ...
-
-    def ledger(self) -> Sequence[LedgerEntry]:
-        """Return every release of every site, in order, of those who left too."""
-        ...
-
-
-@dataclass(frozen=True)
-class Version:
-    """A model that the coordinator has sent out, or previewed."""
-
-    version: int
-    operation: Literal["train", "preview", "change", "remove"]
-    mode: Mode | None
-    rung: Rung | None
-    sites: tuple[int, ...]
-    theta: FloatArray = field(repr=False)
-    model_budgets: Mapping[int, Budget | None]
-    distance_to_previous: float | None
-    predicted_error: float | None
-    advice: str
-    reason: str
-    converged: bool
-    gradient_norm: float | None
-    test_loss: float | None
-    test_accuracy: float | None
-    rounds: int
-    messages: int
-    bytes: int
-    seconds: float
-
-    @property
-    def model_epsilon(self) -> float | None:
-        """What this model by itself guarantees to the sites of the operation, per protected column.
-
-        The largest among these sites; 0 where nothing of a site is left in the model, None where a
-        site's columns differ.
-        """
-        levels = []
-        for site in self.sites:
-            budget = self.model_budgets.get(site)
-            levels.append(0.0 if budget is None else common_epsilon(budget))
-        return None if None in levels else max(levels, default=None)  # type: ignore[type-var]
-
-    @property
-    def model_record_epsilon(self) -> float:
-        """The same for a whole record: the sum over its columns."""
-        budgets = [self.model_budgets.get(site) for site in self.sites]
-        return max((0.0 if b is None else b.per_record for b in budgets), default=0.0)
 
 
 class Coordinator:
@@ -161,6 +50,11 @@ class Coordinator:
         λ of the penalty ½λ‖θ‖² beside the mean loss; the intercept is free.
     test : Records, optional
         Records on which every version is measured.
+    state : CoordinatorState, optional
+        Where an earlier coordinator stopped; see `resume`.
+    keep : callable, optional
+        Called with the state at every point from which an operation can be taken up again: before the
+        sites are asked, when the new version is made, and when all sites have it.
     """
 
     def __init__(
@@ -170,32 +64,101 @@ class Coordinator:
         *,
         regularisation: float = 1e-3,
         test: Records | None = None,
+        state: CoordinatorState | None = None,
+        keep: Callable[[CoordinatorState], None] | None = None,
     ) -> None:
         self.schema = schema
         self.parties = parties
         strength = as_between(regularisation, 0.0, LARGEST_REGULARISATION, name="regularisation")
         self.penalty = Penalty(strength, schema.n_features, schema.loss.n_outputs, schema.intercept)
         self._test = test
-        self.versions: list[Version] = []
-        self._model_budgets: dict[int, Budget | None] = {}
-        self._sums: Mapping[int, SiteSums] | None = None
-        """Every site's sums at the present model, Hessians included, or None if not asked since."""
+        self._state = CoordinatorState() if state is None else state
+        self._keep_state = keep
 
     # --- The present model ---
 
     @property
+    def state(self) -> CoordinatorState:
+        """What must be kept to go on later."""
+        return self._state
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """Every model until now, previews included."""
+        return self._state.versions
+
+    @property
+    def ledger(self) -> tuple[LedgerEntry, ...]:
+        """Every release of every site, as they have reported it."""
+        return self._state.ledger
+
+    def _commit(self, **changes: Any) -> None:
+        self._state = replace(self._state, **changes)
+        if self._keep_state is not None:
+            self._keep_state(self._state)
+
+    @property
     def theta(self) -> FloatArray:
         """The model in use."""
-        applied = [v for v in self.versions if v.operation != "preview"]
-        if not applied:
+        if not self._applied:
             raise InputError("the federation has no model yet. Train it first.")
-        return applied[-1].theta
+        return self._applied[-1].theta
 
     def _present(self) -> Objective:
         """Return the objective at the present model; all sites are asked once after each change."""
-        if self._sums is None:
-            self._sums = self.parties.sums(self.theta)
+        if self._state.sums is None:
+            self._commit(sums=self.parties.sums(self.theta))
         return Objective(self.theta, add_up(self._sums.values()), self.penalty)
+
+    @property
+    def _sums(self) -> Mapping[int, SiteSums]:
+        return self._state.sums or {}
+
+    @property
+    def _model_budgets(self) -> Mapping[int, Budget | None]:
+        return self._state.model_budgets
+
+    def resume(self) -> Version | None:
+        """Finish what an earlier coordinator had begun when it stopped.
+
+        A version that may not have reached all sites is sent again, which changes nothing at those
+        that have it. An operation that had not led to a version is done again; the sites answer from
+        the draws that they have kept, so nothing is spent twice.
+
+        Returns
+        -------
+        Version or None
+            The last version, if there was anything to finish.
+        """
+        sent = self._deliver_again()
+        begun = self._state.intention
+        if begun is None:
+            return sent
+        if begun.operation == "remove":
+            return self.remove(begun.sites, rung=begun.rung)
+        return self._follow(
+            dict(zip(begun.sites, begun.budgets, strict=True)),
+            mode=begun.mode,
+            rung=begun.rung,
+            preview=begun.operation == "preview",
+            as_printed=begun.mode == "as_printed",
+        )
+
+    def _deliver_again(self) -> Version | None:
+        """Send the last version once more, if it may not have reached everybody."""
+        if not self._state.undelivered:
+            return None
+        last = self._applied[-1]
+        self._deliver(last.sites if last.operation == "change" else (), last.theta, last.version)
+        return last
+
+    def _deliver(self, changed: Sequence[int], theta: FloatArray, version: int) -> None:
+        self.parties.settle(changed, theta, version=version)
+        self._commit(undelivered=False)
+
+    @property
+    def _applied(self) -> list[Version]:
+        return [v for v in self._state.versions if v.operation != "preview"]
 
     # --- Operations ---
 
@@ -225,6 +188,7 @@ class Coordinator:
         as_choice(algorithm, ("newton", "fedavg"), name="algorithm")
         most = as_count(25 if algorithm == "newton" else 500, name="rounds")
         most = most if rounds is None else as_count(rounds, name="rounds")
+        self._deliver_again()
         start, clock = np.zeros(self.schema.n_parameters), _Clock(self.parties.traffic)
         if algorithm == "newton":
             trained = newton_rounds(
@@ -234,11 +198,11 @@ class Coordinator:
         else:
             theta, used = self._average(start, most, local_steps, learning_rate, tolerance)
             trained = self._measured(theta, tolerance)
-        self._sums = trained.sums
-        self._model_budgets = dict(self.parties.budgets())
         reason = "" if trained.converged else _unconverged(trained)
         return self._keep(
             clock,
+            sums=trained.sums,
+            budgets=dict(self.parties.budgets()),
             operation="train",
             mode=None,
             rung=None,
@@ -327,11 +291,20 @@ class Coordinator:
     ) -> Version:
         as_choice(rung, ("one-message", "newton", "exact"), name="rung")
         as_choice(mode, ("degrade", "redraw", "as_printed"), name="mode")
+        self._deliver_again()
         sites = self._require(epsilon)
         wishes = {i: Wish(as_budget(self.schema, epsilon[i]), mode) for i in sites}
         clock = _Clock(self.parties.traffic)
         present, before = self._present(), dict(self.parties.budgets())
-        self.parties.prepare(wishes, preview=preview, as_printed=as_printed)
+        budget_list = tuple(wishes[i].budget for i in sites)
+        name: Literal["preview", "change"] = "preview" if preview else "change"
+        self._commit(intention=Intention(name, sites, budget_list, mode, rung))
+        try:
+            self.parties.prepare(wishes, preview=preview, as_printed=as_printed)
+        except InputError:
+            # A site has refused: there is nothing to take up again.
+            self._commit(intention=None)
+            raise
         share = self._share(wishes, before)
         trained: Trained | None = None
         if rung == "exact":
@@ -355,15 +328,10 @@ class Coordinator:
         if rung == "exact" and not preview:
             levels = {i: wishes[i].budget if i in wishes else before[i] for i in before}
             budgets = after_exact(budgets, levels, mode=mode, changed=sites)
-        if preview:
-            self.parties.end_preview(sites)
-        else:
-            self.parties.settle(sites, step.theta)
-            self._sums = None if trained is None else trained.sums
-            self._model_budgets = budgets
-        return self._keep(
+        version = self._keep(
             clock,
-            operation="preview" if preview else "change",
+            sums=None if trained is None else trained.sums,
+            operation=name,
             mode=mode,
             rung=rung,
             sites=sites,
@@ -375,6 +343,9 @@ class Coordinator:
             error=trust.predicted_error,
             budgets=budgets,
         )
+        if preview:
+            self.parties.end_preview(sites)
+        return version
 
     def remove(self, sites: Sequence[int], *, rung: Rung = "newton") -> Version:
         """Take sites out of the model: one Newton step on what is kept, or `exact` rounds.
@@ -386,17 +357,22 @@ class Coordinator:
         rung : {"newton", "exact"}
         """
         as_choice(rung, ("newton", "exact"), name="rung")
-        leaving = self._require(dict.fromkeys(sites, None))
-        if len(leaving) == len(self.parties.numbers):
+        self._deliver_again()
+        begun = self._state.intention
+        # Taken up again, the sites may have gone already; their sums are still here.
+        gone = begun.sites if begun is not None and begun.operation == "remove" else ()
+        leaving = self._require(dict.fromkeys(sites, None), gone=gone)
+        if not set(self.parties.numbers) - set(leaving):
             raise InputError("at least one site must stay. Nothing is left to train on otherwise.")
         clock = _Clock(self.parties.traffic)
         present = self._present()
-        sums = self._sums or {}
+        sums = self._sums
         step = removal_step(present, [sums[i] for i in leaving])
         share = sum(sums[i].n for i in leaving) / present.sums.n
         trust = judge(step, present, share_changed=share, rung="newton")
         budgets = dict(self._model_budgets)
         trained: Trained | None = None
+        self._commit(intention=Intention("remove", leaving, (), "degrade", rung))
         self.parties.leave(leaving)
         if rung == "exact":
             trained = newton_rounds(
@@ -408,11 +384,9 @@ class Coordinator:
             budgets = after_exact(budgets, levels, mode="degrade", changed=())
             for i in leaving:
                 budgets[i] = None
-        self.parties.settle((), step.theta)
-        self._sums = None if trained is None else trained.sums
-        self._model_budgets = budgets
         return self._keep(
             clock,
+            sums=None if trained is None else trained.sums,
             operation="remove",
             mode=None,
             rung=rung,
@@ -428,8 +402,8 @@ class Coordinator:
 
     # --- Behind them ---
 
-    def _require(self, sites: Mapping[int, object]) -> tuple[int, ...]:
-        known = self.parties.numbers
+    def _require(self, sites: Mapping[int, object], *, gone: Sequence[int] = ()) -> tuple[int, ...]:
+        known = sorted({*self.parties.numbers, *gone})
         for site in sites:
             if site not in known:
                 raise InputError(
@@ -442,7 +416,7 @@ class Coordinator:
 
     def _share(self, wishes: Mapping[int, Wish], before: Mapping[int, Budget]) -> float:
         """Return the share of all records that are expected to change."""
-        sums = self._sums or {}
+        sums = self._sums
         total = sum(part.n for part in sums.values())
         changed = 0.0
         for i, wish in wishes.items():
@@ -454,6 +428,7 @@ class Coordinator:
         self,
         clock: _Clock,
         *,
+        sums: Mapping[int, SiteSums] | None,
         operation: Literal["train", "preview", "change", "remove"],
         mode: Mode | None,
         rung: Rung | None,
@@ -463,22 +438,22 @@ class Coordinator:
         rounds: int,
         advice: str,
         reason: str,
+        budgets: Mapping[int, Budget | None],
         error: float | None = None,
-        budgets: Mapping[int, Budget | None] | None = None,
     ) -> Version:
-        applied = [v for v in self.versions if v.operation != "preview"]
+        """Write the new version down, then send it: killed between the two, it is sent again."""
+        number, is_preview = len(self.versions), operation == "preview"
         loss, accuracy = self._tested(theta)
+        before = self._applied[-1].theta if self._applied else None
         version = Version(
-            version=len(self.versions),
+            version=number,
             operation=operation,
             mode=mode,
             rung=rung,
             sites=sites,
             theta=theta,
-            model_budgets=dict(self._model_budgets if budgets is None else budgets),
-            distance_to_previous=float(np.linalg.norm(theta - applied[-1].theta))
-            if applied
-            else None,
+            model_budgets=dict(budgets),
+            distance_to_previous=None if before is None else float(np.linalg.norm(theta - before)),
             predicted_error=error,
             advice=advice,
             reason=reason,
@@ -487,11 +462,22 @@ class Coordinator:
             test_loss=loss,
             test_accuracy=accuracy,
             rounds=rounds,
-            messages=clock.messages,
-            bytes=clock.bytes,
+            messages=clock.messages + (0 if is_preview else len(self.parties.numbers)),
+            bytes=clock.bytes + (0 if is_preview else len(self.parties.numbers) * theta.nbytes),
             seconds=clock.seconds,
         )
-        self.versions.append(version)
+        changes: dict[str, Any] = {
+            "versions": (*self.versions, version),
+            "ledger": tuple(self.parties.ledger()),
+            "intention": None,
+        }
+        if not is_preview:
+            left = (*self._state.left, *sites) if operation == "remove" else self._state.left
+            changes |= {"sums": sums, "model_budgets": dict(budgets), "left": left}
+            changes |= {"undelivered": True}
+        self._commit(**changes)
+        if not is_preview:
+            self._deliver(sites if operation == "change" else (), theta, number)
         return version
 
     def _tested(self, theta: FloatArray) -> tuple[float | None, float | None]:

@@ -12,8 +12,8 @@ from epsilens._validate import require_unique
 from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
-from epsilens.federated.coordinator import Traffic
 from epsilens.federated.ledger import LedgerEntry
+from epsilens.federated.parties import Traffic
 from epsilens.federated.site import Site, Wish
 from epsilens.federated.sums import SiteSums
 
@@ -98,12 +98,11 @@ class LocalParties:
             self._count(found[i])
         return found
 
-    def settle(self, sites: Sequence[int], theta: FloatArray) -> None:
+    def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
         """Send the new model to all sites; those that changed take their new draw into use."""
         for site in self.sites.values():
             self._traffic.count(theta)
-            if site.number in sites:
-                site.settle()
+            site.settle(version, changed=site.number in sites)
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over."""
@@ -112,7 +111,8 @@ class LocalParties:
 
     def leave(self, sites: Sequence[int]) -> None:
         """Let sites go; nothing is asked of them any more."""
-        self._left += [self.sites.pop(i) for i in sites]
+        # Asked again after an interruption, some may be gone already.
+        self._left += [self.sites.pop(i) for i in sites if i in self.sites]
 
     def ledger(self) -> list[LedgerEntry]:
         """Return every release of every site."""

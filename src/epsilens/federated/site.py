@@ -93,6 +93,8 @@ class SiteState:
     pending : Pending or None
     wish : Wish or None
         What it asks for.
+    version : int
+        The last version of the model that it was told of.
     """
 
     number: int
@@ -105,6 +107,7 @@ class SiteState:
     ledger: tuple[LedgerEntry, ...] = field(default=())
     pending: Pending | None = None
     wish: Wish | None = None
+    version: int = -1
 
 
 class Site:
@@ -327,7 +330,8 @@ class Site:
         """Get ready to answer for a change, and write it into the ledger.
 
         A change draws the new records, once: prepared again for the same wish, the site answers from
-        the same draw. A preview draws nothing and takes the mean over the noise instead (math.md 6).
+        the same draw. Prepared for another wish, the draw is given up; what it spent stays spent. A
+        preview draws nothing and takes the mean over the noise instead (math.md 6).
 
         Parameters
         ----------
@@ -351,11 +355,6 @@ class Site:
             raise InputError(
                 "a preview of `redraw` would be computed from the true answers. Preview `degrade`, "
                 "whose result is distributed alike."
-            )
-        if ready is not None and ready.drawn is not None:
-            raise InputError(
-                f"site {self.number} has drawn for another change already, which must be applied or "
-                "given up first."
             )
         if preview or wish.mode == "as_printed":
             pending = Pending(wish, self._state.anchor, None)
@@ -404,14 +403,28 @@ class Site:
         ]
         return fresh.with_codes(places, coupled.codes[:, places]) if places else fresh
 
-    def settle(self) -> None:
-        """Take the new draw into use: the coordinator has applied the change."""
-        change = self._state.pending
-        if change is None:
-            raise InputError(f"site {self.number} has no change that waits to be settled.")
-        if change.drawn is not None:
-            self._state = replace(self._state, anchor=change.anchor, current=change.drawn)
-        self._state = replace(self._state, pending=None, wish=None)
+    def settle(self, version: int, *, changed: bool = True) -> None:
+        """Take note of a new version of the model; a site that changed takes its new draw into use.
+
+        Told twice of the same version, nothing happens the second time.
+
+        Parameters
+        ----------
+        version : int
+        changed : bool
+            Whether this site's prepared change is part of the version.
+        """
+        state = self._state
+        if version <= state.version:
+            return
+        change = state.pending
+        if changed:
+            if change is None:
+                raise InputError(f"site {self.number} has no change that waits to be settled.")
+            if change.drawn is not None:
+                state = replace(state, anchor=change.anchor, current=change.drawn)
+            state = replace(state, pending=None, wish=None)
+        self._state = replace(state, version=version)
 
     def end_preview(self) -> None:
         """Forget what a preview asked; a draw that was made for a change is kept."""
