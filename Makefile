@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test style check format clean data bench-docs peers
+.PHONY: help demo federation test style check format clean data bench-docs peers
 
 help:
 	@echo "make demo    set up, run the whole story on bundled data, write demo/report.html"
+	@echo "make federation   a coordinator and five sites as real processes: the whole story, taken down again"
 	@echo "make test    set up what the tests need and run them all"
 	@echo "make check   ruff, mypy --strict, and the tests"
 	@echo "make data    download the papers' data sets"
@@ -39,6 +40,13 @@ $(VENV)/.browser:
 
 demo: $(VENV)/.installed
 	$(BIN)/epsilens demo --out demo
+
+$(VENV)/.installed-federated: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[federated]'
+	@touch $@ $(VENV)/.installed
+
+federation: $(VENV)/.installed-federated
+	$(BIN)/python examples/federation.py
 
 test: $(VENV)/.installed-dev $(VENV)/.browser
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile

@@ -235,13 +235,18 @@ def _points(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Write whatif-adult.svg, whatif-pubcov.svg and one-run.svg into docs/images."""
+    """Write the figures into docs/images."""
+    import federated_figures
+
     IMAGES.mkdir(exist_ok=True)
     adult = adult_figure(read_result("whatif-adult"), read_result("whatif-flc"))
     save_chart(adult, IMAGES / "whatif-adult.svg")
     pubcov = pubcov_figure(read_result("whatif-pubcov"), read_result("whatif-features"))
     save_chart(pubcov, IMAGES / "whatif-pubcov.svg")
     save_chart(audit_figure(read_result("one-run")), IMAGES / "one-run.svg")
+    federated = read_result("federated")
+    save_chart(federated_figures.accuracy_figure(federated), IMAGES / "federated-accuracy.svg")
+    save_chart(federated_figures.spread_figure(federated), IMAGES / "federated-spread.svg")
 
 
 def _panel(panel: Panel, *, width: int, name: str) -> alt.LayerChart:

@@ -94,16 +94,35 @@ _SECTIONS = {
         "Scores between parties",
         "P4 section 4, with encryption in place of moves in clear; docs/private-valuation.md says who sees what.",
     ),
+    "federated": (
+        "A client changes its ε",
+        'P2 Tables 2 and 3, Figs. 1 and 2. P2 is A. N. Carey and X. Wu, "Achieving Flexible Local Differential '
+        'Privacy in Federated Learning via Influence Functions". Its own samples, with fresh draws: its published '
+        "ones keep an answer with e^ε/(1 + e^ε) whatever the number of answers, which is ε + log(k − 1) and not ε. "
+        "**Degraded draws** are retrainings on what the site would draw, noise added to the draw that it has: the "
+        "previews in the mode `degrade` are made for these. **Fresh draws** are retrainings on new draws from the "
+        "true answers, as P2's. They share nothing with the draw that a preview starts from, so where ε' is close "
+        "to ε no preview that keeps to the randomised records can come down to 0.71; a message computed from the "
+        "true answers can, and gives them away. **As printed** is Eq. 14 with the changing client's own Hessian. "
+        "Standard errors leave out one of the six rounds at a time.",
+    ),
+    "federated-remove": (
+        "A client leaves",
+        "P2 Eq. 27, which P2 does not try. Its sign moves the model towards the client that leaves.",
+    ),
 }
 _ELSEWHERE = {"private-valuation": PAGE.with_name("private-valuation.md")}
 """Pages of their own that show a table, between two marks."""
 _FIGURES = {
-    "masking": ("masking-faces.png", "Importances and masks of the pixels of faces as pictures"),
-    "whatif-flc": ("whatif-adult.svg", "Loss change against ε on Adult, four group sizes"),
-    "one-run": ("one-run.svg", "Bounds over ε, the number of canaries and the dimension"),
+    "masking": (("masking-faces.png", "Importances and masks of the pixels of faces as pictures"),),
+    "whatif-flc": (("whatif-adult.svg", "Loss change against ε on Adult, four group sizes"),),
+    "one-run": (("one-run.svg", "Bounds over ε, the number of canaries and the dimension"),),
     "whatif-features": (
-        "whatif-pubcov.svg",
-        "Loss change against ε on PubCov, three choices of columns",
+        ("whatif-pubcov.svg", "Loss change against ε on PubCov, three choices of columns"),
+    ),
+    "federated": (
+        ("federated-accuracy.svg", "Accuracy of the updated model less that of retraining"),
+        ("federated-spread.svg", "Distance to retraining, several clients and large clients"),
     ),
 }
 
@@ -120,9 +139,7 @@ def page(results: Path = RESULTS) -> str:
         if about:
             parts.append(about)
         parts.append(found[name])
-        if name in _FIGURES:
-            image, words = _FIGURES[name]
-            parts.append(f"![{words}](images/{image})")
+        parts += [f"![{words}](images/{image})" for image, words in _FIGURES.get(name, ())]
     return "\n\n".join(parts) + "\n"
 
 

@@ -66,6 +66,33 @@ def test_fedavg_label_skew_redraw_and_the_published_method(file, capsys):
     assert not document.ledger[2].private
 
 
+def test_masks_and_values_between_sites_are_told_in_thirty_seconds(file, tmp_path, capsys):
+    pytest.importorskip("cryptography")
+    scores, typed = tmp_path / "scores.csv", ["--in-process", "--secure-aggregation"]
+    typed += ["--value", "1:3", "--offer", "1:0.5", "--value-mode", "batch", "--accept"]
+    out = tmp_path / "document.json"
+    assert run(file, *typed, "--change", "2:1", "--scores", scores, "--out", out) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for words in (
+        "sums over the randomised records of all sites and not those of a single one, but for the change of "
+        "site 2 that changed alone",
+        "All that site 1 has on offer, valued on site 3's: together worth",
+        "In thirty seconds: site 1 learnt the model",
+        "A batch is weak protection",
+        "spends no more ε",
+    ):
+        assert words in shown
+    document = load_document(out.read_text(encoding="utf-8"))
+    (found,) = document.valuations
+    assert document.secure_aggregation
+    assert (found.provider, found.tester, found.mode, found.change) == (1, 3, "batch", "add")
+    assert (found.accepted is not None) == (found.total > 0)
+    assert [e.operation for e in document.ledger if e.site == 3] == ["train", "value"]
+    head, line = scores.read_text(encoding="utf-8").splitlines()
+    assert head == "provider,tester,item,score"
+    assert float(line.removeprefix("1,3,0,")) == found.total
+
+
 def test_a_contract_is_drafted_checked_and_used(file, tmp_path, capsys):
     contract = tmp_path / "contract.json"
     typed = ["federate", "schema", str(file), "--label", "smokes", "--protect", "smokes,age"]
@@ -114,6 +141,14 @@ def test_a_contract_is_drafted_checked_and_used(file, tmp_path, capsys):
         (["--limit", "0"], "`--limit` must be greater than 0"),
         (["--out", "chart.pdf"], "must end in .json, .png, .svg"),
         (["--schema", "nowhere.json"], "`--label` cannot be used"),
+        (["--secure-aggregation", "--algorithm", "fedavg"], "Use `--algorithm newton`"),
+        (["--secure-aggregation", "--sites", "1"], "at least 2 sites"),
+        (["--value", "1"], "must be PROVIDER:TESTER"),
+        (["--value", "1:1"], "must name two sites"),
+        (["--value", "1:9", "--value-mode", "batch"], "site 9 does not take part"),
+        (["--value", "1:2", "--accept"], "site 1 has none"),
+        (["--offer", "1:2"], "a share between 0 and 1"),
+        (["--scores", "scores.json"], "must end in .csv"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(file, capsys, arguments, words):

@@ -12,6 +12,16 @@ from epsilens.cli.audit import audit
 from epsilens.cli.decide import decide
 from epsilens.cli.demo import demo
 from epsilens.cli.federate import federate
+from epsilens.cli.federate_coordinator import (
+    apply,
+    register,
+    remove,
+    server,
+    status,
+    train,
+)
+from epsilens.cli.federate_coordinator import value as federate_value
+from epsilens.cli.federate_site import key, request, site
 from epsilens.cli.inspect import inspect
 from epsilens.cli.mask import mask
 from epsilens.cli.randomise import randomise
@@ -59,4 +69,6 @@ for _command in COMMANDS:
     app.command(name=_command.__name__)(_command)
 app.add_typer(value)
 app.add_typer(audit)
+for _part in (key, site, request, server, register, train, apply, remove, federate_value, status):
+    federate.command(name=_part.__name__)(_part)
 app.add_typer(federate)

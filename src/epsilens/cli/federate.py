@@ -16,6 +16,21 @@ from epsilens.cli.federate_input import (
     sites_of,
 )
 from epsilens.cli.federate_output import federation_of, print_federation, write_federation
+from epsilens.cli.federate_valuation import (
+    Accept,
+    Items,
+    Offer,
+    ScoreFile,
+    ScoreLimit,
+    SecureAggregation,
+    Value,
+    ValueModeChoice,
+    ValueModeOption,
+    check_secure,
+    checked_valuations,
+    offers_of,
+    write_scores,
+)
 from epsilens.cli.options import (
     Anonymous,
     BinsOption,
@@ -37,7 +52,7 @@ from epsilens.cli.options import (
 from epsilens.cli.training import with_notes
 from epsilens.errors import InputError
 
-__all__ = ["federate"]
+__all__ = ["AlgorithmChoice", "ModeChoice", "RungChoice", "check_mode", "federate"]
 
 _OUT_SUFFIXES = (".json", ".png", ".svg")
 _FEDERATION = "Federation"
@@ -207,6 +222,14 @@ def simulate(
             rich_help_panel=_FEDERATION,
         ),
     ] = None,
+    secure_aggregation: SecureAggregation = False,
+    value: Value = None,
+    value_mode: ValueModeOption = ValueModeChoice.items,
+    items: Items = None,
+    offer: Offer = None,
+    accept: Accept = False,
+    score_limit: ScoreLimit = None,
+    scores: ScoreFile = None,
     in_process: Annotated[
         bool,
         typer.Option(
@@ -252,7 +275,7 @@ def simulate(
     Every change is shown twice: as its preview, and as applied.
 
     Example: [bold]epsilens federate simulate --sites 5 --data survey.csv --label smokes
-    --protect smokes,region --epsilon 3 --change 2:1.0 --remove 4[/bold]
+    --protect smokes,region --epsilon 3 --change 2:1.0 --remove 4 --secure-aggregation[/bold]
     """
     import time
 
@@ -264,6 +287,7 @@ def simulate(
     from epsilens.federated.flower.simulation import simulate as simulate_on_flower
     from epsilens.federated.plan import story
     from epsilens.federated.rehearsal import Rehearsal, divide, rehearse
+    from epsilens.federated.value_desk import AnswerLimits
 
     started = time.perf_counter()
     if anonymous:
@@ -272,7 +296,13 @@ def simulate(
     changes = [changes_of(text) for text in change or ()]
     leaving = sites_of(remove)
     check_numbers(regularisation, limit)
-    _check_mode(mode, not_private=not_private)
+    check_target(scores, sources={"the data": data, "the contract": schema}, suffixes=(".csv",))
+    offers = offers_of(offer, n_sites=sites)
+    valuations = checked_valuations(
+        value, mode=value_mode.value, items=items, accept=accept, offers=offers
+    )
+    check_secure(algorithm.value, secure=secure_aggregation)
+    check_mode(mode, not_private=not_private)
     if not in_process:
         require_flower()
     prepared = FederationTable(
@@ -300,7 +330,7 @@ def simulate(
         algorithm=algorithm.value,
         mode=mode.value,
         rung=rung.value,
-        as_printed=not_private,
+        values=valuations,
     )
     rows = divide(
         prepared.train[contract.label.name],
@@ -317,6 +347,9 @@ def simulate(
         test=prepared.test,
         limit=limit,
         seed=seed,
+        secure=secure_aggregation,
+        offers=offers,
+        tester=AnswerLimits(limit=score_limit),
     )
     with show_progress(quiet=quiet, json=json) as progress:
         progress(0, len(operations), "operations")
@@ -338,6 +371,8 @@ def simulate(
         "drop": list(comma_list(drop)),
         "missing": missing.value,
         "test_share": test_share,
+        "secure_aggregation": secure_aggregation,
+        "values": [list(step.sites) for step in valuations],
     }
     document = federation_of(
         outcome,
@@ -352,6 +387,8 @@ def simulate(
         document = anonymise(document)
     if out is not None:
         write_federation(document, out)
+    if scores is not None:
+        write_scores(outcome.valuations, scores)
     if json:
         print_json(to_json(document))
     else:
@@ -436,7 +473,8 @@ def schema_command(
         typer.echo(f"Written: {out}. Check every answer in it before anybody agrees to it.")
 
 
-def _check_mode(mode: ModeChoice, *, not_private: bool) -> None:
+def check_mode(mode: ModeChoice, *, not_private: bool) -> None:
+    """Refuse the published method unless its lack of privacy was confirmed."""
     if mode is ModeChoice.as_printed and not not_private:
         raise InputError(
             "`--mode as_printed` sends a message that is computed from the true answers, without any "

@@ -40,6 +40,8 @@ def federation_of(
         protect=contract.protected,
         engine="in process" if in_process else "flower simulation",
         carried=outcome.carried,
+        valuations=outcome.valuations,
+        secure=bool(settings.get("secure_aggregation", False)),
     )
 
 
@@ -63,16 +65,25 @@ def print_federation(document: FederationDocument, *, quiet: bool, out: str | No
     from rich.text import Text
 
     from epsilens.cli.session import is_held
-    from epsilens.reporting import federation_sentences, ledger_table, version_table
+    from epsilens.reporting import (
+        federation_sentences,
+        ledger_table,
+        valuation_sentences,
+        version_table,
+    )
 
     console = Console()
     if not quiet:
-        console.print(version_table(document))
+        if document.versions:
+            console.print(version_table(document))
         console.print(ledger_table(document))
         for note in dict.fromkeys(document.warnings):
             if not is_held(note):
                 console.print(Text(f"Note: {note.rstrip('.')}."))
     for sentence in federation_sentences(document):
         console.print(Text(sentence))
+    for valuation in document.valuations:
+        for sentence in valuation_sentences(valuation):
+            console.print(Text(sentence))
     if not quiet and out is not None:
         console.print(Text(f"Written: {out}"))

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["federation_chart", "levels_by_version"]
 
 _GREY, _FAINT, _INK = "#6b7280", "#e3e6ea", "#3b414c"
-_WORDS = {"train": "trained", "preview": "preview", "change": "changed", "remove": "left"}
+_WORDS = {
+    "train": "trained",
+    "preview": "preview",
+    "change": "changed",
+    "remove": "left",
+    "accept": "accepted",
+}
 
 
 def levels_by_version(document: FederationDocument) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ from epsilens.document.decision import DecisionDocument, MaskingLever, Recommend
 from epsilens.document.federation import (
     FederationDocument,
     FederationEntry,
+    FederationValuation,
     FederationVersion,
     federation_number_types,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "EquivalentEpsilon",
     "FederationDocument",
     "FederationEntry",
+    "FederationValuation",
     "FederationVersion",
     "InspectColumn",
     "InspectDocument",

@@ -21,6 +21,7 @@ __all__ = [
     "Engine",
     "FederationDocument",
     "FederationEntry",
+    "FederationValuation",
     "FederationVersion",
     "federation_number_types",
 ]
@@ -41,14 +42,14 @@ class FederationVersion(Part):
 
     version: Count
     """Numbered from 0, previews included."""
-    operation: Literal["train", "preview", "change", "remove"]
+    operation: Literal["train", "preview", "change", "remove", "accept"]
     """What led to it; a preview is not used as the model."""
     mode: Mode | None
     """Where a changing site's new draw came from; null for training and removal."""
     rung: Literal["one-message", "newton", "exact"] | None = None
     """How far the coordinator went to follow a change; null for training."""
     sites: Annotated[list[Count], BeforeValidator(as_list)]
-    """The sites that trained, changed or left, numbered from 0."""
+    """The sites that trained, changed, left or had an offer accepted, numbered from 0."""
     model_epsilon: OptionalBudget
     """What this model by itself guarantees these sites, per protected column; 0 where nothing of a
     site is left in it, null where the columns differ."""
@@ -104,6 +105,47 @@ class FederationEntry(Part):
     """Whether any guarantee holds."""
 
 
+class FederationValuation(Part):
+    """What a site's records are worth on another's; single scores are not in the document.
+
+    Examples
+    --------
+    >>> FederationValuation(provider=0, tester=2, mode="items", change="add", n=20, total=0.003,
+    ...                     harmful=4, resolution=1e-9, version=0, n_parameters=12, messages=6,
+    ...                     bytes=2_000_000).harmful
+    4
+    """
+
+    provider: Count
+    """The site whose records were valued."""
+    tester: Count
+    """The site on whose records they were valued."""
+    mode: Literal["items", "batch"]
+    """A score for each record, under encryption; or one for all together, whose move is seen."""
+    change: Literal["add", "remove"]
+    """Whether the records were on offer, or in the model already."""
+    n: Count
+    """How many records have a score of their own; 0 for a batch."""
+    total: OptionalNumber
+    """Sum of the scores: by how much the tester's mean loss is lower with the records."""
+    harmful: Count
+    """How many scores are below zero."""
+    resolution: OptionalNumber
+    """The unit that scores are rounded to."""
+    version: Count
+    """Of the model at which they were valued."""
+    n_parameters: Count
+    """Numbers in the model."""
+    accepted: Count | None = None
+    """The version that the offered records came in with; null if they did not."""
+    messages: Count
+    """Messages to and from the coordinator."""
+    bytes: Count
+    """Their bytes, keys and ciphertexts included."""
+    seconds: OptionalNumber = None
+    """How long it took."""
+
+
 class FederationDocument(DocumentHead):
     """What a federation did, version by version, and what it has cost each site.
 
@@ -131,6 +173,12 @@ class FederationDocument(DocumentHead):
     """In their order."""
     ledger: Annotated[list[FederationEntry], BeforeValidator(as_list)] = Field(default_factory=list)
     """Every release, site by site, each site's in its order."""
+    secure_aggregation: Flag = False
+    """Whether the coordinator saw sums over all sites only."""
+    valuations: Annotated[list[FederationValuation], BeforeValidator(as_list)] = Field(
+        default_factory=list
+    )
+    """What sites' records are worth on other sites' records, in the order of asking."""
 
 
 def federation_number_types() -> dict[str, NumberType]:
@@ -161,6 +209,8 @@ def federation_number_types() -> dict[str, NumberType]:
         "seconds",
         "carried_messages",
         "carried_bytes",
+        "total",
+        "harmful",
     )
     types: dict[str, NumberType] = dict.fromkeys(proven, "proven")
     types |= dict.fromkeys(measured, "measured")

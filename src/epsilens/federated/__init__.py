@@ -13,7 +13,8 @@ from epsilens.federated.declare import declare
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
 from epsilens.federated.ledger import LedgerEntry, spend
 from epsilens.federated.local_parties import LocalParties
-from epsilens.federated.parties import Parties, Traffic
+from epsilens.federated.masked_parties import MaskedLocalParties
+from epsilens.federated.parties import TOGETHER, Parties, Traffic
 from epsilens.federated.plan import PlannedOperation, carry_out, story
 from epsilens.federated.randomisation import (
     as_budget,
@@ -27,9 +28,13 @@ from epsilens.federated.site import Draw, Pending, Site, SiteState, Wish
 from epsilens.federated.site_store import RawFile, SiteStore, create_site_store, open_site
 from epsilens.federated.sums import SiteSums, add_up, expected_sums, site_sums
 from epsilens.federated.training import Trained, federated_averaging, newton_rounds
+from epsilens.federated.value_desk import AnswerLimits
+from epsilens.federated.valuing import Valuation, local_exchange, value
 from epsilens.federated.versions import CoordinatorState, Intention, Version
 
 __all__ = [
+    "TOGETHER",
+    "AnswerLimits",
     "Coordinator",
     "CoordinatorState",
     "DeclaredColumn",
@@ -38,6 +43,7 @@ __all__ = [
     "Intention",
     "LedgerEntry",
     "LocalParties",
+    "MaskedLocalParties",
     "Objective",
     "Outcome",
     "Parties",
@@ -55,6 +61,7 @@ __all__ = [
     "Traffic",
     "Trained",
     "Trust",
+    "Valuation",
     "Version",
     "Wish",
     "acceptance_step",
@@ -75,6 +82,7 @@ __all__ = [
     "federated_averaging",
     "federation_document",
     "judge",
+    "local_exchange",
     "model_for_provider",
     "newton_rounds",
     "open_site",
@@ -85,4 +93,5 @@ __all__ = [
     "site_sums",
     "spend",
     "story",
+    "value",
 ]

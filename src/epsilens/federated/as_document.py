@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from epsilens.document import (
     FederationDocument,
     FederationEntry,
+    FederationValuation,
     FederationVersion,
     Provenance,
     federation_number_types,
@@ -17,6 +18,7 @@ from epsilens.document.federation import Engine
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import Traffic
+from epsilens.federated.valuing import Valuation
 from epsilens.federated.versions import Version
 
 __all__ = ["document_of", "federation_document"]
@@ -73,6 +75,8 @@ def document_of(
     engine: Engine = "in process",
     carried: Traffic | None = None,
     warnings: Sequence[str] = (),
+    valuations: Sequence[Valuation] = (),
+    secure: bool = False,
 ) -> FederationDocument:
     """Write versions and ledger as a document.
 
@@ -87,6 +91,9 @@ def document_of(
     carried : Traffic, optional
         What the transport has carried in all.
     warnings : sequence of str
+    valuations : sequence of Valuation
+    secure : bool
+        Whether sums were masked.
 
     Returns
     -------
@@ -103,6 +110,19 @@ def document_of(
         carried_bytes=None if carried is None else carried.bytes,
         versions=[_version(version) for version in versions],
         ledger=[FederationEntry(**dataclasses.asdict(entry)) for entry in ledger],
+        secure_aggregation=secure,
+        valuations=[_valuation(valuation) for valuation in valuations],
+    )
+
+
+def _valuation(valuation: Valuation) -> FederationValuation:
+    own = {"n", "harmful", "seconds"}
+    names = FederationValuation.model_fields.keys() - own
+    return FederationValuation(
+        n=valuation.n_items,
+        harmful=valuation.n_harmful,
+        seconds=round(valuation.seconds, 4),
+        **{name: getattr(valuation, name) for name in names},
     )
 
 

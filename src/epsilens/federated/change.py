@@ -125,13 +125,7 @@ def removal_step(present: Objective, leaving: Iterable[SiteSums]) -> Step:
     gone = add_up(leaving)
     if present.sums.hessian is None or gone.hessian is None:
         raise ValueError("a removal needs the Hessians")
-    kept = SiteSums(
-        present.sums.n - gone.n,
-        present.sums.loss - gone.loss,
-        present.sums.gradient - gone.gradient,
-        present.sums.hessian - gone.hessian,
-    )
-    objective = Objective(present.theta, kept, present.penalty)
+    objective = Objective(present.theta, present.sums.without(gone), present.penalty)
     curvature = objective.curvature()
     return Step(present.theta - curvature.solve(objective.gradient), present.theta, curvature)
 

@@ -7,7 +7,7 @@ how messages travel (in this process, by Flower) is behind `Parties`.
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from epsilens._validate import as_between, as_choice, as_count
 from epsilens.channels import Budget
 from epsilens.errors import InputError
+from epsilens.federated.acceptance import acceptance_step
 from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.change import Rung, Step, Trust, change_step, judge, removal_step
 from epsilens.federated.declaration import FederationSchema, Records
+from epsilens.federated.exact_trust import exact_trust, unconverged
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
 from epsilens.federated.ledger import LedgerEntry, Mode
-from epsilens.federated.parties import Parties, Traffic
+from epsilens.federated.parties import TOGETHER, Clock, NoAnswerError, Parties
 from epsilens.federated.randomisation import EpsilonLike, as_budget
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums, add_up
@@ -69,11 +71,19 @@ class Coordinator:
     ) -> None:
         self.schema = schema
         self.parties = parties
-        strength = as_between(regularisation, 0.0, LARGEST_REGULARISATION, name="regularisation")
+        strength = 0.0
+        if regularisation != 0:
+            strength = as_between(
+                regularisation, 0.0, LARGEST_REGULARISATION, name="regularisation"
+            )
         self.penalty = Penalty(strength, schema.n_features, schema.loss.n_outputs, schema.intercept)
         self._test = test
         self._state = CoordinatorState() if state is None else state
         self._keep_state = keep
+        # Who has left stays out, whoever else still knows them.
+        returned = [i for i in self._state.left if i in parties.numbers]
+        if returned:
+            parties.leave(returned)
 
     # --- The present model ---
 
@@ -92,6 +102,10 @@ class Coordinator:
         """Every release of every site, as they have reported it."""
         return self._state.ledger
 
+    def note_ledger(self) -> None:
+        """Keep what the sites have reported of releases that led to no version."""
+        self._commit(ledger=tuple(self.parties.ledger()))
+
     def _commit(self, **changes: Any) -> None:
         self._state = replace(self._state, **changes)
         if self._keep_state is not None:
@@ -104,7 +118,7 @@ class Coordinator:
             raise InputError("the federation has no model yet. Train it first.")
         return self._applied[-1].theta
 
-    def _present(self) -> Objective:
+    def present(self) -> Objective:
         """Return the objective at the present model; all sites are asked once after each change."""
         if self._state.sums is None:
             self._commit(sums=self.parties.sums(self.theta))
@@ -136,20 +150,34 @@ class Coordinator:
             return sent
         if begun.operation == "remove":
             return self.remove(begun.sites, rung=begun.rung)
+        if begun.operation == "accept":
+            return self.accept(begun.sites[0])
         return self._follow(
             dict(zip(begun.sites, begun.budgets, strict=True)),
             mode=begun.mode,
             rung=begun.rung,
             preview=begun.operation == "preview",
-            as_printed=begun.mode == "as_printed",
         )
+
+    def _begin(self, operation: str, sites: Mapping[int, object]) -> None:
+        """Finish what must be finished before another operation may begin."""
+        self._deliver_again()
+        begun = self._state.intention
+        if begun is None or begun.operation != "remove":
+            return
+        if operation != "remove" or set(sites) != set(begun.sites):
+            names = ", ".join(map(str, begun.sites))
+            raise InputError(
+                f"the removal of site {names} was interrupted and must be finished first. Call `resume`, "
+                "or remove it again."
+            )
 
     def _deliver_again(self) -> Version | None:
         """Send the last version once more, if it may not have reached everybody."""
         if not self._state.undelivered:
             return None
         last = self._applied[-1]
-        self._deliver(last.sites if last.operation == "change" else (), last.theta, last.version)
+        self._deliver(_changed(last), last.theta, last.version)
         return last
 
     def _deliver(self, changed: Sequence[int], theta: FloatArray, version: int) -> None:
@@ -188,8 +216,8 @@ class Coordinator:
         as_choice(algorithm, ("newton", "fedavg"), name="algorithm")
         most = as_count(25 if algorithm == "newton" else 500, name="rounds")
         most = most if rounds is None else as_count(rounds, name="rounds")
-        self._deliver_again()
-        start, clock = np.zeros(self.schema.n_parameters), _Clock(self.parties.traffic)
+        self._begin("train", {})
+        start, clock = np.zeros(self.schema.n_parameters), Clock(self.parties.traffic)
         if algorithm == "newton":
             trained = newton_rounds(
                 self.parties.sums, start, self.penalty, rounds=most, tolerance=tolerance
@@ -198,7 +226,7 @@ class Coordinator:
         else:
             theta, used = self._average(start, most, local_steps, learning_rate, tolerance)
             trained = self._measured(theta, tolerance)
-        reason = "" if trained.converged else _unconverged(trained)
+        reason = "" if trained.converged else unconverged(trained)
         return self._keep(
             clock,
             sums=trained.sums,
@@ -241,7 +269,11 @@ class Coordinator:
         return Trained(theta, sums, objective, 1, norm <= max(tolerance, 1e-8))
 
     def preview(
-        self, epsilon: Mapping[int, EpsilonLike], *, rung: Rung = "one-message", **options: bool
+        self,
+        epsilon: Mapping[int, EpsilonLike],
+        *,
+        rung: Rung = "one-message",
+        as_printed: bool = False,
     ) -> Version:
         """Estimate the model after sites change their ε, without a draw: the mean over the noise.
 
@@ -249,12 +281,11 @@ class Coordinator:
         ----------
         epsilon : mapping of site to float, mapping or Budget
         rung : {"one-message", "newton", "exact"}
-        **options : bool
-            `as_printed=True` studies the published message, which is not private.
+        as_printed : bool
+            Study the published message, which is not private; the sites must allow it.
         """
-        as_printed = bool(options.get("as_printed", False))
         mode: Mode = "as_printed" if as_printed else "degrade"
-        return self._follow(epsilon, mode=mode, rung=rung, preview=True, as_printed=as_printed)
+        return self._follow(epsilon, mode=mode, rung=rung, preview=True)
 
     def change(
         self,
@@ -262,7 +293,6 @@ class Coordinator:
         *,
         mode: Mode = "degrade",
         rung: Rung = "one-message",
-        as_printed: bool = False,
     ) -> Version:
         """Let the model follow sites that change their ε.
 
@@ -275,10 +305,8 @@ class Coordinator:
         rung : {"one-message", "newton", "exact"}
             One message from each changing site; the same with their Hessians; rounds with all sites
             until the model is what training on the new draws would give.
-        as_printed : bool
-            Must be True for the mode `as_printed`.
         """
-        return self._follow(epsilon, mode=mode, rung=rung, preview=False, as_printed=as_printed)
+        return self._follow(epsilon, mode=mode, rung=rung, preview=False)
 
     def _follow(
         self,
@@ -287,23 +315,25 @@ class Coordinator:
         mode: Mode,
         rung: Rung,
         preview: bool,
-        as_printed: bool,
     ) -> Version:
         as_choice(rung, ("one-message", "newton", "exact"), name="rung")
         as_choice(mode, ("degrade", "redraw", "as_printed"), name="mode")
-        self._deliver_again()
+        self._begin("change", epsilon)
         sites = self._require(epsilon)
         wishes = {i: Wish(as_budget(self.schema, epsilon[i]), mode) for i in sites}
-        clock = _Clock(self.parties.traffic)
-        present, before = self._present(), dict(self.parties.budgets())
+        clock = Clock(self.parties.traffic)
+        present, before = self.present(), dict(self.parties.budgets())
         budget_list = tuple(wishes[i].budget for i in sites)
         name: Literal["preview", "change"] = "preview" if preview else "change"
         self._commit(intention=Intention(name, sites, budget_list, mode, rung))
+        anchored = self.parties.anchored()
         try:
-            self.parties.prepare(wishes, preview=preview, as_printed=as_printed)
-        except InputError:
-            # A site has refused: there is nothing to take up again.
-            self._commit(intention=None)
+            self.parties.prepare(wishes, preview=preview)
+        except InputError as error:
+            # After a refusal there is nothing to take up again; after silence nobody knows. What other
+            # sites have drawn is in the ledger either way.
+            begun = self._state.intention if isinstance(error, NoAnswerError) else None
+            self._commit(intention=begun, ledger=tuple(self.parties.ledger()))
             raise
         share = self._share(wishes, before)
         trained: Trained | None = None
@@ -315,15 +345,21 @@ class Coordinator:
                 self.penalty,
             )
             step = Step(trained.theta, self.theta, trained.objective.curvature())
-            trust = _exact_trust(trained, step, share)
+            trust = exact_trust(trained, step, share)
         else:
             found = self.parties.differences(self.theta, sites, hessian=rung == "newton")
-            step = change_step(present, [found[i] for i in sites], rung=rung)
+            step = change_step(present, found.values(), rung=rung)
             trust = judge(step, present, share_changed=share, rung=rung)
         budgets = dict(self._model_budgets)
         for i in sites:
             budgets[i] = after_change(
-                budgets.get(i), before[i], wishes[i].budget, mode=mode, rung=rung, preview=preview
+                budgets.get(i),
+                before[i],
+                wishes[i].budget,
+                mode=mode,
+                rung=rung,
+                preview=preview,
+                anchored=anchored.get(i, False),
             )
         if rung == "exact" and not preview:
             levels = {i: wishes[i].budget if i in wishes else before[i] for i in before}
@@ -357,33 +393,41 @@ class Coordinator:
         rung : {"newton", "exact"}
         """
         as_choice(rung, ("newton", "exact"), name="rung")
-        self._deliver_again()
-        begun = self._state.intention
-        # Taken up again, the sites may have gone already; their sums are still here.
-        gone = begun.sites if begun is not None and begun.operation == "remove" else ()
+        self._begin("remove", dict.fromkeys(sites))
+        # A site that has gone already, or does not answer, can be taken out all the same.
+        gone = [i for i in self._model_budgets if i not in self._state.left]
         leaving = self._require(dict.fromkeys(sites, None), gone=gone)
         if not set(self.parties.numbers) - set(leaving):
             raise InputError("at least one site must stay. Nothing is left to train on otherwise.")
-        clock = _Clock(self.parties.traffic)
-        present = self._present()
-        sums = self._sums
-        step = removal_step(present, [sums[i] for i in leaving])
-        share = sum(sums[i].n for i in leaving) / present.sums.n
-        trust = judge(step, present, share_changed=share, rung="newton")
+        clock = Clock(self.parties.traffic)
+        silent = set(leaving) - set(self.parties.numbers) - self._known_alone(leaving)
+        if silent and rung != "exact":
+            raise InputError(
+                f"site {min(silent)} does not answer, and its sums at the present model are not here. Use "
+                "the rung `exact`, which asks the others only."
+            )
+        sums, single = self._state.sums, None
+        if not silent:
+            present = self.present()
+            sums = self._apart(leaving)
+            single = _removal(present, sums, leaving)
         budgets = dict(self._model_budgets)
         trained: Trained | None = None
-        self._commit(intention=Intention("remove", leaving, (), "degrade", rung))
+        self._commit(intention=Intention("remove", leaving, (), "degrade", rung), sums=sums)
         self.parties.leave(leaving)
-        if rung == "exact":
+        if single is None or rung == "exact":
             trained = newton_rounds(
                 self.parties.sums, np.zeros(self.schema.n_parameters), self.penalty
             )
-            step = Step(trained.theta, present.theta, trained.objective.curvature())
-            trust = _exact_trust(trained, step, share)
+            share = math.nan if single is None else single[1].share_changed
+            step = Step(trained.theta, self.theta, trained.objective.curvature())
+            trust = exact_trust(trained, step, share)
             levels = dict(self.parties.budgets())
             budgets = after_exact(budgets, levels, mode="degrade", changed=())
             for i in leaving:
                 budgets[i] = None
+        else:
+            step, trust = single
         return self._keep(
             clock,
             sums=None if trained is None else trained.sums,
@@ -400,7 +444,64 @@ class Coordinator:
             budgets=budgets,
         )
 
+    def accept(self, provider: int) -> Version:
+        """Take a site's offered records into the model by one Newton step (P4, "Maintaining the Hessian").
+
+        Parameters
+        ----------
+        provider : int
+            A site with records on offer; they take part from then on.
+        """
+        self._begin("accept", {provider: None})
+        sites, clock = self._require({provider: None}), Clock(self.parties.traffic)
+        present = self.present()
+        self._commit(intention=Intention("accept", sites, (), "degrade", "newton"))
+        try:
+            arriving = self.parties.submission(self.theta, provider)
+        except InputError:
+            self._commit(intention=None)
+            raise
+        step, after = acceptance_step(present, [arriving])
+        trust = judge(step, present, share_changed=arriving.n / after.sums.n, rung="newton")
+        return self._keep(
+            clock,
+            # Asked anew at the new model, the sites give better ones than P4's running average.
+            sums=None,
+            operation="accept",
+            mode=None,
+            rung="newton",
+            sites=sites,
+            theta=step.theta,
+            trained=None,
+            rounds=1,
+            advice=trust.advice,
+            reason=trust.reason,
+            error=trust.predicted_error,
+            # Offered records were drawn with the others.
+            budgets=self._model_budgets,
+        )
+
     # --- Behind them ---
+
+    def _known_alone(self, leaving: Sequence[int]) -> set[int]:
+        """Return the sites whose sums are here for themselves, or for the leaving ones together."""
+        begun = self._state.intention
+        if TOGETHER not in self._sums:
+            return set(self._sums)
+        is_begun = begun is not None and begun.operation == "remove" and begun.sites == leaving
+        return set(leaving) if is_begun and leaving[0] in self._sums else set()
+
+    def _apart(self, leaving: Sequence[int]) -> Mapping[int, SiteSums]:
+        """Return the sums with those of the leaving sites for themselves; asked for if need be.
+
+        Several who leave under secure aggregation stand together under the first of them.
+        """
+        sums = self._sums
+        if set(leaving) <= self._known_alone(leaving):
+            return sums
+        parts = self.parties.leaving_sums(self.theta, leaving)
+        kept = add_up(sums.values()).without(add_up(parts.values()))
+        return {TOGETHER: kept, **parts}
 
     def _require(self, sites: Mapping[int, object], *, gone: Sequence[int] = ()) -> tuple[int, ...]:
         known = sorted({*self.parties.numbers, *gone})
@@ -416,20 +517,19 @@ class Coordinator:
 
     def _share(self, wishes: Mapping[int, Wish], before: Mapping[int, Budget]) -> float:
         """Return the share of all records that are expected to change."""
-        sums = self._sums
-        total = sum(part.n for part in sums.values())
+        records = self.parties.records()
         changed = 0.0
         for i, wish in wishes.items():
             share = expected_share(self.schema, before[i], wish.budget, mode=wish.mode)
-            changed += sums[i].n * share
-        return changed / total
+            changed += records[i] * share
+        return changed / sum(records.values())
 
     def _keep(
         self,
-        clock: _Clock,
+        clock: Clock,
         *,
         sums: Mapping[int, SiteSums] | None,
-        operation: Literal["train", "preview", "change", "remove"],
+        operation: Literal["train", "preview", "change", "remove", "accept"],
         mode: Mode | None,
         rung: Rung | None,
         sites: tuple[int, ...],
@@ -442,7 +542,11 @@ class Coordinator:
         error: float | None = None,
     ) -> Version:
         """Write the new version down, then send it: killed between the two, it is sent again."""
-        number, is_preview = len(self.versions), operation == "preview"
+        is_preview = operation == "preview"
+        number = max(
+            self.versions[-1].version if self.versions else -1, self.parties.latest_version()
+        )
+        number += 1
         loss, accuracy = self._tested(theta)
         before = self._applied[-1].theta if self._applied else None
         version = Version(
@@ -477,7 +581,7 @@ class Coordinator:
             changes |= {"undelivered": True}
         self._commit(**changes)
         if not is_preview:
-            self._deliver(sites if operation == "change" else (), theta, number)
+            self._deliver(_changed(version), theta, number)
         return version
 
     def _tested(self, theta: FloatArray) -> tuple[float | None, float | None]:
@@ -490,44 +594,16 @@ class Coordinator:
         return loss, float((guess == y).mean())
 
 
-class _Clock:
-    """What an operation took: messages, bytes and seconds since its beginning."""
-
-    def __init__(self, traffic: Traffic) -> None:
-        self._traffic = traffic
-        self._messages, self._bytes = traffic.messages, traffic.bytes
-        self._began = time.perf_counter()
-
-    @property
-    def messages(self) -> int:
-        return self._traffic.messages - self._messages
-
-    @property
-    def bytes(self) -> int:
-        return self._traffic.bytes - self._bytes
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self._began
+def _changed(version: Version) -> tuple[int, ...]:
+    """Return the sites that take a new draw, or accepted records, into use with a version."""
+    return version.sites if version.operation in {"change", "accept"} else ()
 
 
-def _unconverged(trained: Trained) -> str:
-    return (
-        f"the gradient has norm {trained.gradient_norm:.2g}: the model is not at its optimum. Run more "
-        "rounds, or `newton`"
-    )
-
-
-def _exact_trust(trained: Trained, step: Step, share: float) -> Trust:
-    """Return the word on rounds that were run to the end."""
-    remaining = trained.objective.gradient
-    error = float(np.linalg.norm(step.curvature.solve(remaining)))
-    return Trust(
-        predicted_error=error,
-        logit_move=0.0,
-        share_changed=share,
-        condition=step.curvature.condition,
-        unconverged=error,
-        advice="accept" if trained.converged else "converge",
-        reason="" if trained.converged else _unconverged(trained),
-    )
+def _removal(
+    present: Objective, sums: Mapping[int, SiteSums], leaving: Sequence[int]
+) -> tuple[Step, Trust]:
+    """Return the Newton step away from sites that leave, and the word on it."""
+    gone = [part for site, part in sums.items() if site in leaving]
+    step = removal_step(present, gone)
+    share = sum(part.n for part in gone) / present.sums.n
+    return step, judge(step, present, share_changed=share, rung="newton")

@@ -34,6 +34,9 @@ Encoding: TypeAlias = Literal["one-hot", "code", "number"]
 
 _ENCODINGS = ("one-hot", "code", "number")
 LARGEST_SCHEMA_FILE = 10 * 2**20
+LARGEST_NUMBER = 1e100
+DEFAULT_LIMIT = 1000.0
+"""Of numbers whose contract says nothing else, in units of their scale."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,9 @@ class DeclaredColumn:
         in the list; the number itself.
     centre, scale : float
         What is subtracted from a code or a number, and what it is then divided by.
+    limit : float, optional
+        How far a number may be from the centre, in units of `scale`: secure aggregation refuses sums
+        that others beyond it lead to. None: 1,000.
 
     Examples
     --------
@@ -63,6 +69,7 @@ class DeclaredColumn:
     encoding: Encoding = "one-hot"
     centre: float = 0.0
     scale: float = 1.0
+    limit: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -79,6 +86,12 @@ class DeclaredColumn:
             )
         as_finite(self.centre, name=f"centre of column {self.name}")
         as_positive(self.scale, name=f"scale of column {self.name}")
+        if self.limit is not None:
+            as_positive(self.limit, name=f"limit of column {self.name}")
+            if self.encoding != "number":
+                raise InputError(
+                    f"`limit` is for numbers, and column {self.name!r} has categories. Leave it out."
+                )
         if self.categories is not None:
             texts = tuple(str(text).strip() for text in self.categories)
             if len(texts) < 2 or len(set(texts)) < len(texts) or "" in texts:
@@ -98,6 +111,15 @@ class DeclaredColumn:
         """How many columns of the design it fills."""
         return self.size - 1 if self.encoding == "one-hot" else 1
 
+    @property
+    def largest_feature(self) -> float:
+        """The largest absolute value that the model may see."""
+        if self.encoding == "one-hot":
+            return 1.0
+        if self.encoding == "number":
+            return DEFAULT_LIMIT if self.limit is None else self.limit
+        return max(abs(self.centre), abs(self.size - 1 - self.centre)) / self.scale
+
     def features(self, values: NDArray[np.int64] | FloatArray) -> FloatArray:
         """Return the columns of the design for codes or numbers (n,): (n, width)."""
         if self.encoding == "one-hot":
@@ -106,13 +128,14 @@ class DeclaredColumn:
 
     def to_dict(self) -> dict[str, object]:
         """Return the column for JSON."""
-        return {
+        found: dict[str, object] = {
             "name": self.name,
             "categories": None if self.categories is None else list(self.categories),
             "encoding": self.encoding,
             "centre": self.centre,
             "scale": self.scale,
         }
+        return found if self.limit is None else {**found, "limit": self.limit}
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -369,7 +392,7 @@ def _column(given: object) -> DeclaredColumn:
     if not isinstance(given, Mapping) or not set(given) <= known or "name" not in given:
         raise InputError(
             "a column of a schema must be an object with name and, if wanted, categories, encoding, "
-            "centre and scale."
+            "centre, scale and limit."
         )
     categories = given.get("categories")
     if categories is not None and not isinstance(categories, list | tuple):
@@ -409,6 +432,13 @@ def rounded_scale(values: FloatArray) -> tuple[float, float]:
     >>> rounded_scale(np.array([31.0, 42.0, 57.0]))
     (43.0, 11.0)
     """
-    spread = float(np.std(values)) or 1.0
-    digits = 1 - math.floor(math.log10(abs(spread)))
-    return round(float(np.mean(values)), digits), round(spread, digits) or 1.0
+    centre, largest = float(np.mean(values)), float(np.abs(values).max(initial=0.0))
+    if largest > LARGEST_NUMBER:
+        raise InputError(
+            f"a column of numbers must stay below {LARGEST_NUMBER:g}, but one does not. Rescale it."
+        )
+    spread = float(np.std(values))
+    if spread <= 1e-9 * largest:
+        spread = 1.0
+    digits = 1 - math.floor(math.log10(spread))
+    return round(centre, digits), round(spread, digits)

@@ -28,6 +28,7 @@ def after_change(
     mode: Mode,
     rung: Rung,
     preview: bool,
+    anchored: bool = False,
 ) -> Budget:
     """Return the level of a changing site's records in the new model, seen by itself.
 
@@ -41,6 +42,9 @@ def after_change(
     rung : {"one-message", "newton", "exact"}
     preview : bool
         A preview takes the mean over the noise, so it is a function of the old draw.
+    anchored : bool
+        Whether the draw in use is known to be the last one from the true answers, with which a looser
+        one is drawn together. Where it is not, the levels are added, which is never too little.
 
     Examples
     --------
@@ -64,7 +68,10 @@ def after_change(
     levels = {}
     for column, epsilon in columns.items():
         old, last = before.per_column[column], present.per_column[column]
-        levels[column] = old + epsilon if epsilon < last else max(old, old - last + epsilon)
+        is_coupled = anchored and epsilon >= last
+        levels[column] = (
+            max(old, old - last + epsilon) if is_coupled and last < math.inf else old + epsilon
+        )
     return Budget(levels)
 
 

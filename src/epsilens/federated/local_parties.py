@@ -53,6 +53,18 @@ class LocalParties:
         """Return the level of every site's present draw."""
         return {i: site.budget for i, site in self.sites.items()}
 
+    def anchored(self) -> dict[int, bool]:
+        """Say of which sites the present draw is the last one from the true answers."""
+        return {i: site.is_anchored for i, site in self.sites.items()}
+
+    def latest_version(self) -> int:
+        """Return the last version of a model that a site has been told of."""
+        return max(site.state.version for site in self.sites.values())
+
+    def records(self) -> dict[int, int]:
+        """Return how many records every site takes part with."""
+        return {i: site.n for i, site in self.sites.items()}
+
     def sums(
         self, theta: FloatArray, *, hessian: bool = True, pending: Sequence[int] = ()
     ) -> dict[int, SiteSums]:
@@ -61,6 +73,15 @@ class LocalParties:
         for i, site in self.sites.items():
             self._traffic.count(theta)
             found[i] = site.sums(theta, hessian=hessian, pending=i in pending)
+            self._count(found[i])
+        return found
+
+    def leaving_sums(self, theta: FloatArray, sites: Sequence[int]) -> dict[int, SiteSums]:
+        """Ask those who leave for their sums."""
+        found = {}
+        for i in sites:
+            self._traffic.count(theta)
+            found[i] = self.sites[i].sums(theta)
             self._count(found[i])
         return found
 
@@ -83,10 +104,10 @@ class LocalParties:
             found[i] = (local, site.n)
         return found
 
-    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool, as_printed: bool) -> None:
+    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool) -> None:
         """Tell sites to get ready for a change, or for the preview of one."""
         for i, wish in wishes.items():
-            self.sites[i].prepare(wish, preview=preview, as_printed=as_printed)
+            self.sites[i].prepare(wish, preview=preview)
 
     def differences(
         self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
@@ -108,6 +129,13 @@ class LocalParties:
         """Tell sites that a preview is over."""
         for i in sites:
             self.sites[i].end_preview()
+
+    def submission(self, theta: FloatArray, site: int) -> SiteSums:
+        """Ask a site for the sums of the records that it has on offer."""
+        self._traffic.count(theta)
+        found = self.sites[site].submit(theta)
+        self._count(found)
+        return found
 
     def leave(self, sites: Sequence[int]) -> None:
         """Let sites go; nothing is asked of them any more."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,14 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.channels import Budget
+from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums
 
-__all__ = ["Parties", "Traffic"]
+__all__ = ["TOGETHER", "Clock", "NoAnswerError", "Parties", "Traffic"]
 
 FloatArray = NDArray[np.float64]
+
+TOGETHER = -1
+"""Stands, among sums by site, for all sites whose own sums nobody may see."""
+
+
+class NoAnswerError(InputError):
+    """A site did not answer, so nobody knows whether it has done what was asked."""
 
 
 @dataclass
@@ -32,6 +41,30 @@ class Traffic:
         """Count one message with these arrays in it."""
         self.messages += 1
         self.bytes += sum(array.nbytes for array in arrays if array is not None)
+
+
+class Clock:
+    """What an operation took: messages, bytes and seconds since its beginning."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+        self._messages, self._bytes = traffic.messages, traffic.bytes
+        self._began = time.perf_counter()
+
+    @property
+    def messages(self) -> int:
+        """Messages since then."""
+        return self._traffic.messages - self._messages
+
+    @property
+    def bytes(self) -> int:
+        """Bytes since then."""
+        return self._traffic.bytes - self._bytes
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since then."""
+        return time.perf_counter() - self._began
 
 
 class Parties(Protocol):
@@ -51,10 +84,29 @@ class Parties(Protocol):
         """Return the level of every site's present draw."""
         ...
 
+    def anchored(self) -> Mapping[int, bool]:
+        """Say of which sites the present draw is known to be the last one from the true answers."""
+        ...
+
+    def latest_version(self) -> int:
+        """Return the last version of a model that a site has been told of; −1 if none."""
+        ...
+
+    def records(self) -> Mapping[int, int]:
+        """Return how many records every site takes part with."""
+        ...
+
     def sums(
         self, theta: FloatArray, *, hessian: bool = True, pending: Sequence[int] = ()
     ) -> Mapping[int, SiteSums]:
-        """Ask every site for its sums; sites in `pending` count their prepared change."""
+        """Ask every site for its sums; sites in `pending` count their prepared change.
+
+        Under secure aggregation there is one entry, `TOGETHER`.
+        """
+        ...
+
+    def leaving_sums(self, theta: FloatArray, sites: Sequence[int]) -> Mapping[int, SiteSums]:
+        """Ask those who leave for their sums; under secure aggregation several give them together."""
         ...
 
     def local_steps(
@@ -63,14 +115,14 @@ class Parties(Protocol):
         """Ask every site to train for some steps."""
         ...
 
-    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool, as_printed: bool) -> None:
+    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool) -> None:
         """Tell sites to get ready for a change, or for the preview of one."""
         ...
 
     def differences(
         self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
     ) -> Mapping[int, SiteSums]:
-        """Ask sites for the one message of their prepared change."""
+        """Ask sites for the one message of their prepared change; or all sites for their sum."""
         ...
 
     def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
@@ -82,6 +134,10 @@ class Parties(Protocol):
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over."""
+        ...
+
+    def submission(self, theta: FloatArray, site: int) -> SiteSums:
+        """Ask a site for the sums of the records that it has on offer."""
         ...
 
     def leave(self, sites: Sequence[int]) -> None:

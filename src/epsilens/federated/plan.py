@@ -16,6 +16,7 @@ from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.ledger import Mode
 from epsilens.federated.randomisation import EpsilonLike, as_budget, is_stricter
 from epsilens.federated.sums import LARGEST_NUMBER_OF_PATTERNS
+from epsilens.federated.valuing import Exchange, Valuation, ValueMode, value
 from epsilens.federated.written import budget_text, read_budget
 
 __all__ = ["PlannedOperation", "Progress", "carry_out", "story"]
@@ -30,26 +31,32 @@ class PlannedOperation:
 
     Parameters
     ----------
-    operation : {"train", "preview", "change", "remove"}
+    operation : {"train", "preview", "change", "remove", "value"}
     budgets : mapping of site to Budget
         What the changing sites want.
     sites : tuple of int
-        Who leaves.
+        Who leaves; or provider and tester of a valuation.
     algorithm : {"newton", "fedavg"}
         Of training.
     mode : {"degrade", "redraw", "as_printed"}
     rung : {"one-message", "newton", "exact"}
-    as_printed : bool
-        Must be True for the mode `as_printed`.
+    value_mode : {"items", "batch"}
+        Of a valuation.
+    items : int, optional
+        Items to be valued, at most.
+    accept : bool
+        Whether records on offer are taken in if they help.
     """
 
-    operation: Literal["train", "preview", "change", "remove"]
+    operation: Literal["train", "preview", "change", "remove", "value"]
     budgets: Mapping[int, Budget] = field(default_factory=dict)
     sites: tuple[int, ...] = ()
     algorithm: Algorithm = "newton"
     mode: Mode = "degrade"
     rung: Rung = "one-message"
-    as_printed: bool = False
+    value_mode: ValueMode = "items"
+    items: int | None = None
+    accept: bool = False
 
     def to_dict(self) -> dict[str, object]:
         """Return the operation for JSON."""
@@ -60,7 +67,9 @@ class PlannedOperation:
             "algorithm": self.algorithm,
             "mode": self.mode,
             "rung": self.rung,
-            "as_printed": self.as_printed,
+            "value_mode": self.value_mode,
+            "items": self.items,
+            "accept": self.accept,
         }
 
     @classmethod
@@ -90,7 +99,7 @@ def story(
     algorithm: Algorithm = "newton",
     mode: Mode = "degrade",
     rung: Rung = "one-message",
-    as_printed: bool = False,
+    values: Sequence[PlannedOperation] = (),
 ) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...]]:
     """Plan training, every change after its preview, and who leaves; refuse what cannot be.
 
@@ -104,8 +113,10 @@ def story(
         Each is one operation, of one site or several.
     remove : sequence of int
         Sites that leave in the end, together.
-    algorithm, mode, rung, as_printed
+    algorithm, mode, rung
         As `Coordinator.train` and `Coordinator.change` take them.
+    values : sequence of PlannedOperation
+        Valuations, after the changes and before anybody leaves.
 
     Returns
     -------
@@ -139,9 +150,7 @@ def story(
                 "a site can only become stricter by `degrade`: noise cannot be taken away. Ask for a "
                 "smaller `epsilon` than it has, or for the mode `redraw`."
             )
-        planned = PlannedOperation(
-            "change", budgets, mode=mode, rung=rung, as_printed=as_printed, algorithm=algorithm
-        )
+        planned = PlannedOperation("change", budgets, mode=mode, rung=rung, algorithm=algorithm)
         if mode == "as_printed":
             notes.append("no preview: the message as printed is the preview itself")
         elif not stricter:
@@ -155,6 +164,9 @@ def story(
             operations.append(PlannedOperation("preview", budgets, rung=rung))
         operations.append(planned)
         present.update(budgets)
+    for valuation in values:
+        _require_known(dict.fromkeys(valuation.sites), n_sites)
+        operations.append(valuation)
     if remove:
         _require_known(dict.fromkeys(remove), n_sites)
         if len(set(remove)) >= n_sites:
@@ -182,7 +194,8 @@ def carry_out(
     operations: Sequence[PlannedOperation],
     *,
     progress: Progress | None = None,
-) -> None:
+    exchange: Exchange | None = None,
+) -> tuple[Valuation, ...]:
     """Let a coordinator do what was planned; versions and ledger are with it afterwards.
 
     Parameters
@@ -190,17 +203,39 @@ def carry_out(
     coordinator : Coordinator
     operations : sequence of PlannedOperation
     progress : callable, optional
+    exchange : Exchange, optional
+        How the sites of a valuation are reached.
+
+    Returns
+    -------
+    tuple of Valuation
+        What the valuations gave, in their order.
     """
+    found = []
     for done, step in enumerate(operations):
         if step.operation == "train":
             coordinator.train(algorithm=step.algorithm)
         elif step.operation == "preview":
             coordinator.preview(step.budgets, rung=step.rung)
         elif step.operation == "change":
-            coordinator.change(
-                step.budgets, mode=step.mode, rung=step.rung, as_printed=step.as_printed
-            )
-        else:
+            coordinator.change(step.budgets, mode=step.mode, rung=step.rung)
+        elif step.operation == "remove":
             coordinator.remove(step.sites, rung=step.rung)
+        elif exchange is None:
+            raise ValueError("a valuation needs an exchange")
+        else:
+            provider, tester = step.sites
+            found.append(
+                value(
+                    coordinator,
+                    exchange,
+                    provider=provider,
+                    tester=tester,
+                    mode=step.value_mode,
+                    items=step.items,
+                    accept=step.accept,
+                )
+            )
         if progress is not None:
             progress(done + 1, len(operations), "operations")
+    return tuple(found)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -16,10 +16,13 @@ from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.local_parties import LocalParties
+from epsilens.federated.masked_parties import MaskedLocalParties
 from epsilens.federated.parties import Traffic
 from epsilens.federated.plan import PlannedOperation, Progress, carry_out
 from epsilens.federated.randomisation import EpsilonLike
 from epsilens.federated.site import Site
+from epsilens.federated.value_desk import AnswerLimits
+from epsilens.federated.valuing import Valuation, local_exchange
 from epsilens.federated.versions import Version
 
 if TYPE_CHECKING:
@@ -50,6 +53,12 @@ class Rehearsal:
         The most that a record may spend at any site; None: what the first draw spends.
     seed : int, optional
         Of the sites' draws; None: the operating system's randomness.
+    secure : bool
+        Whether the coordinator sees sums over all sites only.
+    offers : mapping of site to float
+        The share of its records that a site keeps out of the model and has on offer.
+    tester : AnswerLimits
+        How many scores every site gives as a tester.
     """
 
     schema: FederationSchema
@@ -60,6 +69,9 @@ class Rehearsal:
     test: Records | None = field(default=None, repr=False)
     limit: float | None = None
     seed: int | None = None
+    secure: bool = False
+    offers: Mapping[int, float] = field(default_factory=dict)
+    tester: AnswerLimits = field(default_factory=AnswerLimits)
 
     def site(self, number: int) -> Site:
         """Return a site with its first draw."""
@@ -70,6 +82,9 @@ class Rehearsal:
             epsilon=self.epsilon,
             limit=self.limit,
             seed=self.seed,
+            offer=round(self.offers.get(number, 0.0) * len(self.tables[number])),
+            # Whoever plans the published method has confirmed that it is not private.
+            allow_as_printed=any(step.mode == "as_printed" for step in self.operations),
         )
 
 
@@ -83,11 +98,13 @@ class Outcome:
     ledger : tuple of LedgerEntry
     carried : Traffic, optional
         What the transport has carried in all, its questions and confirmations included.
+    valuations : tuple of Valuation
     """
 
     versions: tuple[Version, ...]
     ledger: tuple[LedgerEntry, ...]
     carried: Traffic | None = None
+    valuations: tuple[Valuation, ...] = ()
 
 
 def rehearse(rehearsal: Rehearsal, *, progress: Progress | None = None) -> Outcome:
@@ -116,14 +133,18 @@ def rehearse(rehearsal: Rehearsal, *, progress: Progress | None = None) -> Outco
     ['train', 'preview', 'change']
     """
     sites = [rehearsal.site(number) for number in range(len(rehearsal.tables))]
+    parties = MaskedLocalParties(sites) if rehearsal.secure else LocalParties(sites)
     coordinator = Coordinator(
         rehearsal.schema,
-        LocalParties(sites),
+        parties,
         regularisation=rehearsal.regularisation,
         test=rehearsal.test,
     )
-    carry_out(coordinator, rehearsal.operations, progress=progress)
-    return Outcome(tuple(coordinator.versions), tuple(coordinator.parties.ledger()))
+    with local_exchange(parties, rehearsal.tester) as exchange:
+        valuations = carry_out(
+            coordinator, rehearsal.operations, progress=progress, exchange=exchange
+        )
+    return Outcome(tuple(coordinator.versions), tuple(parties.ledger()), valuations=valuations)
 
 
 def divide(

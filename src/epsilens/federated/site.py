@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from epsilens._validate import as_choice, as_count
 from epsilens.channels import Budget
 from epsilens.errors import BudgetExceededError, InputError, PrivacyLeakWarning
+from epsilens.federated.acceptance import accepted_sums
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.ledger import LedgerEntry, Mode, Operation, entry_of, spend
@@ -63,10 +64,9 @@ class Draw:
 
 @dataclass(frozen=True, repr=False)
 class Pending:
-    """A change that was prepared: with a draw, or in expectation only."""
+    """A change that was prepared; `as_printed` has no draw."""
 
     wish: Wish
-    anchor: Draw
     drawn: Draw | None
 
 
@@ -85,9 +85,9 @@ class SiteState:
     draws : int
         How often it has drawn; with a seed, every draw has its own stream.
     anchor : Draw
-        The last draw that was made from the true answers.
+        The last draw that was made from the true answers, in use or not.
     current : Draw
-        The draw in use: the anchor, perhaps with noise added.
+        The draw in use: such a draw, perhaps with noise added.
     spent : mapping of column to float
     ledger : tuple of LedgerEntry
     pending : Pending or None
@@ -95,6 +95,14 @@ class SiteState:
         What it asks for.
     version : int
         The last version of the model that it was told of.
+    offered : int
+        How many of its records, the last ones, are not in the model but on offer.
+    submitted : bool
+        Whether the coordinator has got the sums of these.
+    preview : Wish or None
+        What the sums are asked for in expectation.
+    allows_as_printed : bool
+        Whether the site lets the published message, which is not private, leave at all.
     """
 
     number: int
@@ -108,6 +116,10 @@ class SiteState:
     pending: Pending | None = None
     wish: Wish | None = None
     version: int = -1
+    offered: int = 0
+    submitted: bool = False
+    preview: Wish | None = None
+    allows_as_printed: bool = False
 
 
 class Site:
@@ -128,6 +140,12 @@ class Site:
         spends, so that nothing but `degrade` is possible afterwards.
     seed : int, optional
         None: operating-system randomness. With a seed the draws are simulated and protect nobody.
+    offer : int
+        How many of the last records stay out of the model until the coordinator accepts them (P4). They
+        are drawn with the others.
+    allow_as_printed : bool
+        Whether the site lets the published message leave, which is computed from the true answers. No
+        coordinator can set this. Without a `limit` there is none then.
 
     Examples
     --------
@@ -149,17 +167,34 @@ class Site:
         epsilon: EpsilonLike,
         limit: float | None = None,
         seed: int | None = None,
+        offer: int = 0,
+        allow_as_printed: bool = False,
     ) -> None:
         budget = as_budget(schema, epsilon)
-        most = budget.per_record if limit is None else float(limit)
+        usual = math.inf if allow_as_printed else budget.per_record
+        most = usual if limit is None else float(limit)
         if math.isnan(most) or most <= 0:
             raise InputError(f"`limit` must be greater than 0, got {most!r}.")
+        if not 0 <= as_count(offer, name="offer", least=0) < records.n:
+            raise InputError(
+                f"`offer` must leave at least one of the {records.n} records in the model, got {offer}."
+            )
         self.schema = schema
         self._truth = records
         first = as_count(number, name="number", least=0)
         spent = _affordable({}, None, None, budget, number=first, limit=most)
         drawn = Draw(_quiet_randomise(records, schema, budget, _stream(seed, first, 0)), budget)
-        self._state = SiteState(first, most, seed, 1, drawn, drawn, spent)
+        self._state = SiteState(
+            number=first,
+            limit=most,
+            seed=seed,
+            draws=1,
+            anchor=drawn,
+            current=drawn,
+            spent=spent,
+            offered=offer,
+            allows_as_printed=allow_as_printed,
+        )
         self._write("train", None, budget, spent)
 
     @classmethod
@@ -191,13 +226,32 @@ class Site:
 
     @property
     def n(self) -> int:
-        """How many records it has."""
-        return self._truth.n
+        """How many records it takes part with; those on offer are not among them."""
+        return self._truth.n - self._state.offered
+
+    @property
+    def offered(self) -> Records | None:
+        """The draw of the records that are on offer; None if there are none."""
+        records = self._state.current.records
+        return records.take(slice(self.n, None)) if self._state.offered else None
+
+    @property
+    def in_use(self) -> Records:
+        """The draw of the records that it takes part with."""
+        return self._taking_part(self._state.current.records)
+
+    def _taking_part(self, records: Records) -> Records:
+        return records.take(slice(0, self.n)) if self._state.offered else records
 
     @property
     def budget(self) -> Budget:
         """The level of the draw in use."""
         return self._state.current.budget
+
+    @property
+    def is_anchored(self) -> bool:
+        """Whether the draw in use is the last one that was made from the true answers."""
+        return self._state.current is self._state.anchor
 
     @property
     def total_epsilon(self) -> float:
@@ -220,6 +274,29 @@ class Site:
         entry = entry_of(self.number, operation, mode, wanted, spent)
         self._state = replace(self._state, spent=spent, ledger=(*self._state.ledger, entry))
 
+    def allow(self, limit: float) -> None:
+        """Set another limit on what a record may spend in all.
+
+        Parameters
+        ----------
+        limit : float
+            At least what has been spent.
+        """
+        if not limit >= self.total_epsilon:
+            raise InputError(
+                f"`limit` must be at least the {self.total_epsilon:g} that site {self.number} has spent, "
+                f"got {limit:g}."
+            )
+        self._state = replace(self._state, limit=float(limit))
+
+    def allow_as_printed(self) -> None:
+        """Let the published message leave, which is computed from the true answers: no limit holds then."""
+        self._state = replace(self._state, allows_as_printed=True, limit=math.inf)
+
+    def follow_new_coordinator(self) -> None:
+        """Forget which version of the model the site has; its draws and its ledger stay."""
+        self._state = replace(self._state, version=-1)
+
     # --- What it answers ---
 
     def sums(self, theta: FloatArray, *, hessian: bool = True, pending: bool = False) -> SiteSums:
@@ -233,17 +310,23 @@ class Site:
         pending : bool
             Whether the change that was prepared counts already.
         """
-        change, current = self._state.pending, self._state.current
-        if not pending or change is None:
-            return site_sums(current.records, self.schema, theta, hessian=hessian)
-        if change.drawn is not None:
-            return site_sums(change.drawn.records, self.schema, theta, hessian=hessian)
-        if change.wish.mode == "as_printed":
+        state = self._state
+        change = state.pending
+        expected = state.preview
+        if pending and expected is None and change is not None and change.drawn is None:
+            expected = change.wish
+        if not pending or (expected is None and change is None):
+            return site_sums(self.in_use, self.schema, theta, hessian=hessian)
+        if expected is None:
+            drawn = self._taking_part(change.drawn.records)  # type: ignore[union-attr]
+            return site_sums(drawn, self.schema, theta, hessian=hessian)
+        if expected.mode == "as_printed":
             before, source = Budget.uniform(self.schema.protected, math.inf), self._truth
         else:
-            before, source = current.budget, current.records
-        channels = channels_between(self.schema, before, change.wish.budget)
-        return expected_sums(source, self.schema, theta, channels, hessian=hessian)
+            before, source = state.current.budget, state.current.records
+        channels = channels_between(self.schema, before, expected.budget)
+        taking_part = self._taking_part(source)
+        return expected_sums(taking_part, self.schema, theta, channels, hessian=hessian)
 
     def difference(self, theta: FloatArray, *, hessian: bool = True) -> SiteSums:
         """Return by how much the prepared change moves the sums: the one message (P2 Eq. 14).
@@ -268,7 +351,7 @@ class Site:
         learning_rate : float
         penalty : Penalty
         """
-        records, loss, n = self._state.current.records, self.schema.loss, self.n
+        records, loss, n = self.in_use, self.schema.loss, self.n
         design = self.schema.design(records)
         statistic = loss.statistic(self.schema.labels(records))
         for _ in range(steps):
@@ -278,39 +361,36 @@ class Site:
 
     # --- How it changes its mind ---
 
-    def ask_for(
-        self, epsilon: EpsilonLike, *, mode: Mode = "degrade", as_printed: bool = False
-    ) -> Wish:
+    def ask_for(self, epsilon: EpsilonLike, *, mode: Mode = "degrade") -> Wish:
         """Note that the site wants another ε; kept until it is applied.
 
         Parameters
         ----------
         epsilon : float, mapping or Budget
         mode : {"degrade", "redraw", "as_printed"}
-        as_printed : bool
-            Must be True for the mode `as_printed`, whose message is computed from the true answers.
 
         Raises
         ------
         InputError
-            If `degrade` is asked for a larger ε, or `as_printed` without saying so twice.
+            If `degrade` is asked for a larger ε, or `as_printed` at a site that does not allow it.
         BudgetExceededError
             If the site's own limit would be exceeded.
         """
         as_choice(mode, _MODES, name="mode")
         wish = Wish(as_budget(self.schema, epsilon), mode)
-        self._check(wish, as_printed=as_printed)
+        self._check(wish)
         self._state = replace(self._state, wish=wish)
         return wish
 
-    def _check(self, wish: Wish, *, as_printed: bool) -> Mapping[str, float]:
+    def _check(self, wish: Wish) -> Mapping[str, float]:
         """Refuse what cannot be granted; return what would be spent."""
         state = self._state
-        if wish.mode == "as_printed" and not as_printed:
+        as_budget(self.schema, wish.budget)
+        if wish.mode == "as_printed" and not state.allows_as_printed:
             raise InputError(
                 "`as_printed` sends a message that is computed from the true answers, without any "
-                "privacy. Use `degrade`; to study the published method, ask for `as_printed` "
-                "explicitly."
+                f"privacy, and site {self.number} does not allow it. Use `degrade`; to study the "
+                "published method, let the site itself say so (`allow_as_printed`)."
             )
         if wish.mode == "degrade" and not is_stricter(wish.budget, state.current.budget):
             raise InputError(
@@ -326,19 +406,18 @@ class Site:
             limit=state.limit,
         )
 
-    def prepare(self, wish: Wish, *, preview: bool = False, as_printed: bool = False) -> None:
+    def prepare(self, wish: Wish, *, preview: bool = False) -> None:
         """Get ready to answer for a change, and write it into the ledger.
 
         A change draws the new records, once: prepared again for the same wish, the site answers from
-        the same draw. Prepared for another wish, the draw is given up; what it spent stays spent. A
-        preview draws nothing and takes the mean over the noise instead (math.md 6).
+        the same draw. Prepared for another wish, the draw is given up; what it spent stays spent, and
+        the next draw from the true answers is made together with it. A preview draws nothing and takes
+        the mean over the noise instead (math.md 6); a draw that waits is kept.
 
         Parameters
         ----------
         wish : Wish
         preview : bool
-        as_printed : bool
-            Must be True for the mode `as_printed`.
 
         Raises
         ------
@@ -347,32 +426,43 @@ class Site:
         BudgetExceededError
             If it would exceed the site's limit.
         """
-        ready = self._state.pending
-        if ready is not None and ready.wish == wish and preview == (ready.drawn is None):
+        # What comes next is about this change, not about an offer.
+        self._state = replace(self._state, submitted=False)
+        if preview:
+            self._prepare_preview(wish)
             return
-        spent = self._check(wish, as_printed=as_printed)
-        if preview and wish.mode == "redraw":
+        ready = self._state.pending
+        if ready is not None and ready.wish == wish:
+            self._state = replace(self._state, preview=None)
+            return
+        spent = self._check(wish)
+        pending = Pending(wish, None) if wish.mode == "as_printed" else self._drawn(wish)
+        self._state = replace(self._state, pending=pending, preview=None)
+        self._write("change", wish.mode, wish.budget, spent)
+
+    def _prepare_preview(self, wish: Wish) -> None:
+        if self._state.preview == wish:
+            return
+        if wish.mode == "redraw":
             raise InputError(
                 "a preview of `redraw` would be computed from the true answers. Preview `degrade`, "
                 "whose result is distributed alike."
             )
-        if preview or wish.mode == "as_printed":
-            pending = Pending(wish, self._state.anchor, None)
-        else:
-            pending = self._drawn(wish)
-        self._state = replace(self._state, pending=pending)
-        self._write("preview" if preview else "change", wish.mode, wish.budget, spent)
+        spent = self._check(wish)
+        self._state = replace(self._state, preview=wish)
+        self._write("preview", wish.mode, wish.budget, spent)
 
     def _drawn(self, wish: Wish) -> Pending:
+        """Draw, and note in the same step what the next draw must be made together with."""
         state = self._state
         source = _stream(state.seed, state.number, state.draws)
-        self._state = replace(state, draws=state.draws + 1)
         with warnings.catch_warnings():
             # That a whole federation is simulated is said once, where it is shown.
             warnings.simplefilter("ignore", PrivacyLeakWarning)
             if wish.mode == "redraw":
                 drawn = Draw(self._redrawn(wish.budget, source), wish.budget)
-                return Pending(wish, drawn, drawn)
+                self._state = replace(state, draws=state.draws + 1, anchor=drawn)
+                return Pending(wish, drawn)
             records = degrade(
                 state.current.records,
                 self.schema,
@@ -380,7 +470,8 @@ class Site:
                 wish.budget,
                 random_state=source,
             )
-        return Pending(wish, state.anchor, Draw(records, wish.budget))
+        self._state = replace(state, draws=state.draws + 1)
+        return Pending(wish, Draw(records, wish.budget))
 
     def _redrawn(self, wanted: Budget, source: np.random.Generator | None) -> Records:
         """Draw from the true answers: afresh where stricter, together with the old where looser."""
@@ -415,21 +506,58 @@ class Site:
             Whether this site's prepared change is part of the version.
         """
         state = self._state
-        if version <= state.version:
+        if version == state.version:
             return
+        if version < state.version:
+            raise InputError(
+                f"site {self.number} has version {state.version} of the model already, and was sent "
+                f"{version}. The coordinator works from an old copy of its store."
+            )
         change = state.pending
-        if changed:
+        if changed and state.submitted:
+            state = replace(state, offered=0)
+        elif changed:
             if change is None:
                 raise InputError(f"site {self.number} has no change that waits to be settled.")
             if change.drawn is not None:
-                state = replace(state, anchor=change.anchor, current=change.drawn)
-            state = replace(state, pending=None, wish=None)
-        self._state = replace(state, version=version)
+                state = replace(state, current=change.drawn)
+            # What was asked for since then still waits.
+            wish = None if state.wish == change.wish else state.wish
+            state = replace(state, pending=None, wish=wish)
+        self._state = replace(state, version=version, submitted=False)
+
+    # --- What its records are worth to others ---
+
+    def submit(self, theta: FloatArray) -> SiteSums:
+        """Return the sums of the records on offer, which the coordinator wants to accept.
+
+        They come into use with the next version that says so, see `settle`.
+
+        Parameters
+        ----------
+        theta : array of shape (p,)
+
+        Raises
+        ------
+        InputError
+            If nothing is on offer, or so little that the coordinator could solve for it.
+        """
+        offered = self.offered
+        if offered is None:
+            raise InputError(
+                f"site {self.number} has nothing on offer: all its records are in the model already."
+            )
+        sums = accepted_sums(offered, self.schema, theta)
+        self._state = replace(self._state, submitted=True)
+        return sums
+
+    def note_value(self) -> None:
+        """Write into the ledger that scores were computed from the draw in use: nothing more is spent."""
+        self._write("value", None, self.budget, self._state.spent)
 
     def end_preview(self) -> None:
         """Forget what a preview asked; a draw that was made for a change is kept."""
-        if self._state.pending is not None and self._state.pending.drawn is None:
-            self._state = replace(self._state, pending=None)
+        self._state = replace(self._state, preview=None)
 
 
 def _stream(seed: int | None, number: int, draws: int) -> np.random.Generator | None:
@@ -457,8 +585,8 @@ def _affordable(
     """Return what would be spent, or refuse what is above the limit."""
     after = spend(spent, mode=mode, anchor=anchor, wanted=wanted)
     total = math.fsum(after.values())
-    # A budget that just fits must not fail by the rounding of a sum.
-    if mode != "as_printed" and total > limit * (1 + 1e-12):
+    # A budget that just fits must not fail by the rounding of a sum; what spends nothing never fails.
+    if mode != "degrade" and total > limit * (1 + 1e-12):
         raise BudgetExceededError(
             f"site {number} would have spent epsilon = {total:g} a record, and its limit is {limit:g}. "
             "Use `degrade`, which spends nothing more, or raise the site's limit."

@@ -7,9 +7,7 @@ at any point, the site has either the old state or the new one.
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,8 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.errors import InputError
+from epsilens.federated.database import (
+    LEDGER_TABLE,
+    array_of,
+    blob_of,
+    connect,
+    ledger_of,
+    new_private_file,
+    transaction,
+    write_ledger,
+)
 from epsilens.federated.declaration import FederationSchema, Records
-from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.site import Draw, Pending, Site, SiteState
 from epsilens.federated.written import budget_text, read_budget, read_wish, wish_text
 
@@ -29,8 +36,6 @@ __all__ = ["RawFile", "SiteStore", "create_site_store", "open_site"]
 
 DATABASE = "site.sqlite"
 STORE_VERSION = 1
-SECONDS_TO_WAIT = 30.0
-"""For another process that works on the same site."""
 
 _DAMAGED = (
     "the site's store cannot be read: it is incomplete or damaged. Bring it back from a backup; a site "
@@ -50,23 +55,17 @@ CREATE TABLE site (
     spent TEXT NOT NULL,
     pending TEXT,
     wish TEXT,
-    version INTEGER NOT NULL
+    version INTEGER NOT NULL,
+    offered INTEGER NOT NULL,
+    submitted INTEGER NOT NULL,
+    preview TEXT,
+    allows_as_printed INTEGER NOT NULL
 );
 CREATE TABLE draw (
     role TEXT PRIMARY KEY,
     budget TEXT NOT NULL,
     codes BLOB NOT NULL,
     numbers BLOB NOT NULL
-);
-CREATE TABLE ledger (
-    line INTEGER PRIMARY KEY,
-    site INTEGER NOT NULL,
-    operation TEXT NOT NULL,
-    mode TEXT,
-    epsilon REAL,
-    record_epsilon REAL NOT NULL,
-    total_epsilon REAL NOT NULL,
-    private INTEGER NOT NULL
 );
 """
 
@@ -120,7 +119,7 @@ class RawFile:
         if now != self:
             raise InputError(
                 "the site's data file was changed since its first draw, so no draw can be made "
-                "together with that one. Put the old file back, or join again as a new site."
+                "together with that one. Put the old file back; a site that joins again spends its budget again."
             )
         table = read_table(self.path, delimiter=self.delimiter, encoding=self.encoding)
         return schema.encode(table.frame)
@@ -148,7 +147,7 @@ class _TruthOnDemand(Records):
         if records.n != self.n:
             raise InputError(
                 f"the site's data must have the {self.n} records of its first draw, got "
-                f"{records.n}. Put the old file back, or join again as a new site."
+                f"{records.n}. Put the old file back; a site that joins again spends its budget again."
             )
         object.__setattr__(self, "codes", records.codes)
         object.__setattr__(self, "numbers", records.numbers)
@@ -225,43 +224,32 @@ class SiteStore:
             error, or if the process is killed, the old state is there.
         """
         with self._connected() as connection:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError:
-                raise InputError(
-                    f"site {self.folder.name!r} is busy with another message. Try again."
-                ) from None
-            try:
+            busy = f"site {self.folder.name!r} is busy with another message. Try again."
+            with transaction(connection, busy=busy):
                 site = self._load(connection)
                 before = site.state
                 yield site
                 if site.state is not before:
                     _save(connection, site.state, before=before)
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
 
     def _load(self, connection: sqlite3.Connection) -> Site:
         row = self._row(connection)
         draws = {
             found["role"]: Draw(
                 Records(
-                    _array(found["codes"]).astype(np.int64),
-                    _array(found["numbers"]).astype(np.float64),
+                    array_of(found["codes"]).astype(np.int64),
+                    array_of(found["numbers"]).astype(np.float64),
                 ),
                 read_budget(found["budget"]),
             )
             for found in connection.execute("SELECT * FROM draw")
         }
-        lines = connection.execute("SELECT * FROM ledger ORDER BY line")
         pending = None
         if row["pending"] is not None:
-            pending = Pending(
-                read_wish(row["pending"]),
-                draws.get("pending anchor", draws["anchor"]),
-                draws.get("pending"),
-            )
+            wish = read_wish(row["pending"])
+            # A fresh draw from the true answers is the anchor from the moment that it is made.
+            drawn = {"redraw": draws["anchor"], "degrade": draws.get("pending")}.get(wish.mode)
+            pending = Pending(wish, drawn)
         state = SiteState(
             number=row["number"],
             limit=row["most"],
@@ -270,10 +258,14 @@ class SiteStore:
             anchor=draws["anchor"],
             current=draws.get("current", draws["anchor"]),
             spent=read_budget(row["spent"]).per_column,
-            ledger=tuple(_entry(line) for line in lines),
+            ledger=ledger_of(connection),
             pending=pending,
             wish=None if row["wish"] is None else read_wish(row["wish"]),
             version=row["version"],
+            offered=row["offered"],
+            submitted=bool(row["submitted"]),
+            preview=None if row["preview"] is None else read_wish(row["preview"]),
+            allows_as_printed=bool(row["allows_as_printed"]),
         )
         truth = _TruthOnDemand(state.current.records.n, lambda: self.raw_file.read(self.schema))
         return Site.restore(self.schema, truth, state)
@@ -310,22 +302,16 @@ def create_site_store(folder: str | Path, site: Site, raw_file: RawFile) -> Site
     True
     """
     place = Path(folder)
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    place.chmod(0o700)
-    path = place / DATABASE
+    taken = (
+        f"{str(place)!r} has a site already, and a new draw would spend its budget again. "
+        "Choose another folder."
+    )
+    connection = _connect(new_private_file(place, DATABASE, taken=taken))
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        raise InputError(
-            f"{str(place)!r} has a site already, and a new draw would spend its budget again. "
-            "Choose another folder."
-        ) from None
-    connection = _connect(path)
-    try:
-        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}")
+        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{LEDGER_TABLE}")
         state, schema = site.state, site.schema
         connection.execute(
-            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1)",
+            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1, 0, 0, NULL, 0)",
             (
                 STORE_VERSION,
                 json.dumps(schema.to_dict(), ensure_ascii=False),
@@ -374,21 +360,7 @@ def open_site(folder: str | Path, schema: FederationSchema) -> Site:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=SECONDS_TO_WAIT, isolation_level=None)
-    connection.row_factory = sqlite3.Row
-    try:
-        # Committed means on the disk: a site that forgot a release would spend its budget twice.
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA journal_mode = WAL")
-    except sqlite3.OperationalError:
-        connection.close()
-        raise InputError(
-            "the site's store must not be in use for long, but another process holds it. Try again."
-        ) from None
-    except sqlite3.DatabaseError:
-        connection.close()
-        raise InputError(_DAMAGED) from None
-    return connection
+    return connect(path, whose="the site", damaged=_DAMAGED)
 
 
 def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState | None) -> None:
@@ -396,13 +368,19 @@ def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState
 
     pending = state.pending
     connection.execute(
-        "UPDATE site SET draws = ?, spent = ?, pending = ?, wish = ?, version = ?",
+        "UPDATE site SET most = ?, draws = ?, spent = ?, pending = ?, wish = ?, version = ?, "
+        "offered = ?, submitted = ?, preview = ?, allows_as_printed = ?",
         (
+            state.limit,
             state.draws,
             budget_text(Budget(dict(state.spent))),
             None if pending is None else wish_text(pending.wish),
             None if state.wish is None else wish_text(state.wish),
             state.version,
+            state.offered,
+            int(state.submitted),
+            None if state.preview is None else wish_text(state.preview),
+            int(state.allows_as_printed),
         ),
     )
     old = {} if before is None else _roles(before)
@@ -416,15 +394,12 @@ def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState
                 (
                     role,
                     budget_text(draw.budget),
-                    _blob(_narrow(draw.records.codes)),
-                    _blob(draw.records.numbers),
+                    blob_of(_narrow(draw.records.codes)),
+                    blob_of(draw.records.numbers),
                 ),
             )
     known = 0 if before is None else len(before.ledger)
-    for line, entry in enumerate(state.ledger[known:], start=known):
-        connection.execute(
-            "INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (line, *asdict(entry).values())
-        )
+    write_ledger(connection, state.ledger[known:], first=known)
 
 
 def _roles(state: SiteState) -> dict[str, Draw]:
@@ -432,37 +407,12 @@ def _roles(state: SiteState) -> dict[str, Draw]:
     roles = {"anchor": state.anchor}
     if state.current is not state.anchor:
         roles["current"] = state.current
-    if state.pending is not None:
-        if state.pending.anchor is not state.anchor:
-            roles["pending anchor"] = state.pending.anchor
-        if state.pending.drawn is not None:
-            roles["pending"] = state.pending.drawn
+    drawn = None if state.pending is None else state.pending.drawn
+    if drawn is not None and drawn is not state.anchor:
+        roles["pending"] = drawn
     return roles
-
-
-def _entry(row: sqlite3.Row) -> LedgerEntry:
-    return LedgerEntry(
-        site=row["site"],
-        operation=row["operation"],
-        mode=row["mode"],
-        epsilon=row["epsilon"],
-        record_epsilon=row["record_epsilon"],
-        total_epsilon=row["total_epsilon"],
-        private=bool(row["private"]),
-    )
 
 
 def _narrow(codes: NDArray[np.int64]) -> NDArray[np.integer]:
     """Return codes in the smallest type that holds them."""
     return codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
-
-
-def _blob(array: NDArray[np.generic]) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=False)
-    return stream.getvalue()
-
-
-def _array(blob: bytes) -> NDArray[np.generic]:
-    loaded: NDArray[np.generic] = np.load(io.BytesIO(blob), allow_pickle=False)
-    return loaded

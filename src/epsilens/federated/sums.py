@@ -57,6 +57,11 @@ class SiteSums:
         """Return the change from other sums over the same records."""
         return self._with(other, -1.0)
 
+    def without(self, other: SiteSums) -> SiteSums:
+        """Return the sums over the records that are left when those of `other` go."""
+        kept = self - other
+        return SiteSums(self.n - other.n, kept.loss, kept.gradient, kept.hessian)
+
     def _with(self, other: SiteSums, sign: float) -> SiteSums:
         hessian = None
         if self.hessian is not None and other.hessian is not None:

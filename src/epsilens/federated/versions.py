@@ -25,7 +25,7 @@ class Version:
     """A model that the coordinator has sent out, or previewed."""
 
     version: int
-    operation: Literal["train", "preview", "change", "remove"]
+    operation: Literal["train", "preview", "change", "remove", "accept"]
     mode: Mode | None
     rung: Rung | None
     sites: tuple[int, ...]
@@ -68,7 +68,7 @@ class Version:
 class Intention:
     """An operation that has begun: what is needed to begin it again."""
 
-    operation: Literal["preview", "change", "remove"]
+    operation: Literal["preview", "change", "remove", "accept"]
     sites: tuple[int, ...]
     budgets: tuple[Budget, ...]
     mode: Mode

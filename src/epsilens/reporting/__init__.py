@@ -7,6 +7,7 @@ from epsilens.reporting.audit import audit_sentence, audit_table
 from epsilens.reporting.decision import decision_table
 from epsilens.reporting.federation import federation_sentences, ledger_table, version_table
 from epsilens.reporting.mask import mask_sentences, mask_table, relaxed_sentence
+from epsilens.reporting.private_valuation import valuation_sentences
 from epsilens.reporting.report import write_report
 from epsilens.reporting.risk import risk_sentences, risk_table
 from epsilens.reporting.sentences import cell_sentence, whatif_sentence
@@ -28,6 +29,7 @@ __all__ = [
     "release_summary",
     "risk_sentences",
     "risk_table",
+    "valuation_sentences",
     "value_sentences",
     "value_table",
     "version_table",

@@ -25,6 +25,7 @@ _OPERATIONS = {
     "preview": "preview",
     "change": "changed",
     "remove": "left",
+    "accept": "accepted",
     "value": "valued",
 }
 _SMALLEST_DISTANCE = 1e-6
@@ -210,6 +211,8 @@ def _happened(
         parts.append(
             f"test loss {format_loss(before.test_loss)} → {format_loss(version.test_loss)}"
         )
+    if version.operation == "accept":
+        return f"What {who[0].lower()}{who[1:]} offered was accepted{by}: {', '.join(parts)}."
     if version.operation == "remove":
         verb = "leaves" if len(version.sites) == 1 else "leave"
         left = "" if version.model_record_epsilon == 0 else _still(version)
@@ -239,10 +242,15 @@ def _learnt(document: FederationDocument) -> list[str]:
     size = sum(version.bytes for version in document.versions)
     bare = any(not entry.private for entry in document.ledger)
     records = "records, true ones among them," if bare else "randomised records"
+    seen = f"the coordinator saw sums over {records} and no single record"
+    if document.secure_aggregation:
+        seen = (
+            f"the coordinator saw sums over the {records} of all sites and not those of a single one"
+            f"{_alone(document)}; how many records each site has it was told"
+        )
     said = [
-        f"Who learnt what: the coordinator saw sums over {records} and no single record; each site saw the models "
-        f"and nothing else of other sites. {format_count(messages)} messages with numbers, "
-        f"{size / 1000:,.1f} kB."
+        f"Who learnt what: {seen}; each site saw the models and nothing else of other sites. "
+        f"{format_count(messages)} messages with numbers, {size / 1000:,.1f} kB."
     ]
     if document.carried_messages is not None and document.carried_bytes is not None:
         said.append(
@@ -250,6 +258,29 @@ def _learnt(document: FederationDocument) -> list[str]:
             f"confirmations included, {document.carried_bytes / 1000:,.1f} kB."
         )
     return said
+
+
+def _alone(document: FederationDocument) -> str:
+    """Name what a coordinator saw of single sites in spite of the masks: there was no other to hide in."""
+    changed = {
+        version.sites[0]
+        for version in document.versions
+        if version.operation in {"preview", "change"}
+        and version.rung != "exact"
+        and len(version.sites) == 1
+    }
+    left = {v.sites[0] for v in document.versions if v.operation == "remove" and len(v.sites) == 1}
+    accepted = {v.sites[0] for v in document.versions if v.operation == "accept"}
+    parts = []
+    for sites, what in (
+        (changed, "the change of {who} that changed alone"),
+        (left, "the sums of {who} that left alone"),
+        (accepted, "the sums of what {who} had on offer"),
+    ):
+        if sites:
+            who = f"{'site' if len(sites) == 1 else 'sites'} {sites_text(sites)}"
+            parts.append(what.format(who=who))
+    return f", but for {' and '.join(parts)}" if parts else ""
 
 
 def _spent(document: FederationDocument) -> list[str]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,8 +14,10 @@ from epsilens.federated import (
     DeclaredColumn,
     FederationSchema,
     LocalParties,
+    RawFile,
     Records,
     Site,
+    create_site_store,
 )
 
 SIZES = (120, 80, 100, 60, 90)
@@ -85,3 +89,63 @@ def table_of(schema: FederationSchema, records: Records) -> pd.DataFrame:
             columns[column.name] = np.array(column.categories)[records.codes[:, coded]]
             coded += 1
     return pd.DataFrame(columns)
+
+
+def site_folders(schema: FederationSchema, folder: Path, **options: object) -> list[Path]:
+    """Make five sites, each with a folder and a file of its own."""
+    found = []
+    for site in make_sites(schema, **options):
+        place = folder / f"site-{site.number}"
+        place.mkdir(parents=True)
+        raw = place / "raw.parquet"
+        table_of(schema, truth(schema, SIZES[site.number], seed=10 + site.number)).to_parquet(raw)
+        create_site_store(place, site, RawFile.at(raw))
+        found.append(place)
+    return found
+
+
+class FakeGrid:
+    """Delivers each message to the real ClientApp of its site, in this process."""
+
+    def __init__(self, folders, **node_config):
+        # Flower's ids are random and in no order.
+        self.nodes = {1000 - 7 * i: folder for i, folder in enumerate(folders)}
+        self.spoil = lambda node, reply: reply
+        self.types = []
+        self.record = []
+        """Every message and every reply: type, sender, content."""
+        self._node_config = node_config
+        self.states = {}
+        """What each node keeps during the run."""
+
+    def get_node_ids(self):
+        return list(self.nodes)
+
+    def send_and_receive(self, messages, *, timeout=None):
+        from flwr.app import Context, RecordDict
+
+        from epsilens.federated.flower.client_app import app
+
+        assert timeout is not None
+        replies = []
+        for message in messages:
+            node = message.metadata.dst_node_id
+            kind = message.metadata.message_type
+            self.types.append(kind)
+            self.record.append((kind, "coordinator", message.content))
+            config = {"state": str(self.nodes[node]), **self._node_config}
+            state = self.states.setdefault(node, RecordDict())
+            reply = app(message, Context(1, node, config, state, {}))
+            reply.metadata.__dict__["_src_node_id"] = node
+            self.record.append((kind, "site", reply.content))
+            spoilt = self.spoil(node, reply)
+            replies += [] if spoilt is None else [spoilt]
+        return reversed(replies)
+
+
+def let_messages_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process create messages, as Flower lets its own."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    for name in ("task_id", "run_id", "node_id"):
+        monkeypatch.setattr(TaskIdentity, f"_{name}", 1)

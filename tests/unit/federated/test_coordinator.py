@@ -101,3 +101,52 @@ def test_a_refusal_leaves_nothing_to_take_up_again(schema: FederationSchema) -> 
     assert leader.state.intention is None
     assert leader.resume() is None
     assert leader.change({0: 1.0}).sites == (0,)
+
+
+def test_who_has_left_stays_out_after_a_restart(schema: FederationSchema) -> None:
+    sites = make_sites(schema)
+    leader = Coordinator(schema, LocalParties(sites), regularisation=1e-2)
+    leader.train()
+    leader.remove([4])
+    again = Coordinator(schema, LocalParties(sites), regularisation=1e-2, state=leader.state)
+    assert again.parties.numbers == (0, 1, 2, 3)
+    assert again.change({0: 1.0}, rung="exact").version == 2
+
+
+def test_another_coordinator_goes_on_from_the_version_that_the_sites_have(
+    schema: FederationSchema,
+) -> None:
+    sites = make_sites(schema)
+    first = Coordinator(schema, LocalParties(sites), regularisation=1e-2)
+    first.train()
+    first.change({0: 2.0})
+    second = Coordinator(schema, LocalParties(sites), regularisation=1e-2)
+    second.train()
+    second.change({0: 1.0}, rung="exact")
+    assert [version.version for version in second.versions] == [2, 3]
+    assert sites[0].budget.per_column["smokes"] == 1.0
+
+
+def test_an_interrupted_removal_is_finished_first(schema: FederationSchema) -> None:
+    line = Failing(LocalParties(make_sites(schema)))
+    leader = Coordinator(schema, line, regularisation=1e-2)
+    leader.train()
+    line.calls_left = 2
+    with pytest.raises(Stopped):
+        leader.remove([3], rung="exact")
+    line.calls_left = None
+    with pytest.raises(ValueError, match="removal of site 3 was interrupted"):
+        leader.change({0: 1.0})
+    assert leader.resume().operation == "remove"
+    assert leader.change({0: 1.0}).sites == (0,)
+
+
+def test_what_a_site_has_spent_is_known_though_another_refuses(schema: FederationSchema) -> None:
+    sites = make_sites(schema, limit=20.0)
+    sites[1].allow(6.0)
+    leader = Coordinator(schema, LocalParties(sites), regularisation=1e-2)
+    leader.train()
+    with pytest.raises(ValueError, match="its limit is 6"):
+        leader.change({0: 1.0, 1: 1.0}, mode="redraw")
+    assert leader.ledger == tuple(leader.parties.ledger())
+    assert [e.total_epsilon for e in leader.ledger if e.site == 0] == [6.0, 8.0]

@@ -12,9 +12,16 @@ import pytest
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated import Coordinator, LocalParties, SiteSums
 from epsilens.federated.plan import carry_out, story
-from epsilens.federated.site_store import RawFile, SiteStore, create_site_store
+from epsilens.federated.site_store import SiteStore
 
-from .conftest import SIZES, contract, make_sites, table_of, truth
+from .conftest import (
+    FakeGrid,
+    contract,
+    let_messages_be_made,
+    make_sites,
+    site_folders,
+    truth,
+)
 
 flwr = pytest.importorskip("flwr")
 
@@ -27,59 +34,22 @@ from flwr.app import (  # noqa: E402
     Message,
     RecordDict,
 )
-from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from epsilens.federated.flower import SIMULATED_SITES  # noqa: E402
-from epsilens.federated.flower.client_app import app, site_folder  # noqa: E402
+from epsilens.federated.flower.client_app import site_folder  # noqa: E402
 from epsilens.federated.flower.grid_parties import GridParties  # noqa: E402
 from epsilens.federated.flower.messages import pack, pack_sums, read_sums, unpack  # noqa: E402
 from epsilens.federated.flower.server_app import follow, save_records  # noqa: E402
 
 
-class FakeGrid:
-    """Delivers each message to the real ClientApp of its site, in this process."""
-
-    def __init__(self, folders):
-        # Flower's ids are random and in no order.
-        self.nodes = {1000 - 7 * i: folder for i, folder in enumerate(folders)}
-        self.spoil = lambda node, reply: reply
-        self.types = []
-
-    def get_node_ids(self):
-        return list(self.nodes)
-
-    def send_and_receive(self, messages, *, timeout=None):
-        assert timeout is not None
-        replies = []
-        for message in messages:
-            node = message.metadata.dst_node_id
-            self.types.append(message.metadata.message_type)
-            context = Context(1, node, {"state": str(self.nodes[node])}, RecordDict(), {})
-            reply = app(message, context)
-            reply.metadata.__dict__["_src_node_id"] = node
-            spoilt = self.spoil(node, reply)
-            replies += [] if spoilt is None else [spoilt]
-        return reversed(replies)
-
-
 @pytest.fixture(autouse=True)
 def _identity(monkeypatch):
-    """Let this process create messages, as Flower lets its own."""
-    for name in ("task_id", "run_id", "node_id"):
-        monkeypatch.setattr(TaskIdentity, f"_{name}", 1)
+    let_messages_be_made(monkeypatch)
 
 
 @pytest.fixture
 def folders(schema, tmp_path):
-    found = []
-    for site in make_sites(schema):
-        place = tmp_path / f"site-{site.number}"
-        place.mkdir()
-        raw = place / "raw.parquet"
-        table_of(schema, truth(schema, SIZES[site.number], seed=10 + site.number)).to_parquet(raw)
-        create_site_store(place, site, RawFile.at(raw))
-        found.append(place)
-    return found
+    return site_folders(schema, tmp_path)
 
 
 @pytest.fixture

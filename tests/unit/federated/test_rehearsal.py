@@ -85,7 +85,7 @@ def test_a_plan_previews_what_can_be_previewed(schema):
     steps, notes = names(changes=[{2: 5.0}], mode="redraw")
     assert steps == ["train", "change"]
     assert "looser epsilon" in notes[0]
-    steps, notes = names(changes=[{2: 1.0}], mode="as_printed", as_printed=True)
+    steps, notes = names(changes=[{2: 1.0}], mode="as_printed")
     assert steps == ["train", "change"]
     wide = FederationSchema(
         (DeclaredColumn("place", tuple(map(str, range(5000)))),), schema.label, ("place",)

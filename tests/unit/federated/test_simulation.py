@@ -20,7 +20,7 @@ import pytest
 from epsilens.errors import InputError, MissingExtraError
 from epsilens.federated.flower import simulation
 from epsilens.federated.flower.process_tree import ProcessTree, _running
-from epsilens.federated.plan import story
+from epsilens.federated.plan import PlannedOperation, story
 from epsilens.federated.rehearsal import Rehearsal, rehearse
 
 from .conftest import SIZES, table_of, truth
@@ -31,11 +31,26 @@ linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="read
 @pytest.fixture
 def rehearsal(schema):
     steps, _ = story(
-        schema, epsilon=3.0, n_sites=5, changes=[{2: 1.0}, {0: 1.0, 3: 2.0}], remove=[4]
+        schema,
+        epsilon=3.0,
+        n_sites=5,
+        changes=[{2: 1.0}, {0: 1.0, 3: 2.0}],
+        remove=[4],
+        values=[PlannedOperation("value", sites=(1, 3), items=2)],
     )
     tables = tuple(table_of(schema, truth(schema, n, 10 + i)) for i, n in enumerate(SIZES))
     test = truth(schema, 100, seed=99)
-    return Rehearsal(schema, tables, steps, 3.0, regularisation=0.01, test=test, seed=7)
+    return Rehearsal(
+        schema,
+        tables,
+        steps,
+        3.0,
+        regularisation=0.01,
+        test=test,
+        seed=7,
+        secure=True,
+        offers={1: 0.25},
+    )
 
 
 def marked(mark):
@@ -87,6 +102,7 @@ def proxy(monkeypatch):
 @pytest.mark.slow
 def test_flower_gives_the_numbers_of_one_process_and_goes(rehearsal, mark, proxy):
     pytest.importorskip("ray")
+    pytest.importorskip("tenseal")
     before = set(os.listdir(tempfile.gettempdir()))
     said = []
     far = simulation.simulate(rehearsal, progress=lambda *step: said.append(step[:2]))
@@ -95,7 +111,7 @@ def test_flower_gives_the_numbers_of_one_process_and_goes(rehearsal, mark, proxy
     assert not [n for n in set(os.listdir(tempfile.gettempdir())) - before if "epsilens-" in n]
     assert proxy == []
     for a, b in zip(near.versions, far.versions, strict=True):
-        # Sums travel exactly; what may differ is how many threads a matrix product took.
+        # Sums travel exactly, masked or not; what may differ is how many threads a product took.
         np.testing.assert_allclose(b.theta, a.theta, rtol=0, atol=1e-12)
         assert (a.operation, a.messages, a.bytes, a.model_budgets) == (
             b.operation,
@@ -104,6 +120,10 @@ def test_flower_gives_the_numbers_of_one_process_and_goes(rehearsal, mark, proxy
             b.model_budgets,
         )
     assert near.ledger == far.ledger
+    (score,), (same,) = near.valuations, far.valuations
+    # Two encryptions of the same numbers, rounded to seven digits.
+    np.testing.assert_allclose(same.scores, score.scores, rtol=1e-4)
+    assert (same.n_items, same.change, same.messages) == (2, "add", score.messages)
     assert far.carried.messages > sum(version.messages for version in far.versions)
     assert said == sorted(said)
     assert {total for _, total in said} == {len(rehearsal.operations)}

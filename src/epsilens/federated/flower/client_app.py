@@ -3,79 +3,78 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeAlias
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
-from epsilens.federated.flower import SIMULATED_SITES
-from epsilens.federated.flower.messages import Content, pack, pack_sums, refusal, unpack
+from epsilens.federated.flower import mask_queries, value_queries
+from epsilens.federated.flower.answering import answers, site_folder
+from epsilens.federated.flower.messages import Content, pack, pack_sums
 from epsilens.federated.site import Site
-from epsilens.federated.site_store import SiteStore
-from epsilens.federated.written import budget_text, ledger_text, read_wish
+from epsilens.federated.written import budget_text, ledger_text, read_wish, wish_text
 
 __all__ = ["app", "site_folder"]
 
 MOST_LOCAL_STEPS = 100_000
+ONLY_ASKED = "only-asked"
+"""Set in the configuration of a node whose site changes nothing that it has not asked for."""
 
 Answer: TypeAlias = Callable[[Site, Content], RecordDict]
 
 app = ClientApp()
-
-
-def site_folder(context: Context) -> Path:
-    """Return the folder of this node's site: its own setting, never the coordinator's.
-
-    Parameters
-    ----------
-    context : flwr.app.Context
-        With `state` in the node's configuration; a simulated node has its place instead.
-    """
-    given = context.node_config.get("state")
-    if isinstance(given, str) and given:
-        return Path(given)
-    everywhere, place = os.environ.get(SIMULATED_SITES), context.node_config.get("partition-id")
-    if not everywhere or place is None:
-        raise InputError(
-            "this node has no site: its configuration must name the site's folder as `state`."
-        )
-    return Path(everywhere) / f"site-{int(place)}"
+mask_queries.register(app)
+value_queries.register(app)
 
 
 def _query(name: str) -> Callable[[Answer], Answer]:
-    """Let a function answer a query, within one transaction."""
+    """Let a function that needs nothing of Flower answer a query."""
 
     def register(answer: Answer) -> Answer:
-        @app.query(name)
-        def handle(message: Message, context: Context) -> Message:
-            try:
-                store = SiteStore(site_folder(context))
-                content = unpack(message.content, store.fingerprint, sender="the coordinator")
-                with store.transaction() as site:
-                    # The answer is made within the transaction, and leaves after the commit.
-                    reply = answer(site, content)
-            except Exception as error:  # Flower would send the text of the error, data and all
-                reply = refusal(error)
-            return Message(reply, reply_to=message)
+        @answers(app, name)
+        def handle(site: Site, content: Content, context: Context) -> RecordDict:
+            if context.node_config.get(ONLY_ASKED):
+                _require_asked(name, site, content)
+            return answer(site, content)
 
         return answer
 
     return register
 
 
+def _require_asked(query: str, site: Site, content: Content) -> None:
+    """Refuse a change that the site itself has not asked for, whoever says that it has."""
+    if query != "prepare":
+        return
+    wish = read_wish(content.setting("wish", str))
+    if wish == site.wish or (content.setting("preview", bool) and wish.mode == "degrade"):
+        return
+    raise InputError(
+        f"site {site.number} has not asked for this change. Ask at the site: `epsilens federate request`."
+    )
+
+
 @_query("hello")
 def _hello(site: Site, content: Content) -> RecordDict:
+    version = content.setting("version", int)
+    if version < site.state.version:
+        raise InputError(
+            f"site {site.number} has version {site.state.version} of the model, and the coordinator "
+            f"{'none' if version < 0 else version}: an old copy of its store. Bring back a newer one, or "
+            "start the site with `--new-coordinator`."
+        )
     return pack(
         site.schema.fingerprint,
         site=site.number,
         n=site.n,
         budget=budget_text(site.budget),
         ledger=ledger_text(site.ledger),
+        wish="" if site.wish is None else wish_text(site.wish),
+        version=site.state.version,
+        anchored=site.is_anchored,
     )
 
 
@@ -110,7 +109,6 @@ def _prepare(site: Site, content: Content) -> RecordDict:
     site.prepare(
         read_wish(content.setting("wish", str)),
         preview=content.setting("preview", bool),
-        as_printed=content.setting("as_printed", bool),
     )
     return pack(site.schema.fingerprint, ledger=ledger_text(site.ledger))
 
@@ -126,7 +124,12 @@ def _difference(site: Site, content: Content) -> RecordDict:
 def _settle(site: Site, content: Content) -> RecordDict:
     content.vector("theta", site.schema.n_parameters)
     site.settle(content.setting("version", int), changed=content.setting("changed", bool))
-    return pack(site.schema.fingerprint, budget=budget_text(site.budget))
+    return pack(
+        site.schema.fingerprint,
+        budget=budget_text(site.budget),
+        n=site.n,
+        anchored=site.is_anchored,
+    )
 
 
 @_query("end_preview")

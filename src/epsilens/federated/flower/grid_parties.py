@@ -17,7 +17,7 @@ from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.flower.messages import Content, pack, read_sums, unpack
 from epsilens.federated.ledger import LedgerEntry
-from epsilens.federated.parties import Traffic
+from epsilens.federated.parties import NoAnswerError, Traffic
 from epsilens.federated.site import Wish
 from epsilens.federated.sums import SiteSums
 from epsilens.federated.written import read_budget, read_ledger, wish_text
@@ -74,13 +74,19 @@ class GridParties:
         timeout: float = 120.0,
         patience: float = 120.0,
     ) -> None:
+        self._begin(grid, schema, timeout)
+        self._meet(self._wait_for(n_sites, patience))
+
+    def _begin(self, grid: MessageGrid, schema: FederationSchema, timeout: float) -> None:
         self._grid, self._schema, self._timeout = grid, schema, timeout
         self._traffic, self.carried = Traffic(), Traffic()
         self._ledgers: dict[int, tuple[LedgerEntry, ...]] = {}
         """As each site has reported it last, of those who left too."""
         self._nodes: dict[int, int] = {}
         self._budgets: dict[int, Budget] = {}
-        self._meet(self._wait_for(n_sites, patience))
+        self._anchored: dict[int, bool] = {}
+        self._versions: dict[int, int] = {}
+        self._records: dict[int, int] = {}
 
     # --- Who is there ---
 
@@ -98,7 +104,7 @@ class GridParties:
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _meet(self, nodes: Sequence[int]) -> None:
-        replies = self._carry("hello", {node: self._pack() for node in nodes})
+        replies = self._carry("hello", {node: self._pack(version=-1) for node in nodes})
         found: dict[int, tuple[int, Content]] = {}
         for place, node in enumerate(nodes):
             content = self._opened(replies.get(node), f"a site ({place + 1} of {len(nodes)})")
@@ -109,10 +115,15 @@ class GridParties:
                 )
             found[number] = node, content
         for number in sorted(found):
-            node, content = found[number]
-            self._nodes[number] = node
-            self._budgets[number] = self._budget(number, content)
-            self._ledgers[number] = _ledger(number, content)
+            self._welcome(number, *found[number])
+
+    def _welcome(self, number: int, node: int, content: Content) -> None:
+        self._nodes[number] = node
+        self._budgets[number] = self._budget(number, content)
+        self._records[number] = content.setting("n", int)
+        self._ledgers[number] = _ledger(number, content)
+        self._anchored[number] = content.setting("anchored", bool)
+        self._versions[number] = content.setting("version", int)
 
     def _budget(self, site: int, content: Content) -> Budget:
         budget = read_budget(content.setting("budget", str))
@@ -126,6 +137,11 @@ class GridParties:
         return tuple(self._nodes)
 
     @property
+    def fingerprint(self) -> str:
+        """Of the contract."""
+        return self._schema.fingerprint
+
+    @property
     def traffic(self) -> Traffic:
         """What was sent until now, counted as `LocalParties` counts."""
         return self._traffic
@@ -134,10 +150,14 @@ class GridParties:
         """Return the level of every site's present draw, as each has said last."""
         return {site: self._budgets[site] for site in self._nodes}
 
+    def records(self) -> dict[int, int]:
+        """Return how many records every site takes part with, as each has said."""
+        return {site: self._records[site] for site in self._nodes}
+
     # --- How messages travel ---
 
     def _pack(
-        self, arrays: Mapping[str, FloatArray] | None = None, **settings: str | float | bool
+        self, arrays: Mapping[str, FloatArray] | None = None, **settings: str | float | bool | bytes
     ) -> RecordDict:
         return pack(self._schema.fingerprint, arrays=arrays, **settings)
 
@@ -167,12 +187,12 @@ class GridParties:
 
     def _opened(self, reply: Message | None, who: str) -> Content:
         if reply is None:
-            raise InputError(
+            raise NoAnswerError(
                 f"{who} did not answer within {self._timeout:g} seconds. Nothing was changed in the "
                 "model; check that the site runs, and ask again."
             )
         if reply.has_error():
-            raise InputError(
+            raise NoAnswerError(
                 f"{who} could not answer (Flower's error {reply.error.code}). Look at the site's own "
                 "log."
             )
@@ -202,14 +222,35 @@ class GridParties:
         self._traffic.count(found.gradient, content.arrays.get("hessian"))
         return found
 
+    # --- For queries that are defined elsewhere ---
+
+    def pack(
+        self, arrays: Mapping[str, FloatArray] | None = None, **settings: str | float | bool | bytes
+    ) -> RecordDict:
+        """Put settings and arrays into a message under the contract."""
+        return self._pack(arrays, **settings)
+
+    def ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
+        """Ask sites, and return every answer or the first refusal."""
+        return self._ask(action, contents)
+
     # --- What is asked ---
 
     def sums(
         self, theta: FloatArray, *, hessian: bool = True, pending: Sequence[int] = ()
     ) -> dict[int, SiteSums]:
         """Ask every site for its sums."""
+        return self._plain_sums(theta, self.numbers, hessian=hessian, pending=pending)
+
+    def leaving_sums(self, theta: FloatArray, sites: Sequence[int]) -> dict[int, SiteSums]:
+        """Ask those who leave for their sums."""
+        return self._plain_sums(theta, sites, hessian=True, pending=())
+
+    def _plain_sums(
+        self, theta: FloatArray, sites: Sequence[int], *, hessian: bool, pending: Sequence[int]
+    ) -> dict[int, SiteSums]:
         contents = {}
-        for site in self._nodes:
+        for site in sites:
             self._traffic.count(theta)
             contents[site] = self._pack({"theta": theta}, hessian=hessian, pending=site in pending)
         answers = self._ask("sums", contents)
@@ -237,15 +278,32 @@ class GridParties:
             found[site] = (local, content.setting("n", int))
         return found
 
-    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool, as_printed: bool) -> None:
+    def prepare(self, wishes: Mapping[int, Wish], *, preview: bool) -> None:
         """Tell sites to get ready for a change, or for the preview of one."""
         contents = {
-            site: self._pack(wish=wish_text(wish), preview=preview, as_printed=as_printed)
+            self._nodes[site]: self._pack(wish=wish_text(wish), preview=preview)
             for site, wish in wishes.items()
         }
-        # A site writes its ledger when it prepares, and at no other time.
-        for site, content in self._ask("prepare", contents).items():
+        replies = self._carry("prepare", contents)
+        refused: InputError | None = None
+        for site in wishes:
+            try:
+                content = self._opened(replies.get(self._nodes[site]), f"site {site}")
+            except InputError as error:
+                refused = refused or error
+                continue
+            # A site that has drawn has spent, whatever the others say.
             self._ledgers[site] = _ledger(site, content)
+        if refused is not None:
+            raise refused
+
+    def anchored(self) -> dict[int, bool]:
+        """Say of which sites the present draw is known to be the last one from the true answers."""
+        return {site: self._anchored.get(site, False) for site in self._nodes}
+
+    def latest_version(self) -> int:
+        """Return the last version of a model that a site has been told of."""
+        return max((self._versions.get(site, -1) for site in self._nodes), default=-1)
 
     def differences(
         self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
@@ -264,11 +322,26 @@ class GridParties:
             self._traffic.count(theta)
             contents[site] = self._pack({"theta": theta}, version=version, changed=site in sites)
         for site, content in self._ask("settle", contents).items():
-            self._budgets[site] = self._budget(site, content)
+            self._settled(site, content)
+
+    def _settled(self, site: int, content: Content) -> None:
+        self._budgets[site] = self._budget(site, content)
+        self._records[site] = content.setting("n", int)
+        self._anchored[site] = content.setting("anchored", bool)
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over."""
         self._ask("end_preview", {site: self._pack() for site in sites})
+
+    def submission(self, theta: FloatArray, site: int) -> SiteSums:
+        """Ask a site for the sums of the records that it has on offer."""
+        self._traffic.count(theta)
+        found = self._ask("value_submit", {site: self._pack({"theta": theta})})
+        return self._sums_of(site, found[site], hessian=True)
+
+    def note_ledger(self, site: int, content: Content) -> None:
+        """Take note of the ledger that a site has sent with an answer."""
+        self._ledgers[site] = _ledger(site, content)
 
     def leave(self, sites: Sequence[int]) -> None:
         """Let sites go; nothing is asked of them any more."""

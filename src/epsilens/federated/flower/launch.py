@@ -13,7 +13,7 @@ import threading
 import time
 from importlib.metadata import entry_points
 
-__all__ = ["main"]
+__all__ = ["end_with_parent", "main"]
 
 WHILE_PARENT = "--while-parent"
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -23,11 +23,16 @@ def main(arguments: list[str]) -> object:
     """Run the command that is named first, with the other arguments."""
     if arguments[0] == WHILE_PARENT:
         arguments = arguments[1:]
-        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+        end_with_parent()
     name, *rest = arguments
     (command,) = entry_points(group="console_scripts", name=name)
     sys.argv = [name, *rest]
     return command.load()()
+
+
+def end_with_parent() -> None:
+    """Let this process end when whoever started it has ended."""
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:

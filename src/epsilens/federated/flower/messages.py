@@ -16,7 +16,12 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
-from epsilens.errors import BudgetExceededError, InputError
+from epsilens.errors import (
+    BudgetExceededError,
+    EstimateNotTrustworthyError,
+    InputError,
+    MissingExtraError,
+)
 from epsilens.federated.sums import SiteSums
 
 __all__ = [
@@ -30,8 +35,8 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
-Setting: TypeAlias = str | int | float | bool
-_S = TypeVar("_S", str, int, float, bool)
+Setting: TypeAlias = str | int | float | bool | bytes
+_S = TypeVar("_S", str, int, float, bool, bytes)
 
 PROTOCOL_VERSION = 1
 SETTINGS, ARRAYS = "settings", "arrays"
@@ -81,7 +86,7 @@ def pack(
     fingerprint : str
         Of the contract.
     arrays : mapping of str to array of float64, optional
-    **settings : str, int, float or bool
+    **settings : str, int, float, bool or bytes
 
     Returns
     -------
@@ -188,6 +193,8 @@ def refusal(error: Exception) -> RecordDict:
     if isinstance(error, InputError):
         kind = "BudgetExceededError" if isinstance(error, BudgetExceededError) else "InputError"
         return pack("", refused=str(error), kind=kind)
+    if isinstance(error, EstimateNotTrustworthyError | MissingExtraError):
+        return pack("", refused=str(error), kind="InputError")
     return pack("", refused=f"failed with {type(error).__name__}.", kind="InputError")
 
 

@@ -17,8 +17,11 @@ from flwr.serverapp import Grid, ServerApp
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.declaration import FederationSchema, Records
+from epsilens.federated.flower.grid_exchange import GridExchange
 from epsilens.federated.flower.grid_parties import GridParties, MessageGrid
+from epsilens.federated.flower.masked_grid_parties import MaskedGridParties
 from epsilens.federated.plan import PlannedOperation, carry_out
+from epsilens.federated.valuing import valuation_record
 from epsilens.federated.written import ledger_text, version_record
 
 __all__ = ["app", "follow", "read_records", "save_records", "write_json"]
@@ -41,7 +44,8 @@ def follow(grid: MessageGrid, plan: Mapping[str, Any]) -> None:
     grid : flwr.serverapp.Grid
     plan : mapping
         With `schema`, `operations`, `n_sites`, `regularisation`, `test` (a file of records or None),
-        `timeout` and `patience` in seconds, and the files `progress` and `result`.
+        `timeout` and `patience` in seconds, the files `progress` and `result`, and `secure` if sums are
+        to be masked.
     """
     try:
         result = _carried_out(grid, plan)
@@ -56,7 +60,8 @@ def _carried_out(grid: MessageGrid, plan: Mapping[str, Any]) -> dict[str, object
     report = Path(plan["progress"])
     write_json(report, {"process": os.getpid(), "done": 0})
     schema = FederationSchema.from_dict(plan["schema"])
-    parties = GridParties(
+    kind = MaskedGridParties if plan.get("secure", False) else GridParties
+    parties = kind(
         grid,
         schema,
         n_sites=plan["n_sites"],
@@ -74,11 +79,14 @@ def _carried_out(grid: MessageGrid, plan: Mapping[str, Any]) -> dict[str, object
         write_json(report, {"process": os.getpid(), "done": done})
 
     operations = [PlannedOperation.from_dict(step) for step in plan["operations"]]
-    carry_out(coordinator, operations, progress=progress)
+    valuations = carry_out(
+        coordinator, operations, progress=progress, exchange=GridExchange(parties)
+    )
     return {
         "versions": [version_record(version) for version in coordinator.versions],
         "ledger": ledger_text(parties.ledger()),
         "carried": [parties.carried.messages, parties.carried.bytes],
+        "valuations": [valuation_record(valuation) for valuation in valuations],
     }
 
 

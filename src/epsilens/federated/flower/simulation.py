@@ -34,11 +34,13 @@ from epsilens.errors import (
     MissingExtraError,
 )
 from epsilens.federated.flower import SIMULATED_SITES
+from epsilens.federated.flower.app_files import APP_FILES
 from epsilens.federated.flower.process_tree import ProcessTree
 from epsilens.federated.parties import Traffic
 from epsilens.federated.plan import Progress
 from epsilens.federated.rehearsal import Outcome, Rehearsal
 from epsilens.federated.site_store import RawFile, create_site_store
+from epsilens.federated.valuing import read_valuation
 from epsilens.federated.written import read_ledger, read_version
 
 __all__ = ["require_flower", "simulate"]
@@ -56,44 +58,6 @@ _MARK = "EPSILENS_SIMULATION"
 _ROOM_FOR_SOCKETS = 30
 """Characters of a temporary folder's path: those of Ray's sockets in it must stay below 107."""
 _SECONDS_BETWEEN_LOOKS = 0.1
-
-# Flower reads the text of a component and looks for an assignment.
-_COMPONENT = """\
-from epsilens.federated.flower import {module}
-
-app = {module}.app
-"""
-
-_APP = {
-    "pyproject.toml": """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "epsilens-federation"
-version = "1.0.0"
-description = "A federation whose sites may change their mind"
-license = "Apache-2.0"
-dependencies = []
-
-[tool.hatch.build.targets.wheel]
-packages = ["."]
-
-[tool.flwr.app]
-publisher = "epsilens"
-
-[tool.flwr.app.components]
-serverapp = "epsilens_federation.server:app"
-clientapp = "epsilens_federation.client:app"
-
-[tool.flwr.app.config]
-plan = ""
-""",
-    "epsilens_federation/__init__.py": '"""The federation of epsilens as a Flower app."""\n',
-    "epsilens_federation/server.py": _COMPONENT.format(module="server_app"),
-    "epsilens_federation/client.py": _COMPONENT.format(module="client_app"),
-}
 
 _CONFIG = """\
 [superlink]
@@ -176,6 +140,7 @@ def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
         place.mkdir(mode=0o700, parents=True)
         write_table(table, place / "data.parquet")
         create_site_store(place, rehearsal.site(number), RawFile.at(place / "data.parquet"))
+        rehearsal.tester.write(place)
     if rehearsal.test is not None:
         save_records(folder / "test.npz", rehearsal.test)
     plan = {
@@ -188,9 +153,10 @@ def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
         "patience": SECONDS_TO_START,
         "progress": str(folder / "progress.json"),
         "result": str(folder / "result.json"),
+        "secure": rehearsal.secure,
     }
     write_json(folder / "plan.json", plan)
-    for name, text in _APP.items():
+    for name, text in APP_FILES.items():
         path = folder / "app" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -360,4 +326,5 @@ def _outcome(result: dict[str, object]) -> Outcome:
         tuple(read_version(record) for record in versions),  # type: ignore[attr-defined]
         read_ledger(str(result["ledger"])),
         Traffic(*carried),  # type: ignore[misc]
+        tuple(read_valuation(record) for record in result["valuations"]),  # type: ignore[attr-defined]
     )

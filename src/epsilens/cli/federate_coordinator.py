@@ -1,0 +1,500 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens federate` at the coordinator: serve, register sites, train, apply, remove, status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsilens.cli.federate import AlgorithmChoice, RungChoice
+from epsilens.cli.federate_input import check_numbers, sites_of
+from epsilens.cli.federate_valuation import (
+    Accept,
+    Items,
+    ScoreFile,
+    SecureAggregation,
+    ValueModeChoice,
+    check_secure,
+    write_scores,
+)
+from epsilens.cli.options import Force, Json, Quiet
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    from epsilens.federated.coordinator_store import CoordinatorStore
+    from epsilens.federated.flower.operations import Lead
+
+__all__ = ["apply", "register", "remove", "server", "status", "train", "value"]
+
+DEFAULT_PORT = 9092
+
+State = Annotated[
+    str,
+    typer.Option("--state", metavar="DIR", help="The coordinator's folder; nobody else reads it."),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        help="How long the answers to one message may take.",
+        min=1.0,
+    ),
+]
+Patience = Annotated[
+    float,
+    typer.Option(
+        "--patience", metavar="SECONDS", help="How long sites have to come online.", min=0.0
+    ),
+]
+
+
+def server(
+    state: State,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            "--schema",
+            metavar="FILE",
+            help="The contract, as `epsilens federate schema` drafts it; needed the first time.",
+        ),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", help="Where to listen. Sites elsewhere need an address of the network."
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=1, max=65535, help="Where to listen.")
+    ] = DEFAULT_PORT,
+    address: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--address",
+            metavar="NAME",
+            help="A name or address by which sites reach this machine (repeat); it goes into the "
+            "certificate and the invitations.",
+        ),
+    ] = None,
+    tls: Annotated[
+        str | None,
+        typer.Option(
+            "--tls",
+            metavar="CERT,KEY,CA",
+            help="Certificates that others have made; otherwise they are made here.",
+        ),
+    ] = None,
+    regularisation: Annotated[
+        float,
+        typer.Option(
+            "--regularisation", metavar="L", help="λ of the penalty ½λ‖θ‖² beside the mean loss."
+        ),
+    ] = 1e-3,
+    test: Annotated[
+        str | None,
+        typer.Option(
+            "--test",
+            metavar="FILE",
+            help="Records of the coordinator's own, to measure versions on.",
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Serve a federation: sites connect here, and operations run from other terminals.
+
+    It ends with Ctrl-C; started again with the same folder it goes on. Sites must be registered, and
+    whoever is not is refused; only this folder's owner can start an operation.
+
+    Example: [bold]epsilens federate server --state coordinator --schema contract.json
+    --host 0.0.0.0 --address hospital.example.org[/bold]
+    """
+    from epsilens.federated import FederationSchema
+    from epsilens.federated.coordinator_store import (
+        DATABASE,
+        CoordinatorStore,
+        create_coordinator_store,
+    )
+    from epsilens.federated.flower.services import require_deployment
+
+    require_deployment()
+    check_numbers(regularisation, None)
+    from epsilens.federated.flower.server_service import serve_federation, use_certificates
+
+    folder = Path(state)
+    contract = None if schema is None else FederationSchema.read(schema)
+    if (folder / DATABASE).exists():
+        store = CoordinatorStore(folder)
+        if contract is not None and contract.fingerprint != store.schema.fingerprint:
+            raise InputError(
+                "`--schema` must be the contract that the federation has agreed on, got another. A new "
+                "contract needs a new folder."
+            )
+    elif contract is None:
+        raise InputError(
+            "`--schema` must name the contract the first time. Draft one with `epsilens federate schema`."
+        )
+    else:
+        store = create_coordinator_store(folder, contract, regularisation=regularisation)
+    if tls is not None:
+        use_certificates(folder, tls.split(","))
+    if test is not None:
+        _keep_test(store, test)
+    serve_federation(
+        store, host=host, port=port, names=address or (), say=lambda text: _say(text, quiet=quiet)
+    )
+
+
+def _keep_test(store: CoordinatorStore, path: str) -> None:
+    from epsilens.data import read_table
+    from epsilens.federated.flower.server_app import save_records
+
+    save_records(store.folder / "test.npz", store.schema.encode(read_table(path).frame))
+
+
+def _say(text: str, *, quiet: bool) -> None:
+    if not quiet:
+        typer.echo(text)
+
+
+def register(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The site's public key: its site.pub.")],
+    state: State,
+    out: Annotated[
+        str, typer.Option("--out", metavar="FILE", help="Where the invitation goes: a .json file.")
+    ],
+    site: Annotated[
+        int | None,
+        typer.Option(
+            "--site",
+            min=0,
+            help="Its number; the next one unless given. A known one: a new key for it.",
+        ),
+    ] = None,
+    server_address: Annotated[
+        str | None,
+        typer.Option("--server", metavar="HOST:PORT", help="Where the site finds the server."),
+    ] = None,
+    quiet: Quiet = False,
+    force: Force = False,
+) -> None:
+    """Let a site take part, and write the invitation for it: number, contract, address, certificate.
+
+    The invitation holds no secret, but hand it over so that the site can be sure whose it is.
+
+    Example: [bold]epsilens federate register site.pub --state coordinator
+    --out invitation-0.json[/bold]
+    """
+    from epsilens.cli.target import check_target
+    from epsilens.data import write_text
+    from epsilens.federated.coordinator_store import CoordinatorStore
+    from epsilens.federated.flower.services import require_deployment
+
+    require_deployment()
+    from epsilens.federated.flower.keys import CA_CERTIFICATE, read_public_key
+    from epsilens.federated.flower.link import Link
+    from epsilens.federated.flower.site_service import Invitation
+
+    check_target(out, sources={"the key": key}, suffixes=(".json",))
+    if Path(out).exists() and not force:
+        raise InputError(
+            f"`--out` must be a new file, but {Path(out).name!r} exists. Choose another name, or use "
+            "`--force`."
+        )
+    store = CoordinatorStore(state)
+    link = Link(store.folder)
+    text = read_public_key(key)
+    before = {member.site: member for member in store.members}
+    member = store.register(text, site=site)
+    old = before.get(member.site)
+    if old is not None and old.node is not None:
+        link.unregister(old.node)
+    store.note_node(member.site, link.register(text))
+    invitation = Invitation(
+        member.site,
+        server_address or link.address,
+        store.schema.to_dict(),
+        (store.folder / CA_CERTIFICATE).read_text(encoding="ascii"),
+    )
+    write_text(invitation.text() + "\n", out)
+    _say(f"Site {member.site} may take part. Written: {out}.", quiet=quiet)
+
+
+def train(
+    state: State,
+    algorithm: Annotated[
+        AlgorithmChoice, typer.Option("--algorithm", help="How the sites train.")
+    ] = AlgorithmChoice.newton,
+    at_least: Annotated[
+        int,
+        typer.Option("--at-least", metavar="N", min=1, help="With fewer sites nothing happens."),
+    ] = 2,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="SITE", help="Leave a site out this time (repeat)."),
+    ] = None,
+    secure_aggregation: SecureAggregation = False,
+    timeout: Timeout = 60.0,
+    patience: Patience = 30.0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train the common model with the sites that answer; who does not is named and left out.
+
+    Example: [bold]epsilens federate train --state coordinator --timeout 30[/bold]
+    """
+    left_out = sites_of(without)
+    check_secure(algorithm.value, secure=secure_aggregation)
+    _operate(
+        state,
+        lambda lead: lead.train(algorithm=algorithm.value, at_least=at_least),
+        "train",
+        secure=secure_aggregation,
+        timeout=timeout,
+        patience=patience,
+        without=left_out,
+        json=json,
+        quiet=quiet,
+    )
+
+
+def apply(
+    state: State,
+    rung: Annotated[
+        RungChoice,
+        typer.Option(
+            "--rung",
+            help="How the model follows: one message from each changing site, a Newton step, or rounds "
+            "with all sites until it is what training again would give.",
+        ),
+    ] = RungChoice.one_message,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Show what would come of it; nothing changes.")
+    ] = False,
+    secure_aggregation: SecureAggregation = False,
+    timeout: Timeout = 60.0,
+    patience: Patience = 30.0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Ask the sites what they wish, and let the model follow.
+
+    A site asks with `epsilens federate request`; what it asks for waits there until this command.
+
+    Example: [bold]epsilens federate apply --state coordinator --preview[/bold]
+    """
+    _operate(
+        state,
+        lambda lead: lead.apply(rung=rung.value, preview=preview),
+        "apply",
+        secure=secure_aggregation,
+        timeout=timeout,
+        patience=patience,
+        json=json,
+        quiet=quiet,
+    )
+
+
+def remove(
+    site: Annotated[
+        str, typer.Argument(metavar="SITE", help="The number of the site that leaves.")
+    ],
+    state: State,
+    rung: Annotated[
+        RungChoice,
+        typer.Option(
+            "--rung", help="newton: one step on what is kept; exact: rounds with the others."
+        ),
+    ] = RungChoice.newton,
+    secure_aggregation: SecureAggregation = False,
+    timeout: Timeout = 60.0,
+    patience: Patience = 30.0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Take a site out of the model and of the federation, whether it answers or not.
+
+    Its sums are deleted here; its ledger stays, since what it has released cannot be taken back.
+
+    Example: [bold]epsilens federate remove 4 --state coordinator[/bold]
+    """
+    if rung is RungChoice.one_message:
+        raise InputError("`--rung` must be newton or exact for a removal, got one-message.")
+    leaving = sites_of([site])
+    _operate(
+        state,
+        lambda lead: lead.remove(leaving, rung="exact" if rung is RungChoice.exact else "newton"),
+        "remove",
+        secure=secure_aggregation,
+        timeout=timeout,
+        patience=patience,
+        json=json,
+        quiet=quiet,
+    )
+
+
+def value(
+    state: State,
+    provider: Annotated[
+        int, typer.Option("--provider", metavar="A", min=0, help="Whose records are valued.")
+    ],
+    tester: Annotated[int, typer.Option("--tester", metavar="B", min=0, help="On whose records.")],
+    mode: Annotated[
+        ValueModeChoice,
+        typer.Option(
+            "--mode",
+            help="items: a score for each record, under encryption; batch: one score, and the coordinator "
+            "sees how the model would move (weak).",
+        ),
+    ] = ValueModeChoice.items,
+    items: Items = None,
+    accept: Accept = False,
+    scores: ScoreFile = None,
+    secure_aggregation: SecureAggregation = False,
+    timeout: Timeout = 60.0,
+    patience: Patience = 30.0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find out what a site's records are worth on another's; neither shows its records.
+
+    A site that joined with `--offer` has those records valued, and others those it has in the model.
+
+    Example: [bold]epsilens federate value --state coordinator --provider 1 --tester 3
+    --scores scores.csv[/bold]
+    """
+    from epsilens.cli.target import check_target
+
+    check_target(scores, sources={}, suffixes=(".csv",))
+    lead = _operate(
+        state,
+        lambda lead: lead.value(provider, tester, mode=mode.value, items=items, accept=accept),
+        "value",
+        secure=secure_aggregation,
+        timeout=timeout,
+        patience=patience,
+        json=json,
+        quiet=quiet,
+    )
+    if scores is not None:
+        write_scores(lead.valuations, scores)
+
+
+def _operate(
+    state: str,
+    work: Callable[[Lead], object],
+    operation: str,
+    *,
+    timeout: float,
+    patience: float,
+    json: bool,
+    quiet: bool,
+    secure: bool = False,
+    without: tuple[int, ...] = (),
+) -> Lead:
+    """Carry one operation out as one run, and show what came of it."""
+    from epsilens.federated.coordinator_store import CoordinatorStore
+    from epsilens.federated.flower.services import locked, require_deployment
+
+    require_deployment()
+    from epsilens.federated.flower.link import Link
+    from epsilens.federated.flower.operations import Lead
+    from epsilens.federated.flower.server_app import read_records
+
+    store = CoordinatorStore(state)
+    link = Link(store.folder)
+    nodes = {member.site: member.node for member in store.members}
+    test = store.folder / "test.npz"
+    busy = "operations must come one after another, but another one is running. Wait until it has ended."
+    with (
+        locked(store.folder / "operation.lock", taken=busy),
+        link.run(patience=timeout) as grid,
+    ):
+        lead = Lead(
+            grid,
+            store,
+            timeout=timeout,
+            patience=patience,
+            secure=secure,
+            everybody=operation == "train",
+            without=without,
+            test=read_records(test) if test.exists() else None,
+        )
+        work(lead)
+    for site in set(nodes) & set(lead.coordinator.state.left):
+        node = nodes[site]
+        if node is not None:
+            link.unregister(node)
+    _show(store, operation, json=json, quiet=quiet, lead=lead, secure=secure)
+    return lead
+
+
+def status(state: State, json: Json = False, quiet: Quiet = False) -> None:
+    """Show versions, ledger and sites from the coordinator's folder; no site is asked.
+
+    Example: [bold]epsilens federate status --state coordinator[/bold]
+    """
+    from epsilens.federated.coordinator_store import CoordinatorStore
+
+    _show(CoordinatorStore(state), "status", json=json, quiet=quiet)
+
+
+def _show(
+    store: CoordinatorStore,
+    operation: str,
+    *,
+    json: bool,
+    quiet: bool,
+    lead: Lead | None = None,
+    secure: bool = False,
+) -> None:
+    from epsilens.cli.federate_output import print_federation
+    from epsilens.cli.session import print_json
+    from epsilens.document import Provenance, to_json
+    from epsilens.federated.as_document import document_of
+
+    kept = store.load()
+    said = [] if lead is None else [*lead.notes]
+    if kept.intention is not None:
+        said.append(
+            f"an operation ({kept.intention.operation}) was interrupted; the next one finishes it, or gives "
+            "it up"
+        )
+    document = document_of(
+        kept.versions,
+        kept.ledger,
+        Provenance(
+            method=operation,
+            settings={"regularisation": store.regularisation},
+            schema_fingerprint=store.schema.fingerprint,
+        ),
+        protect=store.schema.protected,
+        engine="flower",
+        warnings=said,
+        valuations=() if lead is None else lead.valuations,
+        secure=secure,
+    )
+    if json:
+        print_json(to_json(document))
+        return
+    if lead is None:
+        members = ", ".join(str(member.site) for member in store.members) or "none"
+        typer.echo(f"Sites that may take part: {members}. Left: {_listed(kept.left)}.")
+        if not kept.versions:
+            typer.echo("There is no model yet.")
+            return
+    else:
+        document = document.model_copy(update={"versions": document.versions[lead.first :]})
+        if not document.versions and not document.valuations:
+            for note in said:
+                typer.echo(f"Note: {note}.")
+            typer.echo("No site asks for a change; the model is as it was.")
+            return
+    print_federation(document, quiet=quiet, out=None)
+
+
+def _listed(sites: tuple[int, ...]) -> str:
+    return ", ".join(map(str, sites)) or "nobody"

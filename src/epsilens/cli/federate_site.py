@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens federate` at a site: make a key, take part, ask for a stricter ε."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epsilens.cli.federate import ModeChoice, check_mode
+from epsilens.cli.federate_input import check_numbers, level_of
+from epsilens.cli.federate_valuation import ScoreLimit
+from epsilens.cli.options import Delimiter, Encoding, Quiet, delimiter_from
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    from epsilens.federated import FederationSchema
+
+__all__ = ["key", "request", "site"]
+
+State = Annotated[
+    str, typer.Option("--state", metavar="DIR", help="The site's folder; nobody else reads it.")
+]
+
+
+def key(state: State, quiet: Quiet = False) -> None:
+    """Make the key by which the coordinator will know this site.
+
+    site.key stays in the folder; site.pub goes to the coordinator, who sends an invitation back.
+
+    Example: [bold]epsilens federate key --state our-site[/bold]
+    """
+    from epsilens.federated.flower.services import require_deployment
+
+    require_deployment()
+    from epsilens.federated.flower.keys import make_site_key
+
+    public = make_site_key(Path(state))
+    if not quiet:
+        typer.echo(f"Send this file to the coordinator: {public}")
+
+
+def site(
+    state: State,
+    invitation: Annotated[
+        str | None,
+        typer.Option(
+            "--invitation", metavar="FILE", help="From the coordinator; needed the first time."
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data", metavar="FILE", help="The site's records; they stay where they are."
+        ),
+    ] = None,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            "--epsilon",
+            metavar="E",
+            help="At which the site takes part, per protected column: one number, or COL=E,COL=E.",
+        ),
+    ] = None,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            "--limit",
+            metavar="E",
+            help="The most that a record may spend here in all; the first draw unless given.",
+        ),
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", metavar="HOST:PORT", help="Instead of the invitation's."),
+    ] = None,
+    root_certificates: Annotated[
+        str | None,
+        typer.Option(
+            "--root-certificates", metavar="FILE", help="The coordinator's ca.pem, likewise."
+        ),
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option("--schema", metavar="FILE", help="The contract, likewise.")
+    ] = None,
+    number: Annotated[
+        int | None, typer.Option("--site", min=0, metavar="N", help="The site's number, likewise.")
+    ] = None,
+    private_key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", metavar="FILE", help="The site's private key; the folder's unless given."
+        ),
+    ] = None,
+    new_coordinator: Annotated[
+        bool,
+        typer.Option(
+            "--new-coordinator",
+            help="The coordinator has lost its versions and trains anew; this site's draw stays.",
+        ),
+    ] = False,
+    offer: Annotated[
+        int,
+        typer.Option(
+            "--offer",
+            metavar="N",
+            min=0,
+            help="Keep the last N records out of the model: on offer to it, and for tests of others' "
+            "records. Decided the first time.",
+        ),
+    ] = 0,
+    score_limit: ScoreLimit = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    quiet: Quiet = False,
+) -> None:
+    """Take part: draw the protected answers once, and answer the coordinator until ended.
+
+    Started again with the same folder, the site goes on with the draw it has. What it sends is
+    computed from that draw; what would exceed its limit it refuses, whoever asks.
+
+    Example: [bold]epsilens federate site --state our-site --invitation invitation-0.json
+    --data patients.csv --epsilon 3[/bold]
+    """
+    from epsilens.federated.flower.services import require_deployment
+
+    require_deployment()
+    from epsilens.federated.flower.site_service import Invitation, remember_server, serve_site
+    from epsilens.federated.site_store import DATABASE
+    from epsilens.federated.value_desk import AnswerLimits
+
+    check_numbers(0.0, limit)
+    folder = Path(state)
+    invited = None if invitation is None else Invitation.read(invitation)
+    if not (folder / DATABASE).exists():
+        _join(
+            folder,
+            _contract(invited, schema),
+            _number(invited, number),
+            data=data,
+            epsilon=epsilon,
+            limit=limit,
+            offer=offer,
+            delimiter=delimiter,
+            encoding=encoding,
+        )
+    elif offer:
+        raise InputError("`--offer` is decided when the site joins. Leave it out.")
+    else:
+        _go_on(folder, invited, epsilon=epsilon, data=data, limit=limit, afresh=new_coordinator)
+    if score_limit is not None:
+        AnswerLimits(limit=score_limit).write(folder)
+    if private_key is None:
+        from epsilens.federated.flower.keys import make_site_key
+
+        make_site_key(folder)
+    where = remember_server(
+        folder,
+        server=server or (None if invited is None else invited.server),
+        certificate=_certificate(invited, root_certificates),
+    )
+    serve_site(
+        folder,
+        where,
+        key=None if private_key is None else Path(private_key),
+        say=lambda text: None if quiet else typer.echo(text),
+    )
+
+
+def _contract(invited: object, schema: str | None) -> FederationSchema:
+    from epsilens.federated import FederationSchema
+    from epsilens.federated.flower.site_service import Invitation
+
+    if schema is not None:
+        return FederationSchema.read(schema)
+    if isinstance(invited, Invitation):
+        return FederationSchema.from_dict(invited.contract)
+    raise InputError(
+        "a site must know the contract the first time. Give `--invitation`, or `--schema` and `--site`."
+    )
+
+
+def _number(invited: object, number: int | None) -> int:
+    from epsilens.federated.flower.site_service import Invitation
+
+    if number is not None:
+        return number
+    if isinstance(invited, Invitation):
+        return invited.site
+    raise InputError(
+        "a site must know its number the first time. Give `--invitation`, or `--site`."
+    )
+
+
+def _certificate(invited: object, path: str | None) -> bytes | None:
+    from epsilens.federated.flower.site_service import Invitation
+
+    if path is None:
+        return invited.certificate.encode("ascii") if isinstance(invited, Invitation) else None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"`--root-certificates` must be a file that can be read, got {type(error).__name__}."
+        ) from None
+
+
+def _join(
+    folder: Path,
+    contract: FederationSchema,
+    number: int,
+    *,
+    data: str | None,
+    epsilon: str | None,
+    limit: float | None,
+    offer: int,
+    delimiter: str | None,
+    encoding: str | None,
+) -> None:
+    """Check the records against the contract, draw, and keep the draw."""
+    from epsilens.federated import RawFile, Site, create_site_store
+
+    if data is None or epsilon is None:
+        raise InputError("`--data` and `--epsilon` must be given the first time.")
+    raw = RawFile.at(data, delimiter=delimiter_from(delimiter), encoding=encoding)
+    level = level_of(epsilon, contract)
+    records = raw.read(contract)
+    joined = Site(number, contract, records, epsilon=level, limit=limit, offer=offer)
+    create_site_store(folder, joined, raw)
+
+
+def _go_on(
+    folder: Path,
+    invited: object,
+    *,
+    epsilon: str | None,
+    data: str | None,
+    limit: float | None,
+    afresh: bool,
+) -> None:
+    """Check that what was typed does not contradict what the site has."""
+    from epsilens.federated import FederationSchema, RawFile, SiteStore
+    from epsilens.federated.flower.site_service import Invitation
+
+    store = SiteStore(folder)
+    if isinstance(invited, Invitation):
+        contract = FederationSchema.from_dict(invited.contract)
+        if contract.fingerprint != store.fingerprint:
+            raise InputError(
+                "the invitation has another contract than the one that this site has drawn under. A new "
+                "contract needs a new folder, and spends anew."
+            )
+    if data is not None and RawFile.at(data).path != store.raw_file.path:
+        raise InputError(
+            "this site has drawn from another data file. Leave `--data` out, or join in a new folder."
+        )
+    with store.transaction() as found:
+        if isinstance(invited, Invitation) and invited.site != found.number:
+            raise InputError(
+                f"the invitation is for site {invited.site}, and this folder is site {found.number}'s."
+            )
+        if epsilon is not None:
+            first = found.ledger[0]
+            level = level_of(epsilon, store.schema)
+            if level.per_record != first.record_epsilon:
+                raise InputError(
+                    f"this site has drawn at a record epsilon of {first.record_epsilon:g} already. Leave "
+                    "`--epsilon` out; a change is asked for with `epsilens federate request`."
+                )
+        if limit is not None and limit != found.state.limit:
+            found.allow(limit)
+        if afresh:
+            found.follow_new_coordinator()
+
+
+def request(
+    state: State,
+    epsilon: Annotated[
+        str,
+        typer.Option(
+            "--epsilon",
+            metavar="E",
+            help="Wanted per protected column: one number, or COL=E,COL=E.",
+        ),
+    ],
+    mode: Annotated[
+        ModeChoice,
+        typer.Option(
+            "--mode",
+            help="degrade adds noise to the draw there is and spends nothing; redraw draws again and "
+            "spends more; as_printed is the published method, without privacy.",
+        ),
+    ] = ModeChoice.degrade,
+    not_private: Annotated[
+        bool,
+        typer.Option("--i-know-it-is-not-private", help="Needed for --mode as_printed."),
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Ask for another ε; it waits here until the coordinator applies it.
+
+    Example: [bold]epsilens federate request --state our-site --epsilon 1[/bold]
+    """
+    from epsilens.federated.site_store import SiteStore
+
+    check_mode(mode, not_private=not_private)
+    store = SiteStore(state)
+    level = level_of(epsilon, store.schema)
+    with store.transaction() as found:
+        if not_private:
+            found.allow_as_printed()
+        found.ask_for(level, mode=mode.value)
+        number, total = found.number, found.total_epsilon
+    if not quiet:
+        typer.echo(
+            f"Site {number} asks for epsilon = {epsilon} by {mode.value}; a record has spent {total:g} until "
+            "now. It waits for the coordinator's `epsilens federate apply`."
+        )

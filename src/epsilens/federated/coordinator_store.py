@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a coordinator must not forget, in its own folder: versions, sums, ledger, and who takes part.
+
+Every step from which an operation can be taken up again is one transaction: killed at any point, a
+restart shows either the old version or the new one. The sums of a site that left are overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from epsilens._validate import as_choice
+from epsilens.channels import Budget
+from epsilens.errors import InputError
+from epsilens.federated.change import Rung
+from epsilens.federated.database import (
+    LEDGER_TABLE,
+    array_of,
+    blob_of,
+    connect,
+    ledger_of,
+    new_private_file,
+    transaction,
+    write_ledger,
+)
+from epsilens.federated.declaration import FederationSchema
+from epsilens.federated.ledger import Mode
+from epsilens.federated.sums import SiteSums
+from epsilens.federated.versions import CoordinatorState, Intention
+from epsilens.federated.written import budget_text, read_budget, read_version, version_record
+
+__all__ = ["CoordinatorStore", "Member", "create_coordinator_store"]
+
+DATABASE = "coordinator.sqlite"
+STORE_VERSION = 1
+
+_DAMAGED = "the coordinator's store cannot be read: it is incomplete or damaged. Bring it back from a backup."
+_BUSY = "the coordinator's store is busy with another operation. Try again."
+_TABLES = """
+CREATE TABLE coordinator (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    store_version INTEGER NOT NULL,
+    contract TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    regularisation REAL NOT NULL,
+    model_budgets TEXT NOT NULL,
+    has_sums INTEGER NOT NULL,
+    departed TEXT NOT NULL,
+    intention TEXT,
+    undelivered INTEGER NOT NULL
+);
+CREATE TABLE version (number INTEGER PRIMARY KEY, record TEXT NOT NULL);
+CREATE TABLE sums (
+    site INTEGER PRIMARY KEY,
+    n INTEGER NOT NULL,
+    loss REAL NOT NULL,
+    gradient BLOB NOT NULL,
+    hessian BLOB
+);
+CREATE TABLE member (
+    site INTEGER PRIMARY KEY,
+    public_key TEXT NOT NULL UNIQUE,
+    node TEXT
+);
+"""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A site that may take part.
+
+    Parameters
+    ----------
+    site : int
+        Its number.
+    public_key : str
+        By which it is known, in OpenSSH's form.
+    node : int or None
+        What Flower calls it at present.
+
+    Examples
+    --------
+    >>> Member(2, "ecdsa-sha2-nistp384 AAAA").node is None
+    True
+    """
+
+    site: int
+    public_key: str
+    node: int | None = None
+
+
+class CoordinatorStore:
+    """The folder of a coordinator.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made by `create_coordinator_store`.
+
+    Raises
+    ------
+    InputError
+        If there is no coordinator, or one that another version of epsilens has written.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._path = self.folder / DATABASE
+        if not self._path.is_file():
+            raise InputError(
+                f"{str(self.folder)!r} must be the folder of a coordinator, but holds none. Start one: "
+                "`epsilens federate server --state DIR --schema FILE`."
+            )
+        with self._connected() as connection:
+            row = _row(connection)
+        with _readable():
+            self.schema = FederationSchema.from_dict(json.loads(row["contract"]))
+            self.regularisation = float(row["regularisation"])
+        if self.schema.fingerprint != row["fingerprint"]:
+            raise InputError(
+                "the coordinator's contract is not the one that it was written with. Its folder is "
+                "damaged: bring it back from a backup."
+            )
+        self._known: CoordinatorState | None = None
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        connection = _connect(self._path)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    # --- Its state ---
+
+    def load(self) -> CoordinatorState:
+        """Return the state as it was last kept."""
+        with self._connected() as connection, _readable():
+            connection.execute("BEGIN")
+            self._known = _state(connection)
+        return self._known
+
+    def keep(self, state: CoordinatorState) -> None:
+        """Write a state, all of it or nothing: the `keep` of a `Coordinator`.
+
+        Parameters
+        ----------
+        state : CoordinatorState
+            Follows from the one that was loaded or kept last by this object.
+        """
+        before = self._known
+        gone = set(state.left) - set(() if before is None else before.left)
+        with self._connected() as connection:
+            with transaction(connection, busy=_BUSY):
+                _row(connection)
+                _save(connection, state, before=before)
+            if gone:
+                # Nothing of who left stays behind, in free pages or in the log.
+                connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._known = state
+
+    # --- Who takes part ---
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All sites that were registered and have not left."""
+        with self._connected() as connection, _readable():
+            rows = connection.execute("SELECT * FROM member ORDER BY site").fetchall()
+        return tuple(
+            Member(
+                row["site"], row["public_key"], None if row["node"] is None else int(row["node"])
+            )
+            for row in rows
+        )
+
+    def register(self, public_key: str, *, site: int | None = None) -> Member:
+        """Let a site take part, known by its key.
+
+        Parameters
+        ----------
+        public_key : str
+        site : int, optional
+            Its number; the next one unless given. Given the number of a member, the key replaces
+            that member's.
+
+        Raises
+        ------
+        InputError
+            If the key belongs to another site, or the site has left.
+        """
+        with self._connected() as connection, transaction(connection, busy=_BUSY):
+            rows = connection.execute("SELECT * FROM member").fetchall()
+            taken = {row["public_key"]: int(row["site"]) for row in rows}
+            left: list[int] = json.loads(_row(connection)["departed"])
+            number = max([*taken.values(), *left], default=-1) + 1 if site is None else site
+            if taken.get(public_key, number) != number:
+                raise InputError(
+                    f"the key must be a new one, but it belongs to site {taken[public_key]}. Each site "
+                    "has a key of its own."
+                )
+            if number in left:
+                raise InputError(f"site {number} has left. Register it under a new number.")
+            connection.execute(
+                "INSERT OR REPLACE INTO member VALUES (?, ?, NULL)", (number, public_key)
+            )
+        return Member(number, public_key)
+
+    def note_node(self, site: int, node: int) -> None:
+        """Keep what Flower calls a member now."""
+        with self._connected() as connection, transaction(connection, busy=_BUSY):
+            connection.execute("UPDATE member SET node = ? WHERE site = ?", (str(node), site))
+
+
+def create_coordinator_store(
+    folder: str | Path, schema: FederationSchema, *, regularisation: float = 1e-3
+) -> CoordinatorStore:
+    """Begin a coordinator in a folder of its own, which nobody else on the machine can read.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made if it does not exist.
+    schema : FederationSchema
+        The contract.
+    regularisation : float
+
+    Raises
+    ------
+    InputError
+        If the folder has a coordinator already.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from epsilens.federated import DeclaredColumn, FederationSchema
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = create_coordinator_store(folder, schema)
+    ...     store.register("a key").site, store.register("another").site, store.load().versions
+    (0, 1, ())
+    """
+    place = Path(folder)
+    taken = (
+        f"{str(place)!r} has a coordinator already. Choose another folder, or go on with that one."
+    )
+    connection = _connect(new_private_file(place, DATABASE, taken=taken))
+    try:
+        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{LEDGER_TABLE}")
+        connection.execute(
+            "INSERT INTO coordinator VALUES (1, ?, ?, ?, ?, '{}', 0, '[]', NULL, 0)",
+            (
+                STORE_VERSION,
+                json.dumps(schema.to_dict(), ensure_ascii=False),
+                schema.fingerprint,
+                float(regularisation),
+            ),
+        )
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+    return CoordinatorStore(place)
+
+
+# --- Rows ---
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return connect(path, whose="the coordinator", damaged=_DAMAGED)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Say of whatever cannot be read that the file is damaged."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (sqlite3.DatabaseError, ValueError, KeyError, TypeError) as error:
+        raise InputError(_DAMAGED) from error
+
+
+def _row(connection: sqlite3.Connection) -> sqlite3.Row:
+    with _readable():
+        row: sqlite3.Row | None = connection.execute("SELECT * FROM coordinator").fetchone()
+    if row is None:
+        raise InputError(_DAMAGED)
+    if row["store_version"] != STORE_VERSION:
+        raise InputError(
+            f"the coordinator's store has version {row['store_version']}, and this epsilens reads "
+            f"{STORE_VERSION}. Use the epsilens that wrote it."
+        )
+    return row
+
+
+def _state(connection: sqlite3.Connection) -> CoordinatorState:
+    row = _row(connection)
+    versions = connection.execute("SELECT record FROM version ORDER BY number")
+    sums = {
+        found["site"]: SiteSums(
+            found["n"],
+            found["loss"],
+            array_of(found["gradient"]).astype(np.float64),
+            None if found["hessian"] is None else array_of(found["hessian"]).astype(np.float64),
+        )
+        for found in connection.execute("SELECT * FROM sums ORDER BY site")
+    }
+    return CoordinatorState(
+        versions=tuple(read_version(json.loads(record)) for (record,) in versions),
+        model_budgets=_read_budgets(json.loads(row["model_budgets"])),
+        sums=sums if row["has_sums"] else None,
+        ledger=ledger_of(connection),
+        left=tuple(json.loads(row["departed"])),
+        intention=None if row["intention"] is None else _read_intention(row["intention"]),
+        undelivered=bool(row["undelivered"]),
+    )
+
+
+def _save(
+    connection: sqlite3.Connection, state: CoordinatorState, *, before: CoordinatorState | None
+) -> None:
+    connection.execute(
+        "UPDATE coordinator SET model_budgets = ?, has_sums = ?, departed = ?, intention = ?, "
+        "undelivered = ?",
+        (
+            json.dumps(_budget_texts(state.model_budgets), ensure_ascii=False),
+            state.sums is not None,
+            json.dumps(list(state.left)),
+            None if state.intention is None else _intention_text(state.intention),
+            state.undelivered,
+        ),
+    )
+    known = 0 if before is None else len(before.versions)
+    for version in state.versions[known:]:
+        text = json.dumps(version_record(version), ensure_ascii=False)
+        connection.execute("INSERT INTO version VALUES (?, ?)", (version.version, text))
+    if before is None or state.sums is not before.sums:
+        connection.execute("DELETE FROM sums")
+        for site, part in (state.sums or {}).items():
+            hessian = None if part.hessian is None else blob_of(part.hessian)
+            connection.execute(
+                "INSERT INTO sums VALUES (?, ?, ?, ?, ?)",
+                (site, int(part.n), float(part.loss), blob_of(part.gradient), hessian),
+            )
+    if before is None or state.ledger != before.ledger:
+        # Sites report in any order, so a new line may stand in the middle.
+        connection.execute("DELETE FROM ledger")
+        write_ledger(connection, state.ledger, first=0)
+    for site in state.left:
+        connection.execute("DELETE FROM member WHERE site = ?", (site,))
+
+
+def _budget_texts(budgets: Mapping[int, Budget | None]) -> dict[str, str | None]:
+    return {str(site): None if b is None else budget_text(b) for site, b in budgets.items()}
+
+
+def _read_budgets(texts: Mapping[str, str | None]) -> dict[int, Budget | None]:
+    return {int(site): None if text is None else read_budget(text) for site, text in texts.items()}
+
+
+def _intention_text(intention: Intention) -> str:
+    return json.dumps(
+        {
+            "operation": intention.operation,
+            "sites": list(intention.sites),
+            "budgets": [budget_text(budget) for budget in intention.budgets],
+            "mode": intention.mode,
+            "rung": intention.rung,
+        },
+        ensure_ascii=False,
+    )
+
+
+def _read_intention(text: str) -> Intention:
+    given: dict[str, Any] = json.loads(text)
+    operation = as_choice(given["operation"], ("preview", "change", "remove"), name="operation")
+    return Intention(
+        operation=operation,  # type: ignore[arg-type]
+        sites=tuple(given["sites"]),
+        budgets=tuple(read_budget(budget) for budget in given["budgets"]),
+        mode=as_choice(given["mode"], get_args(Mode), name="mode"),  # type: ignore[arg-type]
+        rung=as_choice(given["rung"], get_args(Rung), name="rung"),  # type: ignore[arg-type]
+    )

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a site on Flower answers: one transaction of its own store, and never with the text of a surprise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from epsilens.errors import InputError
+from epsilens.federated.flower import SIMULATED_SITES
+from epsilens.federated.flower.messages import Content, refusal, unpack
+from epsilens.federated.site import Site
+from epsilens.federated.site_store import SiteStore
+
+__all__ = ["Answer", "answers", "site_folder"]
+
+Answer: TypeAlias = Callable[[Site, Content, Context], RecordDict]
+
+
+def site_folder(context: Context) -> Path:
+    """Return the folder of this node's site: its own setting, never the coordinator's.
+
+    Parameters
+    ----------
+    context : flwr.app.Context
+        With `state` in the node's configuration; a simulated node has its place instead.
+    """
+    given = context.node_config.get("state")
+    if isinstance(given, str) and given:
+        return Path(given)
+    everywhere, place = os.environ.get(SIMULATED_SITES), context.node_config.get("partition-id")
+    if not everywhere or place is None:
+        raise InputError(
+            "this node has no site: its configuration must name the site's folder as `state`."
+        )
+    return Path(everywhere) / f"site-{int(place)}"
+
+
+def answers(app: ClientApp, name: str) -> Callable[[Answer], Answer]:
+    """Let a function answer a query, within one transaction.
+
+    Parameters
+    ----------
+    app : flwr.clientapp.ClientApp
+    name : str
+        Of the query.
+    """
+
+    def register(answer: Answer) -> Answer:
+        @app.query(name)
+        def handle(message: Message, context: Context) -> Message:
+            try:
+                store = SiteStore(site_folder(context))
+                content = unpack(message.content, store.fingerprint, sender="the coordinator")
+                with store.transaction() as site:
+                    # The answer is made within the transaction, and leaves after the commit.
+                    reply = answer(site, content, context)
+            except Exception as error:  # Flower would send the text of the error, data and all
+                reply = refusal(error)
+            return Message(reply, reply_to=message)
+
+        return answer
+
+    return register

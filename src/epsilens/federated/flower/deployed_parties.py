@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sites on machines of their own: known by their keys, sometimes silent, never waited for without end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from flwr.app import RecordDict
+from numpy.typing import NDArray
+
+from epsilens.errors import InputError
+from epsilens.federated.declaration import FederationSchema
+from epsilens.federated.flower.grid_parties import GridParties, MessageGrid
+from epsilens.federated.flower.messages import Content
+from epsilens.federated.ledger import LedgerEntry
+from epsilens.federated.site import Wish
+from epsilens.federated.versions import CoordinatorState, Version
+from epsilens.federated.written import read_wish
+
+__all__ = ["DeployedParties", "NoAnswer", "named"]
+
+FloatArray = NDArray[np.float64]
+SECONDS_BETWEEN_LOOKS = 0.2
+
+
+class NoAnswer(InputError):  # noqa: N818 – a silence, which is often gone on from
+    """Sites that were asked have not answered in time.
+
+    Parameters
+    ----------
+    sites : iterable of int
+    seconds : float
+        How long was waited.
+    """
+
+    def __init__(self, sites: Iterable[int], seconds: float) -> None:
+        self.sites = tuple(sorted(sites))
+        super().__init__(
+            f"{named(self.sites)} did not answer within {seconds:g} seconds. The model is as it was; check "
+            "that every site runs, and ask again."
+        )
+
+
+class DeployedParties(GridParties):
+    """Sites behind the grid of a real deployment.
+
+    Parameters
+    ----------
+    grid : flwr.serverapp.Grid
+    schema : FederationSchema
+    members : mapping of site to int
+        What Flower calls each site that is wanted.
+    state : CoordinatorState
+        What the coordinator knows: a site that knows less, or more, is not believed.
+    timeout : float
+        Seconds that the answers to one message may take.
+    patience : float
+        Seconds that the sites have to come online. Who does not is `absent`, and the others go on.
+
+    Raises
+    ------
+    InputError
+        If a site has another contract, another number, or an older store than it had.
+    """
+
+    def __init__(
+        self,
+        grid: MessageGrid,
+        schema: FederationSchema,
+        members: Mapping[int, int],
+        *,
+        state: CoordinatorState,
+        timeout: float = 60.0,
+        patience: float = 30.0,
+    ) -> None:
+        self._begin(grid, schema, timeout)
+        self.wishes: dict[int, Wish] = {}
+        self.missed: set[int] = set()
+        """Sites that have not heard of the last version; they do when they are back."""
+        self._versions: dict[int, int] = {}
+        for entry in state.ledger:
+            self._ledgers[entry.site] = (*self._ledgers.get(entry.site, ()), entry)
+        applied = [version for version in state.versions if version.operation != "preview"]
+        self._greet(members, applied[-1].version if applied else -1, patience)
+        self.absent = tuple(sorted(set(members) - set(self._nodes)))
+        self._catch_up(applied)
+
+    def _greet(self, members: Mapping[int, int], version: int, patience: float) -> None:
+        online = self._online(members, patience)
+        answers = self._carry(
+            "hello", {members[site]: self._pack(version=version) for site in online}
+        )
+        for site in online:
+            reply = answers.get(members[site])
+            if reply is None or reply.has_error():
+                continue
+            content = self._opened(reply, f"site {site}")
+            number = content.setting("site", int)
+            if number != site:
+                raise InputError(
+                    f"the node that was registered as site {site} says that it is site {number}. Start it "
+                    "with its own folder, or register its key under that number."
+                )
+            known: tuple[LedgerEntry, ...] = self._ledgers.get(site, ())
+            self._welcome(site, members[site], content)
+            if self._ledgers[site][: len(known)] != known:
+                raise InputError(
+                    f"site {site} has forgotten releases that it had reported: an old copy of its store. "
+                    "Bring back a newer one; its count of the budget would be wrong."
+                )
+            wish = content.setting("wish", str)
+            if wish:
+                self.wishes[site] = read_wish(wish)
+            self._versions[site] = content.setting("version", int)
+
+    def _online(self, members: Mapping[int, int], patience: float) -> list[int]:
+        until = time.monotonic() + patience
+        while True:
+            nodes = set(self._grid.get_node_ids())
+            found = [site for site, node in members.items() if node in nodes]
+            if len(found) == len(members) or time.monotonic() > until:
+                return found
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _catch_up(self, applied: Sequence[Version]) -> None:
+        """Tell sites that were away what they have missed, their own change first."""
+        for site, has in list(self._versions.items()):
+            own = [v for v in applied if v.operation in {"change", "accept"} and site in v.sites]
+            missed = [v for v in own if v.version > has][-1:]
+            if applied and applied[-1].version > has:
+                missed += [v for v in applied[-1:] if v not in missed]
+            for version in missed:
+                changed = version in own
+                content = self._pack(
+                    {"theta": version.theta}, version=version.version, changed=changed
+                )
+                answers, silent = self._try("settle", {site: content})
+                if silent:
+                    self.set_aside(silent)
+                    break
+                self._settled(site, answers[site])
+                if changed:
+                    self.wishes.pop(site, None)
+
+    # --- Who is there ---
+
+    def require(self, sites: Iterable[int]) -> None:
+        """Refuse to go on without these sites.
+
+        Raises
+        ------
+        NoAnswer
+        """
+        missing = set(sites) - set(self._nodes)
+        if missing:
+            raise NoAnswer(missing, self._timeout)
+
+    def set_aside(self, sites: Iterable[int]) -> None:
+        """Go on without sites that have stopped answering."""
+        gone = set(sites)
+        self.wishes = {site: wish for site, wish in self.wishes.items() if site not in gone}
+        self.absent = tuple(sorted({*self.absent, *gone}))
+        self.leave(sorted(gone))
+
+    # --- How they are asked ---
+
+    def _ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
+        answers, silent = self._try(action, contents)
+        if silent:
+            raise NoAnswer(silent, self._timeout)
+        return answers
+
+    def _try(
+        self, action: str, contents: Mapping[int, RecordDict]
+    ) -> tuple[dict[int, Content], set[int]]:
+        """Ask sites, and return the answers and who gave none; a refusal is raised."""
+        by_node = {self._nodes[site]: content for site, content in contents.items()}
+        replies = self._carry(action, by_node)
+        found: dict[int, Content] = {}
+        for site in contents:
+            reply = replies.get(self._nodes[site])
+            if reply is not None and not reply.has_error():
+                found[site] = self._opened(reply, f"site {site}")
+        return found, set(contents) - set(found)
+
+    def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
+        """Send the new model to all sites that are there; the others hear of it when they are back."""
+        contents = {}
+        for site in self._nodes:
+            self._traffic.count(theta)
+            contents[site] = self._pack({"theta": theta}, version=version, changed=site in sites)
+        answers, silent = self._try("settle", contents)
+        self.missed |= {*silent, *self.absent}
+        for site, content in answers.items():
+            self._settled(site, content)
+        for site in sites:
+            self.wishes.pop(site, None)
+
+    def end_preview(self, sites: Sequence[int]) -> None:
+        """Tell sites that a preview is over; who does not hear it forgets it with the next change."""
+        self._try("end_preview", {site: self._pack() for site in sites})
+
+
+def named(sites: Sequence[int]) -> str:
+    """Name sites in a sentence.
+
+    Examples
+    --------
+    >>> named([2]), named([0, 3])
+    ('site 2', 'sites 0, 3')
+    """
+    return f"{'site' if len(sites) == 1 else 'sites'} {', '.join(map(str, sites))}"

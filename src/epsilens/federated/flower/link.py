@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coordinator's way to its own SuperLink: registers nodes, and carries an operation out as a run.
+
+The operation's own process is the ServerApp. Flower would install and run whatever code a run brings;
+here nobody does, neither at the coordinator nor at a site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+from flwr.app import Message
+from flwr.cli.build import build_fab_from_files
+from flwr.common.constant import SubStatus
+from flwr.common.serde import fab_to_proto, run_from_proto
+from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest, UnregisterNodeRequest
+from flwr.proto.runtime_pb2 import (
+    AcquireTaskRequest,
+    PullTaskInputRequest,
+    PushTaskOutputRequest,
+    SendTaskHeartbeatRequest,
+)
+from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
+from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.fab import Fab
+from flwr.supercore.interceptors import (
+    RuntimeTokenHttpInterceptor,
+    RuntimeVersionHttpInterceptor,
+    SuperExecAuthHttpInterceptor,
+)
+from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.superlink.grid import HttpGrid
+
+from epsilens.errors import InputError
+from epsilens.federated.flower.app_files import APP_FILES
+from epsilens.federated.flower.keys import CA_CERTIFICATE, public_key_bytes, secret_in
+
+__all__ = ["CONTROL_TOKEN", "EXECUTION_SECRET", "Heartbeat", "Link", "acquiring_client"]
+
+CONTROL_TOKEN, EXECUTION_SECRET = "control.token", "execution.secret"
+WHERE = "server.json"
+ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
+SECONDS_TO_BEGIN = 20.0
+SECONDS_BETWEEN_LOOKS = 0.1
+SECONDS_BETWEEN_HEARTBEATS = 15.0
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, repr=False)
+class _Bearer:
+    """Puts the coordinator's token on every request."""
+
+    token: str
+
+    def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> httpx.Response:
+        context.request.headers["authorization"] = f"Bearer {self.token}"
+        response: httpx.Response = call_next(context)
+        return response
+
+
+def acquiring_client(
+    address: str, secret: bytes, *, certificates: bytes | None
+) -> RuntimeHttpClient:
+    """Return a client that may take tasks: it signs with the secret of the folder."""
+    return RuntimeHttpClient.from_server_address(
+        server_address=address,
+        insecure=certificates is None,
+        root_certificates=certificates,
+        interceptors=[
+            RuntimeVersionHttpInterceptor(component_name="SuperExec"),
+            SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={ACQUIRE}),
+        ],
+    )
+
+
+class Heartbeat:
+    """Tells Flower, while a block lasts, that somebody works on a task."""
+
+    def __init__(self, client: RuntimeHttpClient) -> None:
+        self._client, self._over = client, threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._over.wait(SECONDS_BETWEEN_HEARTBEATS):
+            try:
+                self._client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+            except httpx.HTTPError:
+                continue  # the work itself will find out
+
+
+class _Retries:
+    """Tries again to reach a server that is away, for a while; Flower's own would try for ever."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def invoke(self, call: Callable[..., _T], *arguments: object, **options: object) -> _T:
+        until = time.monotonic() + self.seconds
+        while True:
+            try:
+                return call(*arguments, **options)
+            except httpx.TransportError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+class _PromptGrid(HttpGrid):
+    """Flower's grid, which looks for replies often and does not try for ever."""
+
+    def __init__(self, address: str, certificates: bytes, token: str, *, patience: float) -> None:
+        super().__init__(address, False, certificates, token=token)
+        self._retry_invoker = _Retries(patience)
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Send messages, and return the replies that come in time."""
+        until = time.monotonic() + (timeout or SECONDS_TO_BEGIN)
+        waiting = set(self.push_messages(list(messages)))
+        found: list[Message] = []
+        while waiting and time.monotonic() < until:
+            replies = list(self.pull_messages(waiting))
+            found += replies
+            waiting -= {reply.metadata.reply_to_message_id for reply in replies}
+            if waiting:
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+        return found
+
+
+class Link:
+    """The SuperLink of a coordinator's folder, on this machine.
+
+    Parameters
+    ----------
+    folder : Path
+    port : int, optional
+        None: where the running server has written it.
+
+    Raises
+    ------
+    InputError
+        If no server runs.
+    """
+
+    def __init__(self, folder: Path, *, port: int | None = None) -> None:
+        self.folder = folder
+        self.address = f"127.0.0.1:{port}"
+        """By which sites reach it."""
+        if port is None:
+            try:
+                facts = json.loads((folder / WHERE).read_text(encoding="utf-8"))
+                port, self.address = int(facts["port"]), str(facts["address"])
+            except (OSError, ValueError, KeyError, TypeError):
+                raise self._silent() from None
+        self._address = f"127.0.0.1:{port}"
+        self._certificates = (folder / CA_CERTIFICATE).read_bytes()
+
+    def _silent(self) -> InputError:
+        return InputError(
+            "the coordinator's server must run, but does not answer. Start it: `epsilens federate "
+            f"server --state {self.folder}`."
+        )
+
+    @contextmanager
+    def _control(self) -> Iterator[ControlHttpClient]:
+        token = secret_in(self.folder, CONTROL_TOKEN).decode("ascii")
+        client = ControlHttpClient.from_server_address(
+            server_address=self._address,
+            insecure=False,
+            root_certificates=self._certificates,
+            interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr CLI"), _Bearer(token)],
+        )
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def _asked(self, call: Callable[[], _T]) -> _T:
+        """Return what the server answers, or say in one line that it does not."""
+        try:
+            return call()
+        except httpx.HTTPError as error:
+            raise self._in_words(error) from None
+
+    def _in_words(self, error: httpx.HTTPError) -> InputError:
+        if not isinstance(error, httpx.HTTPStatusError):
+            return self._silent()
+        return InputError(
+            f"the coordinator's server refused a request (status {error.response.status_code}): it may have "
+            f"been restarted meanwhile. Try again, or look at {self.folder / 'server.log'}."
+        )
+
+    # --- Who may come ---
+
+    def register(self, public_key: str) -> int:
+        """Let the node with this key in, and return what Flower calls it."""
+        request = RegisterNodeRequest(public_key=public_key_bytes(public_key))
+        with self._control() as control:
+            return int(self._asked(lambda: control.RegisterNode(request)).node_id)
+
+    def unregister(self, node: int) -> None:
+        """Let a node in no longer."""
+        with self._control() as control:
+            self._asked(lambda: control.UnregisterNode(UnregisterNodeRequest(node_id=node)))
+
+    # --- A run ---
+
+    @contextmanager
+    def run(self, *, patience: float) -> Iterator[HttpGrid]:
+        """Begin a run of our app, be its ServerApp for the length of a block, and finish it.
+
+        Parameters
+        ----------
+        patience : float
+            Seconds that the server may be silent before we give up.
+
+        Yields
+        ------
+        flwr.serverapp.Grid
+        """
+        wanted = self._started()
+        token = self._acquired(wanted)
+        grid = _PromptGrid(self._address, self._certificates, token, patience=patience)
+        client = grid._runtime_client
+        status, details = SubStatus.FAILED, "The operation was not finished."
+        try:
+            with Heartbeat(client):
+                given = self._asked(lambda: client.PullTaskInput(PullTaskInputRequest()))
+                TaskIdentity.task_id = given.task_id
+                TaskIdentity.run_id = given.run.run_id
+                TaskIdentity.node_id = given.context.node_id
+                grid.set_run(run_from_proto(given.run))
+                try:
+                    yield grid
+                except httpx.HTTPError as error:
+                    raise self._in_words(error) from None
+            status, details = SubStatus.COMPLETED, ""
+        finally:
+            grid._retry_invoker.seconds = 0.0
+            try:
+                client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=details))
+            except httpx.HTTPError:
+                pass  # the server has gone, and the run with it
+            finally:
+                grid.close()
+
+    def _started(self) -> int:
+        files = {name: text.encode("utf-8") for name, text in APP_FILES.items()}
+        content, _ = build_fab_from_files(files)
+        fab = Fab(hashlib.sha256(content).hexdigest(), content, {})
+        request = StartRunRequest(fab=fab_to_proto(fab), federation=NOOP_FEDERATION_ID)
+        with self._control() as control:
+            return int(self._asked(lambda: control.StartRun(request)).run_id)
+
+    def _acquired(self, wanted: int) -> str:
+        """Take the task of our run; what others have begun and left is ended on the way."""
+        secret = secret_in(self.folder, EXECUTION_SECRET)
+        client = acquiring_client(self._address, secret, certificates=self._certificates)
+        request = AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP])
+        until = time.monotonic() + SECONDS_TO_BEGIN
+        try:
+            while time.monotonic() < until:
+                found = self._asked(lambda: client.AcquireTask(request))
+                if not found.token:
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                elif found.task.run_id == wanted:
+                    return str(found.token)
+                else:
+                    self._end_stranger(found.token)
+        finally:
+            client.close()
+        raise self._silent()
+
+    def _end_stranger(self, token: str) -> None:
+        client = RuntimeHttpClient.from_server_address(
+            server_address=self._address,
+            insecure=False,
+            root_certificates=self._certificates,
+            interceptors=[
+                RuntimeVersionHttpInterceptor(component_name="flwr-serverapp"),
+                RuntimeTokenHttpInterceptor(token),
+            ],
+        )
+        ended = PushTaskOutputRequest(sub_status=SubStatus.FAILED, details="Nobody carries it out.")
+        try:
+            client.PullTaskInput(PullTaskInputRequest())
+            client.PushTaskOutput(ended)
+        except httpx.HTTPError:
+            pass  # it is no longer waiting
+        finally:
+            client.close()

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flower's two services, started as children of ours and ended with us."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from epsilens.errors import InputError, MissingExtraError
+
+__all__ = ["Service", "free_port", "last_words", "locked", "quiet_flower", "require_deployment"]
+
+_SECONDS_TO_END = 4.0
+_BUILT_LIKE = "1.41."
+"""Our services stand on parts of Flower that it may move in any version."""
+_SETTINGS = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+}
+
+
+def require_deployment() -> None:
+    """Refuse, before any work, to go on without Flower, or with one that is built otherwise.
+
+    Raises
+    ------
+    MissingExtraError
+    """
+    if importlib.util.find_spec("flwr") is None:
+        raise MissingExtraError(
+            "a federation between machines needs flwr, which is not installed. Run: "
+            'pip install "epsilens[federated]"'
+        )
+    found = importlib.metadata.version("flwr")
+    if not found.startswith(_BUILT_LIKE):
+        raise MissingExtraError(
+            f"a federation between machines needs flwr {_BUILT_LIKE}x, but {found} is installed. Run: "
+            f'pip install "flwr=={_BUILT_LIKE}*"'
+        )
+    quiet_flower()
+
+
+def quiet_flower() -> None:
+    """Keep Flower, in this process, from calls to the outside, and loopback from proxies."""
+    import logging
+
+    os.environ.update(_SETTINGS)
+    for name in ("NO_PROXY", "no_proxy"):
+        given = [part for part in os.environ.get(name, "").split(",") if part]
+        wanted = dict.fromkeys([*given, "127.0.0.1", "localhost"])
+        os.environ[name] = ",".join(wanted)
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@contextmanager
+def locked(path: Path, *, taken: str) -> Iterator[None]:
+    """Be the only process that does something, as long as a block lasts.
+
+    Parameters
+    ----------
+    path : Path
+        Of a file that stands for it; the operating system gives it free when we end, however.
+    taken : str
+        What to say if another process does it.
+    """
+    import fcntl
+
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(taken) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class Service:
+    """One of our modules that run a service of Flower's, as a process of its own.
+
+    Parameters
+    ----------
+    module : {"superlink", "supernode"}
+    arguments : list of str
+    home : Path
+        Where Flower keeps what it must write.
+    log : Path
+        Gets what the service says, from its beginning.
+    """
+
+    def __init__(self, module: str, arguments: list[str], *, home: Path, log: Path) -> None:
+        import epsilens
+
+        package = str(Path(epsilens.__file__).parents[1])
+        environment = {
+            **os.environ,
+            **_SETTINGS,
+            "FLWR_HOME": str(home),
+            "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")])),
+        }
+        self.log = log
+        descriptor = os.open(log, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        try:
+            self.process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", f"epsilens.federated.flower.{module}", *arguments],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=descriptor,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C is for us: we take everything down in order.
+                start_new_session=True,
+            )
+        finally:
+            os.close(descriptor)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is no more."""
+        return self.process.poll() is not None
+
+    def end(self) -> None:
+        """Ask the process to end, and after some seconds make it."""
+        if self.has_ended:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def last_words(log: Path) -> str:
+    """Return the last line of a log, without colours and frames."""
+    text = log.read_text(encoding="utf-8", errors="replace")
+    plain = re.sub(r"\x1b\[[0-9;]*m|[─│╭╮╰╯]", "", text)
+    said = [line.strip() for line in plain.splitlines() if re.search(r"\w", line)]
+    return said[-1][:160] if said else "it said nothing"

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a site's records are worth on another site's records, led by the coordinator, who sees neither (P4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens._validate import as_choice, as_count
+from epsilens.errors import InputError
+from epsilens.federated.acceptance import model_for_provider
+from epsilens.federated.coordinator import Coordinator
+from epsilens.federated.local_parties import LocalParties
+from epsilens.federated.parties import Traffic
+from epsilens.federated.value_desk import AnswerLimits, ValueDesk
+from epsilens.valuation.batch_exchange import BatchMove
+from epsilens.valuation.item_exchange import EncryptedScores, EncryptedYardstick
+from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
+from epsilens.valuation.score_rounding import RoundedScores
+
+__all__ = [
+    "Exchange",
+    "LocalExchange",
+    "Valuation",
+    "ValueMode",
+    "local_exchange",
+    "read_valuation",
+    "valuation_record",
+    "value",
+]
+
+FloatArray = NDArray[np.float64]
+ValueMode: TypeAlias = Literal["items", "batch"]
+
+
+@dataclass(frozen=True)
+class Valuation:
+    """What a coordinator learns about a provider's records.
+
+    Parameters
+    ----------
+    provider, tester : int
+        Sites, numbered from 0.
+    mode : {"items", "batch"}
+    change : {"add", "remove"}
+        Whether the records are on offer, or in the model already.
+    scores : array of shape (m,)
+        By how much the tester's mean loss is lower with each item, or with the batch: positive helps.
+    resolution : float
+        The unit they are rounded to.
+    n_items : int
+        How many records the scores are about; in `batch` mode 0: the coordinator is not told.
+    version : int
+        Of the model.
+    n_parameters : int
+        Numbers in the model.
+    messages, bytes : int
+        That the coordinator sent and received.
+    seconds : float
+    accepted : int or None
+        The version that the offered records came in with.
+    """
+
+    provider: int
+    tester: int
+    mode: ValueMode
+    change: Change
+    scores: FloatArray = field(repr=False)
+    resolution: float
+    n_items: int
+    version: int
+    n_parameters: int
+    messages: int
+    bytes: int
+    seconds: float
+    accepted: int | None = None
+
+    @property
+    def total(self) -> float:
+        """The sum of the scores."""
+        return float(self.scores.sum())
+
+    @property
+    def n_harmful(self) -> int:
+        """How many scores are below zero."""
+        return int(np.count_nonzero(self.scores < 0))
+
+
+def valuation_record(valuation: Valuation) -> dict[str, object]:
+    """Return a valuation for JSON."""
+    found: dict[str, object] = {n: getattr(valuation, n) for n in Valuation.__dataclass_fields__}
+    return {**found, "scores": valuation.scores.tolist()}
+
+
+def read_valuation(record: Mapping[str, Any]) -> Valuation:
+    """Return the valuation that `valuation_record` describes."""
+    return Valuation(**{**record, "scores": np.array(record["scores"], dtype=np.float64)})
+
+
+class Exchange(Protocol):
+    """The two sites of a valuation, as the coordinator reaches them; everything passes through it."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was sent until now."""
+        ...
+
+    def question(
+        self, tester: int, model: ModelForTester, *, provider: int
+    ) -> tuple[EncryptedYardstick, int | None]:
+        """Ask the tester for its encrypted question, and how many scores the provider may get."""
+        ...
+
+    def reply(
+        self,
+        provider: int,
+        model: ModelForProvider,
+        question: EncryptedYardstick,
+        *,
+        tester: int,
+        n_items: int,
+    ) -> tuple[EncryptedScores, Change]:
+        """Hand the question to the provider and return its encrypted scores."""
+        ...
+
+    def scores(
+        self, tester: int, model: ModelForTester, reply: EncryptedScores, *, provider: int
+    ) -> RoundedScores:
+        """Hand the reply to the tester and return the scores."""
+        ...
+
+    def move(self, provider: int, model: ModelForProvider) -> BatchMove:
+        """Ask the provider how the model would move with its batch."""
+        ...
+
+    def score_of(
+        self, tester: int, model: ModelForTester, move: BatchMove, *, provider: int
+    ) -> RoundedScores:
+        """Ask the tester for the score of a batch."""
+        ...
+
+
+def value(
+    coordinator: Coordinator,
+    exchange: Exchange,
+    *,
+    provider: int,
+    tester: int,
+    mode: ValueMode = "items",
+    items: int | None = None,
+    accept: bool = False,
+) -> Valuation:
+    """Find out what a site's records are worth on another's, at the present model.
+
+    Parameters
+    ----------
+    coordinator : Coordinator
+        With a model.
+    exchange : Exchange
+    provider, tester : int
+        Whose records are valued, and on whose.
+    mode : {"items", "batch"}
+        A score for each record, under encryption; or one for all together, whose move of the model
+        the coordinator sees (weak, see `epsilens.valuation.batch_exchange`).
+    items : int, optional
+        At most so many; None: as many as the tester answers.
+    accept : bool
+        Whether all records on offer are taken into the model if those that were scored help together.
+
+    Returns
+    -------
+    Valuation
+
+    Raises
+    ------
+    InputError
+        If the two are one, a site does not take part or refuses, or `accept` is asked for records that
+        are in the model already.
+    BudgetExceededError
+        If the tester has answered as often as it does.
+    """
+    as_choice(mode, get_args(ValueMode), name="mode")
+    known = coordinator.parties.numbers
+    for site in (provider, tester):
+        if site not in known:
+            raise InputError(
+                f"site {site} does not take part. Sites are numbered from 0: "
+                f"{', '.join(map(str, known))}."
+            )
+    if provider == tester:
+        raise InputError(
+            f"provider and tester must be two sites, got {provider} twice. A site can value its own "
+            "records at home: `epsilens value local`."
+        )
+    model = model_for_provider(coordinator.present())
+    told = model.for_tester()
+    # What bringing the sums of all sites up to date costs is not part of the valuation.
+    began, before = time.perf_counter(), _copied(exchange.traffic)
+    if mode == "items":
+        question, left = exchange.question(tester, told, provider=provider)
+        wanted = [n for n in (items and as_count(items, name="items"), left) if n is not None]
+        most = min(wanted) if wanted else int(coordinator.parties.records()[provider])
+        reply, change = exchange.reply(provider, model, question, tester=tester, n_items=most)
+        found = exchange.scores(tester, told, reply, provider=provider)
+        n_items = reply.n_items
+        if len(found.scores) != n_items:
+            raise InputError(f"site {tester} must give {n_items} scores, got {len(found.scores)}.")
+    else:
+        move = exchange.move(provider, model)
+        found = exchange.score_of(tester, told, move, provider=provider)
+        change, n_items = move.change, 0
+        if len(found.scores) != 1:
+            raise InputError(f"site {tester} must give one score, got {len(found.scores)}.")
+    sent, size = exchange.traffic.messages - before.messages, exchange.traffic.bytes - before.bytes
+    seconds = time.perf_counter() - began
+    coordinator.note_ledger()
+    accepted: int | None = None
+    if accept and change != "add":
+        raise InputError(
+            f"the records of site {provider} are in the model already; only records on offer can be "
+            "accepted. Let the site join with an offer."
+        )
+    version = len(coordinator.versions) - 1
+    if accept and found.scores.sum() > 0:
+        accepted = coordinator.accept(provider).version
+    return Valuation(
+        provider=provider,
+        tester=tester,
+        mode=mode,
+        change=change,
+        scores=found.scores,
+        resolution=found.resolution,
+        n_items=n_items,
+        version=version,
+        n_parameters=model.n_parameters,
+        messages=sent,
+        bytes=size,
+        seconds=seconds,
+        accepted=accepted,
+    )
+
+
+def _copied(traffic: Traffic) -> Traffic:
+    return Traffic(traffic.messages, traffic.bytes)
+
+
+class LocalExchange:
+    """Sites that live in this process; messages are counted as if they travelled.
+
+    Parameters
+    ----------
+    parties : LocalParties
+    folder : path
+        Where each site's key and count are kept.
+    settings : AnswerLimits
+        Of every site.
+    """
+
+    def __init__(self, parties: LocalParties, folder: Path, settings: AnswerLimits) -> None:
+        self._parties, self._folder, self._settings = parties, folder, settings
+        self.traffic = Traffic()
+
+    def _desk(self, site: int) -> ValueDesk:
+        place = self._folder / f"site-{site}"
+        if not place.exists():
+            place.mkdir(mode=0o700)
+            self._settings.write(place)
+        return ValueDesk(place)
+
+    def _count(self, *parts: FloatArray | bytes | int) -> None:
+        """Count a message."""
+        sizes = [
+            8 if isinstance(p, int) else p.nbytes if isinstance(p, np.ndarray) else len(p)
+            for p in parts
+        ]
+        self.traffic.messages += 1
+        self.traffic.bytes += sum(sizes)
+
+    def question(
+        self, tester: int, model: ModelForTester, *, provider: int
+    ) -> tuple[EncryptedYardstick, int | None]:
+        """Ask the tester for its encrypted question, and how many scores the provider may get."""
+        self._count(model.theta, model.scale, model.n_records)
+        site = self._parties.sites[tester]
+        found, left = self._desk(tester).question(site, model, provider=provider)
+        self._count(found.public_key, found.rotation_keys, *found.pieces)
+        return found, left
+
+    def reply(
+        self,
+        provider: int,
+        model: ModelForProvider,
+        question: EncryptedYardstick,
+        *,
+        tester: int,
+        n_items: int,
+    ) -> tuple[EncryptedScores, Change]:
+        """Hand the question to the provider and return its encrypted scores."""
+        self._count(*_numbers(model), question.public_key, question.rotation_keys, *question.pieces)
+        site = self._parties.sites[provider]
+        found, change = self._desk(provider).reply(
+            site, model, question, tester=tester, n_items=n_items
+        )
+        self._count(*found.ciphertexts)
+        return found, change
+
+    def scores(
+        self, tester: int, model: ModelForTester, reply: EncryptedScores, *, provider: int
+    ) -> RoundedScores:
+        """Hand the reply to the tester and return the scores."""
+        self._count(model.theta, model.scale, model.n_records, *reply.ciphertexts)
+        site = self._parties.sites[tester]
+        found = self._desk(tester).scores(site, model, reply, provider=provider)
+        self._count(found.scores)
+        return found
+
+    def move(self, provider: int, model: ModelForProvider) -> BatchMove:
+        """Ask the provider how the model would move with its batch."""
+        self._count(*_numbers(model))
+        found = self._desk(provider).move(self._parties.sites[provider], model)
+        self._count(found.move)
+        return found
+
+    def score_of(
+        self, tester: int, model: ModelForTester, move: BatchMove, *, provider: int
+    ) -> RoundedScores:
+        """Ask the tester for the score of a batch."""
+        self._count(model.theta, model.scale, model.n_records, move.move)
+        site = self._parties.sites[tester]
+        found = self._desk(tester).score_of(site, model, move, provider=provider)
+        self._count(found.scores)
+        return found
+
+
+def _numbers(model: ModelForProvider) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+    half = model.inverse_hessian[np.triu_indices(model.n_parameters)]
+    return model.theta, half, model.own_penalty, model.n_records
+
+
+@contextmanager
+def local_exchange(
+    parties: LocalParties, settings: AnswerLimits | None = None
+) -> Iterator[LocalExchange]:
+    """Let sites of this process value each other's records; keys and counts go with the block.
+
+    Parameters
+    ----------
+    parties : LocalParties
+    settings : AnswerLimits, optional
+        Of every site.
+
+    Yields
+    ------
+    LocalExchange
+    """
+    with TemporaryDirectory() as folder:
+        yield LocalExchange(parties, Path(folder), settings or AnswerLimits())

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coordinator's folder: exact, killed at any statement either old or new, and closed to others."""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from epsilens.errors import InputError
+from epsilens.federated import Coordinator, LocalParties
+from epsilens.federated.coordinator_store import (
+    DATABASE,
+    CoordinatorStore,
+    create_coordinator_store,
+)
+from epsilens.federated.database import blob_of
+
+from .conftest import make_sites, truth
+
+
+@pytest.fixture
+def store(schema, tmp_path):
+    return create_coordinator_store(tmp_path / "coordinator", schema, regularisation=1e-2)
+
+
+@pytest.fixture
+def coordinator(schema, store):
+    return Coordinator(
+        schema,
+        LocalParties(make_sites(schema)),
+        regularisation=1e-2,
+        test=truth(schema, 50, seed=9),
+        state=store.load(),
+        keep=store.keep,
+    )
+
+
+def plain(state):
+    """A state without its arrays, which do not compare."""
+    return dataclasses.replace(
+        state,
+        versions=[dataclasses.replace(version, theta=None) for version in state.versions],
+        sums=None,
+    )
+
+
+def assert_same(a, b):
+    assert plain(a) == plain(b)
+    for left, right in zip(a.versions, b.versions, strict=True):
+        np.testing.assert_array_equal(left.theta, right.theta)
+    assert (a.sums is None) == (b.sums is None)
+    for site, part in (a.sums or {}).items():
+        other = b.sums[site]
+        assert (part.n, part.loss) == (other.n, other.loss)
+        np.testing.assert_array_equal(part.gradient, other.gradient)
+        np.testing.assert_array_equal(part.hessian, other.hessian)
+
+
+def test_every_state_of_an_operation_comes_back_exactly(store, coordinator):
+    kept = []
+    keep = coordinator._keep_state
+
+    def checked(state):
+        keep(state)
+        kept.append(state)
+        assert_same(CoordinatorStore(store.folder).load(), state)
+
+    coordinator._keep_state = checked
+    coordinator.train()
+    coordinator.preview({2: 1.0})
+    coordinator.change({2: 1.0, 0: 2.0}, rung="newton")
+    coordinator.remove([4])
+    assert len(kept) >= 9
+    assert [state.intention for state in kept].count(None) < len(kept)
+
+
+def test_nothing_of_who_left_stays_in_the_folder(store, coordinator):
+    coordinator.train()
+    parts = dict(store.load().sums)
+
+    def found(site):
+        files = [path.read_bytes() for path in store.folder.iterdir()]
+        return any(blob_of(parts[site].gradient)[-40:] in text for text in files)
+
+    assert found(4)
+    assert found(3)
+    coordinator.remove([4], rung="exact")
+    assert not found(4)
+    assert 4 not in store.load().sums
+    assert store.load().left == (4,)
+
+
+def test_killed_at_any_statement_it_is_the_old_state_or_the_new(store, coordinator):
+    coordinator.train()
+    program = """
+import os, shutil, signal, sys
+from dataclasses import replace
+from pathlib import Path
+from epsilens.federated import coordinator_store as module
+
+def seen(state):
+    return len(state.versions), state.sums is None, state.undelivered, state.left, len(state.ledger)
+
+connect = module._connect
+for killed_at in range(1, 100):
+    folder = Path(sys.argv[1]).with_name(f"copy-{killed_at}")
+    shutil.copytree(sys.argv[1], folder)
+    child = os.fork()
+    if child == 0:
+        store = module.CoordinatorStore(folder)
+        old = store.load()
+        version = replace(old.versions[-1], version=1)
+        new = replace(old, versions=(*old.versions, version), sums=None, undelivered=True, left=(4,),
+                      ledger=(*old.ledger, old.ledger[0]))
+        statements = []
+        def count(text):
+            statements.append(text)
+            if len(statements) == killed_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+        def counted(path):
+            connection = connect(path)
+            connection.set_trace_callback(count)
+            return connection
+        module._connect = counted
+        store.keep(new)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    print(*seen(module.CoordinatorStore(folder).load()), sep=";")
+    shutil.rmtree(folder)
+    if not os.WIFSIGNALED(status):
+        break
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, str(store.folder)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seen = done.stdout.split("\n")[:-1]
+    old, new = "1;False;False;();5", "2;True;True;(4,);6"
+    assert set(seen) == {old, new}
+    assert len(seen) > 8
+    assert seen == sorted(seen)  # once new, always new
+
+
+def test_only_its_owner_can_read_it_and_it_is_made_once(store, schema):
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in store.folder.iterdir())
+    with pytest.raises(InputError, match="has a coordinator already"):
+        create_coordinator_store(store.folder, schema)
+
+
+def test_what_is_no_store_of_ours_is_refused(store, tmp_path):
+    with pytest.raises(InputError, match="must be the folder of a coordinator"):
+        CoordinatorStore(tmp_path)
+    path = store.folder / DATABASE
+    for statement, words in (
+        ("UPDATE coordinator SET store_version = 9", "has version 9, and this epsilens reads 1"),
+        ("UPDATE coordinator SET store_version = 1, fingerprint = 'x'", "not the one that it was"),
+        ("UPDATE coordinator SET contract = '{'", "incomplete or damaged"),
+        ("DELETE FROM coordinator", "incomplete or damaged"),
+    ):
+        with sqlite3.connect(path) as connection:
+            connection.execute(statement)
+        connection.close()
+        with pytest.raises(InputError, match=words):
+            CoordinatorStore(store.folder)
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(InputError, match="incomplete or damaged"):
+        CoordinatorStore(store.folder)
+
+
+def test_a_key_belongs_to_one_site_and_can_be_replaced(store, coordinator):
+    assert [store.register(f"key {i}").site for i in range(5)] == list(range(5))
+    store.note_node(1, 2**64 - 1)
+    assert store.members[1].node == 2**64 - 1
+    with pytest.raises(InputError, match="belongs to site 1"):
+        store.register("key 1", site=3)
+    assert store.register("another", site=1).site == 1
+    assert store.members[1].node is None
+    coordinator.train()
+    coordinator.remove([4])
+    assert [member.site for member in store.members] == [0, 1, 2, 3]
+    with pytest.raises(InputError, match="site 4 has left"):
+        store.register("key 4", site=4)
+    assert store.register("key 4").site == 5

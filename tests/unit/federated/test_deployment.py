@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A coordinator and three sites as real processes: TLS, node keys, and what happens when one is killed.
+
+The tests share one deployment and run in order, since starting it takes most of the time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import io
+import json
+import stat
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epsilens.cli import main
+from epsilens.document import load_document
+from epsilens.federated import SiteStore
+from epsilens.federated.coordinator_store import CoordinatorStore
+
+from .conftest import table_of, truth
+
+pytest.importorskip("flwr")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"),
+]
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+SITES = (0, 1, 2)
+
+
+def deployment(*arguments):
+    """Return the deployment of the example, whose short commands run in this process: it is faster."""
+    spec = importlib.util.spec_from_file_location("deployment", EXAMPLES / "deployment.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    class Quick(module.Deployment):
+        def run(self, *arguments):
+            out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = main(["federate", *map(str, arguments)])
+            texts = []
+            for stream in (out, err):
+                stream.flush()
+                texts.append(stream.buffer.getvalue().decode("utf-8"))
+            return subprocess.CompletedProcess(arguments, code, *texts)
+
+    return Quick(*arguments)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory, schema):
+    folder = tmp_path_factory.mktemp("deployment")
+    contract = folder / "contract.json"
+    contract.write_text(json.dumps(schema.to_dict()), encoding="utf-8")
+    found = deployment(folder, contract)
+    for number in SITES:
+        data = folder / f"data-{number}.csv"
+        table_of(schema, truth(schema, 80, seed=number)).to_csv(data, index=False)
+    try:
+        found.start_server()
+        for number in SITES:
+            found.invite(number)
+            found.join(number, folder / f"data-{number}.csv", 3)
+        found.wait_online(*SITES)
+        yield found
+        processes = [process.pid for process in found.processes.values()]
+    finally:
+        found.end()
+    time.sleep(1.0)  # a child sees within half a second that its parent has ended
+    left = [
+        path.parent.name
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if str(folder).encode() in read(path)
+    ]
+    assert left == []
+    assert len(processes) >= 3
+
+
+def read(path):
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def document(done):
+    assert done.returncode == 0, done.stderr
+    return load_document(done.stdout)
+
+
+def spent(running, site):
+    with SiteStore(running.site(site)).transaction() as found:
+        return found.total_epsilon, found.state.draws, [e.operation for e in found.ledger]
+
+
+def begin(running, operation, *arguments):
+    command = [sys.executable, "-m", "epsilens", "federate", operation, *map(str, arguments)]
+    return subprocess.Popen(
+        [*command, "--state", str(running.coordinator)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_story_between_processes(running):
+    trained = document(running.lead("train", "--json"))
+    assert trained.engine == "flower"
+    assert not trained.provenance.simulated
+    assert trained.versions[0].sites == [0, 1, 2]
+    assert trained.versions[0].advice == "accept"
+    running.do("request", "--state", running.site(1), "--epsilon", 1)
+    done = document(running.lead("apply", "--json"))
+    assert [v.operation for v in done.versions] == ["train", "change"]
+    assert [e.total_epsilon for e in done.ledger] == [6.0] * 4
+    for folder in (running.coordinator, running.site(0)):
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert not [name for name, mode in modes.items() if mode & 0o077 and name != "test.npz"]
+
+
+def test_a_stranger_is_refused_and_code_that_a_run_brings_is_never_run(running):
+    import httpx
+    from flwr.cli.build import build_fab_from_files
+    from flwr.common.serde import fab_to_proto
+    from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, StartRunRequest
+    from flwr.proto.runtime_pb2 import AcquireTaskRequest
+    from flwr.supercore.constant import NOOP_FEDERATION_ID
+    from flwr.supercore.control import ControlHttpClient
+    from flwr.supercore.fab import Fab
+    from flwr.supercore.runtime import RuntimeHttpClient
+
+    from epsilens.federated.flower.app_files import APP_FILES
+    from epsilens.federated.flower.link import Link
+    from epsilens.federated.flower.services import quiet_flower
+
+    quiet_flower()
+    address = f"127.0.0.1:{running.port}"
+    authority = (running.coordinator / "ca.pem").read_bytes()
+    witness = running.folder / "witness"
+    files = {name: text.encode() for name, text in APP_FILES.items()}
+    evil = f"import pathlib\npathlib.Path({str(witness)!r}).touch()\n".encode()
+    for name in ("server", "client"):
+        files[f"epsilens_federation/{name}.py"] += evil
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Flower's, of a library of its own
+        content, _ = build_fab_from_files(files)
+    fab = fab_to_proto(Fab(hashlib.sha256(content).hexdigest(), content, {}))
+    run = StartRunRequest(fab=fab, federation=NOOP_FEDERATION_ID)
+    control = ControlHttpClient.from_server_address(address, False, authority, [])
+    runtime = RuntimeHttpClient.from_server_address(address, False, authority, [])
+    task = AcquireTaskRequest(supported_task_types=["flwr-serverapp"])
+    for call in (
+        lambda: control.StartRun(run),
+        lambda: control.RegisterNode(RegisterNodeRequest()),
+        lambda: control.ListNodes(ListNodesRequest()),
+        lambda: runtime.AcquireTask(task),
+    ):
+        with pytest.raises(httpx.HTTPStatusError, match="401"):
+            call()
+    control.close()
+    runtime.close()
+    # Even with the coordinator's own token, what is submitted is not what is run.
+    with Link(running.coordinator)._control() as insider:
+        assert insider.StartRun(run).run_id
+    assert document(running.lead("apply", "--json")).versions[-1].operation == "change"
+    assert not witness.exists()
+
+
+def test_a_site_killed_in_training_is_left_out_and_comes_back(running):
+    before = [spent(running, site) for site in SITES]
+    seen = running.log("site-2").count("query.sums")
+    training = begin(running, "train", "--timeout", 5, "--patience", 3)
+    running.wait_for("site-2", "query.sums", more_than=seen + 1)
+    running.kill("site-2")
+    out, err = training.communicate(timeout=120)
+    assert training.returncode == 0, err
+    assert "site 2 did not answer: not part of this model" in " ".join(out.split())
+    assert CoordinatorStore(running.coordinator).load().versions[-1].sites == (0, 1)
+    seen = running.log("site-2").count("Online")
+    running.start_site(2)
+    running.wait_for("site-2", "Online", more_than=seen)
+    assert document(running.lead("train", "--json")).versions[-1].sites == [0, 1, 2]
+    assert [spent(running, site) for site in SITES] == before
+
+
+def test_a_coordinator_killed_in_a_change_finishes_it_later(running):
+    running.do("request", "--state", running.site(2), "--epsilon", 1)
+    applying = begin(running, "apply")
+    running.wait_for("site-2", "query.prepare")
+    applying.kill()
+    applying.communicate()
+    done = document(running.lead("apply", "--json"))
+    assert done.versions[-1].operation == "change"
+    assert done.versions[-1].sites == [2]
+    assert spent(running, 2) == (6.0, 2, ["train", "change"])
+
+
+def test_a_server_killed_is_missed_at_once_and_sites_come_back_by_themselves(running):
+    running.kill("server")
+    done = running.lead("train")
+    assert done.returncode == 2
+    assert "the coordinator's server must run" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    seen = [running.log(f"site-{site}").count("Online") for site in SITES]
+    running.start_server()
+    for site, known in zip(SITES, seen, strict=True):
+        running.wait_for(f"site-{site}", "Online", more_than=known)
+    status = document(running.lead("status", "--json"))
+    done = document(running.lead("remove", 0, "--json"))
+    assert len(done.versions) == len(status.versions) + 1
+    assert CoordinatorStore(running.coordinator).load().left == (0,)
+    assert np.isfinite(done.versions[-1].distance_to_previous)
+
+
+def test_a_node_that_is_not_registered_is_refused_with_a_word(running):
+    process = running.processes["site-0"]  # it has left, so nobody knows its key any longer
+    assert process.wait(60) == 2
+    last = running.log("site-0").strip().splitlines()[-1]
+    assert last.startswith("Error: the coordinator must know this site's key, but refuses it")

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Valuations and masked sums over messages: the numbers of one process, nothing else on the wire, refusals."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epsilens.errors import BudgetExceededError, InputError
+from epsilens.federated import (
+    Coordinator,
+    DeclaredColumn,
+    FederationSchema,
+    LocalParties,
+    Records,
+    Site,
+    model_for_provider,
+)
+from epsilens.federated.coordinator_store import create_coordinator_store
+from epsilens.federated.parties import TOGETHER
+from epsilens.federated.plan import PlannedOperation, carry_out, story
+from epsilens.federated.site_store import RawFile, SiteStore, create_site_store
+from epsilens.federated.value_desk import AnswerLimits, ValueDesk
+from epsilens.federated.valuing import local_exchange, value
+from epsilens.valuation import Yardstick, item_moves
+
+from .conftest import SIZES, FakeGrid, let_messages_be_made, make_sites, site_folders, table_of
+
+pytest.importorskip("flwr")
+pytest.importorskip("tenseal")
+
+from epsilens.federated.flower.grid_exchange import GridExchange
+from epsilens.federated.flower.grid_parties import GridParties
+from epsilens.federated.flower.masked_grid_parties import (
+    MaskedDeployedParties,
+    MaskedGridParties,
+)
+from epsilens.federated.flower.operations import Lead
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch):
+    let_messages_be_made(monkeypatch)
+
+
+@pytest.fixture
+def folders(schema, tmp_path):
+    return site_folders(schema, tmp_path, offer=40)
+
+
+@pytest.fixture
+def grid(folders):
+    return FakeGrid(folders)
+
+
+def led(schema, grid, kind=GridParties):
+    leader = Coordinator(schema, kind(grid, schema, n_sites=5), regularisation=1e-2)
+    leader.train()
+    return leader, GridExchange(leader.parties)
+
+
+def replies(grid):
+    """Return all that sites have sent."""
+    return [sent for sent in grid.record if sent[1] == "site"]
+
+
+def listed():
+    """Return the fields that the documentation lists for each message."""
+    page = Path(__file__).parents[3] / "docs" / "secure-aggregation.md"
+    found = {}
+    for line in page.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if line.startswith("| `") and cells[2] in {"coordinator", "site"}:
+            found[f"query.{cells[1].strip('`')}", cells[2]] = set(
+                re.findall(r"`([^`]+)`", cells[3])
+            )
+    # "and the question", "and the reply": what another has sent is relayed.
+    for relayed, source in (("value_reply", "value_question"), ("value_scores", "value_reply")):
+        found[f"query.{relayed}", "coordinator"] |= found[f"query.{source}", "site"]
+    return found
+
+
+def unlisted(grid):
+    """Return the fields of masks and values that crossed the wire and are not documented."""
+    known, found = listed(), set()
+    for kind, sender, content in grid.record:
+        if kind.startswith(("query.mask", "query.value")) and "refused" not in content["settings"]:
+            fields = {*content["arrays"], *content["settings"]} - {"protocol", "contract"}
+            fields = {re.sub(r"-\d+$", "-*", field) for field in fields}
+            found |= {(kind, sender, field) for field in fields - known[kind, sender]}
+    return found
+
+
+def numbers_in(content):
+    """Return everything in a message that could be read as numbers."""
+    found = {name: array.numpy() for name, array in content["arrays"].items()}
+    for name, setting in content["settings"].items():
+        if isinstance(setting, bytes) and len(setting) % 8 == 0:
+            found[name] = np.frombuffer(setting, dtype="<u8")
+    return found
+
+
+def test_under_masks_nothing_of_a_single_site_crosses_the_wire(schema, grid):
+    steps, _ = story(schema, epsilon=3.0, n_sites=5, changes=[{0: 1.0, 3: 2.0}], remove=[1, 4])
+    near = Coordinator(schema, LocalParties(make_sites(schema, offer=40)), regularisation=1e-2)
+    far, _ = led(schema, grid, MaskedGridParties)
+    far = Coordinator(schema, far.parties, regularisation=1e-2)
+    carry_out(near, steps)
+    carry_out(far, steps)
+    for a, b in zip(near.versions, far.versions, strict=True):
+        np.testing.assert_allclose(b.theta, a.theta, rtol=0, atol=1e-10)
+    assert list(near.ledger) == list(far.ledger)
+    kinds = {kind: set(numbers_in(content)) for kind, _, content in replies(grid)}
+    assert set(kinds) == {
+        *(f"query.{name}" for name in ("hello", "mask_key", "masked", "prepare")),
+        *("query.settle", "query.end_preview"),
+    }
+    assert kinds["query.masked"] == {"masked"}
+    assert all(not kinds[kind] for kind in kinds if kind not in {"query.masked", "query.mask_key"})
+    masked = [
+        numbers_in(content)["masked"]
+        for kind, _, content in replies(grid)
+        if kind == "query.masked"
+    ]
+    # No two answers are alike or look like sums: the leading bit is a coin's, within five deviations.
+    top = np.concatenate(masked) >> np.uint64(63)
+    assert abs(top.mean() - 0.5) < 5 * 0.5 / np.sqrt(len(top))
+    assert unlisted(grid) == set()
+    # One who leaves alone is asked for its own sums, and for nothing else.
+    far.remove([2])
+    assert [kind for kind, *_ in replies(grid)].count("query.sums") == 1
+
+
+def test_a_site_that_fails_under_masks_leaves_nothing_half_done(schema, grid, folders):
+    leader, _ = led(schema, grid, MaskedGridParties)
+    target = list(grid.nodes)[3]
+    grid.spoil = lambda node, reply: None if node == target else reply
+    before = leader.theta
+    with pytest.raises(InputError, match="site 3 did not answer"):
+        leader.change({2: 1.0})
+    np.testing.assert_array_equal(leader.theta, before)
+    grid.spoil = lambda node, reply: reply
+    # The question that broke off is not asked again under its number; the next one is answered.
+    assert leader.resume().sites == (2,)
+    with SiteStore(folders[2]).transaction() as site:
+        assert [line.operation for line in site.ledger] == ["train", "change"]
+    # A node that was started anew has no keys; the next run begins with new ones.
+    grid.states[target].clear()
+    with pytest.raises(InputError, match="site 3: this site has no key"):
+        leader.parties.sums(leader.theta)
+    members = dict(enumerate(grid.nodes))
+    again = MaskedDeployedParties(grid, schema, members, state=leader.state)
+    assert list(again.sums(leader.theta)) == [TOGETHER]
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """A contract with thirty numbers in the model, and two sites of 150 records."""
+    columns = tuple(DeclaredColumn(f"x{j}", encoding="number") for j in range(29))
+    label = DeclaredColumn("y", ("no", "yes"))
+    schema = FederationSchema(columns, label, ("y",))
+    rng = np.random.default_rng(5)
+    weights, records = rng.normal(size=29) / 4, []
+    for _ in range(2):
+        X = rng.normal(size=(150, 29))
+        y = (X @ weights + rng.logistic(size=150) > 0).astype(np.int64)
+        records.append(Records(y[:, None], X))
+    return schema, records
+
+
+def test_a_hundred_encrypted_scores_of_thirty_numbers_are_the_plain_ones(wide, tmp_path):
+    schema, records = wide
+    folders = []
+    sites = [Site(i, schema, r, epsilon=3.0, seed=3) for i, r in enumerate(records)]
+    for site, own in zip(sites, records, strict=True):
+        place = tmp_path / f"site-{site.number}"
+        place.mkdir()
+        table_of(schema, own).to_parquet(place / "raw.parquet")
+        create_site_store(place, site, RawFile.at(place / "raw.parquet"))
+        AnswerLimits(limit=100).write(place)
+        folders.append(place)
+    grid = FakeGrid(folders)
+    leader = Coordinator(schema, GridParties(grid, schema, n_sites=2), regularisation=1e-2)
+    leader.train()
+    exchange = GridExchange(leader.parties)
+    found = value(leader, exchange, provider=0, tester=1)
+    model = model_for_provider(leader.present())
+    data = [(schema.design(s.in_use).block(slice(None)), schema.labels(s.in_use)) for s in sites]
+    stick = Yardstick.of(model.for_tester(), *data[1], schema.loss)
+    moves = item_moves(model, data[0][0][:100], data[0][1][:100], schema.loss, change="remove")
+    plain = stick.worth(moves, change="remove")
+    assert (found.n_items, found.change, found.n_parameters) == (100, "remove", 30)
+    # Error of CKKS and of rounding, of the largest score; measured about 1e-6.
+    np.testing.assert_allclose(found.scores, plain, rtol=0, atol=1e-4 * np.abs(plain).max())
+    large = np.abs(plain) > 0.01 * np.abs(plain).max()
+    np.testing.assert_allclose(found.scores[large], plain[large], rtol=1e-4)
+    assert found.messages == 6
+    assert 1e6 < found.bytes < 2e7
+    sent = {kind: content for kind, _, content in replies(grid) if "value" in kind}
+    assert not numbers_in(sent["query.value_question"]).keys() & {"scores", "move", "gradient"}
+    assert set(sent["query.value_reply"]["arrays"]) == set()
+    assert set(sent["query.value_scores"]["arrays"]) == {"scores"}
+    assert unlisted(grid) == set()
+    # The same exchange again is the same answer, counted once; another one is refused.
+    again = value(leader, exchange, provider=0, tester=1)
+    np.testing.assert_array_equal(again.scores, found.scores)
+    (folders[1] / "value.key").unlink()
+    with pytest.raises(InputError, match="site 0 answers a tester once for each version"):
+        value(leader, exchange, provider=0, tester=1)
+    operations = [line.operation for line in leader.parties.ledger()]
+    assert operations == ["train", "value", "train", "value"]
+    assert {line.total_epsilon for line in leader.parties.ledger()} == {3.0}
+
+
+def test_an_offer_is_valued_accepted_and_takes_part_from_then_on(schema, grid, folders):
+    leader, exchange = led(schema, grid)
+    n = sum(leader.parties.records().values())
+    found = value(leader, exchange, provider=0, tester=2, mode="batch", accept=True)
+    near = Coordinator(schema, LocalParties(make_sites(schema, offer=40)), regularisation=1e-2)
+    near.train()
+    with local_exchange(near.parties) as twin:
+        same = value(near, twin, provider=0, tester=2, mode="batch", accept=True)
+    np.testing.assert_array_equal(found.scores, same.scores)
+    assert (found.accepted, found.change, found.mode) == (same.accepted, "add", "batch")
+    assert found.accepted == 1
+    assert leader.parties.records() == near.parties.records()
+    assert sum(leader.parties.records().values()) == n + 40
+    np.testing.assert_allclose(leader.theta, near.theta, rtol=0, atol=1e-12)
+    assert leader.versions[-1].operation == "accept"
+    assert unlisted(grid) == set()
+    # One Newton step from the optimum: training again with the new records is close by.
+    step = leader.versions[-1].distance_to_previous
+    before = leader.theta
+    assert np.linalg.norm(leader.train().theta - before) < 0.2 * step
+    with pytest.raises(InputError, match="are in the model already"):
+        value(leader, exchange, provider=0, tester=2, mode="batch", accept=True)
+
+
+def test_a_coordinator_that_stops_while_it_accepts_goes_on(schema):
+    kept = {}
+    parties = LocalParties(make_sites(schema, offer=40))
+    leader = Coordinator(schema, parties, keep=lambda state: kept.update(last=state))
+    leader.train()
+    settle, parties.settle = (
+        parties.settle,
+        lambda *a, **o: (_ for _ in ()).throw(KeyboardInterrupt),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        leader.accept(1)
+    parties.settle = settle
+    again = Coordinator(schema, parties, state=kept["last"])
+    assert again.resume().operation == "accept"
+    assert parties.records()[1] == 80
+    assert again.resume() is None
+    # A change that is prepared after a submission is what the next version is about.
+    parties.sites[2].submit(again.theta)
+    again.change({2: 1.0})
+    assert parties.records()[2] == 60
+
+
+def test_scores_are_counted_by_the_tester_and_end(schema, grid, folders):
+    leader, exchange = led(schema, grid)
+    first = value(leader, exchange, provider=1, tester=3, items=2)
+    assert (first.n_items, first.change) == (2, "add")
+    leader.change({4: 1.0})
+    second = value(leader, exchange, provider=1, tester=3)
+    assert second.n_items == 1  # three in all for seven numbers, whatever the version
+    leader.change({4: 0.5})
+    with pytest.raises(BudgetExceededError, match="site 1 has got all the scores"):
+        value(leader, exchange, provider=1, tester=3)
+    assert (folders[3] / "value.key").stat().st_mode & 0o077 == 0
+    assert ValueDesk(folders[3])._book(schema).given_to("site 1") == 3
+
+
+def test_a_deployed_coordinator_masks_values_and_accepts_from_its_store(schema, grid, tmp_path):
+    store = create_coordinator_store(tmp_path / "leader", schema, regularisation=1e-2)
+    for i, node in enumerate(grid.nodes):
+        store.register(f"key of site {i}")
+        store.note_node(i, node)
+    Lead(grid, store, secure=True, everybody=True).train()
+    assert set(store.load().sums) == {TOGETHER}
+    target = next(iter(grid.nodes))
+    lead = Lead(grid, store, secure=True)
+    # The provider's word that it has the new version gets lost.
+    grid.spoil = lambda node, reply: (
+        None if node == target and grid.types[-1] == "query.settle" else reply
+    )
+    found = lead.value(0, 2, mode="batch", accept=True)
+    assert found.accepted == store.load().versions[-1].version == 1
+    assert [line.operation for line in store.load().ledger if line.site == 2] == ["train", "value"]
+    grid.spoil = lambda node, reply: reply
+    later = Lead(grid, store, secure=True)
+    # Told again it changes nothing, and takes part with what was accepted.
+    assert later.parties.records()[0] == SIZES[0]
+    later.remove([4])
+    assert sum(later.parties.records().values()) == sum(SIZES[:4]) - 3 * 40
+    with pytest.raises(InputError, match="site 4 does not take part"):
+        later.value(0, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"provider": 1, "tester": 1}, "provider and tester must be two sites"),
+        ({"provider": 9, "tester": 1}, "site 9 does not take part"),
+        ({"provider": 1, "tester": 0, "mode": "batch"}, "a batch must have at least 8 records"),
+    ],
+)
+def test_what_cannot_be_valued_is_refused(schema, options, words):
+    leader = Coordinator(schema, LocalParties(make_sites(schema, offer=5)))
+    leader.train()
+    with local_exchange(leader.parties) as exchange, pytest.raises(InputError, match=words):
+        value(leader, exchange, **options)
+
+
+def test_a_planned_valuation_survives_being_written_down():
+    planned = PlannedOperation("value", sites=(0, 2), value_mode="batch", items=3, accept=True)
+    assert PlannedOperation.from_dict(planned.to_dict()) == planned
