@@ -17,13 +17,13 @@ from .conftest import FakeGrid, let_messages_be_made, make_sites, site_folders
 
 pytest.importorskip("flwr")
 
-from flwr.app import Error, Message  # noqa: E402
+from flwr.app import Error, Message
 
-from epsilens.federated.flower.client_app import ONLY_ASKED  # noqa: E402
-from epsilens.federated.flower.deployed_parties import NoAnswer  # noqa: E402
-from epsilens.federated.flower.messages import pack, pack_sums  # noqa: E402
-from epsilens.federated.flower.operations import Lead, model_sites  # noqa: E402
-from epsilens.federated.sums import SiteSums  # noqa: E402
+from epsilens.federated.flower.client_app import ONLY_ASKED
+from epsilens.federated.flower.deployed_parties import NoAnswer
+from epsilens.federated.flower.messages import pack, pack_sums
+from epsilens.federated.flower.operations import Lead, model_sites
+from epsilens.federated.sums import SiteSums
 
 
 class Killed(BaseException):
@@ -277,7 +277,7 @@ def test_a_silent_site_can_leave(world):
     other.ask(0, 1.0)
     other.apply()  # now they are not
     other.silence(4)
-    with pytest.raises(InputError, match="site 4 does not answer, and its sums .* rung `exact`"):
+    with pytest.raises(InputError, match=r"site 4 does not answer, and its sums .* rung `exact`"):
         other.remove(4)
     other.silence(3, 4)
     with pytest.raises(NoAnswer, match="site 3 did not answer"):
@@ -335,7 +335,7 @@ def test_an_answer_that_comes_twice_counts_once_and_a_broken_node_not_at_all(fre
     fresh.grid.send_and_receive = twice
     near = Coordinator(schema, LocalParties(make_sites(schema)), regularisation=1e-2)
     np.testing.assert_array_equal(fresh.train().versions[0].theta, near.train().theta)
-    target = list(fresh.grid.nodes)[0]
+    target = next(iter(fresh.grid.nodes))
 
     def broken(node, reply):
         if node != target:
