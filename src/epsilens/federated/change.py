@@ -27,6 +27,9 @@ LARGEST_RELATIVE_ERROR = 0.25
 LARGEST_UNCONVERGED = 0.1
 """Distance of the present model from its own optimum, as a share of the step."""
 LARGEST_CONDITION = 1e10
+LEAST_INFORMATION = 3.0
+"""N times the smallest eigenvalue of the Hessian: below it some combination of coefficients
+has a standard error above 0.58, as in P2's glioma without enough regularisation."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,14 @@ def judge(step: Step, present: Objective, *, share_changed: float, rung: Rung) -
     error = step.distance * relative + unconverged
     advice: Literal["accept", "exact", "converge", "regularise"] = "accept"
     reason = f"predicted error {relative:.0%} of the step"
-    if step.curvature.condition > LARGEST_CONDITION or logit_move > LARGEST_LOGIT_MOVE:
+    information = present.sums.n * float(np.linalg.eigvalsh(curvature.hessian)[0])
+    if information < LEAST_INFORMATION:
+        advice = "regularise"
+        reason = (
+            f"some combination of coefficients is known only to within {information**-0.5:.2g}: the data "
+            "hardly hold the model. Train again with more regularisation"
+        )
+    elif step.curvature.condition > LARGEST_CONDITION or logit_move > LARGEST_LOGIT_MOVE:
         advice = "regularise"
         reason = (
             f"the step moves a record's logit by {logit_move:.2g} on average: the data hardly hold the "

@@ -384,15 +384,17 @@ class Coordinator:
         return version
 
     def remove(self, sites: Sequence[int], *, rung: Rung = "newton") -> Version:
-        """Take sites out of the model: one Newton step on what is kept, or `exact` rounds.
+        """Take sites out of the model: one Newton step on what is kept, a second, or `exact` rounds.
 
         Parameters
         ----------
         sites : sequence of int
             Who leaves. Their sums are forgotten.
-        rung : {"newton", "exact"}
+        rung : {"one-message", "newton", "exact"}
+            A step from what is here already, without asking anybody; a second one, for which those who
+            stay are asked once; rounds to the end.
         """
-        as_choice(rung, ("newton", "exact"), name="rung")
+        as_choice(rung, ("one-message", "newton", "exact"), name="rung")
         self._begin("remove", dict.fromkeys(sites))
         # A site that has gone already, or does not answer, can be taken out all the same.
         gone = [i for i in self._model_budgets if i not in self._state.left]
@@ -428,6 +430,8 @@ class Coordinator:
                 budgets[i] = None
         else:
             step, trust = single
+            if rung == "newton":
+                step, trust = self._again(step, trust.share_changed)
         return self._keep(
             clock,
             sums=None if trained is None else trained.sums,
@@ -482,6 +486,23 @@ class Coordinator:
         )
 
     # --- Behind them ---
+
+    def _again(self, first: Step, share: float) -> tuple[Step, Trust]:
+        """Ask all sites at the model of a first step, and take another from there."""
+        sums = self.parties.sums(first.theta)
+        there = Objective(first.theta, add_up(sums.values()), self.penalty)
+        curvature = there.curvature()
+        second = Step(first.theta - curvature.solve(there.gradient), first.theta, curvature)
+        trust = judge(second, there, share_changed=share, rung="newton")
+        # Here the second step is what the first one left: no sign of a model that never converged.
+        error = trust.predicted_error - trust.unconverged
+        advice, reason = trust.advice, trust.reason
+        if advice == "converge":
+            advice, reason = "accept", ""
+        whole = Step(second.theta, first.before, curvature)
+        return whole, replace(
+            trust, predicted_error=error, unconverged=0.0, advice=advice, reason=reason
+        )
 
     def _known_alone(self, leaving: Sequence[int]) -> set[int]:
         """Return the sites whose sums are here for themselves, or for the leaving ones together."""

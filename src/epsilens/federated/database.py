@@ -56,8 +56,10 @@ def new_private_file(folder: Path, name: str, *, taken: str) -> Path:
     taken : str
         What to say if the file exists.
     """
+    is_new = not folder.exists()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    if is_new:
+        folder.chmod(0o700)
     path = folder / name
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

@@ -224,7 +224,7 @@ class SiteStore:
             error, or if the process is killed, the old state is there.
         """
         with self._connected() as connection:
-            busy = f"site {self.folder.name!r} is busy with another message. Try again."
+            busy = "the site is busy with another message. Try again."
             with transaction(connection, busy=busy):
                 site = self._load(connection)
                 before = site.state

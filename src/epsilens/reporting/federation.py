@@ -242,7 +242,10 @@ def _learnt(document: FederationDocument) -> list[str]:
     size = sum(version.bytes for version in document.versions)
     bare = any(not entry.private for entry in document.ledger)
     records = "records, true ones among them," if bare else "randomised records"
-    seen = f"the coordinator saw sums over {records} and no single record"
+    seen = (
+        f"the coordinator saw sums over {records} (of a site with one or two records, these are the "
+        "records)"
+    )
     if document.secure_aggregation:
         seen = (
             f"the coordinator saw sums over the {records} of all sites and not those of a single one"

@@ -158,6 +158,23 @@ def test_removal_is_right_in_sign_and_size(
     assert parties.numbers == tuple(i for i in range(5) if i not in leaving)
 
 
+def test_a_second_step_halves_what_the_first_has_left(schema: FederationSchema) -> None:
+    """At least: Newton's error is squared. The first step asks nobody, the second everybody once."""
+    left, asked = {}, {}
+    for rung in ("one-message", "newton", "exact"):
+        parties = LocalParties(make_sites(schema))
+        leader = Coordinator(schema, parties, regularisation=1e-2)
+        leader.train()
+        version = leader.remove([0], rung=rung)
+        exact = refit(schema, draws(parties), 1e-2)
+        left[rung] = np.linalg.norm(version.theta - exact)
+        asked[rung] = version.messages
+        assert left[rung] <= max(version.predicted_error, 1e-8)
+    assert left["exact"] < 1e-8 < left["newton"] < 0.5 * left["one-message"]
+    n_stay = len(SIZES) - 1
+    assert (asked["one-message"], asked["newton"]) == (n_stay, 3 * n_stay)
+
+
 def test_removal_equals_both_formulas_of_the_step_on_what_is_kept(
     schema: FederationSchema, coordinator: Coordinator, sites: list[Site]
 ) -> None:

@@ -37,7 +37,7 @@ def test_the_sentences_say_what_happened_and_what_is_covered(build) -> None:
     assert "The new model by itself guarantees it ε = 3 per protected column; exact rounds" in said
     assert "Site 2 leaves; the model followed by a Newton step" in said
     assert "Advice for version 3: predicted error 30% of the step. Run `exact` rounds." in said
-    assert "sums over randomised records and no single record" in said
+    assert "sums over randomised records (of a site with one or two" in said
     assert (
         "Flower carried 90 messages in all, questions and confirmations included, 42.0 kB." in said
     )

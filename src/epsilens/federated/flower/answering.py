@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -55,7 +56,7 @@ def answers(app: ClientApp, name: str) -> Callable[[Answer], Answer]:
         @app.query(name)
         def handle(message: Message, context: Context) -> Message:
             try:
-                store = SiteStore(site_folder(context))
+                store = _opened(context)
                 content = unpack(message.content, store.fingerprint, sender="the coordinator")
                 with store.transaction() as site:
                     # The answer is made within the transaction, and leaves after the commit.
@@ -67,3 +68,14 @@ def answers(app: ClientApp, name: str) -> Callable[[Answer], Answer]:
         return answer
 
     return register
+
+
+def _opened(context: Context) -> SiteStore:
+    """Open the site's store; what is wrong with it, and where it is, stays at the site."""
+    try:
+        return SiteStore(site_folder(context))
+    except InputError as error:
+        print(error, file=sys.stderr, flush=True)  # noqa: T201
+        raise InputError(
+            "this node's own store cannot be opened. Look at what the site has written on its terminal."
+        ) from None

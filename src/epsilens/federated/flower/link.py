@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,6 +33,7 @@ from flwr.proto.runtime_pb2 import (
 from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
+from flwr.supercore.inflatable.inflatable_utils import pull_objects
 from flwr.supercore.interceptors import (
     RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
@@ -40,7 +42,7 @@ from flwr.supercore.interceptors import (
 from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
-from flwr.superlink.grid import HttpGrid
+from flwr.superlink.grid import HttpGrid, http_grid
 
 from epsilens.errors import InputError
 from epsilens.federated.flower.app_files import APP_FILES
@@ -54,6 +56,8 @@ ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 SECONDS_TO_BEGIN = 20.0
 SECONDS_BETWEEN_LOOKS = 0.1
 SECONDS_BETWEEN_HEARTBEATS = 15.0
+FIRST_WAIT, LONGEST_WAIT = 0.03, 0.3
+"""Seconds before one looks again for the rest of a message."""
 
 _T = TypeVar("_T")
 
@@ -130,6 +134,11 @@ class _PromptGrid(HttpGrid):
     def __init__(self, address: str, certificates: bytes, token: str, *, patience: float) -> None:
         super().__init__(address, False, certificates, token=token)
         self._retry_invoker = _Retries(patience)
+        # A reply may be announced before all of it is there; Flower waits a second at least, and for
+        # one whose sender has died until it gives up after minutes.
+        http_grid.pull_objects = partial(
+            pull_objects, initial_backoff=FIRST_WAIT, backoff_cap=LONGEST_WAIT, max_time=patience
+        )
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None

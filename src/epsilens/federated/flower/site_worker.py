@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,16 +15,20 @@ from flwr.app import Context, Error, Message
 from flwr.common.constant import ErrorCode, SubStatus
 from flwr.proto.runtime_pb2 import AcquireTaskRequest
 from flwr.supercore.constant import TaskType
+from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVersionHttpInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supernode.runtime import run_clientapp
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from epsilens.federated.flower.client_app import ONLY_ASKED, app
-from epsilens.federated.flower.link import Heartbeat, acquiring_client
+from epsilens.federated.flower.link import FIRST_WAIT, LONGEST_WAIT, Heartbeat, acquiring_client
 
 __all__ = ["SiteWorker"]
 
 log = logging.getLogger(__name__)
+
+SECONDS_FOR_A_MESSAGE = 60.0
 
 SHORTEST, LONGEST, GROWTH = 0.03, 0.5, 1.2
 """Seconds between two looks for something to do: short while there is, longer in quiet times."""
@@ -55,6 +60,13 @@ class SiteWorker:
         self._address, self._note = address, note
         self._setting = {"state": str(folder), ONLY_ASKED: True}
         self._client = acquiring_client(address, secret, certificates=None)
+        # The node hands a message over before it has all of it; Flower would wait a second for that.
+        run_clientapp.pull_and_inflate_object_from_tree = partial(
+            pull_and_inflate_object_from_tree,
+            initial_backoff=FIRST_WAIT,
+            backoff_cap=LONGEST_WAIT,
+            max_time=SECONDS_FOR_A_MESSAGE,
+        )
 
     def work(self, look: Callable[[], None]) -> NoReturn:
         """Answer messages; `look` is called between them, and ends the work by an exception."""

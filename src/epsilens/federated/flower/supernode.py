@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 
 from flwr.supercore.retry import http_retry
 from flwr.supernode import start_client_internal as engine
@@ -59,6 +60,7 @@ def main(arguments: list[str]) -> None:
     """Run the SuperNode."""
     end_with_parent()
     engine.time = Naps()
+    engine.pull_objects = partial(engine.pull_objects, initial_backoff=SHORTEST, backoff_cap=1.0)
     http_retry.MAX_RETRY_DELAY = SECONDS_BETWEEN_TRIES
     sys.argv = ["flower-supernode", *arguments]
     flower_supernode()
