@@ -87,8 +87,10 @@
     byId("outside").hidden = current.outside === null;
     byId("recommended").hidden = verdict !== "" || isChanged() || page.recommended !== keyOf(current) || group !== page.start.group;
     const words = byId("within");
-    if (byId("elsewhere")) byId("elsewhere").hidden = true;
-    if (!words || solved === null) return;
+    if (!words || solved === null) {
+      if (byId("elsewhere")) byId("elsewhere").hidden = true;
+      return;
+    }
     const stale = solved.cell !== null && !isSolved;
     const text = solved.words + (solved.words && stale ? " The budget shown is another." : "");
     if (words.textContent !== text) words.textContent = text;
