@@ -446,6 +446,9 @@ def test_two_tabs_see_one_state(
     with other.page.expect_download() as saved:
         other.page.click("#compare-png")
     assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
+    with other.page.expect_download() as saved:
+        other.page.click("#comparison a:has-text('JSON') >> nth=0")
+    assert load_document(Path(saved.value.path()).read_text()).kind == "whatif"
     assert other.complaints == []
     other.shoot("comparison")
     other.page.on("dialog", lambda dialog: dialog.accept())

@@ -14,8 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from epsilens.app.conclusions import gain_to_keep
-from epsilens.app.pictures import draw_chart, draw_comparison, write_decision, write_page
+from epsilens.app.pictures import (
+    draw_chart,
+    draw_comparison,
+    write_decision,
+    write_furthest,
+    write_page,
+)
 from epsilens.app.questions import Question, Reading
+from epsilens.app.sightings import seen
 from epsilens.app.wording import WITHHELD, in_page_words
 from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 
@@ -86,6 +93,7 @@ class Engine:
         # From documents alone.
         drawn: dict[str, Callable[[Task], Answer]] = {
             "decision": write_decision,
+            "furthest": write_furthest,
             "page": write_page,
             "chart": draw_chart,
             "comparison": draw_comparison,
@@ -354,11 +362,7 @@ def _without_groups(task: Task) -> str:
 
 def _seen(task: Task) -> list[object]:
     """Return what tells a table from another, and from itself after it was changed."""
-    try:
-        changed: int | None = Path(task["path"]).stat().st_mtime_ns
-    except OSError:
-        changed = None
-    return [task["path"], changed, task["anonymous"]]
+    return [task["path"], seen(Path(task["path"])), task["anonymous"]]
 
 
 def _keep(kept: OrderedDict[str, Any], key: str, value: object) -> None:

@@ -74,6 +74,10 @@ class _Study:
         return self.document.risk if isinstance(self.document, DecisionDocument) else None
 
     @property
+    def is_first_order(self) -> bool:
+        return all(cell.method == "influence" for cell in self.cost.cells)
+
+    @property
     def letter(self) -> str:
         return LETTERS[self.place]
 
@@ -81,7 +85,7 @@ class _Study:
         """Draw a field of this study in its look."""
         own = tuple(f"{name}_{self.place}" for name in (field, *band))
         return Series(
-            f"{self.letter} · {self.name}",
+            f"{self.letter} · {self.name}{' (first-order)' if self.is_first_order else ''}",
             own[0],
             COLOURS[self.place],
             _DASHES[self.place],
@@ -421,6 +425,9 @@ def _subtitle(studies: Sequence[_Study], *, narrow: bool) -> list[str]:
         lines = ["Bands: 9 in 10 real runs."]
     if any(study.risk is not None for study in studies):
         lines.append("Dotted: what nobody can exceed (proven).")
+    rough = [study.letter for study in studies if study.is_first_order]
+    if rough:
+        lines.append(f"First-order estimates of the loss: {', '.join(rough)}.")
     waiting = [study.letter for study in studies if study.risk is None]
     if waiting:
         lines.append(f"No attack measured: {', '.join(waiting)}.")
@@ -469,5 +476,6 @@ def _spoken(
         chosen = _recommended(study)
         if chosen is not None:
             parts.append(f"recommended epsilon {format_epsilon(chosen)}")
-        said.append(f"{study.letter}, {study.name}: {', '.join(parts)}.")
+        rough = " (first-order)" if study.is_first_order else ""
+        said.append(f"{study.letter}, {study.name}{rough}: {', '.join(parts)}.")
     return " ".join(said)

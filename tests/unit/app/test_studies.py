@@ -178,12 +178,16 @@ def test_studies_are_compared(visitor: Any, finished: Any, csv_bytes: bytes) -> 
         "GET", "/api/comparison", params={"study": [finished["id"], other["id"]]}
     ).json()
     assert [row["stage"] for row in rows] == ["decision", "first-order"]
+    # A cost to first order is not passed off as another, and says what its page recommends.
+    assert [row["is_first_order"] for row in rows] == [False, True]
+    assert rows[1]["loss_change_high"] <= other["kept_gain"]
     assert rows[0]["answer_inference_ceiling"] > 0.5
     assert rows[1]["protect"] == ["sex"]
     both = {"study": [finished["id"], other["id"]], "width": 300, "titled": False}
     drawn = visitor.ask("GET", "/api/comparison/chart.svg", params=both)
     assert drawn.headers["content-type"] == "image/svg+xml"
     assert "No attack measured: B" in drawn.text
+    assert "First-order estimates of the loss: B" in drawn.text
     for many in (1, 5):
         wrong = visitor.ask(
             "GET", "/api/comparison/chart.svg", params={"study": [finished["id"]] * many}
