@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from epsilens.data import Prepared
     from epsilens.document import DecisionDocument, WhatIfDocument
 
-__all__ = ["decide_on", "furthest_of", "gain_to_keep"]
+__all__ = ["EXAMPLE", "decide_on", "furthest_of", "gain_to_keep"]
 
 Task = dict[str, Any]
 EXAMPLE = 0.01

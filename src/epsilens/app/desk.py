@@ -254,9 +254,13 @@ class Desk:
 
     def change_study(self, id: str, change: Renamed) -> StoredStudy:
         """Give a study another name or other limits."""
-        self.study(id)
+        limits = self.study(id).limits
+        if change.limits is not None:
+            # What was not sent stays: another tab may have changed it.
+            sent = {part: getattr(change.limits, part) for part in change.limits.model_fields_set}
+            limits = limits.model_copy(update=sent)
         name = None if self.anonymous else change.name
-        return self.store.change_study(id, name=name, limits=change.limits)
+        return self.store.change_study(id, name=name, limits=limits)
 
     def start_job(self, id: str, kind: JobKind) -> StoredJob:
         """Begin the cost or the attack of a study."""
@@ -328,7 +332,7 @@ class Desk:
             "risk": self.store.document(study.id, "risk") if stage == "decision" else None,
             "command": None
             if self.anonymous
-            else command_for(study.question, study.limits, table.name),
+            else command_for(study.question, study.limits, table.name, kept_gain=study.kept_gain),
         }
 
     def page(self, id: str) -> str:

@@ -29,6 +29,7 @@ from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 if TYPE_CHECKING:
     from epsilens.cli.training import TableOptions
     from epsilens.data import Prepared, TableFile
+    from epsilens.data.expressions import Expression
     from epsilens.document import RiskDocument, WhatIfDocument
     from epsilens.whatif import WhatIf
 
@@ -161,6 +162,7 @@ class Engine:
         from epsilens.cli.inspect import describe_table, likely_label
         from epsilens.cli.options import mapping_of_bins
         from epsilens.data import infer_schema
+        from epsilens.data.expressions import compared_as
         from epsilens.document import to_dict
 
         reading = Reading.model_validate(task["reading"])
@@ -196,6 +198,7 @@ class Engine:
             "delimiter": table.delimiter,
             "encoding": table.encoding,
             "likely_label": None if likely is None else likely.name,
+            "compared_as": [compared_as(table.frame[column.name]) for column in columns],
         }
 
     # --- Studies ---
@@ -222,7 +225,7 @@ class Engine:
             test_share=question.test_share,
             seed=question.seed,
             positive=self._positive(task, table, question),
-            groups=[f"{group.name}={group.expression}" for group in question.groups],
+            groups=_meant_groups(task, table, question),
             task="classification" if question.model == "logistic" else "regression",
         )
         options = TableOptions(
@@ -338,6 +341,36 @@ class Engine:
                 progress=progress,
             )
         return {"document": _told(curve.document, trained.prepared, notes, task)}
+
+
+def _meant_groups(task: Task, table: TableFile, question: Question) -> list[tuple[str, Expression]]:
+    """Return the groups; what the page shows of an answer stands for the answer."""
+    from epsilens.data import infer_schema
+    from epsilens.data.expressions import compared_as, parse_expression
+
+    groups = []
+    for group in question.groups:
+        expression = parse_expression(group.expression)
+        answers: dict[str, dict[str, str | float | bool]] = {}
+        for name in expression.columns.intersection(table.frame.columns):
+            categorical = [name] if name in question.categorical else []
+            (column,) = infer_schema(table.frame[[name]], categorical=categorical).columns
+            real = list(column.categories or ())
+            shown = _shown([str(value) for value in real], task) or []
+            answers[name] = {
+                words: _constant(str(value), compared_as(table.frame[name]))
+                for words, value in zip(shown, real, strict=True)
+                if words != str(value)
+            }
+        groups.append((group.name, expression.with_answers(answers)))
+    return groups
+
+
+def _constant(text: str, kind: str) -> str | float | bool:
+    """Return an answer as a condition compares it."""
+    if kind == "number":
+        return float(text)
+    return text.lower() == "true" if kind == "truth" else text
 
 
 def _shown(categories: list[str] | None, task: Task) -> list[str] | None:

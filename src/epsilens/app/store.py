@@ -327,6 +327,8 @@ class Store:
         """Keep a study with its first answer, and how the file that was named looked then."""
         found = new_id()
         with self._writing() as connection:
+            # It may have been deleted while its first answer was looked for.
+            self.table(table_id)
             (number,) = connection.execute(
                 "SELECT COALESCE(MAX(rowid), 0) + 1 FROM studies"
             ).fetchone()

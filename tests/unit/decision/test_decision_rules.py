@@ -272,9 +272,7 @@ def test_other_data_and_other_budgets_are_refused(build):
     # Columns and numbers of rows are the same, the answers are not: the model is another.
     for changed, is_other in (({"loss": 0.5434}, True), ({"loss": 0.5432 + 1e-9}, False)):
         baseline = risk.document.baseline.model_copy(update=changed)
-        two = RiskCurve(
-            risk.document.model_copy(update={"baseline": baseline}), (), np.arange(0)
-        )
+        two = RiskCurve(risk.document.model_copy(update={"baseline": baseline}), (), np.arange(0))
         if is_other:
             with pytest.raises(InputError, match="models differ"):
                 decide(cost, two, max_loss_increase=1.0)

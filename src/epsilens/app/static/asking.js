@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The question: a table, its columns, who, and what is randomised.
-import { byId, get, make, post, remove, upload } from "./api.js";
+import { alarm, byId, get, make, post, remove, upload } from "./api.js";
 import { chosenReading, fillReading, sayReading, setReading } from "./reading.js";
 
 const KINDS = { numeric: "numbers", categorical: "categories", binary: "two answers", constant: "one answer", identifier: "identifiers" };
@@ -13,7 +13,7 @@ let refused = null;
 
 // By column in maps: a column may be called `constructor`.
 function fresh(table = "") {
-  return { table, columns: [], use: new Map(), bins: new Map(), groups: [], protect: [], declared: [], label: "" };
+  return { table, columns: [], comparedAs: new Map(), use: new Map(), bins: new Map(), groups: [], protect: [], declared: [], label: "" };
 }
 
 // --- Tables ---
@@ -78,6 +78,7 @@ async function look({ isNew = false } = {}) {
   try {
     const found = await post(`/api/tables/${state.table}/schema`, reading());
     state.columns = found.document.columns;
+    state.comparedAs = new Map(state.columns.map((column, place) => [column.name, found.compared_as[place]]));
     state.isUnread = false;
     say("table-note", "");
     sayReading(found);
@@ -170,6 +171,8 @@ function paintChoices() {
   const chosen = byId("weight").value || state.weight || "";
   const columns = used().filter((column) => column.kind === "numeric" && column.name !== state.label);
   byId("weight").replaceChildren(new Option("every row counts once", ""), ...columns.map((column) => new Option(column.name, column.name, false, column.name === chosen)));
+  // Recalled once; from then on what stands in the box is what was chosen.
+  state.weight = null;
   byId("model-words").textContent = isNumber() ? "ridge regression: a number is predicted, and only the cost is shown" : "logistic regression: an answer is predicted";
   byId("correction-part").hidden = isNumber() || !state.protect.includes(state.label);
 }
@@ -241,23 +244,39 @@ function paintSchema() {
 
 // --- Groups ---
 
-const quoted = (name) => (/^[A-Za-z_]\w*$/.test(name) ? name : `\`${name}\``);
+const KEYWORDS = ["and", "or", "not", "in", "true", "false"];
+const quoted = (name) => (/^[A-Za-z_]\w*$/.test(name) && !KEYWORDS.includes(name) ? name : `\`${name}\``);
 
-function addGroup(name, expression) {
+// Names stand before the condition, where these signs would be read as part of it.
+function addGroup(typed, expression) {
+  const name = typed.replace(/[=<>!"'`()[\]]/g, " ").replace(/\s+/g, " ").trim().slice(0, 80).trim();
   const isNew = !state.groups.some((group) => group.name === name);
   if (!name || !expression || !isNew) return;
-  state.groups.push({ name: name.replace(/[=<>!`]/g, " ").trim(), expression });
+  state.groups.push({ name, expression });
   paintGroups();
+}
+
+// An answer as the condition must have it: by what the column holds, not by how the answer looks.
+function literal(name, value) {
+  const column = state.columns.find((one) => one.name === name);
+  const kind = state.comparedAs.get(name);
+  // What is shown for an answer that is withheld stands for it, whatever that is.
+  const isWithheld = session.anonymous && column?.categories?.includes(value);
+  if (kind === "number" && !isWithheld) return Number.isFinite(Number(value)) ? String(Number(value)) : null;
+  if (kind === "truth" && !isWithheld) return /^(true|false)$/i.test(value) ? value.toLowerCase() : null;
+  return value.includes('"') ? (value.includes("'") ? null : `'${value}'`) : `"${value}"`;
 }
 
 function addBuilt() {
   const [column, operator, value] = ["group-column", "group-operator", "group-value"].map((id) => byId(id).value.trim());
   if (!value) { byId("group-value").focus(); return; }
-  const found = state.columns.find((one) => one.name === column);
-  const isWord = Boolean(found?.categories) && !found.categories.every((name) => Number.isFinite(Number(name)));
-  const literal = !isWord && Number.isFinite(Number(value)) ? value : `"${value.replaceAll('"', "")}"`;
+  const written = literal(column, value);
+  const must = { number: "This column holds numbers: type one.", truth: "This column holds true and false: type one of them.", text: "An answer with both kinds of quotation marks cannot stand in a condition." }[state.comparedAs.get(column)];
+  const wrong = column.includes("`") ? "A column with ` in its name cannot stand in a condition; rename it in the file." : written === null ? must : "";
+  say("group-note", wrong, wrong !== "");
+  if (wrong) { byId("group-value").focus(); return; }
   const words = { "==": "", "!=": "not ", "<": "under ", ">=": "from " }[operator];
-  addGroup(`${column} ${words}${value}`, `${quoted(column)} ${operator} ${literal}`);
+  addGroup(`${column} ${words}${value}`, `${quoted(column)} ${operator} ${written}`);
   byId("group-value").value = "";
 }
 
@@ -315,7 +334,7 @@ async function recall(id) {
   if (byId("table").value !== study.table) return;
   const { question, limits } = study;
   state = {
-    ...fresh(study.table), columns: state.columns, label: question.label, weight: question.weight,
+    ...fresh(study.table), columns: state.columns, comparedAs: state.comparedAs, label: question.label, weight: question.weight,
     protect: question.protect.length ? question.protect : [question.label], groups: [...question.groups], declared: [...question.declared],
     use: new Map([...question.drop.map((name) => [name, "out"]), ...question.categorical.map((name) => [name, "categories"]), ...Object.keys(question.bins).map((name) => [name, "bins"])]),
     bins: new Map(Object.entries(question.bins)),
@@ -360,9 +379,15 @@ function wire() {
   byId("go").addEventListener("click", go);
   byId("forget-table").addEventListener("click", async () => {
     if (!confirm("Delete this table and every study of it?")) return;
-    await remove(`/api/tables/${state.table}`);
-    state = fresh();
-    await listTables("");
+    try {
+      await remove(`/api/tables/${state.table}`);
+      alarm(null);
+      state = fresh();
+      await listTables("");
+    } catch (error) {
+      alarm(error.message);
+      if (error.status === undefined) throw error;
+    }
   });
   // A menu closes by Escape, and when something else is clicked.
   for (const menu of document.querySelectorAll("details.menu")) {
