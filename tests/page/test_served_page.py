@@ -343,6 +343,26 @@ def test_a_wrong_file_is_refused_in_one_line_and_another_is_taken(
     tab.page.wait_for_selector("#going.wrong")
     assert "nobody" in tab.page.inner_text("#going")
     tab.shoot("wrong_question")
+    # So is a budget: the field that is named is opened and has the focus.
+    tab.page.click("#people summary")
+    tab.page.click("#groups button")
+    tab.page.evaluate("document.getElementById('epsilon').value = '0:10:5'")
+    tab.page.keyboard.press("Escape")
+    tab.page.click("#go")
+    tab.page.wait_for_selector("#going.wrong:has-text('the budgets')")
+    assert tab.focused() == "epsilon"
+    assert "inf" not in tab.page.inner_text("#going")
+    # And a table that cannot be deleted.
+    refusal = {"status": 422, "json": {"error": "this table must stay."}}
+    tab.page.route(
+        "**/api/tables/*",
+        lambda route: (
+            route.fulfill(**refusal) if route.request.method == "DELETE" else route.continue_()
+        ),
+    )
+    tab.page.on("dialog", lambda dialog: dialog.accept())
+    tab.page.click("#forget-table")
+    tab.page.wait_for_selector("#alarm:has-text('must stay')")
     # The refusals themselves are the only things the browser complains of.
     assert all("422" in text or "413" in text for text in tab.complaints)
 
@@ -456,6 +476,7 @@ def test_two_tabs_see_one_state(
     # Another question in one tab, both compared and one deleted in the other.
     tab.page.click("#ask-again")
     tab.page.wait_for_selector("#go", state="visible")
+    tab.page.wait_for_selector("html[data-at=asking]")
     # A weight that is taken back stays away.
     assert tab.page.input_value("#weight") == "income"
     tab.page.select_option("#weight", "")

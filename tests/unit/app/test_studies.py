@@ -259,7 +259,8 @@ def test_a_file_is_read_as_asked_when_it_is_sent(visitor: Any) -> None:
         ({"groups": [{"name": "a", "expression": 'smokes == "yes"'}]}, "a"),
         ({"epsilon": "0:10:5"}, "the budgets"),
         ({"seed": -1}, "seed"),
-        ({"shadow_models": 1}, "shadow_models"),
+        ({"shadow_models": 1}, "“the number of attacked models”"),
+        ({"test_share": 1.5}, "less than 100 per cent"),
         ({"nonsense": 1}, "nothing of this name"),
     ],
 )

@@ -10,6 +10,8 @@ let state = fresh();
 let isWired = false;
 // A file that could not be read, until it is read otherwise.
 let refused = null;
+// The others were named in the command: they are forgotten here and stay where they are.
+let uploaded = new Set();
 
 // By column in maps: a column may be called `constructor`.
 function fresh(table = "") {
@@ -29,14 +31,21 @@ export async function enter(known, again) {
   else await listTables(state.table);
 }
 
+// Two of one name are told apart by when they came.
+function called(table, tables) {
+  const isAlone = tables.filter((one) => one.name === table.name).length === 1;
+  return isAlone ? table.name : `${table.name} (${new Date(1000 * table.created).toLocaleString()})`;
+}
+
 async function listTables(wanted, reading = {}) {
   const tables = await get("/api/tables");
   const chosen = tables.some((table) => table.id === wanted) ? wanted : "";
   byId("table").replaceChildren(
     new Option("choose a table", "", !chosen, !chosen),
-    ...tables.map((table) => new Option(table.name, table.id, false, table.id === chosen)),
+    ...tables.map((table) => new Option(called(table, tables), table.id, false, table.id === chosen)),
   );
   byId("table").hidden = byId("lead-table").hidden = tables.length === 0;
+  uploaded = new Set(tables.filter((table) => table.is_uploaded).map((table) => table.id));
   if (chosen !== state.table || !state.columns.length) await chooseTable(chosen, reading);
 }
 
@@ -46,6 +55,7 @@ async function chooseTable(id, reading = {}) {
   setReading(reading);
   byId("reading").hidden = true;
   fillChoices();
+  paintHeading();
   say("table-note", "");
   show(false);
   if (id) await look({ isNew: true });
@@ -55,6 +65,7 @@ function show(isReady) {
   for (const part of document.querySelectorAll("#asking .rest")) part.hidden = !isReady;
   byId("lead").hidden = isReady;
   byId("forget-table").hidden = !state.table;
+  byId("forget-table").textContent = uploaded.has(state.table) ? "Delete this table and its studies" : "Forget this table and delete its studies; the file stays";
   byId("steps").textContent = isReady ? "What a privacy budget costs and what it buys" : "Choose a table, or upload one";
 }
 
@@ -131,6 +142,9 @@ async function send(file) {
 
 // --- Painting what is chosen ---
 
+// Answers in a row; one with a comma in it is told from two.
+const listed = (answers) => answers.map((name) => (name.includes(",") ? `“${name}”` : name)).join(", ");
+
 const used = () => state.columns.filter((column) => state.use.get(column.name) !== "out");
 
 // A column of numbers is predicted by another model, and cannot itself be randomised.
@@ -175,6 +189,14 @@ function paintChoices() {
   state.weight = null;
   byId("model-words").textContent = isNumber() ? "ridge regression: a number is predicted, and only the cost is shown" : "logistic regression: an answer is predicted";
   byId("correction-part").hidden = isNumber() || !state.protect.includes(state.label);
+  paintHeading();
+}
+
+// A screen reader reads what is chosen, not every menu of the sentence.
+function paintHeading() {
+  const words = `If I randomise ${byId("protect-words").textContent} of ${byId("people-words").textContent} in ${byId("table").selectedOptions[0]?.text ?? "a table"}, where a model predicts ${state.label}: what does it cost, and what does it buy?`;
+  if (state.columns.length) document.querySelector("#asking h1").setAttribute("aria-label", words);
+  else document.querySelector("#asking h1").removeAttribute("aria-label");
 }
 
 function paintProtect() {
@@ -192,7 +214,7 @@ function paintProtect() {
     all.addEventListener("change", () => {
       state.declared = all.checked ? [...state.declared, column.name] : state.declared.filter((name) => name !== column.name);
     });
-    const answers = column.categories ? ` (${column.categories.join(", ")})` : "";
+    const answers = column.categories ? ` (${listed(column.categories)})` : "";
     const known = make("label", { className: "choice quiet known", hidden: !box.checked }, all, make("span", {}, `everybody may know that these answers are possible and no others${answers}`));
     return make("div", {}, make("label", { className: "choice" }, box, make("span", {}, column.name)), known);
   }));
@@ -201,6 +223,7 @@ function paintProtect() {
 function paintGroups() {
   const others = state.groups.length === 1 ? state.groups[0].name : `${state.groups.length} groups`;
   byId("people-words").textContent = state.groups.length ? `everyone and ${others}` : "everyone";
+  paintHeading();
   byId("groups").replaceChildren(...state.groups.map((group, place) => {
     const drop = make("button", { type: "button", className: "link", textContent: "remove" });
     drop.setAttribute("aria-label", `remove ${group.name}`);
@@ -235,7 +258,7 @@ function paintSchema() {
     };
     use.addEventListener("change", change);
     bins.addEventListener("change", change);
-    const answers = column.categories ? column.categories.join(", ") : `${column.n_distinct} different`;
+    const answers = column.categories ? listed(column.categories) : `${column.n_distinct} different`;
     const holds = column.protectable ? KINDS[column.kind] : `${KINDS[column.kind]}${column.note === "needs --bins" ? "; to protect them, use bins" : ""}`;
     const note = column.note && column.note !== "needs --bins" ? ` (${column.note})` : "";
     return make("tr", {}, make("th", { scope: "row" }, column.name), make("td", {}, holds + note), make("td", {}, answers), make("td", {}, String(column.n_missing)), make("td", {}, use, bins));
@@ -322,9 +345,26 @@ async function go() {
     location.hash = `#/study/${study.id}`;
   } catch (error) {
     say("going", error.message, true);
+    byId("go").disabled = false;
+    lead(error.message);
   } finally {
     byId("go").disabled = false;
   }
+}
+
+// The field that a refusal names first is opened and has the focus.
+const FIELDS = {
+  "the column to predict": "label", "the answer that counts as yes": "positive", "the weight of a row": "weight", "missing answers": "missing",
+  "the budgets": "epsilon", "the regularisation": "regularisation", "the seed": "seed", "the share set aside for testing": "test-share",
+  "the number of attacked models": "shadow-models", "forward correction": "correction", "the largest rise of the loss": "max-loss",
+  "the largest attack rate": "max-rate", "the delimiter": "delimiter", "the encoding": "encoding", "allow groups that give the answer away": "allow-dependent",
+};
+
+function lead(message) {
+  const named = [...message.matchAll(/“([^”:]+)/g)].map((found) => FIELDS[found[1]]).find(Boolean);
+  if (!named) return;
+  for (let part = byId(named).closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+  byId(named).focus();
 }
 
 // Fill in what an earlier study asked, to ask something else.
@@ -378,7 +418,7 @@ function wire() {
   });
   byId("go").addEventListener("click", go);
   byId("forget-table").addEventListener("click", async () => {
-    if (!confirm("Delete this table and every study of it?")) return;
+    if (!confirm(uploaded.has(state.table) ? "Delete this table and every study of it?" : "Forget this table and delete every study of it? The file itself stays.")) return;
     try {
       await remove(`/api/tables/${state.table}`);
       alarm(null);
