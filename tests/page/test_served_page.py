@@ -172,6 +172,16 @@ def test_from_a_file_to_a_decision_by_mouse(
     tab.shoot("mouse_4_first_order")
     assert first.inner_text("h1").startswith("If I randomise")
     assert "First-order" in page.inner_text("#stage-words")
+    page.evaluate(
+        """() => {
+            const words = document.getElementById("stage-words");
+            window.early = 0;
+            new MutationObserver(() => {
+                const isShown = document.documentElement.dataset.report.endsWith("revision=3");
+                if (words.textContent.includes("both here") && !isShown) window.early += 1;
+            }).observe(words, { childList: true });
+        }"""
+    )
     assert "Accuracy and gaps between groups come with it" in first.inner_text("main")
     # Drag ε in the first report; the better ones stay at what was chosen.
     first.locator("#chart").scroll_into_view_if_needed()
@@ -189,6 +199,7 @@ def test_from_a_file_to_a_decision_by_mouse(
     decision = tab.wait_for_report(3)
     assert decision.inner_text("#epsilon") == chosen_epsilon
     assert "both here" in page.inner_text("#stage-words")
+    assert page.evaluate("early") == 0
     assert page.locator("#jobs li").count() == 0
     # No note about a domain that was declared.
     assert "observed values" not in decision.inner_text("main")
@@ -203,6 +214,7 @@ def test_from_a_file_to_a_decision_by_mouse(
     after = decision.input_value("#accepted")
     assert float(after) > float(before)
     assert "ε = " in decision.inner_text("#within")
+    assert "for the first limits" in decision.inner_text("#origin-title + p")
     tab.shoot("mouse_6_decision")
     page.wait_for_timeout(1500)
     page.evaluate("scrollTo(0, 0)")
@@ -302,12 +314,22 @@ def test_a_wrong_file_is_refused_in_one_line_and_another_is_taken(
     tab.page.wait_for_selector("#table-note.wrong:has-text('ending in .csv')")
     # Columns may be called what every object of the browser has.
     odd = pd.read_csv(survey_file).set_axis(["__proto__", "constructor", "a", "smokes"], axis=1)
+    odd.insert(0, "code", ["01", 'says "no"'] * (len(odd) // 2))
     odd.to_csv(tmp_path / "odd.csv", index=False)
     tab.page.set_input_files("#file", tmp_path / "odd.csv")
     tab.page.click("#columns > summary")
     assert tab.page.input_value("select[aria-label='use constructor as']") == "found"
     tab.page.select_option("select[aria-label='use __proto__ as']", "bins")
     tab.page.wait_for_selector("tr:has-text('__proto__') td:has-text('put into 10 bins')")
+    # Answers are written by what their column holds, not by how they look.
+    tab.page.click("#people summary")
+    for answer in ("01", 'says "no"', """both ' and \""""):
+        tab.page.fill("#group-value", answer)
+        tab.page.click("#group-add")
+    assert "both kinds of quotation marks" in tab.page.inner_text("#group-note")
+    built = tab.page.eval_on_selector_all("#groups span", "all => all.map((one) => one.title)")
+    assert built == ['code == "01"', "code == 'says \"no\"'"]
+    tab.page.keyboard.press("Escape")
     tab.page.set_input_files("#file", survey_file)
     tab.page.wait_for_selector("#table option:checked:has-text('clinic')", state="attached")
     tab.page.wait_for_selector("#go", state="visible")
@@ -321,6 +343,26 @@ def test_a_wrong_file_is_refused_in_one_line_and_another_is_taken(
     tab.page.wait_for_selector("#going.wrong")
     assert "nobody" in tab.page.inner_text("#going")
     tab.shoot("wrong_question")
+    # So is a budget: the field that is named is opened and has the focus.
+    tab.page.click("#people summary")
+    tab.page.click("#groups button")
+    tab.page.evaluate("document.getElementById('epsilon').value = '0:10:5'")
+    tab.page.keyboard.press("Escape")
+    tab.page.click("#go")
+    tab.page.wait_for_selector("#going.wrong:has-text('the budgets')")
+    assert tab.focused() == "epsilon"
+    assert "inf" not in tab.page.inner_text("#going")
+    # And a table that cannot be deleted.
+    refusal = {"status": 422, "json": {"error": "this table must stay."}}
+    tab.page.route(
+        "**/api/tables/*",
+        lambda route: (
+            route.fulfill(**refusal) if route.request.method == "DELETE" else route.continue_()
+        ),
+    )
+    tab.page.on("dialog", lambda dialog: dialog.accept())
+    tab.page.click("#forget-table")
+    tab.page.wait_for_selector("#alarm:has-text('must stay')")
     # The refusals themselves are the only things the browser complains of.
     assert all("422" in text or "413" in text for text in tab.complaints)
 
@@ -412,6 +454,9 @@ def test_two_tabs_see_one_state(
 ) -> None:
     server = start_server(tmp_path / "state", str(survey_file), opens=False)
     tab.open(server.link)
+    tab.page.wait_for_selector("#go", state="visible")
+    tab.page.click("#more > summary")
+    tab.page.select_option("#weight", "income")
     study = ask(tab, models=8000, grid="0.2:10:30")
     other = Tab(context)
     other.open(f"{server.base}/#/study/{study}")
@@ -431,8 +476,13 @@ def test_two_tabs_see_one_state(
     # Another question in one tab, both compared and one deleted in the other.
     tab.page.click("#ask-again")
     tab.page.wait_for_selector("#go", state="visible")
+    tab.page.wait_for_selector("html[data-at=asking]")
+    # A weight that is taken back stays away.
+    assert tab.page.input_value("#weight") == "income"
+    tab.page.select_option("#weight", "")
     tab.page.click("#protect summary")
     tab.page.check("#protect input[value=sex]")
+    assert tab.page.input_value("#weight") == ""
     tab.page.click("#go")
     tab.wait_for_report()
     other.page.goto(f"{server.base}/#/studies")
@@ -446,6 +496,9 @@ def test_two_tabs_see_one_state(
     with other.page.expect_download() as saved:
         other.page.click("#compare-png")
     assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
+    with other.page.expect_download() as saved:
+        other.page.click("#comparison a:has-text('JSON') >> nth=0")
+    assert load_document(Path(saved.value.path()).read_text()).kind == "whatif"
     assert other.complaints == []
     other.shoot("comparison")
     other.page.on("dialog", lambda dialog: dialog.accept())

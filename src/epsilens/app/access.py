@@ -108,7 +108,8 @@ class Gate:
         # Other programs' cookies on this machine may be malformed: only ours is read.
         pairs = (pair.strip().partition("=") for pair in header.split(";"))
         found = [value.strip('"') for name, _, value in pairs if name == self.name]
-        return len(found) == 1 and hmac.compare_digest(found[0].encode(), self._cookie.encode())
+        # Another program may have set one of our name, for another path.
+        return any(hmac.compare_digest(one.encode(), self._cookie.encode()) for one in found)
 
     def knows(self, key: str) -> bool:
         """Say whether a key is ours."""

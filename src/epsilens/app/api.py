@@ -326,8 +326,18 @@ def _explain(error: RequestValidationError) -> str:
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return "a question must be JSON. Ask by the page."
-    place = ".".join(str(part) for part in first["loc"] if not _is_foreign(part))
-    return f"`{place or 'the question'}` is not usable: {_reason(first)}."
+    parts = [str(part) for part in first["loc"] if not _is_foreign(part)]
+    if parts and parts[-1] in _IN_PER_CENT:
+        return in_page_words(
+            f"`{parts[-1]}` is not usable: type a share of more than 0 and less than 100 per cent."
+        )
+    return in_page_words(
+        f"`{'.'.join(parts[-1:]) or 'the question'}` is not usable: {_reason(first)}."
+    )
+
+
+_IN_PER_CENT = frozenset({"test_share", "max_attack_rate"})
+"""What is typed on the page as a hundred times what is sent."""
 
 
 def _is_foreign(part: object) -> bool:
@@ -341,7 +351,7 @@ def _reason(problem: dict[str, Any]) -> str:
         return "nothing of this name belongs here"
     if problem["type"] == "string_pattern_mismatch":
         return "it has another form"
-    said = str(problem["msg"])
+    said = str(problem["msg"]).removeprefix("Value error, ")
     return said[:1].lower() + said[1:] if len(said) < 200 else "it has another form"
 
 

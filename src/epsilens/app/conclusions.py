@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from epsilens.data import Prepared
     from epsilens.document import DecisionDocument, WhatIfDocument
 
-__all__ = ["decide_on", "furthest_of", "gain_to_keep"]
+__all__ = ["EXAMPLE", "decide_on", "furthest_of", "gain_to_keep"]
 
 Task = dict[str, Any]
 EXAMPLE = 0.01
@@ -125,11 +125,16 @@ def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
     """Return the furthest document of a study, and a recommendation where it has none of its own."""
     import numpy as np
 
+    from epsilens.errors import InputError
     from epsilens.whatif import LossChangeEstimate
 
-    if task.get("risk") is not None:
-        return decide_on(task), None
     cost = _costs(task)
+    if task.get("risk") is not None:
+        try:
+            return decide_on(task), None
+        except InputError as error:
+            said = [f"the attack is not shown: {in_page_words(str(error))}", *cost.warnings]
+            cost = cost.model_copy(update={"warnings": said})
     if task["is_first_order"]:
         # To first order only the loss is worth drawing, and one chart is drawn at once.
         nothing = dict.fromkeys(

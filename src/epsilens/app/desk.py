@@ -27,6 +27,7 @@ from epsilens.app.questions import (
     Table,
 )
 from epsilens.app.shell_command import command_for
+from epsilens.app.sightings import check_unchanged, seen
 from epsilens.app.store import NotKeptError, Store, StoredJob, StoredStudy, StoredTable
 from epsilens.app.wording import in_page_words
 from epsilens.errors import InputError
@@ -225,8 +226,10 @@ class Desk:
                 for place, group in enumerate(question.groups)
             ]
             question = question.model_copy(update={"groups": groups})
+        look = None if table.is_uploaded else seen(table.path)
         task = self._task(table, question, anonymous=self.anonymous)
         answer = self.helper.ask({"task": "first-order", **task})
+        check_unchanged(table.path, look)
         return self.store.add_study(
             table_id=table.id,
             name="" if self.anonymous else asked.name.strip(),
@@ -235,6 +238,7 @@ class Desk:
             kept_gain=answer["kept_gain"],
             is_anonymous=self.anonymous,
             first_order=answer["document"],
+            seen=look,
         )
 
     def ask_group(self, id: str, expression: str) -> dict[str, Any]:
@@ -243,15 +247,20 @@ class Desk:
         groups = [StudyGroup(name="asked", expression=expression)]
         question = study.question.model_copy(update={"groups": groups})
         table = self.store.table(study.table_id)
+        check_unchanged(table.path, self.store.seen(id))
         task = self._task(table, question, anonymous=study.is_anonymous)
         document: dict[str, Any] = self.helper.ask({"task": "first-order", **task})["document"]
         return document
 
     def change_study(self, id: str, change: Renamed) -> StoredStudy:
         """Give a study another name or other limits."""
-        self.study(id)
+        limits = self.study(id).limits
+        if change.limits is not None:
+            # What was not sent stays: another tab may have changed it.
+            sent = {part: getattr(change.limits, part) for part in change.limits.model_fields_set}
+            limits = limits.model_copy(update=sent)
         name = None if self.anonymous else change.name
-        return self.store.change_study(id, name=name, limits=change.limits)
+        return self.store.change_study(id, name=name, limits=limits)
 
     def start_job(self, id: str, kind: JobKind) -> StoredJob:
         """Begin the cost or the attack of a study."""
@@ -323,7 +332,7 @@ class Desk:
             "risk": self.store.document(study.id, "risk") if stage == "decision" else None,
             "command": None
             if self.anonymous
-            else command_for(study.question, study.limits, table.name),
+            else command_for(study.question, study.limits, table.name, kept_gain=study.kept_gain),
         }
 
     def page(self, id: str) -> str:
@@ -379,28 +388,36 @@ class Desk:
         return document
 
     def furthest_document(self, id: str) -> dict[str, Any]:
-        """Return the document that the page shows."""
-        return self.document(id, self.stage(id))
+        """Return the document that the page shows; the cost where it does not fit the attack."""
+        stage = self.stage(id)
+        if stage != "decision":
+            return self.document(id, stage)
+        found: dict[str, Any] = self._concluded(id)["document"]
+        return found
+
+    def _concluded(self, id: str) -> dict[str, Any]:
+        return self.helper.ask({"task": "furthest", **self._furthest(self.study(id))})
 
     def compare(self, ids: list[str]) -> list[dict[str, Any]]:
         """Return what several studies lead to, one row each, in the given order."""
         rows = []
         for id in ids:
             study = self.study(id)
-            stage = self.stage(id)
-            document = self.furthest_document(id)
-            cost = document["cost"] if stage == "decision" else document
-            chosen = document.get("recommendation")
+            concluded = self._concluded(id)
+            document, chosen = concluded["document"], concluded["recommendation"]
+            is_decision = document["kind"] == "decision"
+            cost = document["cost"] if is_decision else document
             at = None if chosen is None else chosen["epsilon"]
             cells = [cell for cell in cost["cells"] if cell["group"] == "all"]
             cell = next((cell for cell in cells if cell["epsilon"] == at), None)
-            risks = document["risk"]["cells"] if stage == "decision" else []
+            risks = document["risk"]["cells"] if is_decision else []
             risk = next((one for one in risks if one["epsilon"] == at), None)
             rows.append(
                 {
                     "study": id,
                     "name": study.name,
-                    "stage": stage,
+                    "stage": self.stage(id),
+                    "is_first_order": all(one["method"] == "influence" for one in cost["cells"]),
                     "has_attack": study.question.has_attack,
                     "protect": study.question.protected,
                     "n_train": cost["baseline"]["n_train"],

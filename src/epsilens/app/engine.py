@@ -14,14 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from epsilens.app.conclusions import gain_to_keep
-from epsilens.app.pictures import draw_chart, draw_comparison, write_decision, write_page
+from epsilens.app.pictures import (
+    draw_chart,
+    draw_comparison,
+    write_decision,
+    write_furthest,
+    write_page,
+)
 from epsilens.app.questions import Question, Reading
+from epsilens.app.sightings import seen
 from epsilens.app.wording import WITHHELD, in_page_words
 from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 
 if TYPE_CHECKING:
     from epsilens.cli.training import TableOptions
     from epsilens.data import Prepared, TableFile
+    from epsilens.data.expressions import Expression
     from epsilens.document import RiskDocument, WhatIfDocument
     from epsilens.whatif import WhatIf
 
@@ -86,6 +94,7 @@ class Engine:
         # From documents alone.
         drawn: dict[str, Callable[[Task], Answer]] = {
             "decision": write_decision,
+            "furthest": write_furthest,
             "page": write_page,
             "chart": draw_chart,
             "comparison": draw_comparison,
@@ -153,6 +162,7 @@ class Engine:
         from epsilens.cli.inspect import describe_table, likely_label
         from epsilens.cli.options import mapping_of_bins
         from epsilens.data import infer_schema
+        from epsilens.data.expressions import compared_as
         from epsilens.document import to_dict
 
         reading = Reading.model_validate(task["reading"])
@@ -188,6 +198,7 @@ class Engine:
             "delimiter": table.delimiter,
             "encoding": table.encoding,
             "likely_label": None if likely is None else likely.name,
+            "compared_as": [compared_as(table.frame[column.name]) for column in columns],
         }
 
     # --- Studies ---
@@ -214,7 +225,7 @@ class Engine:
             test_share=question.test_share,
             seed=question.seed,
             positive=self._positive(task, table, question),
-            groups=[f"{group.name}={group.expression}" for group in question.groups],
+            groups=_meant_groups(task, table, question),
             task="classification" if question.model == "logistic" else "regression",
         )
         options = TableOptions(
@@ -332,6 +343,36 @@ class Engine:
         return {"document": _told(curve.document, trained.prepared, notes, task)}
 
 
+def _meant_groups(task: Task, table: TableFile, question: Question) -> list[tuple[str, Expression]]:
+    """Return the groups; what the page shows of an answer stands for the answer."""
+    from epsilens.data import infer_schema
+    from epsilens.data.expressions import compared_as, parse_expression
+
+    groups = []
+    for group in question.groups:
+        expression = parse_expression(group.expression)
+        answers: dict[str, dict[str, str | float | bool]] = {}
+        for name in expression.columns.intersection(table.frame.columns):
+            categorical = [name] if name in question.categorical else []
+            (column,) = infer_schema(table.frame[[name]], categorical=categorical).columns
+            real = list(column.categories or ())
+            shown = _shown([str(value) for value in real], task) or []
+            answers[name] = {
+                words: _constant(str(value), compared_as(table.frame[name]))
+                for words, value in zip(shown, real, strict=True)
+                if words != str(value)
+            }
+        groups.append((group.name, expression.with_answers(answers)))
+    return groups
+
+
+def _constant(text: str, kind: str) -> str | float | bool:
+    """Return an answer as a condition compares it."""
+    if kind == "number":
+        return float(text)
+    return text.lower() == "true" if kind == "truth" else text
+
+
 def _shown(categories: list[str] | None, task: Task) -> list[str] | None:
     """Return the categories of a column as the page shows them: numbered, or cut where too long."""
     if categories is None:
@@ -354,11 +395,7 @@ def _without_groups(task: Task) -> str:
 
 def _seen(task: Task) -> list[object]:
     """Return what tells a table from another, and from itself after it was changed."""
-    try:
-        changed: int | None = Path(task["path"]).stat().st_mtime_ns
-    except OSError:
-        changed = None
-    return [task["path"], changed, task["anonymous"]]
+    return [task["path"], seen(Path(task["path"])), task["anonymous"]]
 
 
 def _keep(kept: OrderedDict[str, Any], key: str, value: object) -> None:

@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from epsilens.app.child import Child, StoppedError, WorkFault
 from epsilens.app.questions import Job, JobKind
+from epsilens.app.sightings import check_unchanged
 from epsilens.app.store import NotKeptError, Store, StoredJob, unwritten
 from epsilens.app.wording import in_page_words
 from epsilens.errors import InputError
@@ -196,7 +197,10 @@ class Jobs:
             "checkpoint": str(self._store.checkpoint(study.id)),
         }
         try:
+            look = self._store.seen(study.id)
+            check_unchanged(table.path, look)
             answer = running.child.ask(task, lambda *step: self._note(id, running, *step))
+            check_unchanged(table.path, look)
         except InputError as error:
             self._fail(id, in_page_words(str(error)))
         except StoppedError:

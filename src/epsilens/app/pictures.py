@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from epsilens.app.conclusions import decide_on, furthest_of
 from epsilens.app.questions import Question
 
-__all__ = ["draw_chart", "draw_comparison", "write_decision", "write_page"]
+__all__ = ["draw_chart", "draw_comparison", "write_decision", "write_furthest", "write_page"]
 
 Task = dict[str, Any]
 Answer = dict[str, Any]
@@ -22,6 +23,19 @@ def write_decision(task: Task) -> Answer:
     from epsilens.document import to_dict
 
     return {"document": to_dict(decide_on(task))}
+
+
+def write_furthest(task: Task) -> Answer:
+    """Return the furthest document of a study, and what it recommends."""
+    from epsilens.document import DecisionDocument, to_dict
+
+    document, recommendation = furthest_of(task)
+    found: Answer = to_dict(document)
+    if isinstance(document, DecisionDocument):
+        return {"document": found, "recommendation": found["recommendation"]}
+    if recommendation is not None and recommendation["epsilon"] == math.inf:
+        recommendation = {**recommendation, "epsilon": "inf"}
+    return {"document": found, "recommendation": recommendation}
 
 
 def write_page(task: Task) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 __all__ = [
     "API_VERSION",
@@ -42,8 +42,23 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Text = Annotated[str, StringConstraints(max_length=2000)]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 BinsText = Annotated[str, StringConstraints(pattern=r"^[-+0-9.eE:]{1,80}$")]
-Delimiter = Annotated[str, StringConstraints(min_length=1, max_length=1)] | None
-Encoding = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,30}$")] | None
+_NO_LETTERS = frozenset(
+    {"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"}
+)
+"""Codecs that are not ways to write a table."""
+
+
+def _of_letters(name: str) -> str:
+    if name.lower().replace("-", "_") in _NO_LETTERS:
+        raise ValueError("no table is written so")
+    return name
+
+
+Delimiter = Annotated[str, StringConstraints(pattern=r"^[\t !#-~]$")] | None
+Encoding = (
+    Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,30}$"), AfterValidator(_of_letters)]
+    | None
+)
 JobKind = Literal["cost", "attack"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled", "interrupted"]
 Stage = Literal["first-order", "cost", "decision"]
@@ -132,7 +147,7 @@ class GroupQuestion(Message):
 
 
 class Renamed(Message):
-    """What of a study may change."""
+    """What of a study may change; limits that are not sent stay as they are."""
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=120)] | None = None
     limits: Limits | None = None

@@ -40,6 +40,8 @@ CREATE TABLE IF NOT EXISTS jobs (
     id TEXT PRIMARY KEY, study_id TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE,
     kind TEXT NOT NULL, state TEXT NOT NULL, done INTEGER NOT NULL, total INTEGER NOT NULL,
     what TEXT NOT NULL, message TEXT, created REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS sightings (
+    study_id TEXT PRIMARY KEY REFERENCES studies(id) ON DELETE CASCADE, seen TEXT NOT NULL);
 """
 
 
@@ -320,10 +322,13 @@ class Store:
         kept_gain: float | None,
         is_anonymous: bool,
         first_order: dict[str, object],
+        seen: str | None = None,
     ) -> StoredStudy:
-        """Keep a study with its first answer."""
+        """Keep a study with its first answer, and how the file that was named looked then."""
         found = new_id()
         with self._writing() as connection:
+            # It may have been deleted while its first answer was looked for.
+            self.table(table_id)
             (number,) = connection.execute(
                 "SELECT COALESCE(MAX(rowid), 0) + 1 FROM studies"
             ).fetchone()
@@ -344,11 +349,18 @@ class Store:
                 "INSERT INTO documents VALUES (?, 'first-order', ?)",
                 (found, json.dumps(first_order)),
             )
+            if seen is not None:
+                connection.execute("INSERT INTO sightings VALUES (?, ?)", (found, seen))
         return self.study(found)
 
     def study(self, id: str) -> StoredStudy:
         """Return a study, or say that it is not kept."""
         return _study(_only(self._rows("SELECT * FROM studies WHERE id = ?", id), "study"))
+
+    def seen(self, id: str) -> str | None:
+        """Return how the file of a study looked when it was asked, if it is not one of ours."""
+        rows = self._rows("SELECT seen FROM sightings WHERE study_id = ?", id)
+        return str(rows[0]["seen"]) if rows else None
 
     def studies(self) -> list[StoredStudy]:
         """Return all studies, the latest first."""

@@ -267,12 +267,7 @@ def _check_parquet(path: Path, largest: int) -> None:
 
     try:
         with pq.ParquetFile(path) as file:
-            _check_cells(file.metadata.num_rows * file.metadata.num_columns)
-            texts = [
-                field.name
-                for field in file.schema_arrow
-                if pa.types.is_string(field.type) or pa.types.is_binary(field.type)
-            ]
+            texts = _check_declared(file, largest)
         # Text stays a list of different values and places in it, so that nothing is unpacked here.
         with pq.ParquetFile(path, read_dictionary=texts) as file:
             held = 0
@@ -285,6 +280,45 @@ def _check_parquet(path: Path, largest: int) -> None:
         raise InputError(
             "the file must be a complete parquet file, but it is damaged. Export it again."
         ) from None
+
+
+def _check_declared(file: Any, largest: int) -> list[str]:
+    """Refuse a parquet file by what it says of itself; return its columns of text."""
+    import pyarrow as pa
+
+    rows = file.metadata.num_rows
+    _check_cells(rows * file.metadata.num_columns)
+    kinds = {
+        field.name: getattr(field.type, "storage_type", field.type) for field in file.schema_arrow
+    }
+    if any(map(pa.types.is_nested, kinds.values())):
+        raise InputError(
+            "a table must have one answer in every field, but the file has lists or structures. Take "
+            "those columns apart, or leave them out."
+        )
+    values, packed = 0, 0
+    for group in range(file.metadata.num_row_groups):
+        for place in range(file.metadata.num_columns):
+            column = file.metadata.row_group(group).column(place)
+            values += column.num_values
+            packed += column.total_uncompressed_size
+    _check_cells(values)
+    # One wide value can stand for many rows.
+    fixed = sum(kind.byte_width for kind in kinds.values() if pa.types.is_fixed_size_binary(kind))
+    _check_size(max(packed, rows * fixed), largest)
+    return [name for name, kind in kinds.items() if _is_text(kind)]
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return (
+        pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_large_binary(kind)
+        or _is_view(kind)
+    )
 
 
 def _unpacked_bytes(batch: Any) -> int:

@@ -59,6 +59,8 @@ _PHRASES = (
     (r"`--positive VALUE`", "“the answer that counts as yes”"),
     (r"`--bins [^`]*LOW:HIGH:10`", "“bins” such as 0:100:10"),
     (r"`--delimiter (?:'([^`])'|\"([^`])\")`", r"“the delimiter \1\2”"),
+    # A study of the page is of finite budgets.
+    (r" Use `inf` for no privacy\.", ""),
     (r" \(P1 Thm 1\)|; P1's proof does not say so", ""),
     (r"or use LogisticRegression", "or predict a column of answers"),
 )

@@ -14,6 +14,8 @@ import signal
 import sys
 import threading
 import traceback
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TextIO
 
 from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError
@@ -22,6 +24,8 @@ __all__ = ["bound_memory", "frames_of", "main"]
 
 SMALLEST_BOUND = 4 * 2**30
 """Bytes; on a smaller machine than this the system itself must see to it."""
+_ROOM = 20
+"""A table that is looked at may take so many times its file."""
 
 
 def frames_of(error: BaseException) -> str:
@@ -52,9 +56,16 @@ def _silence() -> tuple[TextIO, TextIO]:
     return answers, terminal
 
 
-def bound_memory() -> None:
+def bound_memory(files: int | None = None) -> None:
     """Ask the system to refuse more memory than the machine has; a table must not stop it.
 
+    Parameters
+    ----------
+    files : int, optional
+        Bytes of the tables that are looked at: nor may they take far more than they are.
+
+    Notes
+    -----
     Only where the system counts what a process may write (Linux): address space alone says little,
     because libraries for arithmetic reserve much more of it than they use.
     """
@@ -63,9 +74,36 @@ def bound_memory() -> None:
     import resource
 
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    bounds = [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_DATA, (min([max(machine, SMALLEST_BOUND), *bounds]), hard))
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    bounds = [max(machine, SMALLEST_BOUND)]
+    bounds += [_GIVEN] if _GIVEN is not None else []
+    bounds += [hard] if hard != resource.RLIM_INFINITY else []
+    bounds += [SMALLEST_BOUND + _ROOM * files] if files is not None else []
+    resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
+
+
+def _given_bound() -> int | None:
+    """Return the bound that was set before we began, if there was one."""
+    if sys.platform != "linux":
+        return None
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+_GIVEN = _given_bound()
+
+
+def _size(path: str) -> int:
+    """Return the bytes of a file, or of a folder of them; none of what is gone."""
+    place = Path(path)
+    files = place.rglob("*") if place.is_dir() else [place]
+    total = 0
+    for file in files:
+        with suppress(OSError):
+            total += file.stat().st_size
+    return total
 
 
 def _leave(code: int) -> None:
@@ -96,9 +134,14 @@ def main() -> None:
     from epsilens.app.engine import Engine
 
     engine = Engine()
+    sizes: dict[str, int] = {}
     while True:
         task = tasks.get()
         try:
+            # Cost and attack train many models at once: they may take what there is.
+            if "path" in task and task["task"] not in {"cost", "attack"}:
+                sizes[task["path"]] = _size(task["path"])
+                bound_memory(sum(sizes.values()))
             found = engine.answer(
                 task, lambda done, total, what: say({"progress": [done, total, what]})
             )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import operator as operators
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from epsilens._validate import require_column
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["Expression", "parse_expression", "parse_group"]
+__all__ = ["Expression", "compared_as", "parse_expression", "parse_group"]
 
 _ORDERINGS = ("<", "<=", ">", ">=")
 
@@ -91,6 +91,24 @@ class Expression:
         for name in sorted(self.columns):
             require_column(name, table.columns, argument="group")
         return _Evaluation(self.text, table).truth(self._tree)
+
+    def with_answers(self, answers: Mapping[str, Mapping[str, str | float | bool]]) -> Expression:
+        """Return the same condition where other words stand for some answers.
+
+        Parameters
+        ----------
+        answers : mapping of column to mapping of str to answer
+            What each word stands for in its column; other words stand for themselves.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> people = pd.DataFrame({"sex": ["Female", "Male"]})
+        >>> shown = parse_expression('sex == "category 2"')
+        >>> shown.with_answers({"sex": {"category 2": "Male"}}).mask(people).tolist()
+        [False, True]
+        """
+        return replace(self, _tree=_renamed(self._tree, answers))
 
 
 def parse_expression(text: str) -> Expression:
@@ -169,6 +187,66 @@ def parse_group(text: str) -> tuple[str, Expression]:
         raise error from None
 
 
+def compared_as(values: pd.Series) -> Literal["text", "number", "truth"]:
+    """Say with what a column can be compared: words in quotation marks, numbers, or true and false.
+
+    Parameters
+    ----------
+    values : pandas Series
+        The column.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> compared_as(pd.Series(["01", "02"])), compared_as(pd.Series([1, 2]))
+    ('text', 'number')
+    """
+    import pandas as pd
+
+    dtype = values.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    if pd.api.types.is_bool_dtype(dtype):
+        return "truth"
+    if pd.api.types.is_numeric_dtype(dtype):
+        return "number"
+    if pd.api.types.is_object_dtype(dtype):
+        kinds = {type(value) for value in values.dropna()}
+        if kinds and kinds <= {bool}:
+            return "truth"
+        if kinds and kinds <= {int, float}:
+            return "number"
+    # Dates compare with ISO text ("2024-01-31"), whose order is the order of time.
+    return "text"
+
+
+def _renamed(node: Node, answers: Mapping[str, Mapping[str, str | float | bool]]) -> Node:
+    """Put answers in the place of the words that stand for them, column by column."""
+
+    def meant(side: Column | Constant, beside: Column | Constant) -> Column | Constant:
+        if (
+            isinstance(side, Constant)
+            and isinstance(side.value, str)
+            and isinstance(beside, Column)
+        ):
+            known = answers.get(beside.name, {})
+            return replace(side, value=known.get(side.value, side.value))
+        return side
+
+    match node:
+        case Join(parts=parts):
+            return replace(node, parts=tuple(_renamed(part, answers) for part in parts))
+        case Not(part=part):
+            return replace(node, part=_renamed(part, answers))
+        case Member(column=column, values=values):
+            found = [meant(value, column) for value in values]
+            return replace(node, values=tuple(one for one in found if isinstance(one, Constant)))
+        case Compare(left=left, right=right):
+            return replace(node, left=meant(left, right), right=meant(right, left))
+        case _:
+            return node
+
+
 class _Evaluation:
     """One walk over the tree for one table."""
 
@@ -234,28 +312,11 @@ class _Evaluation:
         return result
 
     def _kind(self, side: Column | Constant) -> Literal["text", "number", "truth"]:
-        import pandas as pd
-
         if isinstance(side, Constant):
             if isinstance(side.value, bool):
                 return "truth"
             return "number" if isinstance(side.value, float) else "text"
-        values = self._frame[side.name]
-        dtype = values.dtype
-        if isinstance(dtype, pd.CategoricalDtype):
-            dtype = dtype.categories.dtype
-        if pd.api.types.is_bool_dtype(dtype):
-            return "truth"
-        if pd.api.types.is_numeric_dtype(dtype):
-            return "number"
-        if pd.api.types.is_object_dtype(dtype):
-            kinds = {type(value) for value in values.dropna()}
-            if kinds and kinds <= {bool}:
-                return "truth"
-            if kinds and kinds <= {int, float}:
-                return "number"
-        # Dates compare with ISO text ("2024-01-31"), whose order is the order of time.
-        return "text"
+        return compared_as(self._frame[side.name])
 
     def _spells_truth(self, side: Column | Constant) -> bool:
         words = (

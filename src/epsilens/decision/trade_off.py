@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from epsilens.document import (
     EVERYBODY,
+    Baseline,
     RiskCell,
     RiskDocument,
     WhatIfCell,
@@ -47,7 +49,7 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
     Raises
     ------
     InputError
-        If they are of different mechanisms or columns, or share no budget.
+        If they are of different mechanisms, columns, data or models, or share no budget.
     """
     mechanism = cost.provenance.settings.get("mechanism", "rr")
     mechanisms = {cell.mechanism for cell in risk.cells}
@@ -69,6 +71,11 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
             "cost and risk must be of the same data, but their columns or numbers of rows differ. Ask "
             "both of the same training and test data."
         )
+    if risk.baseline is not None and not _is_same_model(cost.baseline, risk.baseline):
+        raise InputError(
+            "cost and risk must be of the same data and model, but before anything is randomised their "
+            "models differ. Ask both of the same file, without changing it between."
+        )
     budgets = [part.provenance.settings.get("epsilon") for part in (cost, risk)]
     if any(isinstance(budget, dict) for budget in budgets) and budgets[0] != budgets[1]:
         raise InputError(
@@ -89,3 +96,23 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
             "cost and risk must share at least one ε, got none. Ask both with the same grid."
         )
     return sorted(points, key=lambda point: point.epsilon)
+
+
+_NOISE = 1e-5
+"""By how much two fits of one model may differ: solvers stop at gradients far below this."""
+
+
+def _is_same_model(one: Baseline, other: Baseline) -> bool:
+    """Say whether two models are one, as far as both documents say how good they are."""
+    if (one.n_train, one.n_test) != (other.n_train, other.n_test):
+        return False
+    if _are_apart(one.loss, other.loss, _NOISE):
+        return False
+    # A row that lies on the border may fall on either side of it.
+    return not _are_apart(one.accuracy, other.accuracy, 2.5 / max(one.n_test, 1))
+
+
+def _are_apart(one: float | None, other: float | None, most: float) -> bool:
+    if one is None or other is None or not (math.isfinite(one) and math.isfinite(other)):
+        return False
+    return abs(one - other) > most * max(1.0, abs(one))

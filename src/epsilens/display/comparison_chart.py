@@ -74,6 +74,10 @@ class _Study:
         return self.document.risk if isinstance(self.document, DecisionDocument) else None
 
     @property
+    def is_first_order(self) -> bool:
+        return all(cell.method == "influence" for cell in self.cost.cells)
+
+    @property
     def letter(self) -> str:
         return LETTERS[self.place]
 
@@ -81,7 +85,7 @@ class _Study:
         """Draw a field of this study in its look."""
         own = tuple(f"{name}_{self.place}" for name in (field, *band))
         return Series(
-            f"{self.letter} · {self.name}",
+            f"{self.letter} · {self.name}{' (first-order)' if self.is_first_order else ''}",
             own[0],
             COLOURS[self.place],
             _DASHES[self.place],
@@ -200,13 +204,13 @@ def _check_one_axis(studies: Sequence[_Study]) -> None:
 
 
 def _cost_rows(studies: Sequence[_Study]) -> list[dict[str, Any]]:
-    rows = []
+    parts = []
     for study in studies:
         drawn, _ = plotted_rows(study.cost, "loss")
         # Everyone is always asked about first; a study of one group alone shows that one.
         first = EVERYBODY if any(row["group"] == EVERYBODY for row in drawn) else drawn[0]["group"]
         mine = [row for row in drawn if row["group"] == first]
-        rows += [
+        rows = [
             {
                 "epsilon": row["epsilon"],
                 f"change_{study.place}": row["change"],
@@ -215,31 +219,37 @@ def _cost_rows(studies: Sequence[_Study]) -> list[dict[str, Any]]:
             }
             for row in mine
         ]
-    return _completed(rows)
+        parts.append(rows)
+    return _completed(parts)
 
 
 def _guess_rows(studies: Sequence[_Study]) -> list[dict[str, Any]]:
     names = {"rate": "rate", "low": "low", "high": "high", "ceiling": "ceiling"}
-    rows = [
-        {"epsilon": row["epsilon"]}
-        | {
-            f"{name}_{study.place}": row[f"answer_inference_{field}"]
-            for name, field in names.items()
-        }
+    parts = [
+        [
+            {"epsilon": row["epsilon"]}
+            | {
+                f"{name}_{study.place}": row[f"answer_inference_{field}"]
+                for name, field in names.items()
+            }
+            for row in risk_rows(study.risk)
+            if row["answer_inference_rate"] is not None
+        ]
         for study in studies
         if study.risk is not None
-        for row in risk_rows(study.risk)
-        if row["answer_inference_rate"] is not None
     ]
-    return _completed(rows)
+    return _completed(parts)
 
 
-def _completed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give every row every field, None where another study stands; a few have points."""
-    names = {name: None for row in rows for name in row}
-    budgets = sorted({row["epsilon"] for row in rows})
-    few = set(budgets[:: max(1, len(budgets) // _POINTS)])
-    return [names | row | {"marked": row["epsilon"] in few} for row in rows]
+def _completed(parts: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Give every row every field, None where another study stands; a few of each study have points."""
+    names = {name: None for rows in parts for row in rows for name in row}
+    found = []
+    for rows in parts:
+        budgets = sorted({row["epsilon"] for row in rows})
+        few = set(budgets[:: max(1, len(budgets) // _POINTS)])
+        found += [names | row | {"marked": row["epsilon"] in few} for row in rows]
+    return found
 
 
 def _cost_part(
@@ -421,6 +431,9 @@ def _subtitle(studies: Sequence[_Study], *, narrow: bool) -> list[str]:
         lines = ["Bands: 9 in 10 real runs."]
     if any(study.risk is not None for study in studies):
         lines.append("Dotted: what nobody can exceed (proven).")
+    rough = [study.letter for study in studies if study.is_first_order]
+    if rough:
+        lines.append(f"First-order estimates of the loss: {', '.join(rough)}.")
     waiting = [study.letter for study in studies if study.risk is None]
     if waiting:
         lines.append(f"No attack measured: {', '.join(waiting)}.")
@@ -469,5 +482,6 @@ def _spoken(
         chosen = _recommended(study)
         if chosen is not None:
             parts.append(f"recommended epsilon {format_epsilon(chosen)}")
-        said.append(f"{study.letter}, {study.name}: {', '.join(parts)}.")
+        rough = " (first-order)" if study.is_first_order else ""
+        said.append(f"{study.letter}, {study.name}{rough}: {', '.join(parts)}.")
     return " ".join(said)

@@ -26,7 +26,8 @@ for line in sys.stdin:
 IS_GREEDY = """
 import os
 from epsilens.app import engine, worker
-os.sysconf = lambda name: 1
+import sys
+os.sysconf = lambda name: int(sys.argv[1])
 worker.SMALLEST_BOUND = 2**30
 engine.Engine.answer = lambda self, task, progress: {"taken": len(bytearray(task["bytes"]))}
 worker.main()
@@ -62,12 +63,17 @@ def test_what_it_started_and_wrote_goes_with_it(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there memory can be bounded")
-def test_more_memory_than_there_is_ends_the_process_and_not_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("machine", "task"),
+    [("1", {}), (str(2**20), {"task": "inspect", "path": __file__})],
+    ids=["than the machine has", "than its table needs"],
+)
+def test_more_memory_ends_the_process_and_not_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str, task: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(child, "COMMAND", [sys.executable, "-c", IS_GREEDY])
+    monkeypatch.setattr(child, "COMMAND", [sys.executable, "-c", IS_GREEDY, machine])
     process = Child(tmp_path)
-    assert process.ask({"bytes": 2**20}) == {"taken": 2**20}
+    assert process.ask({"bytes": 2**20, **task}) == {"taken": 2**20}
     with pytest.raises(StoppedError):
-        process.ask({"bytes": 2 * 2**30})
+        process.ask({"bytes": 2 * 2**30, **task})
     process.kill()

@@ -49,3 +49,13 @@ def test_a_first_order_answer_shows_the_loss_alone(task) -> None:
     cost, _ = furthest_of({**task, "risk": None, "is_first_order": True})
     assert {cell.accuracy_change for cell in cost.cells} == {None}
     assert all(cell.loss_change is not None for cell in cost.cells)
+
+
+def test_an_attack_of_other_data_leaves_the_cost_to_be_shown(task, build) -> None:
+    other = build.make_risk(epsilons=[0.5, 1.0, 2.0])
+    baseline = other.baseline.model_copy(update={"loss": 0.6})
+    risk = to_dict(other.model_copy(update={"baseline": baseline}))
+    shown, chosen = furthest_of({**task, "risk": risk})
+    assert shown.kind == "whatif"
+    assert "models differ" in " ".join(shown.warnings)
+    assert chosen["max_loss_increase"] == 0.02

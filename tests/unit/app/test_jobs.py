@@ -83,6 +83,23 @@ def test_a_resumed_attack_finds_what_an_uninterrupted_one_finds(
     assert found[0] == found[1]
 
 
+def test_a_named_file_that_has_changed_is_not_mixed_with_what_it_was(
+    serve: Any, tmp_path: Path, csv_bytes: bytes
+) -> None:
+    data = tmp_path / "survey.csv"
+    data.write_bytes(csv_bytes)
+    with serve(tmp_path / "state", data=str(data)) as visitor:
+        question = {"label": "smokes", "drop": ["town"]}
+        asked = {"table": visitor.desk.given, "question": question}
+        study = visitor.json("POST", "/api/studies", asked, status=201)
+        data.write_bytes(csv_bytes.replace(b"yes", b"no ", 40))
+        failed = visitor.wait(begin(visitor, study, "cost")["id"], "failed", "done")
+        assert "has changed since" in failed["message"]
+        address = f"/api/studies/{study['id']}/first-order"
+        refused = visitor.json("POST", address, {"expression": "age < 40"}, status=422)
+        assert "has changed since" in refused["error"]
+
+
 def test_work_that_dies_is_a_failure_in_one_line(visitor: Any, csv_bytes: bytes) -> None:
     study = visitor.study(csv_bytes, **LONG)
     job = begin(visitor, study)

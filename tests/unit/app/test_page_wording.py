@@ -76,6 +76,10 @@ def test_no_option_of_the_command_line_reaches_the_page() -> None:
             "got 4. Use “the answer that counts as yes” for one value against the others, or predict a column of numbers.",
         ),
         ("Start with a larger `--max-upload`.", "Start with a larger `--max-upload`."),
+        (
+            "`epsilon` must be greater than 0, got 0.0. Use `math.inf` for no privacy.",
+            "“the budgets” must be greater than 0, got 0.0.",
+        ),
         ("`sample_weight` must be numbers.", "“the weight of a row” must be numbers."),
     ],
 )

@@ -173,3 +173,18 @@ def test_a_folder_in_place_of_the_file_is_said(tmp_path: Path) -> None:
     (folder / "studies.sqlite").mkdir()
     with pytest.raises(InputError, match="must be a file that can be written"):
         Store(folder)
+
+
+def test_a_table_that_is_deleted_while_it_is_asked_about_is_not_kept(tmp_path: Path) -> None:
+    store = Store(open_folder(tmp_path / "state"))
+    with pytest.raises(NotKeptError, match="this table is not kept"):
+        store.add_study(
+            table_id="0" * 16,
+            name="",
+            question=Question(label="smokes"),
+            limits=Limits(),
+            kept_gain=None,
+            is_anonymous=False,
+            first_order={},
+        )
+    store.close()

@@ -39,6 +39,10 @@ def test_the_schema_is_shown_and_can_be_corrected(visitor: Any, csv_bytes: bytes
     columns = {column["name"]: column for column in corrected["document"]["columns"]}
     assert columns["income"]["protectable"]
     assert columns["age"]["kind"] == "categorical"
+    assert corrected["compared_as"] == ["number", "text", "number", "text", "text"]
+    for reading in ({"delimiter": "\0"}, {"delimiter": "é"}, {"encoding": "idna"}):
+        refused = visitor.json("POST", f"/api/tables/{table}/schema", reading, status=422)
+        assert "is not usable" in refused["error"]
     wrong = visitor.ask("POST", f"/api/tables/{table}/schema", json={"delimiter": ";"})
     assert wrong.status_code == 422
     assert "'survey.csv' was cut at every semicolon" in wrong.json()["error"]
@@ -115,7 +119,11 @@ def test_a_finished_study_leads_to_a_decision(visitor: Any, finished: Any) -> No
     assert changed["limits"] == limits | {"proven_only": False}
     chosen = visitor.json("GET", f"{address}/documents/decision")["recommendation"]
     assert (chosen["rule"], chosen["epsilon"]) == ("both", 0.5)
-    visitor.json("PATCH", address, {"limits": {}, "name": "the first"})
+    # What is not sent stays, so that one tab does not undo what another has done.
+    visitor.json("PATCH", address, {"limits": {"max_loss_increase": None}})
+    kept = visitor.json("PATCH", address, {"limits": {"chosen_epsilon": None}})["limits"]
+    assert (kept["max_loss_increase"], kept["max_attack_rate"]) == (None, 0.95)
+    visitor.json("PATCH", address, {"limits": {"max_attack_rate": None}, "name": "the first"})
     assert visitor.json("GET", address)["name"] == "the first"
 
 
@@ -178,12 +186,16 @@ def test_studies_are_compared(visitor: Any, finished: Any, csv_bytes: bytes) -> 
         "GET", "/api/comparison", params={"study": [finished["id"], other["id"]]}
     ).json()
     assert [row["stage"] for row in rows] == ["decision", "first-order"]
+    # A cost to first order is not passed off as another, and says what its page recommends.
+    assert [row["is_first_order"] for row in rows] == [False, True]
+    assert rows[1]["loss_change_high"] <= other["kept_gain"]
     assert rows[0]["answer_inference_ceiling"] > 0.5
     assert rows[1]["protect"] == ["sex"]
     both = {"study": [finished["id"], other["id"]], "width": 300, "titled": False}
     drawn = visitor.ask("GET", "/api/comparison/chart.svg", params=both)
     assert drawn.headers["content-type"] == "image/svg+xml"
     assert "No attack measured: B" in drawn.text
+    assert "First-order estimates of the loss: B" in drawn.text
     for many in (1, 5):
         wrong = visitor.ask(
             "GET", "/api/comparison/chart.svg", params={"study": [finished["id"]] * many}
@@ -208,6 +220,8 @@ def test_a_number_is_predicted_and_only_its_cost_is_shown(
     report = visitor.ask("GET", f"{address}/report.html").text
     assert "epsilens whatif survey.csv --label income --protect sex" in report
     assert "--weight age" in report
+    # `whatif` alone would recommend nothing.
+    assert f"--max-loss-increase {study['kept_gain']:.10g}" in report
     assert "--model ridge" in report
     # Squared errors and nats do not stand on one axis.
     joined = visitor.ask(
@@ -245,7 +259,8 @@ def test_a_file_is_read_as_asked_when_it_is_sent(visitor: Any) -> None:
         ({"groups": [{"name": "a", "expression": 'smokes == "yes"'}]}, "a"),
         ({"epsilon": "0:10:5"}, "the budgets"),
         ({"seed": -1}, "seed"),
-        ({"shadow_models": 1}, "shadow_models"),
+        ({"shadow_models": 1}, "“the number of attacked models”"),
+        ({"test_share": 1.5}, "less than 100 per cent"),
         ({"nonsense": 1}, "nothing of this name"),
     ],
 )
@@ -343,7 +358,10 @@ def test_names_can_be_withheld(hidden: Any, csv_bytes: bytes, secret: str) -> No
             "drop": ["column 4"],
             "epsilon": "0.5:8:5",
             "shadow_models": 20,
-            "groups": [{"name": "women", "expression": '`column 2` == "Female"'}],
+            "groups": [
+                {"name": "women", "expression": '`column 2` == "Female"'},
+                {"name": "as shown", "expression": '`column 2` == "category 1"'},
+            ],
         },
     }
     study = hidden.json("POST", "/api/studies", asked, status=201)
@@ -352,6 +370,11 @@ def test_names_can_be_withheld(hidden: Any, csv_bytes: bytes, secret: str) -> No
         hidden.wait(job["id"], "done", "failed")
     address = f"/api/studies/{study['id']}"
     assert hidden.json("GET", address)["stage"] == "decision"
+    cells = hidden.json("GET", f"{address}/documents/first-order")["cells"]
+    changes = [
+        [one["loss_change"] for one in cells if one["group"] == f"group {n}"] for n in (1, 2)
+    ]
+    assert changes[0] == changes[1] != []
     for part in ("report.html", "document.json", "chart.svg", "documents/cost", "documents/risk"):
         assert hidden.ask("GET", f"{address}/{part}").status_code == 200
     assert hidden.shown(study["id"]).status_code == 200

@@ -106,6 +106,34 @@ def test_a_long_text_that_stands_for_many_rows_is_refused(tmp_path: Path) -> Non
         check(tmp_path, content, "parquet", largest=20 * MEGABYTE)
 
 
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.large_binary(), pa.binary(MEGABYTE)])
+def test_one_long_value_of_any_type_that_stands_for_many_rows_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType
+) -> None:
+    content = parquet_bytes(
+        pa.table({"a": pa.array([b"x" * MEGABYTE] * 60, pa.binary()).cast(kind)})
+    )
+    assert len(content) < 2 * MEGABYTE
+    # Found out without writing the values out.
+    most = []
+    measured = uploads._unpacked_bytes
+    monkeypatch.setattr(
+        uploads, "_unpacked_bytes", lambda batch: most.append(batch.nbytes) or measured(batch)
+    )
+    with pytest.raises(uploads.TooLargeError, match="unpacks to far more"):
+        check(tmp_path, content, "parquet", largest=20 * MEGABYTE)
+    assert max(most, default=0) < 2 * MEGABYTE
+
+
+def test_lists_and_structures_are_refused_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "_unpacked_bytes", None)
+    for nested in ([[1, 2], [3]], [{"a": 1}, {"a": 2}]):
+        with pytest.raises(InputError, match="lists or structures"):
+            check(tmp_path, parquet_bytes(pa.table({"a": nested})), "parquet")
+
+
 def test_an_arrow_file_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     zeros = pa.table({"a": pa.array([0] * 1_000_000, pa.int64())})
     content = arrow_bytes(zeros, compression="zstd")

@@ -269,6 +269,15 @@ def test_other_data_and_other_budgets_are_refused(build):
     two = RiskCurve(with_origin(risk.document, schema_fingerprint="2f"), (), np.arange(0))
     with pytest.raises(InputError, match="same data"):
         decide(one, two, max_loss_increase=1.0)
+    # Columns and numbers of rows are the same, the answers are not: the model is another.
+    for changed, is_other in (({"loss": 0.5434}, True), ({"loss": 0.5432 + 1e-9}, False)):
+        baseline = risk.document.baseline.model_copy(update=changed)
+        two = RiskCurve(risk.document.model_copy(update={"baseline": baseline}), (), np.arange(0))
+        if is_other:
+            with pytest.raises(InputError, match="models differ"):
+                decide(cost, two, max_loss_increase=1.0)
+        else:
+            decide(cost, two, max_loss_increase=1.0)
     settings = [
         part.document.provenance.settings | {"epsilon": budget}
         for part, budget in ((cost, {"a": 0.5, "b": 2.5}), (risk, {"a": 2.5, "b": 0.5}))

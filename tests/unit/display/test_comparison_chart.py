@@ -58,6 +58,15 @@ def test_each_study_has_a_colour_a_dash_a_shape_and_a_letter_at_its_line(build: 
     assert "recommended epsilon" in spec["description"]
 
 
+def test_a_study_of_few_budgets_has_its_points_too(build: Any) -> None:
+    grids = [list(np.geomspace(0.1, 10, 30)), [0.3, 1.1, 4.0]]
+    found = [build.make_whatif(epsilons=grid) for grid in grids]
+    chart = comparison_chart([("many", found[0]), ("few", found[1])])
+    rows = chart.datasets["costs"]
+    own = [row for row in rows if row["change_1"] is not None]
+    assert [row["marked"] for row in own] == [True] * 3
+
+
 def test_letters_do_not_lie_on_each_other() -> None:
     # Lines that meet, at the top of a plot of 250 pixels, at its foot and in between.
     for heights in ([240.0, 240.0, 240.0, 240.0], [0.0, 0.0, 3.0], [100.0, 20.0, 104.0, 110.0]):

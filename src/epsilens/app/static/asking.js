@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The question: a table, its columns, who, and what is randomised.
-import { byId, get, make, post, remove, upload } from "./api.js";
+import { alarm, byId, get, make, post, remove, upload } from "./api.js";
 import { chosenReading, fillReading, sayReading, setReading } from "./reading.js";
 
 const KINDS = { numeric: "numbers", categorical: "categories", binary: "two answers", constant: "one answer", identifier: "identifiers" };
@@ -10,10 +10,12 @@ let state = fresh();
 let isWired = false;
 // A file that could not be read, until it is read otherwise.
 let refused = null;
+// The others were named in the command: they are forgotten here and stay where they are.
+let uploaded = new Set();
 
 // By column in maps: a column may be called `constructor`.
 function fresh(table = "") {
-  return { table, columns: [], use: new Map(), bins: new Map(), groups: [], protect: [], declared: [], label: "" };
+  return { table, columns: [], comparedAs: new Map(), use: new Map(), bins: new Map(), groups: [], protect: [], declared: [], label: "" };
 }
 
 // --- Tables ---
@@ -29,14 +31,21 @@ export async function enter(known, again) {
   else await listTables(state.table);
 }
 
+// Two of one name are told apart by when they came.
+function called(table, tables) {
+  const isAlone = tables.filter((one) => one.name === table.name).length === 1;
+  return isAlone ? table.name : `${table.name} (${new Date(1000 * table.created).toLocaleString()})`;
+}
+
 async function listTables(wanted, reading = {}) {
   const tables = await get("/api/tables");
   const chosen = tables.some((table) => table.id === wanted) ? wanted : "";
   byId("table").replaceChildren(
     new Option("choose a table", "", !chosen, !chosen),
-    ...tables.map((table) => new Option(table.name, table.id, false, table.id === chosen)),
+    ...tables.map((table) => new Option(called(table, tables), table.id, false, table.id === chosen)),
   );
   byId("table").hidden = byId("lead-table").hidden = tables.length === 0;
+  uploaded = new Set(tables.filter((table) => table.is_uploaded).map((table) => table.id));
   if (chosen !== state.table || !state.columns.length) await chooseTable(chosen, reading);
 }
 
@@ -46,6 +55,7 @@ async function chooseTable(id, reading = {}) {
   setReading(reading);
   byId("reading").hidden = true;
   fillChoices();
+  paintHeading();
   say("table-note", "");
   show(false);
   if (id) await look({ isNew: true });
@@ -55,6 +65,7 @@ function show(isReady) {
   for (const part of document.querySelectorAll("#asking .rest")) part.hidden = !isReady;
   byId("lead").hidden = isReady;
   byId("forget-table").hidden = !state.table;
+  byId("forget-table").textContent = uploaded.has(state.table) ? "Delete this table and its studies" : "Forget this table and delete its studies; the file stays";
   byId("steps").textContent = isReady ? "What a privacy budget costs and what it buys" : "Choose a table, or upload one";
 }
 
@@ -78,6 +89,7 @@ async function look({ isNew = false } = {}) {
   try {
     const found = await post(`/api/tables/${state.table}/schema`, reading());
     state.columns = found.document.columns;
+    state.comparedAs = new Map(state.columns.map((column, place) => [column.name, found.compared_as[place]]));
     state.isUnread = false;
     say("table-note", "");
     sayReading(found);
@@ -130,6 +142,9 @@ async function send(file) {
 
 // --- Painting what is chosen ---
 
+// Answers in a row; one with a comma in it is told from two.
+const listed = (answers) => answers.map((name) => (name.includes(",") ? `“${name}”` : name)).join(", ");
+
 const used = () => state.columns.filter((column) => state.use.get(column.name) !== "out");
 
 // A column of numbers is predicted by another model, and cannot itself be randomised.
@@ -170,8 +185,18 @@ function paintChoices() {
   const chosen = byId("weight").value || state.weight || "";
   const columns = used().filter((column) => column.kind === "numeric" && column.name !== state.label);
   byId("weight").replaceChildren(new Option("every row counts once", ""), ...columns.map((column) => new Option(column.name, column.name, false, column.name === chosen)));
+  // Recalled once; from then on what stands in the box is what was chosen.
+  state.weight = null;
   byId("model-words").textContent = isNumber() ? "ridge regression: a number is predicted, and only the cost is shown" : "logistic regression: an answer is predicted";
   byId("correction-part").hidden = isNumber() || !state.protect.includes(state.label);
+  paintHeading();
+}
+
+// A screen reader reads what is chosen, not every menu of the sentence.
+function paintHeading() {
+  const words = `If I randomise ${byId("protect-words").textContent} of ${byId("people-words").textContent} in ${byId("table").selectedOptions[0]?.text ?? "a table"}, where a model predicts ${state.label}: what does it cost, and what does it buy?`;
+  if (state.columns.length) document.querySelector("#asking h1").setAttribute("aria-label", words);
+  else document.querySelector("#asking h1").removeAttribute("aria-label");
 }
 
 function paintProtect() {
@@ -189,7 +214,7 @@ function paintProtect() {
     all.addEventListener("change", () => {
       state.declared = all.checked ? [...state.declared, column.name] : state.declared.filter((name) => name !== column.name);
     });
-    const answers = column.categories ? ` (${column.categories.join(", ")})` : "";
+    const answers = column.categories ? ` (${listed(column.categories)})` : "";
     const known = make("label", { className: "choice quiet known", hidden: !box.checked }, all, make("span", {}, `everybody may know that these answers are possible and no others${answers}`));
     return make("div", {}, make("label", { className: "choice" }, box, make("span", {}, column.name)), known);
   }));
@@ -198,6 +223,7 @@ function paintProtect() {
 function paintGroups() {
   const others = state.groups.length === 1 ? state.groups[0].name : `${state.groups.length} groups`;
   byId("people-words").textContent = state.groups.length ? `everyone and ${others}` : "everyone";
+  paintHeading();
   byId("groups").replaceChildren(...state.groups.map((group, place) => {
     const drop = make("button", { type: "button", className: "link", textContent: "remove" });
     drop.setAttribute("aria-label", `remove ${group.name}`);
@@ -232,7 +258,7 @@ function paintSchema() {
     };
     use.addEventListener("change", change);
     bins.addEventListener("change", change);
-    const answers = column.categories ? column.categories.join(", ") : `${column.n_distinct} different`;
+    const answers = column.categories ? listed(column.categories) : `${column.n_distinct} different`;
     const holds = column.protectable ? KINDS[column.kind] : `${KINDS[column.kind]}${column.note === "needs --bins" ? "; to protect them, use bins" : ""}`;
     const note = column.note && column.note !== "needs --bins" ? ` (${column.note})` : "";
     return make("tr", {}, make("th", { scope: "row" }, column.name), make("td", {}, holds + note), make("td", {}, answers), make("td", {}, String(column.n_missing)), make("td", {}, use, bins));
@@ -241,23 +267,39 @@ function paintSchema() {
 
 // --- Groups ---
 
-const quoted = (name) => (/^[A-Za-z_]\w*$/.test(name) ? name : `\`${name}\``);
+const KEYWORDS = ["and", "or", "not", "in", "true", "false"];
+const quoted = (name) => (/^[A-Za-z_]\w*$/.test(name) && !KEYWORDS.includes(name) ? name : `\`${name}\``);
 
-function addGroup(name, expression) {
+// Names stand before the condition, where these signs would be read as part of it.
+function addGroup(typed, expression) {
+  const name = typed.replace(/[=<>!"'`()[\]]/g, " ").replace(/\s+/g, " ").trim().slice(0, 80).trim();
   const isNew = !state.groups.some((group) => group.name === name);
   if (!name || !expression || !isNew) return;
-  state.groups.push({ name: name.replace(/[=<>!`]/g, " ").trim(), expression });
+  state.groups.push({ name, expression });
   paintGroups();
+}
+
+// An answer as the condition must have it: by what the column holds, not by how the answer looks.
+function literal(name, value) {
+  const column = state.columns.find((one) => one.name === name);
+  const kind = state.comparedAs.get(name);
+  // What is shown for an answer that is withheld stands for it, whatever that is.
+  const isWithheld = session.anonymous && column?.categories?.includes(value);
+  if (kind === "number" && !isWithheld) return Number.isFinite(Number(value)) ? String(Number(value)) : null;
+  if (kind === "truth" && !isWithheld) return /^(true|false)$/i.test(value) ? value.toLowerCase() : null;
+  return value.includes('"') ? (value.includes("'") ? null : `'${value}'`) : `"${value}"`;
 }
 
 function addBuilt() {
   const [column, operator, value] = ["group-column", "group-operator", "group-value"].map((id) => byId(id).value.trim());
   if (!value) { byId("group-value").focus(); return; }
-  const found = state.columns.find((one) => one.name === column);
-  const isWord = Boolean(found?.categories) && !found.categories.every((name) => Number.isFinite(Number(name)));
-  const literal = !isWord && Number.isFinite(Number(value)) ? value : `"${value.replaceAll('"', "")}"`;
+  const written = literal(column, value);
+  const must = { number: "This column holds numbers: type one.", truth: "This column holds true and false: type one of them.", text: "An answer with both kinds of quotation marks cannot stand in a condition." }[state.comparedAs.get(column)];
+  const wrong = column.includes("`") ? "A column with ` in its name cannot stand in a condition; rename it in the file." : written === null ? must : "";
+  say("group-note", wrong, wrong !== "");
+  if (wrong) { byId("group-value").focus(); return; }
   const words = { "==": "", "!=": "not ", "<": "under ", ">=": "from " }[operator];
-  addGroup(`${column} ${words}${value}`, `${quoted(column)} ${operator} ${literal}`);
+  addGroup(`${column} ${words}${value}`, `${quoted(column)} ${operator} ${written}`);
   byId("group-value").value = "";
 }
 
@@ -303,9 +345,26 @@ async function go() {
     location.hash = `#/study/${study.id}`;
   } catch (error) {
     say("going", error.message, true);
+    byId("go").disabled = false;
+    lead(error.message);
   } finally {
     byId("go").disabled = false;
   }
+}
+
+// The field that a refusal names first is opened and has the focus.
+const FIELDS = {
+  "the column to predict": "label", "the answer that counts as yes": "positive", "the weight of a row": "weight", "missing answers": "missing",
+  "the budgets": "epsilon", "the regularisation": "regularisation", "the seed": "seed", "the share set aside for testing": "test-share",
+  "the number of attacked models": "shadow-models", "forward correction": "correction", "the largest rise of the loss": "max-loss",
+  "the largest attack rate": "max-rate", "the delimiter": "delimiter", "the encoding": "encoding", "allow groups that give the answer away": "allow-dependent",
+};
+
+function lead(message) {
+  const named = [...message.matchAll(/“([^”:]+)/g)].map((found) => FIELDS[found[1]]).find(Boolean);
+  if (!named) return;
+  for (let part = byId(named).closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+  byId(named).focus();
 }
 
 // Fill in what an earlier study asked, to ask something else.
@@ -315,7 +374,7 @@ async function recall(id) {
   if (byId("table").value !== study.table) return;
   const { question, limits } = study;
   state = {
-    ...fresh(study.table), columns: state.columns, label: question.label, weight: question.weight,
+    ...fresh(study.table), columns: state.columns, comparedAs: state.comparedAs, label: question.label, weight: question.weight,
     protect: question.protect.length ? question.protect : [question.label], groups: [...question.groups], declared: [...question.declared],
     use: new Map([...question.drop.map((name) => [name, "out"]), ...question.categorical.map((name) => [name, "categories"]), ...Object.keys(question.bins).map((name) => [name, "bins"])]),
     bins: new Map(Object.entries(question.bins)),
@@ -359,10 +418,16 @@ function wire() {
   });
   byId("go").addEventListener("click", go);
   byId("forget-table").addEventListener("click", async () => {
-    if (!confirm("Delete this table and every study of it?")) return;
-    await remove(`/api/tables/${state.table}`);
-    state = fresh();
-    await listTables("");
+    if (!confirm(uploaded.has(state.table) ? "Delete this table and every study of it?" : "Forget this table and delete every study of it? The file itself stays.")) return;
+    try {
+      await remove(`/api/tables/${state.table}`);
+      alarm(null);
+      state = fresh();
+      await listTables("");
+    } catch (error) {
+      alarm(error.message);
+      if (error.status === undefined) throw error;
+    }
   });
   // A menu closes by Escape, and when something else is clicked.
   for (const menu of document.querySelectorAll("details.menu")) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All studies; some of them side by side.
-import { alarm, byId, get, make, remove } from "./api.js";
+import { alarm, byId, get, make, remove, save } from "./api.js";
 
 const STATES = { "first-order": "first-order only", cost: "cost", decision: "cost and attack" };
 const rounded = (value) => (value === null || value === undefined ? "–" : value === "inf" ? "∞" : String(Number(value.toPrecision(3))));
@@ -9,7 +9,7 @@ const ceiling = (value) => (value >= 0.9995 ? "nothing is proven" : share(value)
 const LETTERS = "ABCD";
 const MOST = LETTERS.length;
 const saves = (row) => {
-  const link = (part, words) => make("a", { href: `/api/studies/${row.study}/${part}`, textContent: words, download: "" });
+  const link = (part, words) => make("a", { href: `/api/studies/${row.study}/${part}`, textContent: words, download: "", onclick: save });
   return make("span", { className: "links" }, link("document.json", "JSON"), link("report.html", "report"));
 };
 const ROWS = [
@@ -21,7 +21,7 @@ const ROWS = [
   ["upper end of one run (estimated)", (row) => rounded(row.loss_change_high)],
   ["answers the attack guesses, upper end (measured)", (row) => share(row.answer_inference_high)],
   ["nobody who guesses as well without it exceeds (proven)", (row) => ceiling(row.answer_inference_ceiling)],
-  ["in words", (row) => row.sentence ?? (row.has_attack ? "no decision yet" : "cost only: no attack is measured on this model")],
+  ["in words", (row) => row.sentence ?? (row.has_attack || row.is_first_order ? "no decision yet" : "cost only: no attack is measured on this model")],
   ["save", saves],
 ];
 
@@ -80,7 +80,7 @@ async function compare() {
   try {
     const rows = await get(`/api/comparison?${query}`);
     const table = byId("comparison").querySelector("table");
-    table.tHead.replaceChildren(make("tr", {}, make("td"), ...rows.map((row, place) => make("th", { scope: "col" }, make("span", { className: `letter letter-${place}` }, LETTERS[place]), ` ${row.name}`))));
+    table.tHead.replaceChildren(make("tr", {}, make("td"), ...rows.map((row, place) => make("th", { scope: "col" }, make("span", { className: `letter letter-${place}` }, LETTERS[place]), ` ${row.name}${row.is_first_order ? " (first-order)" : ""}`))));
     table.tBodies[0].replaceChildren(...ROWS.map(([words, text]) => make("tr", {}, make("th", { scope: "row" }, words), ...rows.map((row) => make("td", {}, text(row))))));
     byId("comparison").hidden = false;
     await draw(query);

@@ -6,7 +6,7 @@ const DELIMITERS = [[",", "commas"], [";", "semicolons"], ["\t", "tabs"], ["|", 
 const ENCODINGS = [
   ["utf-8", "UTF-8"], ["cp1252", "Western European (Windows-1252)"], ["latin-1", "Western European (Latin-1)"], ["cp1250", "Central European (Windows-1250)"],
   ["cp1251", "Cyrillic (Windows-1251)"], ["cp1253", "Greek (Windows-1253)"], ["cp1254", "Turkish (Windows-1254)"], ["cp1257", "Baltic (Windows-1257)"],
-  ["mac_roman", "old Macintosh"], ["cp850", "DOS (850)"], ["utf-16", "UTF-16"], ["shift_jis", "Japanese (Shift JIS)"], ["gb18030", "Chinese (GB 18030)"], ["euc_kr", "Korean (EUC-KR)"],
+  ["mac_roman", "old Macintosh"], ["cp850", "DOS (850)"], ["utf-16", "UTF-16 (with a byte order mark)"], ["shift_jis", "Japanese (Shift JIS)"], ["gb18030", "Chinese (GB 18030)"], ["euc_kr", "Korean (EUC-KR)"],
 ];
 const CHOICES = { delimiter: DELIMITERS, encoding: ENCODINGS };
 const name = (kind, value) => CHOICES[kind].find(([known]) => known === value)?.[1] ?? String(value);

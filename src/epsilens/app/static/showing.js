@@ -5,6 +5,7 @@ import { followChoices, replaceReport, stopReports } from "./frame.js";
 
 const WORDS = { cost: "exact cost", attack: "attack" };
 const STAGES = { "first-order": "First-order estimate of the loss", cost: "The exact cost has arrived", decision: "Cost and attack are both here." };
+const COMING = { "first-order": "The first-order estimate is being drawn …", cost: "The exact cost has arrived and is being drawn …", decision: "Cost and attack have arrived and are being drawn …" };
 const NO_ATTACK = { ridge: "no attack is measured on a model of numbers", forward: "attacks are measured without the correction" };
 const ACTIVE = ["waiting", "running"];
 const SOON = 600;
@@ -12,6 +13,9 @@ const LATER = 3000;
 
 let study = null;
 let shown = null;
+// How far the report has come that is looked at now, or why there is none.
+let drawn = null;
+let undrawn = null;
 let timer = null;
 let visit = 0;
 // How often something was changed here; an answer that was asked for before is not heeded.
@@ -21,7 +25,7 @@ const tabs = new BroadcastChannel("epsilens");
 
 export async function enter(session, id) {
   visit += 1;
-  shown = null;
+  shown = drawn = undrawn = null;
   study = null;
   byId("jobs").replaceChildren();
   await refresh(id, visit);
@@ -51,8 +55,17 @@ async function refresh(id, mine) {
     if (shown !== found.revision) {
       shown = found.revision;
       replaceReport(`/studies/${id}/page?revision=${found.revision}`, found.limits, keepChoices)
-        .then(() => begin(id, mine))
-        .catch((error) => alarm(error.message));
+        .then((isShown) => {
+          if (mine !== visit || !isShown) return null;
+          [drawn, undrawn] = [found.stage, null];
+          paintStage();
+          return begin(id, mine);
+        })
+        .catch((error) => {
+          if (mine !== visit) return;
+          undrawn = error.message;
+          paintStage();
+        });
     }
     if (found.jobs.some((job) => ACTIVE.includes(job.state))) wait = SOON;
   } catch (error) {
@@ -82,7 +95,7 @@ function paint(isNew) {
   document.title = `${study.name} – epsilens`;
   byId("shown-name").textContent = study.name;
   byId("ask-again").href = `#/again/${study.id}`;
-  byId("stage-words").textContent = STAGES[study.stage] + follows();
+  paintStage();
   const api = `/api/studies/${study.id}`;
   byId("save-report").href = `${api}/report.html`;
   byId("save-json").href = `${api}/document.json`;
@@ -92,6 +105,11 @@ function paint(isNew) {
   const open = last.filter((job) => job.state !== "done");
   const known = new Map([...byId("jobs").children].map((row) => [row.dataset.job, row]));
   byId("jobs").replaceChildren(...open.map((job) => row(job, isNew ? null : known.get(job.id))));
+}
+
+// In words what the report shows, not what it is about to show.
+function paintStage() {
+  byId("stage-words").textContent = undrawn ?? (drawn === study.stage ? STAGES[study.stage] + follows() : COMING[study.stage]);
 }
 
 // What is still to come, and whether it is on its way.
@@ -140,8 +158,12 @@ async function act(job, what) {
 async function rename() {
   const name = prompt("Name of the study", study.name)?.trim();
   if (!name) return;
-  study = await patch(`/api/studies/${study.id}`, { name });
-  paint(false);
+  try {
+    study = await patch(`/api/studies/${study.id}`, { name });
+    paint(false);
+  } catch (error) {
+    alarm(error.message);
+  }
 }
 
 // What was typed, dragged or looked at in the report is kept, for the next visit and for other tabs.
@@ -152,7 +174,9 @@ async function keepChoices(chosen) {
   changes += 1;
   const { id } = study;
   try {
-    const changed = await patch(`/api/studies/${id}`, { limits });
+    // Only what was changed here: another tab may have changed the rest.
+    const touched = Object.fromEntries(Object.entries(limits).filter(([key, value]) => value !== study.limits[key]));
+    const changed = await patch(`/api/studies/${id}`, { limits: touched });
     if (study?.id === id) study = { ...study, limits: changed.limits };
     tabs.postMessage(id);
   } catch (error) {

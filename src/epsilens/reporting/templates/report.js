@@ -297,6 +297,7 @@
     const [loss, rate] = [limits.accepted, limits.feared].map(read);
     const changed = isChanged();
     if (byId("own-limits")) byId("own-limits").hidden = !changed;
+    for (const part of document.querySelectorAll(".first-limits")) part.hidden = !changed;
     if (byId("reset")) byId("reset").hidden = !changed;
     delete words.dataset.solved;
     if (loss === undefined || rate === undefined) {
