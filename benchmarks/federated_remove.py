@@ -178,8 +178,9 @@ def markdown(rows: Sequence[dict]) -> str:
     )
     return (
         f"{first['federations']} removals a line. Distance to the converged model of those who stay, as a "
-        "multiple of what doing nothing leaves. Newton is ours: one step with the Hessian of those who "
-        f"stay, {first['messages']} messages and {first['bytes']:,} bytes. Averaging without it is given "
+        "multiple of what doing nothing leaves. Newton is ours: one step with the Hessian of those who stay, from "
+        "sums that are known, and a second for which they are asked once, "
+        f"{first['messages']} messages and {first['bytes']:,} bytes. Averaging without it is given "
         f"{ROUNDS} rounds of ten local steps from zeros, for one client of each round; with clients that hold one "
         "label it ends elsewhere.\n\n"
         + table(head, lines)

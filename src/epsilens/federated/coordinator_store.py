@@ -189,8 +189,8 @@ class CoordinatorStore:
         ----------
         public_key : str
         site : int, optional
-            Its number; the next one unless given. Given the number of a member, the key replaces
-            that member's.
+            Its number; unless given, the one that the key has, or the next. Given the number of a
+            member, the key replaces that member's.
 
         Raises
         ------
@@ -201,7 +201,8 @@ class CoordinatorStore:
             rows = connection.execute("SELECT * FROM member").fetchall()
             taken = {row["public_key"]: int(row["site"]) for row in rows}
             left: list[int] = json.loads(_row(connection)["departed"])
-            number = max([*taken.values(), *left], default=-1) + 1 if site is None else site
+            following = max([*taken.values(), *left], default=-1) + 1
+            number = taken.get(public_key, following) if site is None else site
             if taken.get(public_key, number) != number:
                 raise InputError(
                     f"the key must be a new one, but it belongs to site {taken[public_key]}. Each site "

@@ -178,6 +178,7 @@ def test_what_is_no_store_of_ours_is_refused(store, tmp_path):
 
 def test_a_key_belongs_to_one_site_and_can_be_replaced(store, coordinator):
     assert [store.register(f"key {i}").site for i in range(5)] == list(range(5))
+    assert store.register("key 2").site == 2  # once more, after something went wrong
     store.note_node(1, 2**64 - 1)
     assert store.members[1].node == 2**64 - 1
     with pytest.raises(InputError, match="belongs to site 1"):

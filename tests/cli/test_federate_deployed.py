@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of a federation between machines: what they refuse, without any process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from epsilens.cli import main
+from epsilens.document import load_document
+from epsilens.federated import SiteStore
+
+pytest.importorskip("flwr")
+
+
+def run(*arguments):
+    return main(["federate", *map(str, arguments)])
+
+
+@pytest.fixture
+def contract(file, tmp_path, capsys):
+    path = tmp_path / "contract.json"
+    typed = ["--label", "smokes", "--protect", "smokes", "--categories", "smokes=no|yes"]
+    assert run("schema", file, *typed, "--out", path) == 0
+    capsys.readouterr()
+    return path
+
+
+@pytest.fixture
+def invitation(contract, tmp_path):
+    path = tmp_path / "invitation.json"
+    given = {
+        "epsilens_invitation": 1,
+        "site": 2,
+        "server": "127.0.0.1:9",
+        "contract": json.loads(contract.read_text(encoding="utf-8")),
+        "certificate": "-----BEGIN CERTIFICATE-----\n",
+    }
+    path.write_text(json.dumps(given), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def joined(monkeypatch):
+    """Sites that draw and keep, and then do not go online."""
+    served = []
+    monkeypatch.setattr(
+        "epsilens.federated.flower.site_service.serve_site",
+        lambda folder, server, **options: served.append(server),
+    )
+    return served
+
+
+def failed(capsys, *arguments):
+    assert run(*arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert len(shown.err.strip().splitlines()) == 1
+    return shown.err
+
+
+def test_a_site_draws_once_and_goes_on(file, invitation, tmp_path, joined, capsys):
+    folder = tmp_path / "site"
+    begin = ["site", "--state", folder, "--invitation", invitation]
+    assert run(*begin, "--data", file, "--epsilon", 3, "--limit", 4) == 0
+    with SiteStore(folder).transaction() as site:
+        drawn = site.state.anchor.records.codes.tobytes()
+        assert (site.number, site.total_epsilon, site.state.limit) == (2, 3.0, 4.0)
+        assert site.state.seed is None
+    assert (
+        run("site", "--state", folder, "--epsilon", 3, "--limit", 5, "--server", "10.0.0.5:1") == 0
+    )
+    assert joined == ["127.0.0.1:9", "10.0.0.5:1"]
+    with SiteStore(folder).transaction() as site:
+        assert site.state.anchor.records.codes.tobytes() == drawn
+        assert (site.state.limit, len(site.ledger)) == (5.0, 1)
+    other = tmp_path / "other.csv"
+    other.write_text("a\n1\n")
+    for typed, words in (
+        (["--epsilon", 1], "has drawn at a record epsilon of 3 already"),
+        (["--data", other], "has drawn from another data file"),
+        (["--limit", 1], "at least the 3 that site 2 has spent"),
+        (["--server", "nowhere"], "must be HOST:PORT"),
+    ):
+        assert words in failed(capsys, "site", "--state", folder, *typed)
+    assert run("request", "--state", folder, "--epsilon", 1) == 0
+    assert "Site 2 asks for epsilon = 1 by degrade" in capsys.readouterr().out
+    for typed, words in (
+        (["--epsilon", 4], "can only become stricter"),
+        (["--epsilon", 2.5, "--mode", "redraw"], "its limit is 5"),
+        (["--epsilon", 1, "--mode", "as_printed"], "--i-know-it-is-not-private"),
+    ):
+        assert words in failed(capsys, "request", "--state", folder, *typed)
+    with SiteStore(folder).transaction() as site:
+        assert site.wish.budget.per_record == 1.0
+
+
+def test_a_site_needs_an_invitation_data_and_a_level(file, invitation, tmp_path, joined, capsys):
+    folder = tmp_path / "site"
+    typed = ["site", "--state", folder]
+    assert "Give `--invitation`" in failed(capsys, *typed)
+    assert "`--data` and `--epsilon`" in failed(capsys, *typed, "--invitation", invitation)
+    assert "must be an invitation" in failed(capsys, *typed, "--invitation", file)
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("age\n1\n")
+    words = failed(capsys, *typed, "--invitation", invitation, "--data", wrong, "--epsilon", 3)
+    assert "must have the declared column" in words
+    assert not folder.exists()
+    assert "must be the folder of a site" in failed(capsys, "request", *typed[1:], "--epsilon", 1)
+    assert joined == []
+
+
+def test_the_coordinators_commands_say_what_is_missing(contract, tmp_path, capsys):
+    from epsilens.federated import FederationSchema
+    from epsilens.federated.coordinator_store import create_coordinator_store
+
+    folder = tmp_path / "coordinator"
+    assert "`--schema` must name the contract" in failed(capsys, "server", "--state", folder)
+    for command in ("train", "apply", "status"):
+        assert "must be the folder of a coordinator" in failed(capsys, command, "--state", folder)
+    store = create_coordinator_store(folder, FederationSchema.read(contract))
+    for command in (["train"], ["apply", "--preview"], ["remove", 1]):
+        assert "server must run" in failed(capsys, *command, "--state", folder)
+    assert "newton or exact" in failed(
+        capsys, "remove", 1, "--rung", "one-message", "--state", folder
+    )
+    assert "the number of a site" in failed(capsys, "remove", "x", "--state", folder)
+    assert run("status", "--state", folder) == 0
+    assert "There is no model yet" in capsys.readouterr().out
+    assert run("status", "--state", folder, "--json") == 0
+    assert load_document(capsys.readouterr().out).versions == []
+    assert store.members == ()
+
+
+def test_keys_are_made_once_and_the_private_one_is_not_taken(contract, tmp_path, capsys):
+    from epsilens.federated import FederationSchema
+    from epsilens.federated.coordinator_store import create_coordinator_store
+    from epsilens.federated.flower.keys import make_certificates
+    from epsilens.federated.flower.link import WHERE
+
+    folder, site = tmp_path / "coordinator", tmp_path / "site"
+    assert run("key", "--state", site) == 0
+    first = (site / "site.pub").read_bytes()
+    assert run("key", "--state", site) == 0
+    assert (site / "site.pub").read_bytes() == first
+    capsys.readouterr()
+    create_coordinator_store(folder, FederationSchema.read(contract))
+    make_certificates(folder, ["hospital.example.org"])
+    made = (folder / "server.pem").read_bytes()
+    make_certificates(folder, ["hospital.example.org", "127.0.0.1"])
+    assert (folder / "server.pem").read_bytes() == made
+    authority = (folder / "ca.pem").read_bytes()
+    make_certificates(folder, ["other.example.org"])
+    assert (folder / "server.pem").read_bytes() != made
+    assert (folder / "ca.pem").read_bytes() == authority
+    (folder / WHERE).write_text('{"port": 9, "address": "hospital.example.org:9"}')
+    typed = ["--state", folder, "--out", tmp_path / "i.json"]
+    assert "must not leave its site" in failed(capsys, "register", site / "site.key", *typed)
+    assert "on the curve P-384" in failed(capsys, "register", contract, *typed)
+    assert "can be read" in failed(capsys, "register", tmp_path / "nothing", *typed)
