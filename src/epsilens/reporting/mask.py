@@ -123,6 +123,8 @@ def relaxed_sentence(relaxed: Sequence[RelaxedEpsilon], *, epsilon: float | None
     one = relaxed[len(relaxed) // 2]
     if epsilon is not None:
         one = min(relaxed, key=lambda item: abs(math.log((item.epsilon or 1.0) / epsilon)))
+    grid = [item.epsilon for item in relaxed if item.epsilon is not None]
+    first, last = min(grid, default=None), max(grid, default=None)
     whom = "the most exposed record" if one.measure == "asr_max" else "the mean record"
     which = "the masked features" if one.masking == "chosen" else "as many features at random"
     here = f"ε = {format_epsilon(one.epsilon)}"
@@ -134,17 +136,25 @@ def relaxed_sentence(relaxed: Sequence[RelaxedEpsilon], *, epsilon: float | None
         )
     elif one.gain == "larger":
         said = (
-            f"Without {which} even ε = {format_epsilon(one.high)} exposes {whom} less than {here} does "
-            "with all of them"
+            f"Without {which} even ε = {format_epsilon(last)} exposes {whom} less than {here} does "
+            "with all of them, and the grid ends there"
+        )
+    elif one.gain == "smaller":
+        said = (
+            f"Without {which} even ε = {format_epsilon(first)} exposes {whom} more than {here} does "
+            "with all of them, and the grid ends there"
         )
     else:
         said = (
             f"No ε that was tried exposes {whom} without {which} just as much as {here} does with all of "
             f"them{reach and f' (the noise allows {reach})'}"
         )
+    if one.gain == "within the noise" and len(grid) > 1 and (one.low, one.high) == (first, last):
+        return f"{said}: this attack cannot tell, for every ε that was tried is within its noise."
     end = {
-        "larger": "more than the noise of the attack explains. That is measured with this attack alone; "
-        "what is proven is the guarantee of the ε that is really used.",
+        "larger": "at the same ε less is exposed without them, by more than the noise of the attack "
+        "explains. That is measured with this attack alone; what is proven is the guarantee of the ε that "
+        "is really used.",
         "smaller": "without them the exposure is larger, not smaller.",
         "within the noise": "the gain is within the noise of the attack, so nothing speaks for a larger ε.",
     }

@@ -49,10 +49,10 @@ def test_what_goes_and_what_that_does():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "more than the noise of the attack explains. That is measured with this attack alone"),
+        ({}, "by more than the noise of the attack explains. That is measured with this attack"),
         ({"gain": "within the noise", "low": 0.5}, "so nothing speaks for a larger ε."),
         ({"gain": "smaller", "high": 0.5, "low": 0.2}, "the exposure is larger, not smaller."),
-        ({"equivalent": None, "low": 8.0}, "even ε = 8 exposes the most exposed record less than"),
+        ({"equivalent": None, "low": 8.0}, "even ε = 1 exposes the most exposed record less than"),
         (
             {"equivalent": None, "low": 0.5, "gain": "within the noise"},
             "No ε that was tried exposes the most exposed record",
@@ -62,3 +62,11 @@ def test_what_goes_and_what_that_does():
 )
 def test_a_gain_is_called_what_it_is(changes, words):
     assert words in relaxed_sentence([relaxed(**changes)])
+
+
+def test_an_attack_to_which_every_budget_is_alike_cannot_tell():
+    noise = {"gain": "within the noise", "low": 1.0, "high": 8.0}
+    found = [relaxed(**noise), relaxed(epsilon=8.0, **noise)]
+    assert relaxed_sentence(found).endswith(
+        "this attack cannot tell, for every ε that was tried is within its noise."
+    )
