@@ -18,13 +18,15 @@ from epsilens.masking.explainers import Explainer, lime_attributions, shap_attri
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["EXPLAINERS", "Progress", "TaskImportances", "explain_task"]
+__all__ = ["EXPLAINERS", "FEWEST_EXPLAINED", "Progress", "TaskImportances", "explain_task"]
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int, str], None]
 EXPLAINERS: tuple[Explainer, ...] = ("shap", "lime")
 MAX_ROWS: dict[str, int] = {"shap": 2_000, "lime": 200}
 """Records that are explained unless told otherwise: SHAP of a linear model takes a batch at a time."""
+FEWEST_EXPLAINED = 30
+"""With fewer records a mean attribution and its error say little: then that is said."""
 STANDARD_ERRORS = 3.0
 """What a mean attribution must exceed 0 by to count: about one feature in a thousand does by chance."""
 

@@ -172,8 +172,11 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        explainer, max_rows, standard_errors, random_state, progress
+        explainer, max_rows, random_state, progress
             As in `explain_task`.
+        standard_errors : float ≥ 0
+            As in `explain_task`, for the task alone: what recognises one person of many is lost in the
+            noise of all, and still identifies.
 
         Returns
         -------
@@ -190,13 +193,18 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
                 background=known.X,
                 sources=self.table_.summed_sources(),
                 max_rows=max_rows,
-                standard_errors=standard_errors,
+                standard_errors=errors,
                 random_state=random_state,
                 progress=progress,
                 what=f"explaining {what}",
             )
-            for model, target, what in zip(
-                self.models_, (shown.y, shown.who), ("the task", "the identity"), strict=True
+            for model, target, what, errors in zip(
+                self.models_,
+                (shown.y, shown.who),
+                ("the task", "the identity"),
+                # What identifies one person is within the noise of all, and no less identifying.
+                (standard_errors, 0.0),
+                strict=True,
             )
         ]
         n = len(self.table_.names)
@@ -239,7 +247,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         alphas : sequence of float
             Other levels for the curve of α; empty for none.
         max_rows, standard_errors
-            As in `explain_task`.
+            As in `importances`.
         importances : (utility, privacy), optional
             From `importances`, to be used again.
         random_state : int

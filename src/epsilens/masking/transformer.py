@@ -61,7 +61,8 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     max_rows : int, optional
         At most so many records are explained; see `explain_task`.
     standard_errors : float
-        See `explain_task`.
+        See `explain_task`; for the task alone, for what recognises one person of many is lost in the
+        noise of all.
     random_state : int
 
     Attributes
@@ -155,11 +156,15 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             checked_people(answers, people)
         elif self.scope == "identity":
             raise InputError('scope="identity" needs `identity`, whose record each is, got none.')
-        utility = self._explained(self.estimator, rows, answers, seed)
+        utility = self._explained(
+            self.estimator, rows, answers, seed, standard_errors=self.standard_errors
+        )
         self.utility_ = utility.overall
         self.privacy_ = np.ones(rows.shape[1])
         if people is not None:
-            privacy = self._explained(self.identity_estimator, rows, people, seed)
+            privacy = self._explained(
+                self.identity_estimator, rows, people, seed, standard_errors=0.0
+            )
             self.privacy_ = privacy.overall
         choice = choice_by(
             self.utility_,
@@ -240,7 +245,13 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         return np.asarray(names[self.kept_] if self.replacement == "drop" else names)
 
     def _explained(
-        self, model: BaseEstimator | None, X: FloatArray, target: Labels, seed: int
+        self,
+        model: BaseEstimator | None,
+        X: FloatArray,
+        target: Labels,
+        seed: int,
+        *,
+        standard_errors: float,
     ) -> TaskImportances:
         """Train on one half, explain on the other; standardised if no model was given."""
         first, second = _halves(target)
@@ -258,7 +269,7 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             explainer=self.explainer,
             background=X[first],
             max_rows=self.max_rows,
-            standard_errors=self.standard_errors,
+            standard_errors=standard_errors,
             random_state=seed,
         )
 

@@ -17,6 +17,8 @@ __all__ = ["mask_sentences", "mask_table", "relaxed_sentence"]
 
 _NAMED = 12
 _CLEARLY = 2.0
+_FEWEST = 30
+"""Explained records below which nothing is said of what need not be masked."""
 _MASKINGS = {"none": "nothing masked", "random": "as many at random", "chosen": "chosen mask"}
 
 
@@ -163,6 +165,11 @@ def relaxed_sentence(relaxed: Sequence[RelaxedEpsilon], *, epsilon: float | None
 
 def _first(document: MaskDocument) -> str:
     n_features = len(document.kept) + len(document.masked)
+    if not document.masked and 0 < document.n_explained < _FEWEST:
+        return (
+            f"Too few records to judge: only {format_count(document.n_explained)} were explained, so that none of the "
+            f"{format_count(n_features)} features is masked."
+        )
     if not document.masked:
         return (
             f"No feature needs to be masked at α = {document.alpha:g}: none of the "

@@ -43,7 +43,10 @@ def test_what_goes_and_what_that_does():
     assert second.endswith("recognising people from 90.0% to 30.0%.")
     assert last.startswith("Without the masked features ε = 3.9 (2 to 8) exposes the most exposed")
     assert mask_table(made()).row_count == 2
-    assert mask_sentences(made(kept=["gait", "speed"], masked=[]))[0].startswith("No feature needs")
+    nothing = {"kept": ["gait", "speed"], "masked": []}
+    assert mask_sentences(made(**nothing))[0].startswith("No feature needs")
+    few = mask_sentences(made(**nothing, n_explained=4))[0]
+    assert few.startswith("Too few records to judge: only 4 were explained")
 
 
 @pytest.mark.parametrize(
