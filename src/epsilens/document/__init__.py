@@ -25,6 +25,8 @@ from epsilens.document.contents import (
 from epsilens.document.decision import DecisionDocument, MaskingLever, Recommendation
 from epsilens.document.kinds import Document
 from epsilens.document.mask import (
+    MASK_FROM_PUBLIC,
+    MASK_NOT_PRIVATE,
     MaskDocument,
     MaskFeature,
     MaskOutcome,
@@ -58,6 +60,8 @@ from epsilens.document.wording import (
 __all__ = [
     "DOCUMENT_VERSION",
     "EVERYBODY",
+    "MASK_FROM_PUBLIC",
+    "MASK_NOT_PRIVATE",
     "NUMBER_TYPES",
     "NUMBER_TYPE_MEANINGS",
     "AuditDocument",

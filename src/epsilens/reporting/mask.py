@@ -49,7 +49,7 @@ def mask_table(document: MaskDocument) -> Table:
         title_justify="left",
         title_style="bold",
         caption_justify="left",
-        caption="±: standard error over test records. Guessing the most common: "
+        caption="±: standard error over test records, at random also over masks. Guessing the most common: "
         f"{format_percent(document.utility_guess)} of the answers, {format_percent(document.identity_guess)} of the "
         "people.",
         header_style="",
@@ -187,6 +187,8 @@ def _first(document: MaskDocument) -> str:
     bound = ""
     if document.solver == "greedy" and document.utility_bound is not None:
         bound = f" (no choice keeps more than {format_percent(document.utility_bound)})"
+    elif document.solver == "near-exact":
+        bound = " (the most that is possible, to one in a million)"
     return (
         f"Mask {named}{who} ({format_count(len(document.masked))} of {format_count(n_features)} "
         f"features): {format_percent(document.utility_kept)} of the importance for the task is kept{bound}, and "
@@ -201,20 +203,27 @@ def _verdict(document: MaskDocument) -> list[str]:
         return []
     task = _change(before, after, "utility")
     people = _change(before, after, "identity")
-    return [
+    said = [
         f"The task goes from {format_percent(before.utility_accuracy)} to {format_percent(after.utility_accuracy)} of "
         f"the test records{task}; recognising people from {format_percent(before.identity_accuracy)} to "
         f"{format_percent(after.identity_accuracy)}{people}."
     ]
+    control = rows.get("random")
+    if control is not None:
+        said.append(
+            f"As many features masked at random leave {format_percent(control.utility_accuracy)} at the task and "
+            f"{format_percent(control.identity_accuracy)} of the people recognised."
+        )
+    return said
 
 
 def _change(before: MaskOutcome, after: MaskOutcome, task: str) -> str:
     """Say so where a change is no larger than its noise."""
     ends = [getattr(row, f"{task}_accuracy") for row in (before, after)]
-    errors = [getattr(row, f"{task}_error") for row in (before, after)]
-    if None in ends or None in errors:
+    error = getattr(after, f"{task}_change_error")
+    if None in ends or error is None:
         return ""
-    within = abs(ends[1] - ends[0]) <= _CLEARLY * math.hypot(*errors)
+    within = abs(ends[1] - ends[0]) <= _CLEARLY * error
     return " (within two standard errors)" if within else ""
 
 
