@@ -19,8 +19,6 @@ from epsilens.data.frames import series_name, to_vector
 from epsilens.document import (
     MaskDocument,
     MaskFeature,
-    MaskOutcome,
-    MaskPoint,
     Provenance,
     mask_number_types,
 )
@@ -31,13 +29,13 @@ from epsilens.masking.choices import (
     check_method,
     choice_by,
     joined,
-    outcome,
     person_choices,
 )
 from epsilens.masking.encoded import EncodedTable, split_estimator
 from epsilens.masking.explainers import Explainer
 from epsilens.masking.importances import STANDARD_ERRORS, Progress, TaskImportances, explain_task
-from epsilens.masking.knapsack import ALPHAS, MaskChoice, solve_mask
+from epsilens.masking.judging import Judge
+from epsilens.masking.knapsack import ALPHAS
 from epsilens.masking.notes import TELLS_WHO, mask_notes
 from epsilens.masking.plain_masks import mask_at_random
 from epsilens.masking.records import (
@@ -57,8 +55,6 @@ __all__ = ["MaskStudy"]
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
-RANDOM_MASKS = 5
-"""Random masks whose outcomes are averaged."""
 
 
 class MaskStudy(BaseEstimator):  # type: ignore[misc]
@@ -304,8 +300,15 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         seconds_per_mask = (time.perf_counter() - before) / (
             1 if person_masks is None else len(person_masks)
         )
-        outcomes = self._outcomes(choice, person_masks, seed=seed)
-        curve = self._curve(u, s, held, alphas, progress)
+        judge = Judge(
+            self.table_,
+            self._train,
+            self._test,
+            (self._model("task"), self._model("identity")),
+            self.models_[1].classes_,
+        )
+        outcomes = judge.outcomes(choice, person_masks, seed=seed)
+        curve = judge.curve(u, s, held, alphas, progress)
         guesses = (
             guess_rate(self._train.y, self._test.y),
             guess_rate(self._train.who, self._test.who),
@@ -472,91 +475,6 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         )
         total = counts.sum(axis=1, keepdims=True)
         return np.where(total > 0, counts / np.maximum(total, 1.0), utility.shares)
-
-    def _outcomes(
-        self,
-        choice: MaskChoice,
-        person_masks: BoolArray | None,
-        *,
-        seed: int,
-    ) -> list[MaskOutcome]:
-        n = len(self.table_.names)
-        everything = np.ones(n, dtype=bool)
-        before = self._accuracies(everything)
-        found = [outcome("none", 0, [before])]
-        if person_masks is not None:
-            blanked = self._accuracies_by_person(person_masks)
-            return [*found, outcome("chosen", choice.n_masked, [blanked], before=before)]
-        drawn = [
-            mask_at_random(n, n_masked=choice.n_masked, random_state=seed + k)
-            for k in range(RANDOM_MASKS if 0 < choice.n_masked < n else 1)
-        ]
-        for name, masks in (("random", drawn), ("chosen", [choice.kept])):
-            judged = [self._accuracies(mask) for mask in masks]
-            found.append(outcome(name, choice.n_masked, judged, before=before))  # type: ignore[arg-type]
-        return found
-
-    def _curve(
-        self,
-        u: FloatArray,
-        s: FloatArray,
-        held: BoolArray,
-        alphas: Sequence[float],
-        progress: Progress | None,
-    ) -> list[MaskPoint]:
-        points = []
-        known: dict[bytes, tuple[BoolArray, BoolArray]] = {}
-        for k, at in enumerate(sorted(alphas)):
-            choice = solve_mask(u, s, alpha=at, keep=held)
-            key = choice.kept.tobytes()
-            if key not in known:
-                known[key] = self._accuracies(choice.kept)
-            right, recognised = known[key]
-            points.append(
-                MaskPoint(
-                    alpha=at,
-                    n_masked=choice.n_masked,
-                    utility_kept=choice.utility_kept,
-                    privacy_kept=choice.privacy_kept,
-                    utility_accuracy=float(right.mean()),
-                    identity_accuracy=float(recognised.mean()),
-                )
-            )
-            if progress is not None:
-                progress(k + 1, len(alphas), "training without the masked features")
-        return points
-
-    def _accuracies(self, kept: BoolArray) -> tuple[BoolArray, BoolArray]:
-        """Return which test records both tasks get right without the masked features."""
-        columns = self.table_.columns(kept)
-        return self._judged(self._train.X[:, columns], self._test.X[:, columns])
-
-    def _accuracies_by_person(self, person_masks: BoolArray) -> tuple[BoolArray, BoolArray]:
-        """Return the same where the features of each record are blank as its person's mask says."""
-        by_person = {
-            who: self.table_.columns(mask)
-            for who, mask in zip(self.models_[1].classes_, person_masks, strict=True)
-        }
-        everything = self.table_.columns(np.ones(len(self.table_.names), dtype=bool))
-
-        def blank(part: Records) -> FloatArray:
-            return part.X * np.stack([by_person.get(who, everything) for who in part.who])
-
-        return self._judged(blank(self._train), blank(self._test))
-
-    def _judged(self, train: FloatArray, test: FloatArray) -> tuple[BoolArray, BoolArray]:
-        found = []
-        for task, known, asked in (
-            ("task", self._train.y, self._test.y),
-            ("identity", self._train.who, self._test.who),
-        ):
-            if train.shape[1] == 0:
-                values, counts = np.unique(known, return_counts=True)
-                found.append(asked == values[counts.argmax()])
-                continue
-            model = fit_quietly(self._model(task), train, known)  # type: ignore[arg-type]
-            found.append(np.asarray(model.predict(test) == asked))
-        return found[0], found[1]
 
     def _provenance(
         self, started: float, seed: int, explainer: str, **settings: object
