@@ -222,12 +222,6 @@ def mask_rows(task: Task, study: MaskStudy, masks: dict[str, Mask], seed: int) -
     return rows
 
 
-def gain(epsilon: float, low: float | None, high: float | None) -> str:
-    if low is None or high is None:
-        return "within the noise"
-    return "larger" if low > epsilon else "smaller" if high < epsilon else "within the noise"
-
-
 def risk_rows(task: Task, risk: MaskedRisk) -> list[dict]:
     """Return a row for every mask and ε."""
     rows = []
@@ -237,7 +231,10 @@ def risk_rows(task: Task, risk: MaskedRisk) -> list[dict]:
         paired = difference.std(axis=1, ddof=1) / math.sqrt(difference.shape[1])
         balanced, balanced_error = risk.attack_accuracy(name)
         equal = {
-            measure: risk.equivalent(name, measure=measure)
+            measure: (
+                risk.equivalent(name, measure=measure),
+                risk.gains(name, measure=measure),
+            )
             for measure in ("asr_max", "balanced_accuracy")
         }
         for e, at in enumerate(risk.epsilons):
@@ -257,11 +254,11 @@ def risk_rows(task: Task, risk: MaskedRisk) -> list[dict]:
                 "accuracy_change": float(difference[e].mean()),
                 "accuracy_change_error": paired[e],
             }
-            for measure, found in equal.items():
+            for measure, (found, gains) in equal.items():
                 one = found[e]
                 row[measure + "_equivalent"] = one.equivalent
                 row[measure + "_low"], row[measure + "_high"] = one.low, one.high
-                row[measure + "_gain"] = gain(at, one.low, one.high)
+                row[measure + "_gain"] = gains[e]
                 row[measure + "_accuracy"] = between(risk, name, one.equivalent)
             rows.append({k: float(v) if isinstance(v, np.floating) else v for k, v in row.items()})
     return rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epsilens.cli.mask import Alpha, check_identity, masked_columns, without_columns
+from epsilens.cli.mask import check_identity, masked_columns, without_columns
 from epsilens.cli.options import (
     Anonymous,
     BinsOption,
@@ -44,6 +44,7 @@ from epsilens.cli.training import (
     read_epsilon,
     with_notes,
 )
+from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["decide", "decide_on", "kept_gain"]
 
 EXIT_LIMIT_NOT_MET = 3
+DEFAULT_ALPHA = 0.2
 DEFAULT_GRID = "0.1:10:30"
 KEPT_GAIN = 0.9
 """The share of what the model gains over guessing that is kept, where no limit is given."""
@@ -119,7 +121,15 @@ def decide(
             "the model. Needs the extra mask.",
         ),
     ] = None,
-    alpha: Alpha = 0.2,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            "--alpha",
+            metavar="A",
+            help="With --identity: the share of what identifies people that must go, from 0 to 1; 0.2 "
+            "unless given.",
+        ),
+    ] = None,
     test: Test = None,
     shadow_models: Annotated[
         int,
@@ -201,8 +211,14 @@ def decide(
     check_rate(max_attack_rate)
     check_gives_probabilities(model)
     as_share(confidence, name="--confidence")
+    level = DEFAULT_ALPHA if alpha is None else alpha
     if identity is not None:
-        check_identity(identity, label=label, drop=drop, alpha=alpha)
+        check_identity(identity, label=label, drop=drop, alpha=level)
+    elif alpha is not None:
+        raise InputError(
+            "`--alpha` needs `--identity`, the column that says whose record it is, got none. Add it, or "
+            "leave `--alpha` out."
+        )
     require_text([*(protect or ()), *(categories or ())], option="--protect")
     columns = comma_list(protect) or (label,)
     table = TableOptions(
@@ -246,16 +262,19 @@ def decide(
                 categories=categories,
             )
 
-        decision = decide_on(prepared, estimator_of(prepared), **question)  # type: ignore[arg-type]
+        masked: list[str] = []
         if identity is not None:
+            # First: a missing extra, or an identity that is none, is found before the long work.
             masked = masked_columns(
                 prepared,
                 regularisation=regularisation,
-                alpha=alpha,
+                alpha=level,
                 protect=columns,
                 seed=seed,
                 progress=progress,
             )
+        decision = decide_on(prepared, estimator_of(prepared), **question)  # type: ignore[arg-type]
+        if identity is not None:
             decision = with_lever(decision, prepared, masked, question, estimator_of)
     document = with_notes(decision.document, prepared.notes)
     if anonymous:
@@ -381,8 +400,6 @@ def kept_gain(prepared: Prepared, loss: float | None) -> float:
     """
     import numpy as np
     import pandas as pd
-
-    from epsilens.errors import InputError
 
     train = (
         np.ones(len(prepared.y_train)) if prepared.sample_weight is None else prepared.sample_weight

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from epsilens.document import MaskDocument
     from epsilens.masking import Mask, MaskStudy
 
-__all__ = ["Alpha", "check_identity", "mask", "masked_columns", "study_of", "without_columns"]
+__all__ = ["check_identity", "mask", "masked_columns", "study_of", "without_columns"]
 
 OUT_SUFFIXES = (".json", ".csv", ".parquet", ".png", ".svg")
 _ATTACK = "May ε be larger? (trains and attacks models)"
@@ -67,16 +67,6 @@ class MethodChoice(StrEnum):
     random = "random"
 
 
-Alpha = Annotated[
-    float,
-    typer.Option(
-        "--alpha",
-        metavar="A",
-        help="The share of what identifies people that must go, from 0 to 1.",
-    ),
-]
-
-
 def mask(
     data: Data,
     label: Label,
@@ -84,7 +74,14 @@ def mask(
         str,
         typer.Option("--identity", metavar="COL", help="The column that says whose record it is."),
     ],
-    alpha: Alpha = 0.2,
+    alpha: Annotated[
+        float,
+        typer.Option(
+            "--alpha",
+            metavar="A",
+            help="The share of what identifies people that must go, from 0 to 1.",
+        ),
+    ] = 0.2,
     explainer: Annotated[
         ExplainerChoice,
         typer.Option("--explainer", help="How the two models are explained; shap is the steadier."),
@@ -207,6 +204,7 @@ def mask(
     from epsilens.cli.session import print_json, withhold_names
     from epsilens.cli.target import check_target
     from epsilens.document import anonymise, to_json
+    from epsilens.masking.choices import check_method
 
     if anonymous:
         withhold_names()
@@ -216,6 +214,7 @@ def mask(
         suffixes=OUT_SUFFIXES,
     )
     check_identity(identity, label=label, drop=drop, alpha=alpha)
+    check_method(scope.value, method.value)
     grid = _check_attack(epsilon, delta, scope=scope)
     prepared = TableOptions(
         label=label,
@@ -231,7 +230,7 @@ def mask(
         seed=seed,
     ).prepare(data, candidates=public, beside=(identity,))
     with show_progress(quiet=quiet, json=json) as progress:
-        study = study_of(prepared, regularisation=regularisation)
+        study = study_of(prepared, regularisation=regularisation, seed=seed)
         found = study.choose(
             alpha=alpha,
             explainer=explainer.value,
@@ -285,7 +284,7 @@ def check_identity(identity: str, *, label: str, drop: list[str] | None, alpha: 
     as_unit(alpha, name="--alpha")
 
 
-def study_of(prepared: Prepared, *, regularisation: float | None) -> MaskStudy:
+def study_of(prepared: Prepared, *, regularisation: float | None, seed: int) -> MaskStudy:
     """Train the two models on prepared data whose one column beside says whose record it is."""
     from epsilens.masking import MaskStudy
 
@@ -304,6 +303,7 @@ def study_of(prepared: Prepared, *, regularisation: float | None) -> MaskStudy:
         prepared.y_test,
         prepared.beside_test.iloc[:, 0],
         public=public,
+        random_state=seed,
     )
 
 
@@ -317,7 +317,7 @@ def masked_columns(
     progress: Progress,
 ) -> list[str]:
     """Return the columns that identify people and can be spared; never a protected one."""
-    study = study_of(prepared, regularisation=regularisation)
+    study = study_of(prepared, regularisation=regularisation, seed=seed)
     found = study.choose(
         alpha=alpha,
         keep=[name for name in protect if name in prepared.X_train],

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from epsilens.decision.result import Decision, Standing
@@ -12,6 +13,8 @@ from epsilens.errors import InputError
 __all__ = ["masking_lever"]
 
 _ROUNDING = 1e-12
+_CLEARLY = 2.0
+"""Standard errors beyond which two measured rates differ."""
 
 
 def masking_lever(
@@ -46,7 +49,8 @@ def masking_lever(
     -----
     The rate is the proven ceiling e^ε b/(e^ε b + 1 − b) for an attacker whose best guess without the answer is
     right with probability b (math of the answer attack): b is measured, and smaller without the columns only
-    for an attacker who does not have these from elsewhere.
+    for an attacker who does not have these from elsewhere. A lever is claimed only where b falls by more
+    than two standard errors of both, over the attacked records; else it is said to be noise.
     """
     epsilon = decision.recommendation.epsilon
     own, other = decision.document.cost.baseline, without.document.cost.baseline
@@ -62,7 +66,8 @@ def masking_lever(
     there = None if rate is None else _largest(without.standings, rate)
     worse = other.loss - own.loss
     after = None if there is None else there.loss_increase + worse
-    helps = there is not None and there.epsilon > epsilon
+    is_clear = _falls_clearly(decision, without)
+    helps = there is not None and there.epsilon > epsilon and is_clear
     return MaskingLever(
         masked=list(masked),
         epsilon=epsilon,
@@ -71,7 +76,7 @@ def masking_lever(
         loss_increase=here.loss_increase,
         loss_increase_masked=after,
         is_larger=helps,
-        sentence=_sentence(here, there, after),
+        sentence=_sentence(here, there, after, is_clear=is_clear),
     )
 
 
@@ -85,11 +90,32 @@ def _largest(standings: Sequence[Standing], rate: float) -> Standing | None:
     return found
 
 
-def _sentence(here: Standing, there: Standing | None, after: float | None) -> str:
+def _falls_clearly(decision: Decision, without: Decision) -> bool:
+    """Say whether the best guess without the answer is worse without the columns, beyond both errors."""
+    risks = [one.document.risk for one in (decision, without)]
+    own, other = (risk.cells[0].answer_inference_baseline for risk in risks)
+    if own is None or other is None:
+        return False
+    errors = [
+        math.sqrt(rate * (1.0 - rate) / max(risk.n_targets, 1))
+        for rate, risk in zip((own, other), risks, strict=True)
+    ]
+    return own - other > _CLEARLY * math.hypot(*errors)
+
+
+def _sentence(
+    here: Standing, there: Standing | None, after: float | None, *, is_clear: bool
+) -> str:
     if there is None or after is None or there.epsilon <= here.epsilon:
         return (
             f"Without these columns no larger ε of the grid keeps attackers within what ε = "
             f"{here.epsilon:.3g} does: masking is no lever here."
+        )
+    if not is_clear:
+        return (
+            "How well an answer is guessed by those who do not know it is measured, and differs with and without "
+            "these columns "
+            f"by no more than its noise: nothing speaks for a larger ε than {here.epsilon:.3g}."
         )
     verdict = (
         "cheaper than with all columns" if after < here.loss_increase else "not cheaper: keep them"
@@ -97,6 +123,7 @@ def _sentence(here: Standing, there: Standing | None, after: float | None) -> st
     return (
         f"Without these columns ε = {there.epsilon:.3g} keeps attackers within the same "
         f"{at_most_text(here.attack_ceiling or 0.0)} of the answers as ε = "
-        f"{here.epsilon:.3g} does with all of them, if they do not have these columns from elsewhere; the "
+        f"{here.epsilon:.3g} does with all of them, as measured by guessing answers from what is left, and if attackers do not "
+        "have these columns from elsewhere; the "
         f"loss then rises by up to {after:.3g} instead of {here.loss_increase:.3g}, {verdict}."
     )

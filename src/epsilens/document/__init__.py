@@ -32,6 +32,8 @@ from epsilens.document.federation import (
 )
 from epsilens.document.kinds import Document
 from epsilens.document.mask import (
+    MASK_FROM_PUBLIC,
+    MASK_NOT_PRIVATE,
     MaskDocument,
     MaskFeature,
     MaskOutcome,
@@ -65,6 +67,8 @@ from epsilens.document.wording import (
 __all__ = [
     "DOCUMENT_VERSION",
     "EVERYBODY",
+    "MASK_FROM_PUBLIC",
+    "MASK_NOT_PRIVATE",
     "NUMBER_TYPES",
     "NUMBER_TYPE_MEANINGS",
     "AuditDocument",

@@ -16,7 +16,7 @@ from epsilens.document.contents import (
 )
 from epsilens.document.decision import DecisionDocument
 from epsilens.document.federation import FederationDocument
-from epsilens.document.mask import MaskDocument
+from epsilens.document.mask import MASK_FROM_PUBLIC, MASK_NOT_PRIVATE, MaskDocument
 from epsilens.document.parts import Provenance
 from epsilens.document.risk import RiskDocument
 from epsilens.document.wording import EVERYBODY
@@ -41,6 +41,7 @@ _OWN_WORDS = frozenset(
         "second-order",
         "first-order",
         "exact",
+        "near-exact",
         "retrain",
         "paper",
         "output-perturbation",
@@ -121,6 +122,8 @@ _OWN_WORDS = frozenset(
         "|",
     }
 )
+_NAMELESS = frozenset({MASK_FROM_PUBLIC, MASK_NOT_PRIVATE})
+"""Warnings that name nothing and must stay."""
 _GRID = re.compile(r"(lin:)?[0-9.,:e+-]*(inf)?")
 
 _D = TypeVar(
@@ -226,7 +229,9 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
         ]
         changes["suggestion"] = None
     changes["provenance"] = _anonymous_provenance(document.provenance, columns, groups)
-    changes["warnings"] = [WITHHELD_WARNING for _ in document.warnings]
+    changes["warnings"] = [
+        said if said in _NAMELESS else WITHHELD_WARNING for said in document.warnings
+    ]
     return document.model_copy(update=changes)
 
 

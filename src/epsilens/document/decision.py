@@ -71,7 +71,7 @@ class MaskingLever(Part):
     loss_increase_masked: OptionalNumber
     """The same without the columns, against the model on all of them."""
     is_larger: Flag
-    """Whether a larger budget exposes no more without the columns."""
+    """Whether a larger budget exposes no more without the columns, by more than the noise of what is measured."""
     sentence: StrictStr
     """The lever in words, without the names of the columns."""
 

@@ -11,6 +11,8 @@ from epsilens.document.numbers import Count, NumberType, OptionalBudget, Optiona
 from epsilens.document.parts import DocumentHead, Names, Part, as_list
 
 __all__ = [
+    "MASK_FROM_PUBLIC",
+    "MASK_NOT_PRIVATE",
     "MaskDocument",
     "MaskFeature",
     "MaskOutcome",
@@ -19,6 +21,14 @@ __all__ = [
     "mask_number_types",
 ]
 
+MASK_NOT_PRIVATE = (
+    "the mask was chosen by looking at these records, and what it does was measured on them: neither is "
+    "private itself. Choose it on public records if it is to be published."
+)
+MASK_FROM_PUBLIC = (
+    "the mask comes from public records alone, but what it does was measured on private ones: these "
+    "accuracies are not private."
+)
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -58,11 +68,15 @@ class MaskOutcome(Part):
     utility_accuracy: OptionalNumber
     """Test accuracy at the task."""
     utility_error: OptionalNumber
-    """Its standard error over test records."""
+    """Its standard error over test records and, at random, over the masks drawn."""
     identity_accuracy: OptionalNumber
     """Test accuracy at recognising people."""
     identity_error: OptionalNumber
     """Its standard error over test records."""
+    utility_change_error: OptionalNumber = None
+    """Standard error of the change against nothing masked, record by record; null for nothing masked."""
+    identity_change_error: OptionalNumber = None
+    """The same of recognising people."""
 
 
 class MaskPoint(Part):
@@ -139,9 +153,9 @@ class MaskDocument(DocumentHead):
     """The share of the summed importance for the task that is kept."""
     privacy_kept: OptionalNumber
     """The share of the summed identifying importance that is kept."""
-    solver: Literal["exact", "greedy", "top-share", "random"]
-    """How the features were chosen: the best choice, proven and re-checked; the best found in time;
-    the most identifying ones; or at random."""
+    solver: Literal["exact", "near-exact", "greedy", "top-share", "random"]
+    """How the features were chosen: the best choice, proven in exact arithmetic; the best to one in a
+    million of the summed utility; the best found in time; the most identifying ones; or at random."""
     utility_bound: OptionalNumber = None
     """The share of the importance for the task that no choice within the limit can exceed."""
     scope: Literal["global", "identity"] = "global"
@@ -178,7 +192,7 @@ def mask_number_types() -> dict[str, NumberType]:
     >>> mask_number_types()["identity_accuracy"], mask_number_types()["privacy_kept"]
     ('measured', 'estimated')
     """
-    measured = ("accuracy", "error", "guess")
+    measured = ("accuracy", "error", "change_error", "guess")
     estimated = ("utility", "privacy", "utility_kept", "privacy_kept", "utility_bound")
     types: dict[str, NumberType] = {
         f"{task}_{what}": "measured" for task in ("utility", "identity") for what in measured

@@ -11,19 +11,37 @@ from numpy.typing import NDArray
 
 from epsilens._validate import as_unit
 from epsilens.document import MaskOutcome
+from epsilens.errors import InputError
 from epsilens.masking.knapsack import MaskChoice, solve_mask
 from epsilens.masking.plain_masks import mask_at_random, mask_most_identifying
 
-__all__ = ["Method", "Scope", "choice_by", "joined", "outcome", "person_choices"]
+__all__ = ["Method", "Scope", "check_method", "choice_by", "joined", "outcome", "person_choices"]
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 Method: TypeAlias = Literal["knapsack", "top-share", "random"]
 Scope: TypeAlias = Literal["global", "identity"]
+_LESS_SURE = ("exact", "near-exact", "greedy")
+
+
+def check_method(scope: Scope, method: Method) -> None:
+    """Refuse masks for every person by a way that chooses one for everybody."""
+    if scope == "identity" and method != "knapsack":
+        raise InputError(
+            f"a mask for each person must be chosen by `knapsack`, got {method!r}. Leave the method out, or "
+            "use the scope `global`."
+        )
 
 
 def choice_by(
-    u: FloatArray, s: FloatArray, *, method: Method, alpha: float, share: float, seed: int
+    u: FloatArray,
+    s: FloatArray,
+    *,
+    method: Method,
+    alpha: float,
+    share: float,
+    seed: int,
+    keep: BoolArray | None = None,
 ) -> MaskChoice:
     """Choose one mask for everybody.
 
@@ -36,15 +54,20 @@ def choice_by(
         What the first needs, and what the other two need.
     seed : int
         Of the last.
+    keep : array of bool, (n_features,), optional
+        True for features that are never masked.
     """
     if method == "knapsack":
-        return solve_mask(u, s, alpha=alpha)
+        return solve_mask(u, s, alpha=alpha, keep=keep)
     n_masked = round(as_unit(share, name="share") * len(u))
-    kept = (
-        mask_most_identifying(s, share=share)
-        if method == "top-share"
-        else mask_at_random(len(u), n_masked=n_masked, random_state=seed)
-    )
+    free = np.arange(len(u)) if keep is None else np.flatnonzero(~keep)
+    kept = np.ones(len(u), dtype=bool)
+    if method == "top-share":
+        may_go = np.zeros(len(u))
+        may_go[free] = s[free]
+        kept = mask_most_identifying(may_go, share=share)
+    elif len(free):
+        kept[free] = mask_at_random(len(free), n_masked=min(n_masked, len(free)), random_state=seed)
     return MaskChoice(
         kept=kept,
         alpha=alpha,
@@ -56,7 +79,7 @@ def choice_by(
 
 
 def person_choices(
-    utility: FloatArray, privacy: FloatArray, *, alpha: float
+    utility: FloatArray, privacy: FloatArray, *, alpha: float, keep: BoolArray | None = None
 ) -> tuple[MaskChoice, ...]:
     """Choose a mask for every person (P5 Alg. 1).
 
@@ -66,8 +89,12 @@ def person_choices(
     ----------
     utility, privacy : array of shape (n_people, n_features)
     alpha : float in [0, 1]
+    keep : array of bool, (n_features,), optional
+        True for features that are never masked.
     """
-    return tuple(solve_mask(u, s, alpha=alpha) for u, s in zip(utility, privacy, strict=True))
+    return tuple(
+        solve_mask(u, s, alpha=alpha, keep=keep) for u, s in zip(utility, privacy, strict=True)
+    )
 
 
 def joined(choices: Sequence[MaskChoice], shares: FloatArray, alpha: float) -> MaskChoice:
@@ -82,7 +109,7 @@ def joined(choices: Sequence[MaskChoice], shares: FloatArray, alpha: float) -> M
         utility_kept=mean([choice.utility_kept for choice in choices]),
         privacy_kept=mean([choice.privacy_kept for choice in choices]),
         utility_bound=mean([choice.utility_bound for choice in choices]),
-        solver="exact" if all(choice.solver == "exact" for choice in choices) else "greedy",
+        solver=max((choice.solver for choice in choices), key=_LESS_SURE.index),
     )
 
 
@@ -90,16 +117,41 @@ def outcome(
     masking: Literal["none", "random", "chosen"],
     n_masked: int,
     judged: Sequence[tuple[BoolArray, BoolArray]],
+    *,
+    before: tuple[BoolArray, BoolArray] | None = None,
 ) -> MaskOutcome:
-    """Average over masks; the error is over test records, for all masks share them."""
-    right = np.mean([one[0] for one in judged], axis=0)
-    recognised = np.mean([one[1] for one in judged], axis=0)
-    root = np.sqrt(len(right))
+    """Average over masks; errors are over test records, which all masks share, and over masks.
+
+    Parameters
+    ----------
+    masking, n_masked
+        As in the document.
+    judged : sequence of (right, recognised)
+        Of every mask, which test records both tasks get right.
+    before : (right, recognised), optional
+        The same with nothing masked: the error of the change is that of the differences.
+    """
+    means, errors, changes = [], [], []
+    for task in (0, 1):
+        values = np.array([one[task] for one in judged], dtype=np.float64)
+        means.append(float(values.mean()))
+        errors.append(_error(values))
+        changes.append(None if before is None else _error(values - before[task]))
     return MaskOutcome(
         masking=masking,
         n_masked=n_masked,
-        utility_accuracy=float(right.mean()),
-        utility_error=float(right.std() / root),
-        identity_accuracy=float(recognised.mean()),
-        identity_error=float(recognised.std() / root),
+        utility_accuracy=means[0],
+        utility_error=errors[0],
+        utility_change_error=changes[0],
+        identity_accuracy=means[1],
+        identity_error=errors[1],
+        identity_change_error=changes[1],
     )
+
+
+def _error(values: FloatArray) -> float:
+    """Return the standard error of the mean of (masks, records): records are drawn, and masks too."""
+    n_masks, n_records = values.shape
+    over_records = values.mean(axis=0).var() / n_records
+    over_masks = values.mean(axis=1).var(ddof=1) / n_masks if n_masks > 1 else 0.0
+    return float(np.sqrt(over_records + over_masks))

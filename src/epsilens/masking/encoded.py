@@ -109,10 +109,6 @@ class EncodedTable:
         """Return which columns of the numbers stay if these features are kept."""
         return np.asarray(np.where(self.sources >= 0, kept[np.maximum(self.sources, 0)], True))
 
-    def summed_sources(self) -> NDArray[np.intp]:
-        """Return the sources with a feature of no meaning, one past the last, instead of −1."""
-        return np.where(self.sources >= 0, self.sources, len(self.names))
-
 
 def _numbers(values: object) -> FloatArray:
     if isinstance(values, scipy.sparse.sparray | scipy.sparse.spmatrix):

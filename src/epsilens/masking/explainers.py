@@ -58,8 +58,7 @@ def shap_attributions(
     array of shape (n, p)
     """
     shap = _library("shap")
-    is_linear = hasattr(model, "coef_") and np.ndim(model.coef_) == 2
-    if is_linear:
+    if _is_linear(model, background):
         masker = shap.maskers.Independent(background, max_samples=len(background))
         explain = shap.LinearExplainer((np.array(model.coef_), np.array(model.intercept_)), masker)
         values_of = explain.shap_values
@@ -128,6 +127,23 @@ def lime_attributions(
         result[i, list(places)] = weights
         step(i + 1)
     return result
+
+
+def _is_linear(model: BaseEstimator, rows: FloatArray) -> bool:
+    """Say whether a model's scores are its coefficients times the features, a row for each class.
+
+    Asked, not believed: a support vector machine has a row for each pair of classes, and of three classes
+    there are as many pairs.
+    """
+    if not all(hasattr(model, name) for name in ("coef_", "intercept_", "decision_function")):
+        return False
+    weights, n_classes = np.asarray(model.coef_), len(model.classes_)
+    if weights.ndim != 2 or len(weights) != (1 if n_classes == 2 else n_classes):
+        return False
+    asked = rows[:_BATCH]
+    expected = asked @ weights.T + np.asarray(model.intercept_)
+    scores = np.asarray(model.decision_function(asked)).reshape(len(asked), -1)
+    return scores.shape == expected.shape and bool(np.allclose(scores, expected))
 
 
 def _own_class(values: FloatArray, classes: NDArray[np.intp]) -> FloatArray:

@@ -18,13 +18,15 @@ from epsilens.masking.explainers import Explainer, lime_attributions, shap_attri
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["EXPLAINERS", "Progress", "TaskImportances", "explain_task"]
+__all__ = ["EXPLAINERS", "FEWEST_EXPLAINED", "Progress", "TaskImportances", "explain_task"]
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int, str], None]
 EXPLAINERS: tuple[Explainer, ...] = ("shap", "lime")
 MAX_ROWS: dict[str, int] = {"shap": 2_000, "lime": 200}
 """Records that are explained unless told otherwise: SHAP of a linear model takes a batch at a time."""
+FEWEST_EXPLAINED = 30
+"""With fewer records a mean attribution and its error say little: then that is said."""
 STANDARD_ERRORS = 3.0
 """What a mean attribution must exceed 0 by to count: about one feature in a thousand does by chance."""
 
@@ -75,6 +77,7 @@ def explain_task(
     explainer: Explainer = "shap",
     background: FloatArray | None = None,
     sources: NDArray[np.intp] | None = None,
+    n_features: int | None = None,
     max_rows: int | None = None,
     standard_errors: float = STANDARD_ERRORS,
     random_state: int = 0,
@@ -99,6 +102,9 @@ def explain_task(
     sources : array of int, (p,), optional
         Which feature each column of X belongs to, such as the columns of one category; attributions
         are summed over them. Each column is a feature unless given.
+    n_features : int, optional
+        How many features there are, where `sources` need not name the last ones; columns of higher
+        numbers are left out.
     max_rows : int, optional
         At most so many records are explained; 2,000 for SHAP and 200 for LIME unless given.
     standard_errors : float ≥ 0
@@ -170,7 +176,8 @@ def explain_task(
         step=step,
     )
     if sources is not None:
-        values = values @ (sources[:, None] == np.arange(sources.max() + 1)).astype(np.float64)
+        total = int(sources.max()) + 1 if n_features is None else n_features
+        values = values @ (sources[:, None] == np.arange(total)).astype(np.float64)
     matters = _above_noise(values, max(as_finite(standard_errors, name="standard_errors"), 0.0))
     n_classes = len(model.classes_)
     counts = np.bincount(codes[rows], minlength=n_classes)

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mask: as much of what serves the task as fits into what may still identify (P5 IV-C).
 
-A knapsack. HiGHS solves it and exact arithmetic checks what it says, for a solver in floating point may
-exceed the limit by its tolerance.
+A knapsack, searched in whole numbers. Where that takes too long HiGHS solves it, to about a millionth, and
+exact arithmetic checks its limit, for a solver in floating point may exceed that by its tolerance.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
+from math import lcm
 from typing import Literal
 
 import numpy as np
@@ -25,7 +28,7 @@ __all__ = ["ALPHAS", "MaskChoice", "choose_mask", "importance_vector", "mask_cur
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
-Solver = Literal["exact", "greedy"]
+Solver = Literal["exact", "near-exact", "greedy"]
 
 ALPHAS = tuple(k / 10 for k in range(11))
 """The levels of a curve unless others are asked for."""
@@ -37,6 +40,8 @@ ROUNDING = Fraction(1, 10**12)
 # that the twelfth digit.
 _SUM = 1e6
 _TRIES = 4
+_NODES = 20_000
+"""What the search in whole numbers may look at, before HiGHS and once more after it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +59,11 @@ class MaskChoice:
         is 0.
     utility_bound : float in [0, 1]
         What no mask within the limit can exceed, by the fractional knapsack.
-    solver : {"exact", "greedy"}
-        "exact" where HiGHS proved the optimum and exact arithmetic agreed; "greedy" where it ran out
-        of time, and the better of its best mask and of the greedy one is used.
+    solver : {"exact", "near-exact", "greedy"}
+        "exact" where a search in whole numbers proved that no mask keeps more; "near-exact" where
+        that took too long and HiGHS found the optimum to its tolerance, one in a million of the summed
+        utility; "greedy" where it ran out of time, and the better of its best mask and of the
+        greedy one is used.
 
     Examples
     --------
@@ -90,7 +97,8 @@ def choose_mask(utility: ArrayLike, privacy: ArrayLike, *, alpha: float) -> Bool
 
     Every feature has an importance for the task and one for recognising people. Of all ways to keep
     some features that leave at most the share 1 − α of the second sum, this is one that keeps most of
-    the first.
+    the first; among very many features of nearly one price, to one in a million of it
+    (`solve_mask` says which).
 
     Parameters
     ----------
@@ -133,7 +141,12 @@ def choose_mask(utility: ArrayLike, privacy: ArrayLike, *, alpha: float) -> Bool
 
 
 def solve_mask(
-    utility: ArrayLike, privacy: ArrayLike, *, alpha: float, seconds: float = SECONDS
+    utility: ArrayLike,
+    privacy: ArrayLike,
+    *,
+    alpha: float,
+    keep: ArrayLike | None = None,
+    seconds: float = SECONDS,
 ) -> MaskChoice:
     """Choose the features to keep and say what is kept with them; see `choose_mask`.
 
@@ -141,8 +154,11 @@ def solve_mask(
     ----------
     utility, privacy : array of float, (n_features,)
     alpha : float in [0, 1]
+    keep : array of bool, (n_features,), optional
+        True for features that are never masked. They count: where they alone identify more than the
+        limit, it cannot be met, and only what does not identify is kept with them.
     seconds : float
-        What the solver may take; then the best mask found so far is used, and called "greedy".
+        What HiGHS may take; then the best mask found so far is used, and called "greedy".
 
     Returns
     -------
@@ -161,7 +177,13 @@ def solve_mask(
             f"{len(s)}. Explain both tasks on the same features."
         )
     share = as_unit(alpha, name="alpha")
-    problem = _Problem(u, s, share)
+    held = np.zeros(len(s), dtype=bool) if keep is None else np.asarray(keep, dtype=bool)
+    if held.shape != s.shape:
+        raise InputError(
+            f"`keep` must be True or False for each of the {len(s)} features, got an array of shape "
+            f"{held.shape}."
+        )
+    problem = _Problem(u, s, share, held)
     kept, solver = problem.solve(as_positive(seconds, name="seconds"))
     return MaskChoice(
         kept=kept,
@@ -234,16 +256,17 @@ def _share(values: FloatArray, kept: BoolArray, *, empty: float) -> float:
 class _Problem:
     """One knapsack: what is worth deciding about, in floats for HiGHS and as whole numbers to check."""
 
-    def __init__(self, u: FloatArray, s: FloatArray, alpha: float) -> None:
+    def __init__(self, u: FloatArray, s: FloatArray, alpha: float, held: BoolArray) -> None:
         self.s = s
-        self.always = s == 0.0
-        self.open = np.flatnonzero((u > 0.0) & (s > 0.0))
+        self.always = (s == 0.0) | held
+        self.open = np.flatnonzero((u > 0.0) & ~self.always)
         self.free = float(u[self.always].sum())
         self.u_open, self.s_open = u[self.open], s[self.open]
         # Exact: every float is a whole number over a power of two.
         self.weights = [Fraction(float(value)) for value in self.s_open]
         total = sum((Fraction(float(value)) for value in s), Fraction(0))
-        self.capacity = (1 - Fraction(repr(alpha))) * total
+        used = sum((Fraction(float(value)) for value in s[self.always]), Fraction(0))
+        self.capacity = (1 - Fraction(repr(alpha))) * total - used
         self.allowed = self.capacity + ROUNDING * total
 
     def fits(self, chosen: BoolArray) -> bool:
@@ -278,15 +301,60 @@ class _Problem:
 
     def solve(self, seconds: float) -> tuple[BoolArray, Solver]:
         everything = np.ones(len(self.open), dtype=bool)
+        if self.allowed < 0:
+            return self._mask(~everything), "exact"
         if self.fits(everything):
             return self._mask(everything), "exact"
-        best, proven = self.greedy(), False
+        best, proven = self._searched(self.greedy())
+        if proven:
+            return self._mask(best), "exact"
         found, status = self._highs(seconds)
         if found is not None:
             improved = self.greedy(found)
             if self.u_open[improved].sum() >= self.u_open[best].sum():
-                best, proven = improved, status
-        return self._mask(best), "exact" if proven else "greedy"
+                best = improved
+                best, proven = self._searched(best)
+                return self._mask(best), "exact" if proven else "near-exact" if status else "greedy"
+        return self._mask(best), "greedy"
+
+    def _searched(self, start: BoolArray) -> tuple[BoolArray, bool]:
+        """Return the best choice that a search finds, and whether it has looked at all of them.
+
+        Depth first, in order of utility for its price, in whole numbers: a branch ends where even the
+        fractional knapsack of what is left does not exceed the best so far.
+        """
+        values = _whole([Fraction(float(value)) for value in self.u_open])
+        *weights, room = _whole([*self.weights, self.allowed])
+        order = sorted(
+            range(len(values)), key=lambda j: Fraction(values[j], weights[j]), reverse=True
+        )
+        values, weights = [values[j] for j in order], [weights[j] for j in order]
+        gained, spent = [0, *accumulate(values)], [0, *accumulate(weights)]
+        best = sum(value for value, j in zip(values, order, strict=True) if start[j])
+        taken: list[int] | None = None
+        # Of a branch: the next feature, what is gained, what is left, and which were taken.
+        branches: list[tuple[int, int, int, tuple[object, ...]]] = [(0, 0, room, ())]
+        for _ in range(_NODES):
+            if not branches:
+                break
+            at, value, left, path = branches.pop()
+            stop = bisect_right(spent, spent[at] + left) - 1
+            whole = value + gained[stop] - gained[at]
+            if whole > best:
+                best, taken = whole, [*_unrolled(path), *range(at, stop)]
+            if stop == len(values):
+                continue
+            rest = left - (spent[stop] - spent[at])
+            if whole + values[stop] * rest // weights[stop] <= best:
+                continue
+            branches.append((at + 1, value, left, path))
+            if weights[at] <= left:
+                branches.append((at + 1, value + values[at], left - weights[at], (at, path)))
+        chosen = start.copy()
+        if taken is not None:
+            chosen[:] = False
+            chosen[[order[j] for j in taken]] = True
+        return chosen, not branches
 
     def _highs(self, seconds: float) -> tuple[BoolArray | None, bool]:
         """Return the best choice within the limit, and whether it is proven to be the best."""
@@ -320,6 +388,20 @@ class _Problem:
         kept: BoolArray = self.always.copy()
         kept[self.open[chosen]] = True
         return kept
+
+
+def _whole(numbers: Sequence[Fraction]) -> list[int]:
+    """Return numbers times what makes all of them whole."""
+    scale = lcm(*(number.denominator for number in numbers))
+    return [number.numerator * (scale // number.denominator) for number in numbers]
+
+
+def _unrolled(path: tuple[object, ...]) -> list[int]:
+    found = []
+    while path:
+        found.append(path[0])
+        path = path[1]  # type: ignore[assignment]
+    return found  # type: ignore[return-value]
 
 
 @contextmanager

@@ -20,6 +20,8 @@ __all__ = [
     "fit_quietly",
     "guess_rate",
     "halved",
+    "person_codes",
+    "random_halves",
     "refuse_missing",
 ]
 
@@ -79,14 +81,51 @@ def guess_rate(known: Labels, asked: Labels) -> float:
     return float((asked == values[counts.argmax()]).mean())
 
 
-def halved(part: Records) -> tuple[Records, Records]:
-    """Halve records, stratified by person as far as that goes: one to train on, one to explain."""
-    order = np.argsort(np.unique(part.who, return_inverse=True)[1], kind="stable")
+def random_halves(
+    strata: Labels, beside: Labels, *, seed: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Halve records at random, every stratum as evenly as it goes, and within it what stands beside.
+
+    Parameters
+    ----------
+    strata, beside : array of shape (n,)
+        Records are paired within a stratum, like with like as far as it goes, and a coin sends one
+        of each pair to either half.
+    seed : int
+
+    Returns
+    -------
+    two arrays of int
+        Rows, ascending. Strata of two records or more are in both.
+    """
+    generator = np.random.default_rng(seed)
+    n = len(strata)
+    codes, counts = np.unique(strata, return_inverse=True, return_counts=True)[1:]
+    second = np.unique(beside, return_inverse=True)[1]
+    order = np.lexsort((generator.permutation(n), second, codes))
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    within = np.arange(n) - np.repeat(starts, counts)
+    coins = generator.integers(0, 2, n)
+    side = (within + coins[np.arange(n) - within % 2]) % 2
+    return np.sort(order[side == 0]), np.sort(order[side == 1])
+
+
+def halved(part: Records, *, seed: int) -> tuple[Records, Records]:
+    """Halve records at random, stratified by person and answer; all of them twice if one is left out.
+
+    Parameters
+    ----------
+    part : Records
+    seed : int
+    """
 
     def rows(chosen: NDArray[np.intp]) -> Records:
         return Records(part.X[chosen], part.y[chosen], part.who[chosen])
 
-    return rows(order[0::2]), rows(order[1::2])
+    first, second = random_halves(part.who, part.y, seed=seed)
+    if not len(first) or not len(second):
+        return part, part
+    return rows(first), rows(second)
 
 
 def refuse_missing(values: Labels, *, name: str) -> None:
@@ -99,3 +138,37 @@ def refuse_missing(values: Labels, *, name: str) -> None:
             f"{name} must be known of every record, but {n_missing} of {len(values)} are missing. Leave "
             "those records out."
         )
+
+
+def person_codes(*columns: Labels) -> tuple[Labels, list[NDArray[np.intp]]]:
+    """Give people numbers, for models that refuse floats and sorts that refuse mixed types.
+
+    Parameters
+    ----------
+    *columns : array of shape (n,)
+        Whose records they are; none is missing.
+
+    Returns
+    -------
+    people : array of shape (n_people,)
+        In order where they have one.
+    codes : list of array of int
+        Of every column, the places in it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> person_codes(np.array([2.5, 1.5]), np.array([2.5]))
+    (array([1.5, 2.5]), [array([1, 0]), array([1])])
+    """
+    import pandas as pd
+
+    kinds = {column.dtype for column in columns}
+    joined = (
+        np.concatenate(columns)
+        if len(kinds) == 1
+        else np.concatenate([column.astype(object) for column in columns])
+    )
+    codes, people = pd.factorize(joined, sort=True)
+    ends = np.cumsum([len(column) for column in columns])[:-1]
+    return np.asarray(people), np.split(codes.astype(np.intp), ends)

@@ -17,7 +17,13 @@ from epsilens.errors import InputError
 from epsilens.influence.question import read_grid
 from epsilens.masking.importances import Progress
 from epsilens.models.dp_sgd_settings import DPSGDSettings
-from epsilens.risk.equivalent import Measure, equivalent_budgets, model_accuracies
+from epsilens.risk.equivalent import (
+    Gain,
+    Measure,
+    budget_gains,
+    equivalent_budgets,
+    model_accuracies,
+)
 from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.shadow_ensemble import ShadowEnsemble
 
@@ -60,21 +66,35 @@ class MaskedRisk:
         return found.mean(axis=1), found.std(axis=1, ddof=1) / math.sqrt(found.shape[1])
 
     def equivalent(self, name: str, *, measure: Measure) -> list[EquivalentEpsilon]:
-        """Return, for every ε on all features, the ε on the masked ones that exposes as much."""
-        return equivalent_budgets(
+        """Return, for every ε on all features, the ε on the masked ones that exposes as much.
+
+        The interval and `gains` never contradict each other: it holds the old ε where that is within
+        the noise, and ends there where it is not.
+        """
+        found = equivalent_budgets(
             self.epsilons,
             self.attacks[NOTHING],
             self.epsilons,
             self.attacks[name],
             measure=measure,
         )
+        gains = self.gains(name, measure=measure)
+        return [_agreeing(one, gain) for one, gain in zip(found, gains, strict=True)]
+
+    def gains(self, name: str, *, measure: Measure) -> list[Gain]:
+        """Say, for every ε, whether the masked features are clearly less exposed at that same ε."""
+        return budget_gains(self.attacks[NOTHING], self.attacks[name], measure=measure)
 
     def relaxed(self, name: Literal["random", "chosen"]) -> list[RelaxedEpsilon]:
         """Return the same by both measures, with a word on whether the gain is more than noise."""
         return [
-            RelaxedEpsilon(masking=name, measure=measure, gain=_gain(found), **found.model_dump())
+            RelaxedEpsilon(masking=name, measure=measure, gain=gain, **found.model_dump())
             for measure in MEASURES
-            for found in self.equivalent(name, measure=measure)
+            for found, gain in zip(
+                self.equivalent(name, measure=measure),
+                self.gains(name, measure=measure),
+                strict=True,
+            )
         ]
 
     def __repr__(self) -> str:
@@ -179,11 +199,15 @@ def _checked(mask: ArrayLike, name: str, n_features: int) -> BoolArray:
     return kept
 
 
-def _gain(found: EquivalentEpsilon) -> Literal["larger", "smaller", "within the noise"]:
-    if found.epsilon is None or found.low is None or found.high is None:
-        return "within the noise"
-    if found.low > found.epsilon:
-        return "larger"
-    if found.high < found.epsilon:
-        return "smaller"
-    return "within the noise"
+def _agreeing(found: EquivalentEpsilon, gain: Gain) -> EquivalentEpsilon:
+    """Return the interval as the comparison at the same ε leaves it."""
+    epsilon, low, high = found.epsilon, found.low, found.high
+    if epsilon is None or low is None or high is None:
+        return found
+    if gain == "larger":
+        low, high = max(low, epsilon), max(high, epsilon)
+    elif gain == "smaller":
+        low, high = min(low, epsilon), min(high, epsilon)
+    else:
+        low, high = min(low, epsilon), max(high, epsilon)
+    return found.model_copy(update={"low": low, "high": high})

@@ -19,8 +19,6 @@ from epsilens.data.frames import series_name, to_vector
 from epsilens.document import (
     MaskDocument,
     MaskFeature,
-    MaskOutcome,
-    MaskPoint,
     Provenance,
     mask_number_types,
 )
@@ -28,23 +26,25 @@ from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.masking.choices import (
     Method,
     Scope,
+    check_method,
     choice_by,
     joined,
-    outcome,
     person_choices,
 )
 from epsilens.masking.encoded import EncodedTable, split_estimator
 from epsilens.masking.explainers import Explainer
 from epsilens.masking.importances import STANDARD_ERRORS, Progress, TaskImportances, explain_task
-from epsilens.masking.knapsack import ALPHAS, MaskChoice, solve_mask
+from epsilens.masking.judging import Judge
+from epsilens.masking.knapsack import ALPHAS
+from epsilens.masking.notes import TELLS_WHO, mask_notes
 from epsilens.masking.plain_masks import mask_at_random
 from epsilens.masking.records import (
-    Labels,
     Records,
     checked_people,
     fit_quietly,
     guess_rate,
     halved,
+    person_codes,
     refuse_missing,
 )
 from epsilens.masking.relaxation import attack_masked
@@ -55,8 +55,6 @@ __all__ = ["MaskStudy"]
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
-RANDOM_MASKS = 5
-"""Random masks whose outcomes are averaged."""
 
 
 class MaskStudy(BaseEstimator):  # type: ignore[misc]
@@ -114,6 +112,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         identity_test: object,
         *,
         public: tuple[object, object, object] | None = None,
+        random_state: int = 0,
     ) -> Self:
         """Read the records and train the two models that are explained.
 
@@ -122,11 +121,16 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         X, y, identity : table and columns
             Training records, their answers, and who they are.
         X_test, y_test, identity_test
-            Records set aside: models are explained and judged on them.
+            Records set aside. Models are explained on a random half of them and judged on the other, so
+            that no mask is judged by the records that chose it.
         public : (X, y, identity), optional
             Records of other people that are public. Then the two explained models are trained on one
-            half of these and explained on the other, and no private record has a say in the mask.
+            half of these and explained on the other, and no private record has a say in the mask; masks
+            are judged on all records set aside.
+        random_state : int
+            Of the halves, which are stratified by person and answer.
         """
+        seed = as_count(random_state, name="random_state", least=0)
         table = for_scikit_learn(X)
         transformer, final = split_estimator(self.estimator)
         if not hasattr(final, "predict_proba"):
@@ -139,14 +143,25 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             self.table_ = EncodedTable.learn(transformer, learnt)
         else:
             self.table_ = EncodedTable.learn(transformer, table)
-        self._train = self._part(table, y, identity, what="training records")
-        test = in_order_of(table, for_scikit_learn(X_test))
-        self._test = self._part(test, y_test, identity_test, what="test records")
-        checked_people(self._train.y, self._train.who)
-        self._shown = (self._train, self._test)
+        asked = in_order_of(table, for_scikit_learn(X_test))
+        parts = [
+            self._part(table, y, identity, what="training records"),
+            self._part(asked, y_test, identity_test, what="test records"),
+        ]
         if public is not None:
-            self._shown = halved(self._part(learnt, public[1], public[2], what="public records"))
+            parts.append(self._part(learnt, public[1], public[2], what="public records"))
+        self._people, codes = person_codes(*(part.who for part in parts))
+        self._train, test, *others = (
+            replace(part, who=who) for part, who in zip(parts, codes, strict=True)
+        )
+        self._n_test = len(test.y)
+        checked_people(self._train.y, self._train.who)
+        if others:
+            self._shown, self._test = halved(others[0], seed=seed), test
             checked_people(self._shown[0].y, self._shown[0].who)
+        else:
+            shown, self._test = halved(test, seed=seed)
+            self._shown = (self._train, shown)
         self.models_ = tuple(
             fit_quietly(model, self._shown[0].X, target)
             for model, target in (
@@ -172,8 +187,11 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        explainer, max_rows, standard_errors, random_state, progress
+        explainer, max_rows, random_state, progress
             As in `explain_task`.
+        standard_errors : float ≥ 0
+            As in `explain_task`, for the task alone: what recognises one person of many is lost in the
+            noise of all, and still identifies.
 
         Returns
         -------
@@ -188,20 +206,24 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
                 target,
                 explainer=explainer,
                 background=known.X,
-                sources=self.table_.summed_sources(),
+                sources=self.table_.sources,
+                n_features=len(self.table_.names),
                 max_rows=max_rows,
-                standard_errors=standard_errors,
+                standard_errors=errors,
                 random_state=random_state,
                 progress=progress,
                 what=f"explaining {what}",
             )
-            for model, target, what in zip(
-                self.models_, (shown.y, shown.who), ("the task", "the identity"), strict=True
+            for model, target, what, errors in zip(
+                self.models_,
+                (shown.y, shown.who),
+                ("the task", "the identity"),
+                # What identifies one person is within the noise of all, and no less identifying.
+                (standard_errors, 0.0),
+                strict=True,
             )
         ]
-        n = len(self.table_.names)
-        padded = [np.pad(task.by_class, ((0, 0), (0, 1)))[:, :n] for task in found]
-        return replace(found[0], by_class=padded[0]), replace(found[1], by_class=padded[1])
+        return found[0], replace(found[1], classes=self._people[found[1].classes.astype(np.intp)])
 
     def choose(
         self,
@@ -239,7 +261,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         alphas : sequence of float
             Other levels for the curve of α; empty for none.
         max_rows, standard_errors
-            As in `explain_task`.
+            As in `importances`.
         importances : (utility, privacy), optional
             From `importances`, to be used again.
         random_state : int
@@ -254,6 +276,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         level = as_unit(alpha, name="alpha")
         as_choice(scope, get_args(Scope), name="scope")
         as_choice(method, get_args(Method), name="method")
+        check_method(scope, method)
         seed = as_count(random_state, name="random_state", least=0)
         utility, privacy = importances or self.importances(
             explainer=explainer,
@@ -262,23 +285,36 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             random_state=seed,
             progress=progress,
         )
-        u, s = utility.overall, privacy.overall * self._may_go(keep)
-        mixed = self._answers_of(privacy.classes, utility) if scope == "identity" else None
+        u, s, held = utility.overall, privacy.overall, self._held(keep)
+        mixed = self._answers_of(utility) if scope == "identity" else None
         before = time.perf_counter()
         person_masks = None
         if mixed is not None:
             choices = person_choices(
-                mixed @ utility.by_class, privacy.by_class * self._may_go(keep), alpha=level
+                mixed @ utility.by_class, privacy.by_class, alpha=level, keep=held
             )
             person_masks = np.stack([choice.kept for choice in choices])
             choice = joined(choices, privacy.shares, level)
         else:
-            choice = choice_by(u, s, method=method, alpha=level, share=share, seed=seed)
+            choice = choice_by(u, s, method=method, alpha=level, share=share, seed=seed, keep=held)
         seconds_per_mask = (time.perf_counter() - before) / (
             1 if person_masks is None else len(person_masks)
         )
-        outcomes = self._outcomes(choice, person_masks, privacy, seed=seed)
-        curve = self._curve(u, s, alphas, progress)
+        judge = Judge(
+            self.table_,
+            self._train,
+            self._test,
+            (self._model("task"), self._model("identity")),
+            self.models_[1].classes_,
+        )
+        outcomes = judge.outcomes(choice, person_masks, seed=seed)
+        curve = judge.curve(u, s, held, alphas, progress)
+        guesses = (
+            guess_rate(self._train.y, self._test.y),
+            guess_rate(self._train.who, self._test.who),
+        )
+        if person_masks is not None:
+            warnings.warn(TELLS_WHO, PrivacyLeakWarning, stacklevel=2)
         names = self.table_.names
         kept_share = (
             choice.kept.astype(float) if person_masks is None else privacy.shares @ person_masks
@@ -296,7 +332,17 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
                 max_rows=max_rows,
                 standard_errors=standard_errors,
             ),
-            warnings=self._notes(person_masks, choice, serves=bool(u.any())),
+            warnings=mask_notes(
+                choice,
+                s,
+                held,
+                is_public=self.explained_on_ == "public",
+                is_by_person=person_masks is not None,
+                serves=bool(u.any()),
+                n_explained=min(utility.n_explained, privacy.n_explained),
+                before=outcomes[0],
+                guess=guesses[1],
+            ),
             number_types=mask_number_types(),
             kept=[name for name, is_kept in zip(names, kept, strict=True) if is_kept],
             masked=[name for name, is_kept in zip(names, kept, strict=True) if not is_kept],
@@ -312,8 +358,8 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             seconds_per_record=(utility.seconds + privacy.seconds)
             / (utility.n_explained + privacy.n_explained),
             seconds_per_mask=seconds_per_mask,
-            utility_guess=guess_rate(self._train.y, self._test.y),
-            identity_guess=guess_rate(self._train.who, self._test.who),
+            utility_guess=guesses[0],
+            identity_guess=guesses[1],
             features=[
                 MaskFeature(
                     name=name,
@@ -411,127 +457,24 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
 
         return LogisticRegression(max_iter=1000)
 
-    def _may_go(self, keep: Sequence[str]) -> FloatArray:
-        """Return 0 for features that are never masked and 1 for the others."""
+    def _held(self, keep: Sequence[str]) -> BoolArray:
+        """Return which features are never masked."""
         for name in keep:
             require_column(name, self.table_.names, argument="keep")
-        return np.array([float(name not in keep) for name in self.table_.names])
+        return np.array([name in keep for name in self.table_.names])
 
-    def _answers_of(self, people: Labels, utility: TaskImportances) -> FloatArray:
+    def _answers_of(self, utility: TaskImportances) -> FloatArray:
         """Return the share of every answer among each person's records, (people, answers)."""
         shown = self._shown[1]
         counts = np.array(
             [
                 [((shown.who == who) & (shown.y == answer)).sum() for answer in utility.classes]
-                for who in people
+                for who in self.models_[1].classes_
             ],
             dtype=np.float64,
         )
         total = counts.sum(axis=1, keepdims=True)
         return np.where(total > 0, counts / np.maximum(total, 1.0), utility.shares)
-
-    def _outcomes(
-        self,
-        choice: MaskChoice,
-        person_masks: BoolArray | None,
-        privacy: TaskImportances,
-        *,
-        seed: int,
-    ) -> list[MaskOutcome]:
-        n = len(self.table_.names)
-        everything = np.ones(n, dtype=bool)
-        found = [outcome("none", 0, [self._accuracies(everything)])]
-        if person_masks is not None:
-            blanked = self._accuracies_by_person(person_masks, privacy.classes)
-            return [*found, outcome("chosen", choice.n_masked, [blanked])]
-        drawn = [
-            mask_at_random(n, n_masked=choice.n_masked, random_state=seed + k)
-            for k in range(RANDOM_MASKS if 0 < choice.n_masked < n else 1)
-        ]
-        found.append(outcome("random", choice.n_masked, [self._accuracies(m) for m in drawn]))
-        found.append(outcome("chosen", choice.n_masked, [self._accuracies(choice.kept)]))
-        return found
-
-    def _curve(
-        self, u: FloatArray, s: FloatArray, alphas: Sequence[float], progress: Progress | None
-    ) -> list[MaskPoint]:
-        points = []
-        known: dict[bytes, tuple[BoolArray, BoolArray]] = {}
-        for k, at in enumerate(sorted(alphas)):
-            choice = solve_mask(u, s, alpha=at)
-            key = choice.kept.tobytes()
-            if key not in known:
-                known[key] = self._accuracies(choice.kept)
-            right, recognised = known[key]
-            points.append(
-                MaskPoint(
-                    alpha=at,
-                    n_masked=choice.n_masked,
-                    utility_kept=choice.utility_kept,
-                    privacy_kept=choice.privacy_kept,
-                    utility_accuracy=float(right.mean()),
-                    identity_accuracy=float(recognised.mean()),
-                )
-            )
-            if progress is not None:
-                progress(k + 1, len(alphas), "training without the masked features")
-        return points
-
-    def _accuracies(self, kept: BoolArray) -> tuple[BoolArray, BoolArray]:
-        """Return which test records both tasks get right without the masked features."""
-        columns = self.table_.columns(kept)
-        return self._judged(self._train.X[:, columns], self._test.X[:, columns])
-
-    def _accuracies_by_person(
-        self, person_masks: BoolArray, people: Labels
-    ) -> tuple[BoolArray, BoolArray]:
-        """Return the same where the features of each record are blank as its person's mask says."""
-        by_person = {who: self.table_.columns(mask) for who, mask in zip(people, person_masks)}  # noqa: B905
-        everything = self.table_.columns(np.ones(len(self.table_.names), dtype=bool))
-
-        def blank(part: Records) -> FloatArray:
-            return part.X * np.stack([by_person.get(who, everything) for who in part.who])
-
-        return self._judged(blank(self._train), blank(self._test))
-
-    def _judged(self, train: FloatArray, test: FloatArray) -> tuple[BoolArray, BoolArray]:
-        found = []
-        for task, known, asked in (
-            ("task", self._train.y, self._test.y),
-            ("identity", self._train.who, self._test.who),
-        ):
-            if train.shape[1] == 0:
-                values, counts = np.unique(known, return_counts=True)
-                found.append(asked == values[counts.argmax()])
-                continue
-            model = fit_quietly(self._model(task), train, known)  # type: ignore[arg-type]
-            found.append(np.asarray(model.predict(test) == asked))
-        return found[0], found[1]
-
-    def _notes(
-        self, person_masks: BoolArray | None, choice: MaskChoice, *, serves: bool
-    ) -> list[str]:
-        notes = []
-        if self.explained_on_ == "held-out":
-            notes.append(
-                "the mask was chosen by looking at these records: it is not private itself. Choose it on "
-                "public records if it is to be published."
-            )
-        if person_masks is not None:
-            said = (
-                "every person has a mask of their own: which features are blank tells whose record it "
-                "is. Use one mask for everybody unless that is accepted."
-            )
-            warnings.warn(said, PrivacyLeakWarning, stacklevel=3)
-            notes.append(said)
-        if not serves:
-            notes.append(
-                "no feature clearly serves the task: on records set aside the model rests on noise, so that "
-                "everything that identifies can go. Look at its accuracy first."
-            )
-        elif not choice.kept.any():
-            notes.append("no feature is left: whatever serves the task identifies too.")
-        return notes
 
     def _provenance(
         self, started: float, seed: int, explainer: str, **settings: object
@@ -549,7 +492,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
                 self._features,
                 self.label_name_,
                 n_train=len(self._train.y),
-                n_test=len(self._test.y),
+                n_test=self._n_test,
             ),
             seconds=time.perf_counter() - started,
         )

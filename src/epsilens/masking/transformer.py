@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -14,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from epsilens._validate import as_choice, as_count, as_unit
 from epsilens.data.frames import to_vector
-from epsilens.errors import InputError
-from epsilens.masking.choices import Method, Scope, choice_by, person_choices
+from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.masking.choices import Method, Scope, check_method, choice_by, person_choices
 from epsilens.masking.explainers import Explainer
 from epsilens.masking.importances import (
     EXPLAINERS,
@@ -23,7 +24,15 @@ from epsilens.masking.importances import (
     TaskImportances,
     explain_task,
 )
-from epsilens.masking.records import Labels, checked_people, fit_quietly, refuse_missing
+from epsilens.masking.notes import TELLS_WHO
+from epsilens.masking.records import (
+    Labels,
+    checked_people,
+    fit_quietly,
+    person_codes,
+    random_halves,
+    refuse_missing,
+)
 from epsilens.models.scrubbed_input import checked_features, checked_input
 
 __all__ = ["FeatureMasker"]
@@ -61,7 +70,8 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     max_rows : int, optional
         At most so many records are explained; see `explain_task`.
     standard_errors : float
-        See `explain_task`.
+        See `explain_task`; for the task alone, for what recognises one person of many is lost in the
+        noise of all.
     random_state : int
 
     Attributes
@@ -75,7 +85,7 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
 
     Notes
     -----
-    The models are trained on one half of the records and explained on the other. Fitted on private records
+    The models are trained on a random half of the records and explained on the other. Fitted on private records
     the mask is a function of them and not private; fit it on public records and transform the private
     ones. It changes no proven guarantee.
 
@@ -133,6 +143,7 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         as_choice(self.explainer, EXPLAINERS, name="explainer")
         as_choice(self.scope, get_args(Scope), name="scope")
         as_choice(self.method, get_args(Method), name="method")
+        check_method(self.scope, self.method)
         as_choice(self.replacement, get_args(Replacement), name="replacement")
         level = as_unit(self.alpha, name="alpha")
         seed = as_count(self.random_state, name="random_state", least=0)
@@ -152,14 +163,21 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
                     f"{len(people)}."
                 )
             refuse_missing(people, name="identity")
+            known, (people,) = person_codes(people)
             checked_people(answers, people)
         elif self.scope == "identity":
             raise InputError('scope="identity" needs `identity`, whose record each is, got none.')
-        utility = self._explained(self.estimator, rows, answers, seed)
+        for name in ("people_", "person_masks_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        utility = self._explained(
+            self.estimator, rows, answers, seed, standard_errors=self.standard_errors
+        )
         self.utility_ = utility.overall
         self.privacy_ = np.ones(rows.shape[1])
         if people is not None:
-            privacy = self._explained(self.identity_estimator, rows, people, seed)
+            privacy = self._explained(
+                self.identity_estimator, rows, people, seed, standard_errors=0.0
+            )
             self.privacy_ = privacy.overall
         choice = choice_by(
             self.utility_,
@@ -172,10 +190,11 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         self.kept_, self.solver_ = choice.kept, choice.solver
         self.utility_kept_, self.privacy_kept_ = choice.utility_kept, choice.privacy_kept
         if self.scope == "identity" and people is not None:
-            self.people_ = privacy.classes
+            warnings.warn(TELLS_WHO, PrivacyLeakWarning, stacklevel=2)
+            self.people_ = known[privacy.classes.astype(np.intp)]
             given = [
                 [np.mean(answers[people == who] == c) for c in utility.classes]
-                for who in self.people_
+                for who in privacy.classes
             ]
             choices = person_choices(
                 np.array(given) @ utility.by_class, privacy.by_class, alpha=level
@@ -223,14 +242,18 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
                 "with it, or use `transform`."
             )
         rows, _ = checked_input(self, X, None, reset=False)
+        import pandas as pd
+
         people = to_vector(identity)
-        n_unknown = int((~np.isin(people, self.people_)).sum())
+        places = pd.Index(self.people_).get_indexer(pd.Index(people))
+        n_unknown = int((places < 0).sum())
         if len(people) != len(rows) or n_unknown:
             raise InputError(
                 f"`identity` must name a person known from `fit` for each of the {len(rows)} records, "
                 f"got {len(people)}, of whom {n_unknown} are unknown."
             )
-        masks: BoolArray = self.person_masks_[np.searchsorted(self.people_, people)]
+        warnings.warn(TELLS_WHO, PrivacyLeakWarning, stacklevel=2)
+        masks: BoolArray = self.person_masks_[places]
         return np.asarray(np.where(masks, rows, 0.0))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
@@ -240,10 +263,16 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         return np.asarray(names[self.kept_] if self.replacement == "drop" else names)
 
     def _explained(
-        self, model: BaseEstimator | None, X: FloatArray, target: Labels, seed: int
+        self,
+        model: BaseEstimator | None,
+        X: FloatArray,
+        target: Labels,
+        seed: int,
+        *,
+        standard_errors: float,
     ) -> TaskImportances:
         """Train on one half, explain on the other; standardised if no model was given."""
-        first, second = _halves(target)
+        first, second = _halves(target, seed)
         if model is None:
             from sklearn.linear_model import LogisticRegression
             from sklearn.preprocessing import StandardScaler
@@ -258,7 +287,7 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             explainer=self.explainer,
             background=X[first],
             max_rows=self.max_rows,
-            standard_errors=self.standard_errors,
+            standard_errors=standard_errors,
             random_state=seed,
         )
 
@@ -269,14 +298,9 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         return tags
 
 
-def _halves(target: Labels) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return two halves of the records with all classes in both, or all records twice."""
-    codes, counts = np.unique(target, return_inverse=True, return_counts=True)[1:]
+def _halves(target: Labels, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return two random halves of the records with all classes in both, or all records twice."""
     everything = np.arange(len(target))
-    if len(target) < _FEWEST_TO_HALVE or counts.min() < 2:
+    if len(target) < _FEWEST_TO_HALVE or np.unique(target, return_counts=True)[1].min() < 2:
         return everything, everything
-    order = np.argsort(codes, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    within = np.empty(len(target), dtype=np.intp)
-    within[order] = everything - np.repeat(starts, counts)
-    return np.flatnonzero(within % 2 == 0), np.flatnonzero(within % 2 == 1)
+    return random_halves(target, everything * 0, seed=seed)

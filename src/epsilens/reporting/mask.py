@@ -17,6 +17,8 @@ __all__ = ["mask_sentences", "mask_table", "relaxed_sentence"]
 
 _NAMED = 12
 _CLEARLY = 2.0
+_FEWEST = 30
+"""Explained records below which nothing is said of what need not be masked."""
 _MASKINGS = {"none": "nothing masked", "random": "as many at random", "chosen": "chosen mask"}
 
 
@@ -47,7 +49,7 @@ def mask_table(document: MaskDocument) -> Table:
         title_justify="left",
         title_style="bold",
         caption_justify="left",
-        caption="±: standard error over test records. Guessing the most common: "
+        caption="±: standard error over test records, at random also over masks. Guessing the most common: "
         f"{format_percent(document.utility_guess)} of the answers, {format_percent(document.identity_guess)} of the "
         "people.",
         header_style="",
@@ -123,6 +125,8 @@ def relaxed_sentence(relaxed: Sequence[RelaxedEpsilon], *, epsilon: float | None
     one = relaxed[len(relaxed) // 2]
     if epsilon is not None:
         one = min(relaxed, key=lambda item: abs(math.log((item.epsilon or 1.0) / epsilon)))
+    grid = [item.epsilon for item in relaxed if item.epsilon is not None]
+    first, last = min(grid, default=None), max(grid, default=None)
     whom = "the most exposed record" if one.measure == "asr_max" else "the mean record"
     which = "the masked features" if one.masking == "chosen" else "as many features at random"
     here = f"ε = {format_epsilon(one.epsilon)}"
@@ -134,17 +138,25 @@ def relaxed_sentence(relaxed: Sequence[RelaxedEpsilon], *, epsilon: float | None
         )
     elif one.gain == "larger":
         said = (
-            f"Without {which} even ε = {format_epsilon(one.high)} exposes {whom} less than {here} does "
-            "with all of them"
+            f"Without {which} even ε = {format_epsilon(last)} exposes {whom} less than {here} does "
+            "with all of them, and the grid ends there"
+        )
+    elif one.gain == "smaller":
+        said = (
+            f"Without {which} even ε = {format_epsilon(first)} exposes {whom} more than {here} does "
+            "with all of them, and the grid ends there"
         )
     else:
         said = (
             f"No ε that was tried exposes {whom} without {which} just as much as {here} does with all of "
             f"them{reach and f' (the noise allows {reach})'}"
         )
+    if one.gain == "within the noise" and len(grid) > 1 and (one.low, one.high) == (first, last):
+        return f"{said}: this attack cannot tell, for every ε that was tried is within its noise."
     end = {
-        "larger": "more than the noise of the attack explains. That is measured with this attack alone; "
-        "what is proven is the guarantee of the ε that is really used.",
+        "larger": "at the same ε less is exposed without them, by more than the noise of the attack "
+        "explains. That is measured with this attack alone; what is proven is the guarantee of the ε that "
+        "is really used.",
         "smaller": "without them the exposure is larger, not smaller.",
         "within the noise": "the gain is within the noise of the attack, so nothing speaks for a larger ε.",
     }
@@ -153,6 +165,11 @@ def relaxed_sentence(relaxed: Sequence[RelaxedEpsilon], *, epsilon: float | None
 
 def _first(document: MaskDocument) -> str:
     n_features = len(document.kept) + len(document.masked)
+    if not document.masked and 0 < document.n_explained < _FEWEST:
+        return (
+            f"Too few records to judge: only {format_count(document.n_explained)} were explained, so that none of the "
+            f"{format_count(n_features)} features is masked."
+        )
     if not document.masked:
         return (
             f"No feature needs to be masked at α = {document.alpha:g}: none of the "
@@ -170,6 +187,8 @@ def _first(document: MaskDocument) -> str:
     bound = ""
     if document.solver == "greedy" and document.utility_bound is not None:
         bound = f" (no choice keeps more than {format_percent(document.utility_bound)})"
+    elif document.solver == "near-exact":
+        bound = " (the most that is possible, to one in a million)"
     return (
         f"Mask {named}{who} ({format_count(len(document.masked))} of {format_count(n_features)} "
         f"features): {format_percent(document.utility_kept)} of the importance for the task is kept{bound}, and "
@@ -184,20 +203,27 @@ def _verdict(document: MaskDocument) -> list[str]:
         return []
     task = _change(before, after, "utility")
     people = _change(before, after, "identity")
-    return [
+    said = [
         f"The task goes from {format_percent(before.utility_accuracy)} to {format_percent(after.utility_accuracy)} of "
         f"the test records{task}; recognising people from {format_percent(before.identity_accuracy)} to "
         f"{format_percent(after.identity_accuracy)}{people}."
     ]
+    control = rows.get("random")
+    if control is not None:
+        said.append(
+            f"As many features masked at random leave {format_percent(control.utility_accuracy)} at the task and "
+            f"{format_percent(control.identity_accuracy)} of the people recognised."
+        )
+    return said
 
 
 def _change(before: MaskOutcome, after: MaskOutcome, task: str) -> str:
     """Say so where a change is no larger than its noise."""
     ends = [getattr(row, f"{task}_accuracy") for row in (before, after)]
-    errors = [getattr(row, f"{task}_error") for row in (before, after)]
-    if None in ends or None in errors:
+    error = getattr(after, f"{task}_change_error")
+    if None in ends or error is None:
         return ""
-    within = abs(ends[1] - ends[0]) <= _CLEARLY * math.hypot(*errors)
+    within = abs(ends[1] - ends[0]) <= _CLEARLY * error
     return " (within two standard errors)" if within else ""
 
 

@@ -19,10 +19,18 @@ from epsilens.errors import InputError
 from epsilens.risk.membership_attack import OFFLINE_THRESHOLD, MembershipAttack
 from epsilens.risk.result import RiskCurve
 
-__all__ = ["Measure", "equivalent_budgets", "equivalent_epsilon", "model_accuracies"]
+__all__ = [
+    "Gain",
+    "Measure",
+    "budget_gains",
+    "equivalent_budgets",
+    "equivalent_epsilon",
+    "model_accuracies",
+]
 
 FloatArray = NDArray[np.float64]
 Measure: TypeAlias = Literal["asr_max", "balanced_accuracy"]
+Gain: TypeAlias = Literal["larger", "smaller", "within the noise"]
 _RESAMPLES = 400
 
 
@@ -119,6 +127,52 @@ def equivalent_budgets(
     return result
 
 
+def budget_gains(
+    attacks: Sequence[MembershipAttack],
+    others: Sequence[MembershipAttack],
+    *,
+    measure: Measure = "asr_max",
+) -> list[Gain]:
+    """Say, for every ε, whether another table is clearly less exposed at the same ε.
+
+    Where it is, its ε may be larger; how much larger is for `equivalent_budgets` to say, as far as the
+    grid goes. A single ε can be judged, and so can the ends of a grid.
+
+    Parameters
+    ----------
+    attacks, others : sequence of MembershipAttack
+        On both tables, one for each ε, of the same ε at the same place.
+    measure : {"asr_max", "balanced_accuracy"}
+        The first is judged by its bounds, which must be apart. The second by its difference, model
+        by model, over the standard error of that; the same random halves on both sides.
+
+    Returns
+    -------
+    list of {"larger", "smaller", "within the noise"}
+        Of the ε that the other table may have.
+    """
+    if measure == "asr_max":
+        return [
+            _word(
+                is_less=there.asr_max_upper_bound < here.asr_max_lower_bound,
+                is_more=there.asr_max_lower_bound > here.asr_max_upper_bound,
+            )
+            for here, there in zip(attacks, others, strict=True)
+        ]
+    own, other = _like_models(attacks, others)
+    difference = other - own
+    mean = difference.mean(axis=1)
+    error = difference.std(axis=1, ddof=1) / np.sqrt(difference.shape[1])
+    reach = -ndtri((1.0 - attacks[0].confidence) / 2.0) * error
+    return [
+        _word(is_less=bool(a < -b), is_more=bool(a > b)) for a, b in zip(mean, reach, strict=True)
+    ]
+
+
+def _word(*, is_less: bool, is_more: bool) -> Gain:
+    return "larger" if is_less else "smaller" if is_more else "within the noise"
+
+
 def model_accuracies(attacks: Sequence[MembershipAttack]) -> FloatArray:
     """Return the balanced accuracy of the attack on every model, over its records: (attacks, models).
 
@@ -151,12 +205,7 @@ def _by_balanced_accuracy(
     grid: list[float],
     others: Sequence[MembershipAttack],
 ) -> list[EquivalentEpsilon]:
-    here, there = model_accuracies(attacks), model_accuracies(others)
-    if here.shape[1] != there.shape[1]:
-        raise InputError(
-            f"the two tables must be attacked by as many models, got {here.shape[1]} and "
-            f"{there.shape[1]}."
-        )
+    here, there = _like_models(attacks, others)
     weights = _redrawn(here.shape[1])
     mine = here.mean(axis=1)
     rising = _monotone(there.mean(axis=1))
@@ -180,6 +229,19 @@ def _by_balanced_accuracy(
             )
         )
     return result
+
+
+def _like_models(
+    attacks: Sequence[MembershipAttack], others: Sequence[MembershipAttack]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the accuracies on every model of both tables, which must be as many."""
+    here, there = model_accuracies(attacks), model_accuracies(others)
+    if here.shape[1] != there.shape[1]:
+        raise InputError(
+            f"the two tables must be attacked by as many models, got {here.shape[1]} and "
+            f"{there.shape[1]}."
+        )
+    return here, there
 
 
 def _redrawn(n_models: int) -> FloatArray:

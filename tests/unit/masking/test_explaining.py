@@ -6,23 +6,40 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
 
-from epsilens.errors import InputError, MissingExtraError
+from epsilens.errors import InputError, MissingExtraError, PrivacyLeakWarning
 from epsilens.masking import FeatureMasker, explain_task
+from epsilens.masking.explainers import _is_linear
+from epsilens.masking.records import random_halves
 
 NAMES = ["gait", "speed", "noise", "voice", "pulse"]
 
 
 @pytest.mark.parametrize("explainer", ["shap", "lime"])
 def test_planted_features_are_told_apart(planted, explainer):
-    """Identity and task rest on different features: the first go, the second stay, at any α."""
+    """Identity and task rest on different features: the first go, the second stay."""
     X = planted.X[NAMES]
     masker = FeatureMasker(explainer=explainer, max_rows=90).fit(X, planted.y, identity=planted.who)
-    assert masker.kept_.tolist() == [False, True, True, False, True]
-    assert (masker.utility_kept_, masker.privacy_kept_) == (1.0, 0.0)
+    # What does neither may go by chance: it serves nothing.
+    assert masker.kept_[[0, 1, 3, 4]].tolist() == [False, True, False, True]
+    assert masker.utility_kept_ == 1.0
+    assert masker.privacy_kept_ < 0.1
     masked = masker.transform(X)
     assert (masked[:, ~masker.kept_] == 0).all()
     assert (masked[:, masker.kept_] == X.to_numpy()[:, masker.kept_]).all()
+
+
+def test_what_only_one_person_has_identifies():
+    """One of forty has a scar: over everybody that is within the noise, and it names them."""
+    rng = np.random.default_rng(0)
+    who, y = np.repeat(np.arange(40), 16), rng.integers(0, 2, 640)
+    X = np.column_stack(
+        [who % 8 + 0.3 * rng.normal(size=640), 2 * y + rng.normal(size=640), who == 7]
+    )
+    masker = FeatureMasker().fit(X, y, identity=who)
+    assert masker.privacy_[2] > 0.1
+    assert masker.kept_.tolist() == [False, True, False]
 
 
 def test_shap_of_a_linear_model_is_its_formula(planted):
@@ -35,6 +52,31 @@ def test_shap_of_a_linear_model_is_its_formula(planted):
         expected = np.maximum(values[codes == code].mean(axis=0), 0)
         assert found.by_class[code] == pytest.approx(expected, abs=1e-9)
     assert found.n_explained == len(X)
+
+
+def test_coefficients_are_believed_only_where_they_make_the_scores(planted):
+    """A support vector machine has a row for each pair of classes: of three there are three."""
+    X = planted.X[NAMES].to_numpy()[:200]
+    machine = SVC(kernel="linear").fit(X, planted.y[:200])
+    assert machine.coef_.shape == (3, 5)
+    assert not _is_linear(machine, X)
+    assert _is_linear(LogisticRegression().fit(X, planted.y[:200]), X)
+    two = planted.y[:200] == "runs"
+    assert _is_linear(LogisticRegression().fit(X, two), X)
+
+
+def test_halves_are_random_and_have_everybody():
+    """Records come before and after in turn: a split by position would part the two."""
+    who, y = np.repeat(np.arange(30), 4), np.tile([0, 1], 60)
+    first, second = random_halves(who, y, seed=0)
+    assert sorted([*first, *second]) == list(range(120))
+    for half in (first, second):
+        assert np.bincount(who[half]).tolist() == [2] * 30
+        assert np.bincount(y[half]).tolist() == [30, 30]
+    assert (random_halves(who, y, seed=1)[0] != first).any()
+    one, other = random_halves(np.repeat(np.arange(50), 2), np.tile([0, 1], 50), seed=0)
+    assert 0 < (one % 2).sum() < 50
+    assert (one // 2 == other // 2).all()
 
 
 @pytest.mark.slow  # numba compiles what SHAP needs for it
@@ -66,10 +108,14 @@ def test_records_are_drawn_from_every_class():
 def test_scopes_and_replacements(planted):
     X = planted.X[NAMES]
     masker = FeatureMasker(scope="identity", alpha=0.5, standard_errors=0, replacement="drop")
-    masker.fit(X, planted.y, identity=planted.who)
-    published = masker.transform_published(X, identity=planted.who)
-    for mask, who in zip(masker.person_masks_, masker.people_, strict=True):
-        rows = published[planted.who == who]
+    # People may be of any type: names of some, numbers of others.
+    who = np.array([f"p{k}" if k else 0.5 for k in planted.who], dtype=object)
+    with pytest.warns(PrivacyLeakWarning, match="tells whose record it is"):
+        masker.fit(X, planted.y, identity=who)
+    with pytest.warns(PrivacyLeakWarning, match="tells whose record it is"):
+        published = masker.transform_published(X, identity=who)
+    for mask, person in zip(masker.person_masks_, masker.people_, strict=True):
+        rows = published[who == person]
         assert (rows[:, ~mask] == 0).all()
         assert (rows[:, mask] != 0).all()
     assert list(masker.get_feature_names_out()) == [
@@ -78,6 +124,11 @@ def test_scopes_and_replacements(planted):
     assert masker.transform(X).shape[1] == masker.kept_.sum()
     with pytest.raises(InputError, match="of whom 1200 are unknown"):
         masker.transform_published(X, identity=planted.who + 100)
+    masker.set_params(scope="global").fit(X, planted.y, identity=planted.who + 0.5)
+    with pytest.raises(InputError, match='need scope="identity"'):
+        masker.transform_published(X, identity=who)
+    with pytest.raises(InputError, match="must be chosen by `knapsack`, got 'random'"):
+        masker.set_params(scope="identity", method="random").fit(X, planted.y, identity=who)
 
 
 def test_without_an_identity_the_least_useful_go(planted):

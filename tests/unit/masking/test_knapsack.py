@@ -55,6 +55,27 @@ def test_no_choice_within_the_limit_is_better(problem, alpha):
         assert choice.utility_bound >= choice.utility_kept - 1e-9
 
 
+def test_near_ties_are_told_apart():
+    """Importances alike to eight digits, which a solver in floating point takes for equal."""
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        u, s = 1 + 1e-8 * rng.random((2, 8))
+        choice = solve_mask(u, s, alpha=0.5)
+        assert choice.solver == "exact"
+        assert sum(map(Fraction, u[choice.kept])) == brute_force(u, s, 0.5)
+
+
+def test_what_must_be_kept_counts():
+    held = solve_mask([5, 4, 3], [4, 4, 2], alpha=0.4, keep=[False, True, False])
+    assert held.kept.tolist() == [False, True, True]
+    assert (held.privacy_kept, held.solver) == (0.6, "exact")
+    # More than the limit by itself: nothing else that identifies stays.
+    beyond = solve_mask([5, 4, 3, 0], [4, 4, 2, 0], alpha=0.9, keep=[False, True, False, False])
+    assert beyond.kept.tolist() == [False, True, False, True]
+    with pytest.raises(InputError, match="`keep` must be True or False for each of the 1"):
+        solve_mask([1.0], [1.0], alpha=0.5, keep=[True, False])
+
+
 def test_many_features_keep_the_limit_and_nothing_else_is_printed(capfd):
     rng = np.random.default_rng(0)
     u = rng.exponential(size=300)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
@@ -32,9 +33,10 @@ def mask(study):
 
 def test_identifying_features_go_and_useful_ones_stay(mask):
     document = mask.document
-    assert document.masked == IDENTIFYING  # a category of two columns among them
-    assert document.kept == ["speed", "noise", "pulse"]
-    assert (document.utility_kept, document.privacy_kept, document.solver) == (1.0, 0.0, "exact")
+    # A category of two columns is among them. What does neither may go: it serves nothing.
+    assert [name for name in document.masked if name != "noise"] == IDENTIFYING
+    assert (document.utility_kept, document.solver) == (1.0, "exact")
+    assert document.privacy_kept < 0.1
     rows = {row.masking: row for row in document.outcomes}
     assert rows["none"].identity_accuracy > 0.9
     # Twenty in a hundred is what guessing one of five reaches; 600 records have an error of 1.6.
@@ -42,13 +44,19 @@ def test_identifying_features_go_and_useful_ones_stay(mask):
     assert rows["chosen"].utility_accuracy > rows["none"].utility_accuracy - 0.05
     assert rows["random"].utility_accuracy < rows["chosen"].utility_accuracy - 0.05
     assert [point.alpha for point in document.curve] == [0.0, 0.5, 1.0]
-    assert "not private itself" in document.warnings[0]
+    assert "neither is private itself" in document.warnings[0]
+    assert rows["none"].utility_change_error is None
+    # Record by record the two agree on most, so that the change is surer than either accuracy.
+    assert rows["chosen"].utility_change_error < rows["chosen"].utility_error
+    # Five random masks differ by whether one of them hits a useful feature.
+    assert rows["random"].utility_error > 1.2 * rows["chosen"].utility_error
 
 
 def test_the_document_comes_back_and_travels_without_names(mask):
     assert load_document(to_json(mask.document)) == mask.document
     told = to_json(anonymise(mask.document))
     assert not any(name in told for name in (*IDENTIFYING, "speed", "pulse", "noise"))
+    assert "neither is private itself" in told  # it names nothing, and must be said
     frame = mask.to_frame()
     assert frame.columns.tolist() == ["name", "utility", "privacy", "kept_share"]
     assert mask.keep_columns(pd.DataFrame({"gait": [1], "speed": [2]})).columns.tolist() == [
@@ -69,7 +77,9 @@ def test_public_records_alone_choose_the_mask(planted):
         )
         found = study.choose(alphas=())
         assert found.document.explained_on == "public"
-        assert found.document.warnings == []
+        assert "measured on private ones" in found.document.warnings[0]
+        # Mixed up, the private records belong to nobody.
+        assert "not clearly recognised better than by guessing" in found.document.warnings[1]
         masks.append([feature.privacy for feature in found.document.features])
     assert masks[0] == masks[1]
 
@@ -84,12 +94,36 @@ def test_a_mask_for_every_person_tells_who_it_is(study):
 
 def test_other_ways_and_what_must_stay(study):
     asked = {"importances": study.importances(max_rows=100), "alphas": ()}
-    assert study.choose(keep=["gait"], **asked).document.masked == ["voice", "town"]
+    held = study.choose(keep=["gait"], **asked).document
+    assert [name for name in held.masked if name != "noise"] == ["voice", "town"]
+    shares = {feature.name: feature.privacy for feature in held.features}
+    assert held.privacy_kept >= shares["gait"] / sum(shares.values())
+    assert any(
+        "α = 0.9 cannot be met" in note
+        for note in study.choose(keep=["gait"], alpha=0.9, **asked).document.warnings
+    )
+    assert not any("cannot be met" in note for note in held.warnings)
+    drawn = study.choose(method="random", share=0.9, keep=["gait"], **asked).document
+    assert "gait" in drawn.kept
     top = study.choose(method="top-share", share=1 / 6, **asked).document
     assert (top.masked, top.solver) == (["gait"], "top-share")
     assert len(study.choose(method="random", share=0.5, **asked).document.masked) == 3
     with pytest.raises(InputError, match="`keep` must name a column"):
         study.choose(keep=["height"], **asked)
+
+
+def test_no_mask_is_judged_by_the_records_that_chose_it(study):
+    shown, judged = study._shown[1], study._test
+    assert len(shown.y) + len(judged.y) == 600
+    assert not np.intersect1d(shown.X.sum(axis=1), judged.X.sum(axis=1)).size
+    assert np.bincount(shown.who) == pytest.approx(np.bincount(judged.who), abs=1)
+
+
+def test_columns_that_the_encoder_leaves_out_are_kept(planted):
+    encoder = ColumnTransformer([("scale", StandardScaler(), ["gait", "speed"])])
+    study = MaskStudy(make_pipeline(encoder, LogisticRegression())).fit(*planted.parts())
+    found = study.choose(alphas=()).document
+    assert (found.masked, len(found.kept)) == (["gait"], 5)
 
 
 def test_encoded_columns_are_found_by_asking(planted):

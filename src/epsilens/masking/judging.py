@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What masks do: both models trained again without the masked features, and judged on other records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+
+from epsilens.document import MaskOutcome, MaskPoint
+from epsilens.masking.choices import outcome
+from epsilens.masking.encoded import EncodedTable
+from epsilens.masking.importances import Progress
+from epsilens.masking.knapsack import MaskChoice, solve_mask
+from epsilens.masking.plain_masks import mask_at_random
+from epsilens.masking.records import Labels, Records, fit_quietly
+
+__all__ = ["Judge"]
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+RANDOM_MASKS = 5
+"""Random masks whose outcomes are averaged."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a printed record would be a leak
+class Judge:
+    """Trains both models on what a mask keeps, and counts what they get right.
+
+    Attributes
+    ----------
+    table : EncodedTable
+    train, test : Records
+        To train on, and to be judged on: records that chose no mask.
+    models : (task, identity)
+        Classifiers, not yet fitted.
+    people : array of shape (n_people,)
+        Whose masks the rows of `person_masks` are.
+    """
+
+    table: EncodedTable
+    train: Records
+    test: Records
+    models: tuple[BaseEstimator, BaseEstimator]
+    people: Labels
+
+    def outcomes(
+        self,
+        choice: MaskChoice,
+        person_masks: BoolArray | None,
+        *,
+        seed: int,
+    ) -> list[MaskOutcome]:
+        """Train without masked features, at random and as chosen; see `MaskOutcome`."""
+        n = len(self.table.names)
+        everything = np.ones(n, dtype=bool)
+        before = self._accuracies(everything)
+        found = [outcome("none", 0, [before])]
+        if person_masks is not None:
+            blanked = self._accuracies_by_person(person_masks)
+            return [*found, outcome("chosen", choice.n_masked, [blanked], before=before)]
+        drawn = [
+            mask_at_random(n, n_masked=choice.n_masked, random_state=seed + k)
+            for k in range(RANDOM_MASKS if 0 < choice.n_masked < n else 1)
+        ]
+        for name, masks in (("random", drawn), ("chosen", [choice.kept])):
+            judged = [self._accuracies(mask) for mask in masks]
+            found.append(outcome(name, choice.n_masked, judged, before=before))  # type: ignore[arg-type]
+        return found
+
+    def curve(
+        self,
+        u: FloatArray,
+        s: FloatArray,
+        held: BoolArray,
+        alphas: Sequence[float],
+        progress: Progress | None,
+    ) -> list[MaskPoint]:
+        """Choose and judge a mask for every α; see `MaskPoint`."""
+        points = []
+        known: dict[bytes, tuple[BoolArray, BoolArray]] = {}
+        for k, at in enumerate(sorted(alphas)):
+            choice = solve_mask(u, s, alpha=at, keep=held)
+            key = choice.kept.tobytes()
+            if key not in known:
+                known[key] = self._accuracies(choice.kept)
+            right, recognised = known[key]
+            points.append(
+                MaskPoint(
+                    alpha=at,
+                    n_masked=choice.n_masked,
+                    utility_kept=choice.utility_kept,
+                    privacy_kept=choice.privacy_kept,
+                    utility_accuracy=float(right.mean()),
+                    identity_accuracy=float(recognised.mean()),
+                )
+            )
+            if progress is not None:
+                progress(k + 1, len(alphas), "training without the masked features")
+        return points
+
+    def _accuracies(self, kept: BoolArray) -> tuple[BoolArray, BoolArray]:
+        """Return which test records both tasks get right without the masked features."""
+        columns = self.table.columns(kept)
+        return self._judged(self.train.X[:, columns], self.test.X[:, columns])
+
+    def _accuracies_by_person(self, person_masks: BoolArray) -> tuple[BoolArray, BoolArray]:
+        """Return the same where the features of each record are blank as its person's mask says."""
+        by_person = {
+            who: self.table.columns(mask)
+            for who, mask in zip(self.people, person_masks, strict=True)
+        }
+        everything = self.table.columns(np.ones(len(self.table.names), dtype=bool))
+
+        def blank(part: Records) -> FloatArray:
+            return part.X * np.stack([by_person.get(who, everything) for who in part.who])
+
+        return self._judged(blank(self.train), blank(self.test))
+
+    def _judged(self, train: FloatArray, test: FloatArray) -> tuple[BoolArray, BoolArray]:
+        found = []
+        for model, known, asked in zip(
+            self.models,
+            (self.train.y, self.train.who),
+            (self.test.y, self.test.who),
+            strict=True,
+        ):
+            if train.shape[1] == 0:
+                values, counts = np.unique(known, return_counts=True)
+                found.append(asked == values[counts.argmax()])
+                continue
+            fitted = fit_quietly(clone(model), train, known)
+            found.append(np.asarray(fitted.predict(test) == asked))
+        return found[0], found[1]
