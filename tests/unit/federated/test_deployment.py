@@ -180,13 +180,13 @@ def test_a_stranger_is_refused_and_code_that_a_run_brings_is_never_run(running):
 
 def test_a_site_killed_in_training_is_left_out_and_comes_back(running):
     before = [spent(running, site) for site in SITES]
-    seen = running.log("site-2").count("query.sums")
+    seen = running.log("site-2").count("query.hello")
     training = begin(running, "train", "--timeout", 5, "--patience", 3)
-    running.wait_for("site-2", "query.sums", more_than=seen + 1)
+    running.wait_for("site-2", "query.hello", more_than=seen)
     running.kill("site-2")
     out, err = training.communicate(timeout=120)
     assert training.returncode == 0, err
-    assert "site 2 did not answer: not part of this model" in " ".join(out.split())
+    assert "site 2 did not answer: not part of this model" in " ".join(out.split()), out
     assert CoordinatorStore(running.coordinator).load().versions[-1].sites == (0, 1)
     seen = running.log("site-2").count("Online")
     running.start_site(2)
@@ -207,9 +207,9 @@ def test_a_coordinator_killed_in_a_change_finishes_it_later(running):
     assert spent(running, 2) == (6.0, 2, ["train", "change"])
 
 
-def test_a_server_killed_is_missed_at_once_and_sites_come_back_by_themselves(running):
+def test_a_server_killed_is_missed_and_sites_come_back_by_themselves(running):
     running.kill("server")
-    done = running.lead("train")
+    done = running.lead("train", "--timeout", 3)
     assert done.returncode == 2
     assert "the coordinator's server must run" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -221,6 +221,13 @@ def test_a_silent_site_is_left_out_of_training_and_comes_back_with_the_next(fres
     assert fresh.site(3).state.version == 2
 
 
+def test_a_site_that_misses_the_training_version_is_part_of_the_model(fresh):
+    fresh.silence(3, kinds=["query.settle"])
+    lead = fresh.train()
+    assert lead.versions[0].sites == (0, 1, 2, 3, 4)
+    assert lead.notes == ["site 3 did not answer: told of the new version when back"]
+
+
 def test_a_site_that_misses_its_own_version_hears_of_it_when_it_is_back(world):
     world.ask(2, 1.0)
     world.silence(1, 2, kinds=["query.settle"])

@@ -7,7 +7,7 @@ told what they have missed. Killed at any point, the next operation goes on from
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from epsilens.channels import Budget
@@ -25,6 +25,8 @@ from epsilens.federated.valuing import Valuation, ValueMode, value
 from epsilens.federated.versions import CoordinatorState, Intention, Version
 
 __all__ = ["Lead", "model_sites"]
+
+_TOLD_LATER = "told of the new version when back"
 
 
 def model_sites(state: CoordinatorState) -> tuple[int, ...]:
@@ -160,7 +162,10 @@ class Lead:
             except NoAnswer as silence:
                 self.parties.set_aside(silence.sites)
                 continue
-            self._say_who_was_absent("not part of this model, until the next training")
+            self._say_who_was_silent(
+                self.parties.absent, "not part of this model, until the next training"
+            )
+            self._say_who_was_silent(self.parties.missed - set(self.parties.absent), _TOLD_LATER)
             return version
 
     def apply(self, *, rung: Rung = "one-message", preview: bool = False) -> tuple[Version, ...]:
@@ -192,8 +197,8 @@ class Lead:
                     f"no preview for {named(sorted(budgets))}: by `{mode}` it would come from the true "
                     "answers"
                 )
-        waiting = "told of the new version when back" if found else "perhaps with a wish"
-        self._say_who_was_absent(waiting)
+        silent = {*self.parties.absent, *self.parties.missed}
+        self._say_who_was_silent(silent, _TOLD_LATER if found else "perhaps with a wish")
         return tuple(found)
 
     def _change(self, budgets: Mapping[int, Budget], mode: Mode, rung: Rung) -> Version:
@@ -216,7 +221,8 @@ class Lead:
                 )
         self._require_for(rung, leaving=leaving)
         version = self.coordinator.remove(leaving, rung=rung)
-        self._say_who_was_absent("told of the new version when back", but=leaving)
+        silent = {*self.parties.absent, *self.parties.missed}
+        self._say_who_was_silent(silent - set(leaving), _TOLD_LATER)
         return version
 
     def value(
@@ -255,7 +261,7 @@ class Lead:
         if rung == "exact" or self.coordinator.state.sums is None:
             self.parties.require(set(model_sites(self.coordinator.state)) - set(leaving))
 
-    def _say_who_was_absent(self, then: str, *, but: Sequence[int] = ()) -> None:
-        silent = sorted({*self.parties.absent, *self.parties.missed} - set(but))
+    def _say_who_was_silent(self, sites: Iterable[int], then: str) -> None:
+        silent = sorted(sites)
         if silent:
             self.notes.append(f"{named(silent)} did not answer: {then}")
