@@ -15,6 +15,7 @@ from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.flower.grid_parties import GridParties, MessageGrid
 from epsilens.federated.flower.messages import Content
 from epsilens.federated.ledger import LedgerEntry
+from epsilens.federated.parties import NoAnswerError
 from epsilens.federated.site import Wish
 from epsilens.federated.versions import CoordinatorState, Version
 from epsilens.federated.written import read_wish
@@ -25,7 +26,7 @@ FloatArray = NDArray[np.float64]
 SECONDS_BETWEEN_LOOKS = 0.2
 
 
-class NoAnswer(InputError):  # noqa: N818 – a silence, which is often gone on from
+class NoAnswer(NoAnswerError):  # noqa: N818 – a silence, which is often gone on from
     """Sites that were asked have not answered in time.
 
     Parameters

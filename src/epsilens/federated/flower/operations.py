@@ -253,7 +253,7 @@ class Lead:
             accept=accept,
         )
         self.valuations.append(found)
-        self._say_who_was_silent("hears of a new version when it is back")
+        self._say_who_was_silent(self.parties.missed, _TOLD_LATER)
         return found
 
     def _require_for(self, rung: Rung, *, leaving: Sequence[int] = ()) -> None:
