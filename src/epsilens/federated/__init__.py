@@ -7,6 +7,11 @@ from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.as_document import federation_document
 from epsilens.federated.change import Step, Trust, change_step, judge, removal_step
 from epsilens.federated.coordinator import Coordinator
+from epsilens.federated.coordinator_store import (
+    CoordinatorStore,
+    Member,
+    create_coordinator_store,
+)
 from epsilens.federated.declaration import DeclaredColumn, FederationSchema, Records
 from epsilens.federated.declare import declare
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
@@ -31,12 +36,14 @@ from epsilens.federated.versions import CoordinatorState, Intention, Version
 __all__ = [
     "Coordinator",
     "CoordinatorState",
+    "CoordinatorStore",
     "DeclaredColumn",
     "Draw",
     "FederationSchema",
     "Intention",
     "LedgerEntry",
     "LocalParties",
+    "Member",
     "Objective",
     "Outcome",
     "Parties",
@@ -63,6 +70,7 @@ __all__ = [
     "carry_out",
     "change_step",
     "channels_between",
+    "create_coordinator_store",
     "create_site_store",
     "declare",
     "degrade",
