@@ -8,6 +8,11 @@ from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.as_document import federation_document
 from epsilens.federated.change import Step, Trust, change_step, judge, removal_step
 from epsilens.federated.coordinator import Coordinator
+from epsilens.federated.coordinator_store import (
+    CoordinatorStore,
+    Member,
+    create_coordinator_store,
+)
 from epsilens.federated.declaration import DeclaredColumn, FederationSchema, Records
 from epsilens.federated.declare import declare
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
@@ -37,6 +42,7 @@ __all__ = [
     "AnswerLimits",
     "Coordinator",
     "CoordinatorState",
+    "CoordinatorStore",
     "DeclaredColumn",
     "Draw",
     "FederationSchema",
@@ -44,6 +50,7 @@ __all__ = [
     "LedgerEntry",
     "LocalParties",
     "MaskedLocalParties",
+    "Member",
     "Objective",
     "Outcome",
     "Parties",
@@ -73,6 +80,7 @@ __all__ = [
     "carry_out",
     "change_step",
     "channels_between",
+    "create_coordinator_store",
     "create_site_store",
     "declare",
     "degrade",
