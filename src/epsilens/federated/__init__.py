@@ -29,7 +29,8 @@ from epsilens.federated.randomisation import (
     relax,
 )
 from epsilens.federated.rehearsal import Outcome, Rehearsal, divide, rehearse
-from epsilens.federated.site import Draw, Pending, Site, SiteState, Wish
+from epsilens.federated.site import Site
+from epsilens.federated.site_state import Draw, Pending, SiteState, Wish
 from epsilens.federated.site_store import RawFile, SiteStore, create_site_store, open_site
 from epsilens.federated.sums import SiteSums, add_up, expected_sums, site_sums
 from epsilens.federated.training import Trained, federated_averaging, newton_rounds

@@ -20,14 +20,15 @@ from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.acceptance import acceptance_step
 from epsilens.federated.aggregate import Objective, Penalty
-from epsilens.federated.change import Rung, Step, Trust, change_step, judge, removal_step
+from epsilens.federated.change import Rung, Step, change_step, judge
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.exact_trust import exact_trust, unconverged
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
 from epsilens.federated.ledger import LedgerEntry, Mode
 from epsilens.federated.parties import TOGETHER, Clock, NoAnswerError, Parties
 from epsilens.federated.randomisation import EpsilonLike, as_budget
-from epsilens.federated.site import Wish
+from epsilens.federated.removal import first_removal, second_removal
+from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums, add_up
 from epsilens.federated.training import Trained, federated_averaging, newton_rounds
 from epsilens.federated.versions import CoordinatorState, Intention, Version
@@ -412,7 +413,7 @@ class Coordinator:
         if not silent:
             present = self.present()
             sums = self._apart(leaving)
-            single = _removal(present, sums, leaving)
+            single = first_removal(present, sums, leaving)
         budgets = dict(self._model_budgets)
         trained: Trained | None = None
         self._commit(intention=Intention("remove", leaving, (), "degrade", rung), sums=sums)
@@ -431,7 +432,9 @@ class Coordinator:
         else:
             step, trust = single
             if rung == "newton":
-                step, trust = self._again(step, trust.share_changed)
+                step, trust = second_removal(
+                    step, self.parties.sums(step.theta), self.penalty, trust.share_changed
+                )
         return self._keep(
             clock,
             sums=None if trained is None else trained.sums,
@@ -486,23 +489,6 @@ class Coordinator:
         )
 
     # --- Behind them ---
-
-    def _again(self, first: Step, share: float) -> tuple[Step, Trust]:
-        """Ask all sites at the model of a first step, and take another from there."""
-        sums = self.parties.sums(first.theta)
-        there = Objective(first.theta, add_up(sums.values()), self.penalty)
-        curvature = there.curvature()
-        second = Step(first.theta - curvature.solve(there.gradient), first.theta, curvature)
-        trust = judge(second, there, share_changed=share, rung="newton")
-        # Here the second step is what the first one left: no sign of a model that never converged.
-        error = trust.predicted_error - trust.unconverged
-        advice, reason = trust.advice, trust.reason
-        if advice == "converge":
-            advice, reason = "accept", ""
-        whole = Step(second.theta, first.before, curvature)
-        return whole, replace(
-            trust, predicted_error=error, unconverged=0.0, advice=advice, reason=reason
-        )
 
     def _known_alone(self, leaving: Sequence[int]) -> set[int]:
         """Return the sites whose sums are here for themselves, or for the leaving ones together."""
@@ -618,13 +604,3 @@ class Coordinator:
 def _changed(version: Version) -> tuple[int, ...]:
     """Return the sites that take a new draw, or accepted records, into use with a version."""
     return version.sites if version.operation in {"change", "accept"} else ()
-
-
-def _removal(
-    present: Objective, sums: Mapping[int, SiteSums], leaving: Sequence[int]
-) -> tuple[Step, Trust]:
-    """Return the Newton step away from sites that leave, and the word on it."""
-    gone = [part for site, part in sums.items() if site in leaving]
-    step = removal_step(present, gone)
-    share = sum(part.n for part in gone) / present.sums.n
-    return step, judge(step, present, share_changed=share, rung="newton")

@@ -14,7 +14,8 @@ from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import Traffic
-from epsilens.federated.site import Site, Wish
+from epsilens.federated.site import Site
+from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums
 
 __all__ = ["LocalParties"]

@@ -15,7 +15,7 @@ from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.ledger import LedgerEntry
-from epsilens.federated.site import Wish
+from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums
 
 __all__ = ["TOGETHER", "Clock", "NoAnswerError", "Parties", "Traffic"]

@@ -29,7 +29,8 @@ from epsilens.federated.database import (
     write_ledger,
 )
 from epsilens.federated.declaration import FederationSchema, Records
-from epsilens.federated.site import Draw, Pending, Site, SiteState
+from epsilens.federated.site import Site
+from epsilens.federated.site_state import Draw, Pending, SiteState
 from epsilens.federated.written import budget_text, read_budget, read_wish, wish_text
 
 __all__ = ["RawFile", "SiteStore", "create_site_store", "open_site"]

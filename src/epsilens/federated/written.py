@@ -13,7 +13,7 @@ from epsilens._validate import as_choice
 from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.ledger import LedgerEntry, Mode, Operation
-from epsilens.federated.site import Wish
+from epsilens.federated.site_state import Wish
 from epsilens.federated.versions import Version
 
 __all__ = [

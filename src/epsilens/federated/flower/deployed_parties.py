@@ -16,7 +16,7 @@ from epsilens.federated.flower.grid_parties import GridParties, MessageGrid
 from epsilens.federated.flower.messages import Content
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import NoAnswerError
-from epsilens.federated.site import Wish
+from epsilens.federated.site_state import Wish
 from epsilens.federated.versions import CoordinatorState, Version
 from epsilens.federated.written import read_wish
 

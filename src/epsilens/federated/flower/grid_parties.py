@@ -18,7 +18,7 @@ from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.flower.messages import Content, pack, read_sums, unpack
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import NoAnswerError, Traffic
-from epsilens.federated.site import Wish
+from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums
 from epsilens.federated.written import read_budget, read_ledger, wish_text
 
