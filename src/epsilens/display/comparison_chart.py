@@ -158,11 +158,12 @@ def comparison_chart(
     if attacked:
         parts.append(_guess_part(alt, attacked, guesses, budgets, size=(width, height)))
     lines = _recommended_lines(alt, compared)
+    apart = {name: "independent" for name in ("stroke", "fill", "shape")}
     chart: alt.VConcatChart = dressed(
-        alt.vconcat(*(alt.layer(*lines, *part) for part in parts), spacing=24)
-        .resolve_scale(stroke="independent", fill="independent", shape="independent")
-        .resolve_legend(stroke="independent", fill="independent", shape="independent")
-        .properties(
+        alt.vconcat(
+            *(alt.layer(*lines, *part) for part in parts),
+            spacing=24,
+            resolve=alt.Resolve(scale=apart, legend=apart),
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
             title=_title(alt, _subtitle(compared, narrow=width < _NARROW), is_titled=is_titled),
             description=_spoken(compared, costs, guesses),

@@ -108,11 +108,13 @@ def cost_plot(
     """
     import altair as alt
 
+    from epsilens.display.shared_rows import SharedRows
+
     rows, aside = plotted_rows(document, outcome)
     tolerance = tolerance_for(outcome, max_loss_increase)
     groups = [name for name in group_names(document) if any(row["group"] == name for row in rows)]
     drawn_budgets = [row["epsilon"] for row in rows]
-    data = alt.InlineData(values=rows)
+    data = SharedRows(values=rows)
     x = budget_axis(
         alt,
         drawn_budgets if budgets is None else budgets,

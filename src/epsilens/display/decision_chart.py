@@ -119,13 +119,12 @@ def decision_chart(
     said = models_text(document.risk)
     chart: alt.VConcatChart = dressed(
         alt.vconcat(
-            *(alt.layer(*line, part) if line else part for part in (above, below)), spacing=22
-        )
-        .resolve_scale(
-            stroke="independent", fill="independent", shape="independent", strokeDash="independent"
-        )
-        .resolve_legend(stroke="independent", fill="independent", shape="independent")
-        .properties(
+            *(alt.layer(*line, part) if line else part for part in (above, below)),
+            spacing=22,
+            resolve=alt.Resolve(
+                scale={name: "independent" for name in ("stroke", "fill", "shape", "strokeDash")},
+                legend={name: "independent" for name in ("stroke", "fill", "shape")},
+            ),
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
             title=alt.TitleParams(
                 text=DECISION_TITLE,

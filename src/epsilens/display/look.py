@@ -134,37 +134,38 @@ def dressed(chart: Any, *, title_offset: int, legend_columns: int) -> Any:
     >>> dressed(plain, title_offset=14, legend_columns=2).to_dict()["config"]["font"][:9]
     'system-ui'
     """
-    return (
-        chart.configure(font=FONT)
-        .configure_view(stroke=None)
-        .configure_title(
-            anchor="start",
-            fontSize=17,
-            fontWeight=600,
-            subtitleFontSize=12.5,
-            subtitleColor="#5b6270",
-            subtitlePadding=6,
-            offset=title_offset,
-        )
-        .configure_axis(
-            labelFontSize=12,
-            titleFontSize=12.5,
-            titleFontWeight="normal",
-            gridColor="#e6e8ec",
-            domainColor=_FAINT,
-            tickColor=_FAINT,
-            labelColor=INK,
-            titleColor=INK,
-        )
-        .configure_legend(
-            orient="top",
-            direction="horizontal",
-            columns=legend_columns,
-            title=None,
-            labelFontSize=12.5,
-            labelLimit=260,
-            symbolSize=90,
-            symbolStrokeWidth=1.6,
-            columnPadding=22,
-        )
+    # In one step: each step copies the whole chart.
+    return chart.configure(
+        font=FONT,
+        view={"stroke": None},
+        title={
+            "anchor": "start",
+            "fontSize": 17,
+            "fontWeight": 600,
+            "subtitleFontSize": 12.5,
+            "subtitleColor": "#5b6270",
+            "subtitlePadding": 6,
+            "offset": title_offset,
+        },
+        axis={
+            "labelFontSize": 12,
+            "titleFontSize": 12.5,
+            "titleFontWeight": "normal",
+            "gridColor": "#e6e8ec",
+            "domainColor": _FAINT,
+            "tickColor": _FAINT,
+            "labelColor": INK,
+            "titleColor": INK,
+        },
+        legend={
+            "orient": "top",
+            "direction": "horizontal",
+            "columns": legend_columns,
+            "title": None,
+            "labelFontSize": 12.5,
+            "labelLimit": 260,
+            "symbolSize": 90,
+            "symbolStrokeWidth": 1.6,
+            "columnPadding": 22,
+        },
     )

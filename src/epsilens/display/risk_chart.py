@@ -82,11 +82,12 @@ def risk_chart(document: RiskDocument, *, width: int = 640, height: int = 230) -
         )
         for panel in panels
     ]
+    apart = {name: "independent" for name in ("stroke", "fill", "shape")}
     chart: alt.VConcatChart = dressed(
-        alt.vconcat(*plots, spacing=26)
-        .resolve_scale(stroke="independent", fill="independent", shape="independent")
-        .resolve_legend(stroke="independent", fill="independent", shape="independent")
-        .properties(
+        alt.vconcat(
+            *plots,
+            spacing=26,
+            resolve=alt.Resolve(scale=apart, legend=apart),
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
             title=alt.TitleParams(text=TITLE, subtitle=_subtitle(document)),
             description=_spoken(document, rows, panels),

@@ -300,9 +300,11 @@ def draw_panel(
     """
     import altair as alt
 
+    from epsilens.display.shared_rows import SharedRows
+
     drawn_at = [float(row["epsilon"]) for row in rows]
     single = len(set(drawn_at)) == 1
-    base = alt.Chart(alt.InlineData(values=rows) if data is None else alt.NamedData(name=data))
+    base = alt.Chart(SharedRows(values=rows) if data is None else alt.NamedData(name=data))
     x = budget_axis(alt, drawn_at if budgets is None else budgets, title=title)
     low, high = panel_limits(panel, rows, limit) if ends is None else ends
     scale = alt.Scale(domain=[low, high], nice=False, zero=False)

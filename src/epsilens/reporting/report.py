@@ -303,9 +303,11 @@ def _charts(
     document: WhatIfDocument | DecisionDocument, epsilon: float, accepted: float | None
 ) -> dict[str, Any]:
     """Make the charts of the page and the sentences that belong to them."""
-    from epsilens.display import available_outcomes, cost_chart, page_chart, risk_page_chart
+    from epsilens.display import available_outcomes, page_chart, risk_page_chart
     from epsilens.display.decision_chart import common_budgets
+    from epsilens.display.plotted import plotted_rows
     from epsilens.display.risk_plot import risk_panels
+    from epsilens.display.words import subtitle_lines
 
     is_decision = isinstance(document, DecisionDocument)
     cost = document.cost if isinstance(document, DecisionDocument) else document
@@ -329,7 +331,7 @@ def _charts(
         for outcome in outcomes
     }
     captions = {
-        outcome: " ".join(cost_chart(cost, outcome=outcome).to_dict()["title"]["subtitle"])
+        outcome: " ".join(subtitle_lines(cost, *plotted_rows(cost, outcome), outcome=outcome))
         for outcome in outcomes
     }
     risk_specs: dict[str, Any] = {}
@@ -403,7 +405,7 @@ def _still(
         if isinstance(document, DecisionDocument)
         else cost_chart(document, outcome=outcome, max_loss_increase=tolerance)
     )
-    picture: str = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
+    picture: str = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[])
     return picture
 
 

@@ -21,16 +21,20 @@ def layers(panel: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def panels(document: object, **choices: Any) -> list[list[dict[str, Any]]]:
-    return [layers(panel) for panel in decision_chart(document, **choices).to_dict()["vconcat"]]
+def panels(document: object) -> list[list[dict[str, Any]]]:
+    return panels_of(decision_chart(document).to_dict())
+
+
+def panels_of(chart: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    return [layers(panel) for panel in chart["vconcat"]]
 
 
 def rules(panel: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [layer for layer in panel if layer["mark"]["type"] == "rule"]
 
 
-def data_of(document: object, layer: dict[str, Any]) -> list[dict[str, Any]]:
-    return decision_chart(document).to_dict()["datasets"][layer["data"]["name"]]
+def data_of(chart: dict[str, Any], layer: dict[str, Any]) -> list[dict[str, Any]]:
+    return chart["datasets"][layer["data"]["name"]]
 
 
 def test_cost_stands_above_risk_on_one_axis(build: ModuleType) -> None:
@@ -61,13 +65,14 @@ def test_the_axis_shows_the_budgets_of_both(build: ModuleType) -> None:
 
 def test_the_recommended_budget_and_the_limits_are_lines(build: ModuleType) -> None:
     document = build.make_decision(max_loss_increase=0.04, max_attack_rate=0.85)
-    for panel, limit in zip(panels(document), (0.04, 85.0), strict=True):
+    chart = decision_chart(document).to_dict()
+    for panel, limit in zip(panels_of(chart), (0.04, 85.0), strict=True):
         upright = [rule for rule in rules(panel) if "y" not in rule["encoding"]]
-        assert [data_of(document, rule) for rule in upright] == [
+        assert [data_of(chart, rule) for rule in upright] == [
             [{"epsilon": document.recommendation.epsilon}]
         ]
         (dashed,) = [rule for rule in rules(panel) if rule["mark"].get("strokeDash") == [6, 4]]
-        assert data_of(document, dashed) == [{"limit": limit}]
+        assert data_of(chart, dashed) == [{"limit": limit}]
 
 
 @pytest.mark.parametrize("limits", [(None, 0.85), (0.04, None)])
