@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -64,6 +65,11 @@ CONDITIONS = (
 _GAUSSIAN = ("f-dp", "independent-gdp")
 _FEW = Bonferroni(n_counts=3, smallest=1 / 12, largest=1 / 3)
 _LEAST_LEVEL = 1e-9
+
+# Solved by search, and the same for every audit with as many right guesses: a harness asks thousands
+# of times.
+_f_dp_mu_bound = lru_cache(maxsize=4096)(f_dp_mu_bound)
+_independent_gdp_mu_bound = lru_cache(maxsize=4096)(independent_gdp_mu_bound)
 
 
 @dataclass(frozen=True)
@@ -326,9 +332,9 @@ def _at_count(guesses: Guesses, count: int, *, delta: float, level: float, metho
     if method == "approximate":
         return approximate_bound(right, 2 * count, n_canaries=m, delta=delta, level=level)
     if method == "f-dp":
-        mu = f_dp_mu_bound(right, 2 * count, n_canaries=m, level=level)
+        mu = _f_dp_mu_bound(right, 2 * count, n_canaries=m, level=level)
     else:
-        mu = independent_gdp_mu_bound(right, count, n_canaries=m, level=level)
+        mu = _independent_gdp_mu_bound(right, count, n_canaries=m, level=level)
     return gaussian_epsilon(mu, delta)
 
 
