@@ -49,7 +49,7 @@ federation: $(VENV)/.installed-federated
 	$(BIN)/python examples/federation.py
 
 test: $(VENV)/.installed-dev $(VENV)/.browser
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 style: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -19,6 +19,28 @@ from hypothesis import settings
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.load_profile("house")
 
+# Begun first, since whoever begins one of them last works alone in the end. The longest are first.
+LONGEST = (
+    "test_served_page.py",
+    "test_deployment.py",
+    "test_coverage_harness.py",
+    "test_decision_page.py",
+    "test_wheel.py",
+    "test_simulation.py",
+    "test_opacus_reference.py",
+    "test_everything_against_retraining.py",
+    "test_bad_input.py",
+    "test_jobs.py",
+    "test_success_rate.py",
+    "test_whatif.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first; within a file the order stays."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
+
 
 @dataclass(frozen=True)
 class Survey:

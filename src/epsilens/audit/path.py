@@ -12,6 +12,7 @@ has the proof and its conditions.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -228,13 +229,19 @@ def _largest_p_value(
     return max(crossing, float(smallest[-1])) + given_away * float(expit(-epsilon[0]))
 
 
+@lru_cache(maxsize=8192)
 def _binomial(n: int, chance: float) -> tuple[NDArray[np.float64], int]:
-    """Return the probabilities of a binomial that matter, and the count of the first."""
+    """Return the probabilities of a binomial that matter, and the count of the first.
+
+    The levels are the same in every audit, and so are most of the looks: each is computed once.
+    """
     reach = _REACH * np.sqrt(n * chance * (1.0 - chance)) + 12.0
     first = max(int(n * chance - reach), 0)
     heads = np.arange(first, min(int(n * chance + reach) + 1, n) + 1)
     log_ways = gammaln(n + 1) - gammaln(heads + 1) - gammaln(n - heads + 1)
-    return np.exp(log_ways + heads * np.log(chance) + (n - heads) * np.log1p(-chance)), first
+    found = np.exp(log_ways + heads * np.log(chance) + (n - heads) * np.log1p(-chance))
+    found.setflags(write=False)
+    return found, first
 
 
 def _thresholds(
