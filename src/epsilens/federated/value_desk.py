@@ -49,7 +49,7 @@ class AnswerLimits:
     limit : int, optional
         Scores that one provider may get in all; None: `epsilens.valuation.default_limit`.
     limit_in_all : int, optional
-        Scores that all providers may get together.
+        Scores that all providers may get together, whatever the coordinator calls them; None: as `limit`.
     noise : float
         Standard deviation of the noise on every score.
 
@@ -110,10 +110,7 @@ class ValueDesk:
         provider : int
         """
         tester = self._tester(site, model)
-        limit = tester.answers.limit
-        if limit is None:
-            return tester.question(), None
-        return tester.question(), limit - tester.answers.given_to(_name(provider))
+        return tester.question(), tester.answers.left(_name(provider))
 
     def scores(
         self, site: Site, model: ModelForTester, reply: EncryptedScores, *, provider: int

@@ -3,7 +3,8 @@
 
 p(p + 3)/2 pairs of a move and its score determine the tester's gradient and Hessian; p pairs determine
 the gradient alone, up to the second-order term, which is smaller by about the number of training
-records. So the count stops below both.
+records. So the count stops below both. A tester cannot know who stands behind a name that the
+coordinator gives, so the same limit holds for all names together unless the tester decides otherwise.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class AnswerBook:
     limit : int, optional
         Scores that a provider gets in all. None: `default_limit`; without a limit if there is noise.
     limit_in_all : int, optional
-        Scores that all providers get together: several may be one, or work together.
+        Scores that all providers get together: several may be one, work together, or be invented by the
+        coordinator. None: the same as `limit`, so that it holds whatever names are given.
     noise : float
         Standard deviation of a Gaussian noise on every score, drawn from the operating system. It
         blurs what many scores determine; it is no differential privacy by itself.
@@ -87,8 +89,8 @@ class AnswerBook:
     6
     >>> book.answer("hospital 3", 4, b"a request", lambda: np.zeros(4)).tolist()
     [0.0, 0.0, 0.0, 0.0]
-    >>> book.given_to("hospital 3")
-    4
+    >>> book.given_to("hospital 3"), book.left("hospital 3"), book.left("hospital 5")
+    (4, 2, 2)
     """
 
     def __init__(
@@ -105,10 +107,10 @@ class AnswerBook:
             limit = as_count(limit, name="limit")
         elif not self.noise:
             limit = default_limit(n_parameters)
+        if limit_in_all is not None:
+            as_count(limit_in_all, name="limit_in_all")
         self.limit = limit
-        self.limit_in_all = (
-            None if limit_in_all is None else as_count(limit_in_all, name="limit_in_all")
-        )
+        self.limit_in_all = limit if limit_in_all is None else limit_in_all
         self._file = Path(file)
         try:
             if not self._file.exists():
@@ -125,6 +127,18 @@ class AnswerBook:
         """Return how many scores a provider has got."""
         with self._transaction() as book:
             return _given(book, provider)[0]
+
+    def left(self, provider: str) -> int | None:
+        """Return how many scores a provider may still get; None: without end."""
+        with self._transaction() as book:
+            given = _given(book, provider)
+        limits = zip((self.limit, self.limit_in_all), given, strict=True)
+        return min((max(most - n, 0) for most, n in limits if most is not None), default=None)
+
+    def n_answered(self) -> int:
+        """Return how many requests were counted, from whomever."""
+        with self._transaction() as book:
+            return int(book.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
 
     def answer(
         self, provider: str, n: int, request: bytes, compute: Callable[[], FloatArray]
@@ -149,7 +163,7 @@ class AnswerBook:
         Raises
         ------
         BudgetExceededError
-            If the provider would get more scores than the limit.
+            If the provider, or all together, would get more scores than the limit.
         """
         as_count(n, name="n")
         digest = hashlib.sha256(request).hexdigest()

@@ -317,6 +317,8 @@ class ItemTester:
         self._largest = float(np.abs(vector).max()) or 1.0
         self._vector = vector / self._largest
         said = model.name.encode() + self._vector.tobytes() + self._largest.hex().encode()
+        # A reply that was made for another number of rows has its scores in other slots.
+        said += b"rows %d" % self._layout.n_rows
         self._key = hmac.new(key_hash, said, hashlib.sha256).hexdigest()[:32]
         self._public_key = self._room.public_key(self._secret)
         self._rotation_keys = self._room.rotation_keys(self._secret, self._layout.rotations)

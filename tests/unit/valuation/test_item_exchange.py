@@ -64,7 +64,10 @@ class Trio:
 
     def new_tester(self, **options) -> ItemTester:
         book = AnswerBook(
-            self.home / "answers.sqlite", n_parameters=self.stick.n_parameters, limit=self.limit
+            self.home / "answers.sqlite",
+            n_parameters=self.stick.n_parameters,
+            limit=self.limit,
+            limit_in_all=2 * self.limit,
         )
         model, key = self.model.for_tester(), self.home / "secret.key"
         return ItemTester(model, self.stick, **({"key_file": key, "answers": book} | options))
@@ -239,6 +242,10 @@ def test_a_tester_that_starts_again_keeps_key_and_count(small):
     with pytest.raises(BudgetExceededError, match=r"may get 6 scores .* has got 6, and asks for 6"):
         again.answer(small.reply(), provider="A")
     assert again.answers.given_to("A") == 6
+    # With another limit the scores lie in other slots: a reply to the old question is none to the new.
+    small.limit = 40
+    with pytest.raises(InputError, match="present question"):
+        small.new_tester().answer(reply, provider="A")
     os.chmod(small.home / "secret.key", 0o644)
     with pytest.raises(InputError, match="readable by its owner only"):
         small.new_tester()
