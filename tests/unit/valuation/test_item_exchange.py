@@ -285,8 +285,22 @@ def test_what_is_damaged_foreign_or_too_large_is_refused_and_not_counted(small):
 def test_a_provider_refuses_questions_that_are_not_as_agreed(small):
     question = small.question
 
-    def ask(changed: EncryptedYardstick) -> None:
-        score_items(small.model, changed, small.X, small.y, LOSS)
+    def ask(changed: EncryptedYardstick, *, signed: bool = True) -> None:
+        asked = small.tester._signed(changed) if signed else changed
+        score_items(small.model, asked, small.X, small.y, LOSS)
+
+    # Who carries a question changes nothing of it, nor puts another in its place under the same name.
+    other = small.new_tester(key_file=small.home / "other.key").question()
+    for changed in (
+        replace(question, key="0" * 32),
+        replace(question, public_key=other.public_key),
+        replace(question, pieces=other.pieces),
+        replace(other, signer=question.signer),
+        replace(question, signature=b"", signer=b""),
+    ):
+        with pytest.raises(InputError, match="was changed on its way"):
+            ask(changed, signed=False)
+    assert other.fingerprint != question.fingerprint == small.new_tester().question().fingerprint
 
     with pytest.raises(InputError, match="present version of the model"):
         ask(replace(question, model="0" * 32))
