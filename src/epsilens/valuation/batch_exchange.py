@@ -204,7 +204,7 @@ def answer_batch(
     >>> stick = Yardstick.of(model.for_tester(), np.ones((4, 1)), np.ones(4), LogisticLoss())
     >>> book = AnswerBook(Path(tempfile.mkdtemp()) / "answers.sqlite", n_parameters=1)
     >>> answer_batch(model.for_tester(), stick, batch, provider="A", answers=book).scores
-    array([0.1527778])
+    array([0.152778])
     """
     require_same_model(message.model, model.name)
     move = as_vector(message.move, name="move", length=yardstick.n_parameters)

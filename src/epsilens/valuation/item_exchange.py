@@ -290,7 +290,8 @@ class ItemTester:
     answers : AnswerBook
         Counts every score before it is given.
     digits, resolution
-        How scores are rounded; see `round_scores`.
+        How scores are rounded; see `round_scores`. Neither: to a unit of ten times the error that the
+        self-test has measured.
     parameters : CkksParameters, optional
         Agreed by all parties beforehand.
 
@@ -314,7 +315,7 @@ class ItemTester:
         *,
         key_file: str | Path,
         answers: AnswerBook,
-        digits: int = DIGITS,
+        digits: int | None = None,
         resolution: float | None = None,
         parameters: CkksParameters | None = None,
     ) -> None:
@@ -345,7 +346,8 @@ class ItemTester:
         self._signing = signing_key(key_hash)
         self._public_key = self._room.public_key(self._secret)
         self._rotation_keys = self._room.rotation_keys(self._secret, self._layout.rotations)
-        self._test()
+        self.error = self._test()
+        """What products are off by, as a share of a typical one: measured, for this key set."""
 
     def question(self) -> EncryptedYardstick:
         """Return the message for providers; encrypted afresh and signed at every call."""
@@ -370,8 +372,8 @@ class ItemTester:
             ),
         )
 
-    def _test(self) -> None:
-        """Compute known products of several sizes, as a provider would, and compare."""
+    def _test(self) -> float:
+        """Compute known products of several sizes, as a provider would; return the error, or refuse."""
         rng = np.random.default_rng(20)  # known numbers, not secret ones
         vector = rng.uniform(-1.0, 1.0, self._layout.n_columns)
         rows = rng.normal(size=(min(6, self._layout.n_rows), len(vector)))
@@ -382,12 +384,15 @@ class ItemTester:
             found = self._decrypted(replies, len(rows))
         except (InputError, RuntimeError, ValueError):
             found = np.full(len(rows), np.nan)
-        size = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
-        if not (np.abs(found - rows @ vector) <= LARGEST_SELF_TEST_ERROR * size).all():
+        length = np.linalg.norm(rows, axis=1)
+        off = np.abs(found - rows @ vector) / length
+        if not (off <= LARGEST_SELF_TEST_ERROR * np.linalg.norm(vector)).all():
             raise EstimateNotTrustworthyError(
                 "the self-test of the encryption failed: known numbers came back wrong under these "
                 "parameters. Use the default ones, and a TenSEAL of this version at every party."
             )
+        # A row of no particular direction has a product of its length times this.
+        return float(off.max() / np.sqrt(np.mean(vector**2)))
 
     def answer(self, reply: EncryptedScores, *, provider: str) -> RoundedScores:
         """Return the scores of a reply: counted, decrypted, rounded.
@@ -432,7 +437,10 @@ class ItemTester:
             return scores
 
         scores = self.answers.answer(provider, reply.n_items, request, decrypt)
-        return round_scores(scores, digits=self._digits, resolution=self._resolution)
+        if self._digits is not None or self._resolution is not None:
+            digits = self._digits or DIGITS
+            return round_scores(scores, digits=digits, resolution=self._resolution)
+        return round_scores(scores, error=self.error)
 
     def _loaded(self, data: bytes) -> object:
         room = self._room
