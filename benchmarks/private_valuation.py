@@ -50,10 +50,12 @@ def best(work: Callable[[], Found], repeats: int) -> tuple[Found, float]:
     return found, min(seconds)
 
 
-def problem(d: int, seed: int) -> tuple[ModelForProvider, Yardstick, np.ndarray, np.ndarray]:
+def problem(
+    d: int, seed: int, *, n_items: int = N_ITEMS
+) -> tuple[ModelForProvider, Yardstick, np.ndarray, np.ndarray]:
     """Return a trained model, a tester's statistics and a provider's items."""
     rng = np.random.default_rng([seed, d])
-    X = rng.normal(size=(N_TRAIN + N_TEST + N_ITEMS, d))
+    X = rng.normal(size=(N_TRAIN + N_TEST + n_items, d))
     X[:, -1] = 1.0
     truth = rng.normal(size=d) * np.sqrt(3 / d)
     y = (X @ truth + rng.logistic(size=len(X)) > 0).astype(float)

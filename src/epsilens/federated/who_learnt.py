@@ -28,45 +28,38 @@ def who_learnt(valuation: Valuation) -> list[str]:
     ...     seconds=1.5)
     >>> for line in who_learnt(found):
     ...     print(line)
-    Site 1, the provider: the model and its inverse Hessian; nothing of site 3's records.
-    Site 3, the tester: 4 scores, one a record; no record.
-    The coordinator: the same 4 scores; what it carried it cannot open.
-    Provider and coordinator together: 4 equations about the 90 numbers behind site 3's scores.
-    No more ε is spent: all was computed from drawn records. Not proven: docs/private-valuation.md.
+    Site 1, provider: the model and its inverse Hessian; nothing of site 3.
+    Site 3, tester: 4 scores, one a record; no record.
+    Coordinator: the same 4 scores; what it carried it cannot open.
+    Provider and coordinator: 4 equations about 90 numbers of site 3.
+    Tester and coordinator: drawn records of few possible values. No ε is spent.
     """
-    a, b, p = valuation.provider, valuation.tester, valuation.n_parameters
-    lines = [
-        f"Site {a}, the provider: the model and its inverse Hessian; nothing of site {b}'s records."
-    ]
-    lines += _of_batch(valuation) if valuation.mode == "batch" else _of_items(valuation)
-    if valuation.mode == "items" and valuation.n_items >= p:
-        lines[-1] += f" Unsafe: {p} give away the gradient."
-    lines.append(
-        "No more ε is spent: all was computed from drawn records. Not proven: docs/private-valuation.md."
-    )
-    return lines
+    a, b = valuation.provider, valuation.tester
+    first = f"Site {a}, provider: the model and its inverse Hessian; nothing of site {b}."
+    return [first, *(_of_batch if valuation.mode == "batch" else _of_items)(valuation)]
 
 
 def _of_items(valuation: Valuation) -> list[str]:
-    n, b = valuation.n_items, valuation.tester
-    accepted = "" if valuation.accepted is None else f" {_sums(valuation)}"
+    n, b, p = valuation.n_items, valuation.tester, valuation.n_parameters
+    carried = "what it carried it cannot open."
+    if valuation.accepted is not None:
+        carried = "of what was accepted, gradient and Hessian."
+    unsafe = f"; {p} give its gradient!" if n >= p else "."
     return [
-        f"Site {b}, the tester: {n} scores, one a record; no record.",
-        f"The coordinator: the same {n} scores; what it carried it cannot open.{accepted}",
-        f"Provider and coordinator together: {n} equations about the "
-        f"{n_coefficients(valuation.n_parameters):,} numbers behind site {b}'s scores.",
+        f"Site {b}, tester: {n} scores, one a record; no record.",
+        f"Coordinator: the same {n} scores; {carried}",
+        f"Provider and coordinator: {n} equations about {n_coefficients(p):,} numbers of site {b}{unsafe}",
+        "Tester and coordinator: drawn records of few possible values. No ε is spent.",
     ]
 
 
 def _of_batch(valuation: Valuation) -> list[str]:
     a, b, p = valuation.provider, valuation.tester, valuation.n_parameters
-    accepted = "" if valuation.accepted is None else f" {_sums(valuation)}"
-    return [
-        f"Site {b}, the tester: how the model would move, {p} numbers, and one score; no record.",
-        f"The coordinator: that score, and {p} sums over site {a}'s records.{accepted}",
-        "That is weak: sums can determine records of few possible values. Use items.",
+    lines = [
+        f"Site {b}, tester: how the model would move, {p} numbers, and one score.",
+        f"Coordinator: that score and {p} sums over site {a}'s records: weak, use items.",
+        "All of it comes from drawn records: no ε is spent.",
     ]
-
-
-def _sums(valuation: Valuation) -> str:
-    return f"Accepted: also the gradient and Hessian of site {valuation.provider}'s offer."
+    if valuation.accepted is not None:
+        lines.insert(2, "Accepted: the coordinator also has gradient and Hessian of the offer.")
+    return lines

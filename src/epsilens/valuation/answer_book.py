@@ -3,7 +3,7 @@
 
 p(p + 3)/2 pairs of a move and its score determine the tester's gradient and Hessian; p pairs determine
 the gradient alone, up to the second-order term, which is smaller by about the number of training
-records. So the count stops below both. A tester cannot know who stands behind a name that the
+records. So the count stops well below both. A tester cannot know who stands behind a name that the
 coordinator gives, so the same limit holds for all names together unless the tester decides otherwise.
 """
 
@@ -42,7 +42,8 @@ CREATE TABLE IF NOT EXISTS answers (
 def default_limit(n_parameters: int) -> int:
     """Return how many scores a provider may get from a tester if nothing else is agreed.
 
-    A tenth of p(p + 3)/2, and fewer than p; at least one.
+    A tenth of p(p + 3)/2, and half of p; at least one. With p − 1 scores all but one direction of the
+    gradient would be known; half of them leave about 0.7 of its length unknown.
 
     Parameters
     ----------
@@ -52,10 +53,10 @@ def default_limit(n_parameters: int) -> int:
     Examples
     --------
     >>> [default_limit(p) for p in (3, 10, 30, 60)]
-    [1, 6, 29, 59]
+    [1, 5, 15, 30]
     """
     p = as_count(n_parameters, name="n_parameters")
-    return max(1, min(math.floor(SHARE * n_coefficients(p)), p - 1))
+    return max(1, min(math.floor(SHARE * n_coefficients(p)), p // 2))
 
 
 class AnswerBook:
@@ -86,11 +87,11 @@ class AnswerBook:
     >>> from pathlib import Path
     >>> book = AnswerBook(Path(tempfile.mkdtemp()) / "answers.sqlite", n_parameters=10)
     >>> book.limit
-    6
+    5
     >>> book.answer("hospital 3", 4, b"a request", lambda: np.zeros(4)).tolist()
     [0.0, 0.0, 0.0, 0.0]
     >>> book.given_to("hospital 3"), book.left("hospital 3"), book.left("hospital 5")
-    (4, 2, 2)
+    (4, 1, 1)
     """
 
     def __init__(

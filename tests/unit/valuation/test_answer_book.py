@@ -16,9 +16,9 @@ def scores(n: int = 3):
     return lambda: np.arange(float(n))
 
 
-def test_the_default_is_below_what_determines_the_gradient_and_a_tenth_of_all():
+def test_the_default_is_half_of_what_determines_the_gradient_and_a_tenth_of_all():
     for p in range(2, 300):
-        assert default_limit(p) < p
+        assert default_limit(p) <= p / 2
         assert default_limit(p) <= max(1, 0.1 * n_coefficients(p))
 
 
