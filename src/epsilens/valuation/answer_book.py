@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from epsilens._validate import as_count, as_positive
 from epsilens.errors import BudgetExceededError, InputError
+from epsilens.valuation.score_rounding import RoundedScores
 from epsilens.valuation.yardstick import n_coefficients
 
 __all__ = ["AnswerBook", "default_limit"]
@@ -34,7 +35,7 @@ SHARE = 0.1
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS answers (
-    provider TEXT NOT NULL, request TEXT NOT NULL, n INTEGER NOT NULL, scores BLOB,
+    provider TEXT NOT NULL, request TEXT NOT NULL, n INTEGER NOT NULL, scores BLOB, unit REAL,
     PRIMARY KEY (provider, request))
 """
 
@@ -166,28 +167,49 @@ class AnswerBook:
         BudgetExceededError
             If the provider, or all together, would get more scores than the limit.
         """
+        return self.rounded(provider, n, request, compute, lambda s: RoundedScores(s, 0.0)).scores
+
+    def rounded(
+        self,
+        provider: str,
+        n: int,
+        request: bytes,
+        compute: Callable[[], FloatArray],
+        finish: Callable[[FloatArray], RoundedScores],
+    ) -> RoundedScores:
+        """Do the same with scores that are rounded, and keep those: rounded twice, they would say more.
+
+        Parameters
+        ----------
+        provider, n, request, compute
+            As `answer` takes them.
+        finish : callable
+            Rounds the scores, noise included.
+        """
         as_count(n, name="n")
         digest = hashlib.sha256(request).hexdigest()
         key = (provider, digest)
         with self._transaction() as book:
             row = book.execute(
-                "SELECT scores FROM answers WHERE provider = ? AND request = ?", key
+                "SELECT scores, unit FROM answers WHERE provider = ? AND request = ?", key
             ).fetchone()
             if row is not None and row[0] is not None:
-                return np.frombuffer(row[0], dtype="<f8").astype(np.float64)
+                kept = np.frombuffer(row[0], dtype="<f8").astype(np.float64)
+                return RoundedScores(kept, float(row[1]))
             if row is None:
                 self._require(provider, n, book)
-                book.execute("INSERT INTO answers VALUES (?, ?, ?, NULL)", (*key, n))
+                book.execute("INSERT INTO answers VALUES (?, ?, ?, NULL, NULL)", (*key, n))
         scores = np.asarray(compute(), dtype=np.float64)
         if self.noise:
             source = random.SystemRandom()
             scores = scores + [source.gauss(0.0, self.noise) for _ in range(len(scores))]
+        found = finish(scores)
         with self._transaction() as book:
             book.execute(
-                "UPDATE answers SET scores = ? WHERE provider = ? AND request = ?",
-                (scores.astype("<f8").tobytes(), *key),
+                "UPDATE answers SET scores = ?, unit = ? WHERE provider = ? AND request = ?",
+                (found.scores.astype("<f8").tobytes(), found.resolution, *key),
             )
-        return scores
+        return found
 
     def _require(self, provider: str, n: int, book: sqlite3.Connection) -> None:
         given, in_all = _given(book, provider)

@@ -212,13 +212,13 @@ def answer_batch(
         raise InputError(
             "`move` must be a change that a batch can make, got one far beyond. Refused."
         )
-    scores = answers.answer(
+    return answers.rounded(
         provider,
         1,
         message.model.encode() + message.change.encode() + move.tobytes(),
         lambda: yardstick.worth(move[None], change=message.change),
+        lambda scores: round_scores(scores, digits=digits, resolution=resolution),
     )
-    return round_scores(scores, digits=digits, resolution=resolution)
 
 
 def require_same_model(came: str, expected: str) -> None:

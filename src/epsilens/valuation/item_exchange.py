@@ -436,11 +436,12 @@ class ItemTester:
             scores: FloatArray = products * (self._largest / self.model.n_records)
             return scores
 
-        scores = self.answers.answer(provider, reply.n_items, request, decrypt)
-        if self._digits is not None or self._resolution is not None:
-            digits = self._digits or DIGITS
-            return round_scores(scores, digits=digits, resolution=self._resolution)
-        return round_scores(scores, error=self.error)
+        return self.answers.rounded(provider, reply.n_items, request, decrypt, self._rounded)
+
+    def _rounded(self, scores: FloatArray) -> RoundedScores:
+        if self._digits is None and self._resolution is None:
+            return round_scores(scores, error=self.error)
+        return round_scores(scores, digits=self._digits or DIGITS, resolution=self._resolution)
 
     def _loaded(self, data: bytes) -> object:
         room = self._room
