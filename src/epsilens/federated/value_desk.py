@@ -111,6 +111,8 @@ class AnswerLimits:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "testers", tuple(map(read_fingerprint, self.testers)))
+        if self.replies is not None:
+            as_count(self.replies, name="replies")
 
     def write(self, folder: Path) -> None:
         """Keep the settings in a site's folder, whole or not at all, for its owner's eyes."""

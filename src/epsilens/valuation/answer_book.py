@@ -36,7 +36,7 @@ SHARE = 0.1
 _TABLE = """
 CREATE TABLE IF NOT EXISTS answers (
     provider TEXT NOT NULL, request TEXT NOT NULL, n INTEGER NOT NULL, scores BLOB, unit REAL,
-    PRIMARY KEY (provider, request))
+    PRIMARY KEY (request))
 """
 
 
@@ -64,8 +64,8 @@ class AnswerBook:
     """The tester's count of scores, one for each provider.
 
     A request is counted before it is answered, so that a tester that is stopped in between has counted
-    one too many and never one too few. The same request again gets the same answer, and is not counted
-    again.
+    one too many and never one too few. The same request again, from whomever, gets the same answer with the
+    same noise, and is not counted again.
 
     Parameters
     ----------
@@ -188,17 +188,18 @@ class AnswerBook:
         """
         as_count(n, name="n")
         digest = hashlib.sha256(request).hexdigest()
-        key = (provider, digest)
         with self._transaction() as book:
             row = book.execute(
-                "SELECT scores, unit FROM answers WHERE provider = ? AND request = ?", key
+                "SELECT scores, unit FROM answers WHERE request = ?", (digest,)
             ).fetchone()
             if row is not None and row[0] is not None:
                 kept = np.frombuffer(row[0], dtype="<f8").astype(np.float64)
                 return RoundedScores(kept, float(row[1]))
             if row is None:
                 self._require(provider, n, book)
-                book.execute("INSERT INTO answers VALUES (?, ?, ?, NULL, NULL)", (*key, n))
+                book.execute(
+                    "INSERT INTO answers VALUES (?, ?, ?, NULL, NULL)", (provider, digest, n)
+                )
         scores = np.asarray(compute(), dtype=np.float64)
         if self.noise:
             source = random.SystemRandom()
@@ -206,8 +207,8 @@ class AnswerBook:
         found = finish(scores)
         with self._transaction() as book:
             book.execute(
-                "UPDATE answers SET scores = ?, unit = ? WHERE provider = ? AND request = ?",
-                (found.scores.astype("<f8").tobytes(), found.resolution, *key),
+                "UPDATE answers SET scores = ?, unit = ? WHERE request = ?",
+                (found.scores.astype("<f8").tobytes(), found.resolution, digest),
             )
         return found
 
