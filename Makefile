@@ -93,6 +93,9 @@ $(VENV)/.installed-private-valuation: pyproject.toml | $(BIN)/python
 bench-private-valuation: $(VENV)/.installed-private-valuation
 	$(BIN)/python benchmarks/private_valuation.py $(ARGS)
 
+bench-valuation-attacks: $(VENV)/.installed-private-valuation
+	$(BIN)/python benchmarks/valuation_attacks.py $(ARGS)
+
 # The attacks stand on these models: how fast they are belongs to it.
 bench-lira: bench-dp-sgd-speed
 

@@ -50,10 +50,12 @@ def best(work: Callable[[], Found], repeats: int) -> tuple[Found, float]:
     return found, min(seconds)
 
 
-def problem(d: int, seed: int) -> tuple[ModelForProvider, Yardstick, np.ndarray, np.ndarray]:
+def problem(
+    d: int, seed: int, *, n_items: int = N_ITEMS
+) -> tuple[ModelForProvider, Yardstick, np.ndarray, np.ndarray]:
     """Return a trained model, a tester's statistics and a provider's items."""
     rng = np.random.default_rng([seed, d])
-    X = rng.normal(size=(N_TRAIN + N_TEST + N_ITEMS, d))
+    X = rng.normal(size=(N_TRAIN + N_TEST + n_items, d))
     X[:, -1] = 1.0
     truth = rng.normal(size=d) * np.sqrt(3 / d)
     y = (X @ truth + rng.logistic(size=len(X)) > 0).astype(float)
@@ -87,7 +89,9 @@ def measure(d: int, *, seed: int, repeats: int) -> dict:
     answer_seconds = time.perf_counter() - started
     plain = stick.worth(item_moves(model, X, y, loss))
     error, largest = np.abs(answer.scores - plain), float(np.abs(plain).max())
-    shown = np.abs(plain) >= 0.01 * largest
+    own = error / np.abs(plain)
+    tenth, hundredth = np.abs(plain) >= 0.1 * largest, np.abs(plain) >= 0.01 * largest
+    unit = answer.resolution
     batch = offer_batch(model, X, y, loss)
     return {
         "d": d,
@@ -100,8 +104,15 @@ def measure(d: int, *, seed: int, repeats: int) -> dict:
         "reply_bytes": reply.n_bytes,
         "scores_bytes": answer.scores.nbytes,
         "error_of_largest": float(error.max()) / largest,
-        "relative_error": float((error[shown] / np.abs(plain[shown])).max()),
-        "n_above_a_hundredth": int(shown.sum()),
+        "relative_error_above_a_tenth": float(own[tenth].max()),
+        "n_above_a_tenth": int(tenth.sum()),
+        "relative_error_above_a_hundredth": float(own[hundredth].max()),
+        "n_above_a_hundredth": int(hundredth.sum()),
+        "unit_of_largest": unit / largest,
+        "self_test_error": tester.error,
+        "n_last_digits_changed": int(
+            np.sum(np.rint(plain / unit) != np.rint(answer.scores / unit))
+        ),
         "batch_bytes": batch.move.nbytes,
     }
 
@@ -136,15 +147,26 @@ def table(rows: list[dict]) -> list[str]:
     """Return the rows as a table."""
     return [
         "| d | numbers under encryption | tester starts, self-test included | asks | provider replies "
-        "| tester answers | question | reply | error, of the largest score | relative error above 1 % of "
-        "it | one ciphertext an item |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| tester answers | question | reply | one ciphertext an item |",
+        "|---|---|---|---|---|---|---|---|---|",
         *(
             f"| {r['d']} | {r['n_coefficients']:,} | {r['start_seconds']:.2f} s | {r['ask_seconds']:.2f} s "
             f"| {r['reply_seconds']:.2f} s | {r['answer_seconds']:.2f} s | {r['question_bytes'] / 1e6:.2f} MB "
-            f"| {r['reply_bytes'] / 1e6:.2f} MB | {r['error_of_largest']:.0e} | {r['relative_error']:.0e} "
-            f"| {r['one_by_one_seconds']:.1f} s, {r['one_by_one_question_bytes'] / 1e6:.1f} + "
+            f"| {r['reply_bytes'] / 1e6:.2f} MB | {r['one_by_one_seconds']:.1f} s, {r['one_by_one_question_bytes'] / 1e6:.1f} + "
             f"{r['one_by_one_reply_bytes'] / 1e6:.1f} MB |"
+            for r in rows
+        ),
+        "",
+        "How far the scores that leave the tester are from plain ones, after rounding:",
+        "",
+        "| d | unit, of the largest score | error, of the largest score | of a score's own size, those above a "
+        "tenth of the largest | those above a hundredth | last digits that the encryption changed |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {r['d']} | {r['unit_of_largest']:.0e} | {r['error_of_largest']:.1e} "
+            f"| {r['relative_error_above_a_tenth']:.1e} ({r['n_above_a_tenth']} scores) "
+            f"| {r['relative_error_above_a_hundredth']:.1e} ({r['n_above_a_hundredth']} scores) "
+            f"| {r['n_last_digits_changed']} of {N_ITEMS} |"
             for r in rows
         ),
     ]
@@ -170,8 +192,8 @@ def main() -> None:
         "",
         *table(rows),
         "",
-        "Seven messages, relayed ones counted twice: the model to provider and tester, the question to the "
-        "provider, the reply to the tester, the scores to the coordinator. A batch instead of items is one move of "
+        "Six messages: each of question, reply and scores is asked for by the coordinator and comes back to it, "
+        "the model with each. A batch instead of items is one move of "
         + ", ".join(f"{r['batch_bytes']}" for r in rows)
         + " bytes and one number.",
     ]

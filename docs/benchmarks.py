@@ -96,6 +96,10 @@ _SECTIONS = {
         "Scores between parties",
         "P4 section 4, with encryption in place of moves in clear; docs/private-valuation.md says who sees what.",
     ),
+    "valuation-attacks": (
+        "What curious parties of a valuation find out",
+        "Attacks on our own exchange, alone and in pairs; docs/private-valuation.md says what follows from them.",
+    ),
     "federated": (
         "A client changes its ε",
         'P2 Tables 2 and 3, Figs. 1 and 2. P2 is A. N. Carey and X. Wu, "Achieving Flexible Local Differential '
@@ -113,7 +117,9 @@ _SECTIONS = {
         "P2 Eq. 27, which P2 does not try. Its sign moves the model towards the client that leaves.",
     ),
 }
-_ELSEWHERE = {"private-valuation": PAGE.with_name("private-valuation.md")}
+_ELSEWHERE = dict.fromkeys(
+    ("private-valuation", "valuation-attacks"), PAGE.with_name("private-valuation.md")
+)
 """Pages of their own that show a table, between two marks."""
 _FIGURES = {
     "masking": (("masking-faces.png", "Importances and masks of the pixels of faces as pictures"),),

@@ -84,10 +84,11 @@ class Deployment:
         """Start a site; the first time with its invitation, data and ε among the arguments."""
         self.start(f"site-{number}", "site", "--state", self.site(number), *arguments)
 
-    def join(self, number: int, data: Path, epsilon: float) -> None:
+    def join(self, number: int, data: Path, epsilon: float, *arguments: object) -> None:
         """Start a site for the first time."""
         invitation = self.folder / f"invitation-{number}.json"
-        self.start_site(number, "--invitation", invitation, "--data", data, "--epsilon", epsilon)
+        first = ("--invitation", invitation, "--data", data, "--epsilon", epsilon)
+        self.start_site(number, *first, *arguments)
 
     def log(self, name: str) -> str:
         path = self.folder / f"{name}.log"

@@ -16,6 +16,7 @@ import loo
 import p4
 import private_valuation
 import refits
+import valuation_attacks
 from datasets import adult
 from epsilens.valuation import batch_correction as expected_factor
 
@@ -115,6 +116,18 @@ def test_scores_between_parties_are_measured_beside_one_ciphertext_an_item(monke
     monkeypatch.setattr(sys, "argv", ["private_valuation", "--quick"])
     private_valuation.main()
     table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
-    assert len(table) == 3
-    assert len({line.count("|") for line in table}) == 1
-    assert "| 10 | 65 |" in table[-1]
+    assert len(table) == 6
+    assert [len({line.count("|") for line in part}) for part in (table[:3], table[3:])] == [1, 1]
+    assert "| 10 | 65 |" in table[2]
+
+
+def test_what_curious_parties_find_out_is_as_the_page_says():
+    *known, alone = valuation_attacks.statistics(seed=0)
+    unknown = {row["n_scores"]: row["unknown"] for row in known}
+    # Half of the directions leave about 0.7 of the length unknown; all pairs leave nothing.
+    assert min(unknown[15], alone["unknown"]) > 0.5
+    assert unknown[495] < 1e-2
+    found = valuation_attacks.records(4, seed=0)
+    assert found["tester_alone"] < found["tester_and_coordinator"] == 1.0
+    assert found["question_made_for_it"] == 1.0
+    assert valuation_attacks.subtraction(seed=0)["cosine"] > 1 - 1e-9

@@ -77,14 +77,18 @@ def test_masks_and_values_between_sites_are_told_in_thirty_seconds(file, tmp_pat
         "sums over the randomised records of all sites and not those of a single one, but for the change of "
         "site 2 that changed alone",
         "All that site 1 has on offer, valued on site 3's: together worth",
-        "In thirty seconds: site 1 learnt the model",
-        "A batch is weak protection",
-        "spends no more ε",
+        "Site 1, provider: the model and its inverse Hessian; nothing of site 3.",
+        "Site 3, tester: how the model would move",
+        "sums over site 1's records: weak, use items.",
+        "no ε is spent",
     ):
         assert words in shown
     document = load_document(out.read_text(encoding="utf-8"))
     (found,) = document.valuations
     assert document.secure_aggregation
+    assert 1 < len(found.learnt) <= 5
+    assert max(map(len, found.learnt)) <= 80
+    assert ("gradient and Hessian" in found.learnt[3]) == (found.accepted is not None)
     assert (found.provider, found.tester, found.mode, found.change) == (1, 3, "batch", "add")
     assert (found.accepted is not None) == (found.total > 0)
     assert [e.operation for e in document.ledger if e.site == 3] == ["train", "value"]

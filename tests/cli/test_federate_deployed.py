@@ -72,6 +72,10 @@ def test_a_site_draws_once_and_goes_on(file, invitation, tmp_path, joined, capsy
         run("site", "--state", folder, "--epsilon", 3, "--limit", 5, "--server", "10.0.0.5:1") == 0
     )
     assert joined == ["127.0.0.1:9", "10.0.0.5:1"]
+    # Where TenSEAL is, its people read by what providers know it, each time the same.
+    said = capsys.readouterr().out.splitlines()
+    assert len(set(said)) <= 1
+    assert all("As a tester of others' records this site is" in line for line in said)
     with SiteStore(folder).transaction() as site:
         assert site.state.anchor.records.codes.tobytes() == drawn
         assert (site.state.limit, len(site.ledger)) == (5.0, 1)

@@ -10,7 +10,7 @@ import typer
 
 from epsilens.cli.federate import ModeChoice, check_mode
 from epsilens.cli.federate_input import check_numbers, level_of
-from epsilens.cli.federate_valuation import ScoreLimit
+from epsilens.cli.federate_valuation import ScoreLimit, TesterKey, keep_limits, say_fingerprint
 from epsilens.cli.options import Delimiter, Encoding, Quiet, delimiter_from
 from epsilens.errors import InputError
 
@@ -111,6 +111,7 @@ def site(
         ),
     ] = 0,
     score_limit: ScoreLimit = None,
+    tester_key: TesterKey = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     quiet: Quiet = False,
@@ -128,7 +129,6 @@ def site(
     require_deployment()
     from epsilens.federated.flower.site_service import Invitation, remember_server, serve_site
     from epsilens.federated.site_store import DATABASE
-    from epsilens.federated.value_desk import AnswerLimits
 
     check_numbers(0.0, limit)
     folder = Path(state)
@@ -149,8 +149,7 @@ def site(
         raise InputError("`--offer` is decided when the site joins. Leave it out.")
     else:
         _go_on(folder, invited, epsilon=epsilon, data=data, limit=limit, afresh=new_coordinator)
-    if score_limit is not None:
-        AnswerLimits(limit=score_limit).write(folder)
+    keep_limits(folder, limit=score_limit, testers=tester_key)
     if private_key is None:
         from epsilens.federated.flower.keys import make_site_key
 
@@ -160,6 +159,8 @@ def site(
         server=server or (None if invited is None else invited.server),
         certificate=_certificate(invited, root_certificates),
     )
+    if not quiet:
+        say_fingerprint(folder)
     serve_site(
         folder,
         where,

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,12 +25,15 @@ __all__ = [
     "ScoreFile",
     "ScoreLimit",
     "SecureAggregation",
+    "TesterKey",
     "Value",
     "ValueModeChoice",
     "ValueModeOption",
     "check_secure",
     "checked_valuations",
+    "keep_limits",
     "offers_of",
+    "say_fingerprint",
     "write_scores",
 ]
 
@@ -101,8 +106,18 @@ ScoreLimit = Annotated[
         "--score-limit",
         metavar="N",
         min=1,
-        help="Scores that a site gives another in all; otherwise a safe share of what would give its "
+        help="Scores that a site gives in all, whoever asks; otherwise a safe share of what would give its "
         "statistics away.",
+        rich_help_panel=_PANEL,
+    ),
+]
+TesterKey = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tester-key",
+        metavar="FINGERPRINT",
+        help="Let only this tester ask about the site's records (repeat); its people read it from their own "
+        "site's first lines.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -162,6 +177,32 @@ def checked_valuations(
     if found and mode == "items":
         seal()
     return found
+
+
+def keep_limits(folder: Path, *, limit: int | None, testers: Sequence[str] | None) -> None:
+    """Change what was typed of a site's limits, and leave the others as they are."""
+    from epsilens.federated.value_desk import AnswerLimits
+
+    if limit is None and not testers:
+        return
+    kept = AnswerLimits.read(folder)
+    if limit is not None:
+        kept = replace(kept, limit=limit)
+    if testers:
+        kept = replace(kept, testers=tuple(testers))
+    kept.write(folder)
+
+
+def say_fingerprint(folder: Path) -> None:
+    """Tell a site's people by what its providers will know it, if it can be a tester at all."""
+    from epsilens.errors import MissingExtraError
+    from epsilens.federated.value_desk import ValueDesk
+
+    try:
+        found = ValueDesk(folder).fingerprint()
+    except MissingExtraError:
+        return
+    typer.echo(f"As a tester of others' records this site is {found}.")
 
 
 def check_secure(algorithm: str, *, secure: bool) -> None:

@@ -144,6 +144,8 @@ class FederationValuation(Part):
     """Their bytes, keys and ciphertexts included."""
     seconds: OptionalNumber = None
     """How long it took."""
+    learnt: Names = Field(default_factory=list)
+    """Who learnt what, in at most five short lines."""
 
 
 class FederationDocument(DocumentHead):

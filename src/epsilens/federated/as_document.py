@@ -20,6 +20,7 @@ from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import Traffic
 from epsilens.federated.valuing import Valuation
 from epsilens.federated.versions import Version
+from epsilens.federated.who_learnt import who_learnt
 
 __all__ = ["document_of", "federation_document"]
 
@@ -116,12 +117,13 @@ def document_of(
 
 
 def _valuation(valuation: Valuation) -> FederationValuation:
-    own = {"n", "harmful", "seconds"}
+    own = {"n", "harmful", "seconds", "learnt"}
     names = FederationValuation.model_fields.keys() - own
     return FederationValuation(
         n=valuation.n_items,
         harmful=valuation.n_harmful,
         seconds=round(valuation.seconds, 4),
+        learnt=who_learnt(valuation),
         **{name: getattr(valuation, name) for name in names},
     )
 

@@ -6,11 +6,17 @@ what the draw has spent. A tester measures on the records that it has out of the
 else on those in it. The tester's secret key and its count of answers are files in the site's own
 folder. A provider answers a tester once for each version of the model, and gives the same reply again when
 it is asked again: an exchange that broke off costs nothing when it is taken up.
+
+The model must be the one that was settled with the site, on either side: a coordinator that asks at models
+of its own choice learns more with every one of them.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import secrets
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,9 +26,19 @@ from numpy.typing import NDArray
 from epsilens._validate import as_count
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.declaration import FederationSchema, Records
+from epsilens.federated.provider_book import ProviderBook, theta_name
 from epsilens.federated.site import Site
+from epsilens.federated.sums import SiteSums
+from epsilens.federated.written_replies import move_bytes, read_move, read_reply, reply_bytes
 from epsilens.valuation.answer_book import AnswerBook
-from epsilens.valuation.batch_exchange import BatchMove, answer_batch, offer_batch
+from epsilens.valuation.batch_exchange import (
+    BatchMove,
+    answer_batch,
+    offer_batch,
+    require_batch,
+    require_same_model,
+)
+from epsilens.valuation.ckks import Ckks, CkksParameters, read_secret_key
 from epsilens.valuation.item_exchange import (
     EncryptedScores,
     EncryptedYardstick,
@@ -30,28 +46,53 @@ from epsilens.valuation.item_exchange import (
     score_items,
 )
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
+from epsilens.valuation.question_signature import (
+    check_signature,
+    fingerprint_of,
+    public_half,
+    read_fingerprint,
+    signing_key,
+)
 from epsilens.valuation.score_rounding import RoundedScores
 from epsilens.valuation.yardstick import Yardstick
 
-__all__ = ["AnswerLimits", "ValueDesk"]
+__all__ = ["AnswerLimits", "ValueDesk", "default_replies"]
 
 FloatArray = NDArray[np.float64]
 
-KEY, ANSWERS, REPLIES, SETTINGS = "value.key", "answers.sqlite", "replies", "value.json"
+KEY, ANSWERS, TOLD, SETTINGS = "value.key", "answers.sqlite", "provider.sqlite", "value.json"
+
+
+def default_replies(n_parameters: int) -> int:
+    """Return how often a provider lets its items be scored if nothing else is agreed.
+
+    Each time whoever wrote the question learns one number of every item, and p numbers determine it:
+    half of them; at least once.
+
+    Examples
+    --------
+    >>> [default_replies(p) for p in (1, 7, 30)]
+    [1, 3, 15]
+    """
+    return max(1, n_parameters // 2)
 
 
 @dataclass(frozen=True)
 class AnswerLimits:
-    """What a site answers as a tester, decided by itself.
+    """What a site tells in valuations, decided by itself.
 
     Parameters
     ----------
     limit : int, optional
-        Scores that one provider may get in all; None: `epsilens.valuation.default_limit`.
+        As a tester: scores that one provider may get in all; None: `epsilens.valuation.default_limit`.
     limit_in_all : int, optional
-        Scores that all providers may get together.
+        Scores that all providers may get together, whatever the coordinator calls them; None: as `limit`.
     noise : float
         Standard deviation of the noise on every score.
+    replies : int, optional
+        As a provider: how often its items are scored in all, for whomever; None: `default_replies`.
+    testers : tuple of str
+        Fingerprints of the testers that are answered; none: any.
 
     Examples
     --------
@@ -65,10 +106,23 @@ class AnswerLimits:
     limit: int | None = None
     limit_in_all: int | None = None
     noise: float = 0.0
+    replies: int | None = None
+    testers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "testers", tuple(map(read_fingerprint, self.testers)))
+        if self.replies is not None:
+            as_count(self.replies, name="replies")
 
     def write(self, folder: Path) -> None:
-        """Keep the settings in a site's folder."""
-        (folder / SETTINGS).write_text(json.dumps(asdict(self)), encoding="utf-8")
+        """Keep the settings in a site's folder, whole or not at all, for its owner's eyes."""
+        scratch = folder / f"{SETTINGS}.{secrets.token_hex(4)}.part"
+        descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(json.dumps(asdict(self)))
+            stream.flush()
+            os.fsync(stream.fileno())
+        scratch.replace(folder / SETTINGS)
 
     @classmethod
     def read(cls, folder: Path) -> AnswerLimits:
@@ -78,9 +132,10 @@ class AnswerLimits:
             return cls()
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, AttributeError):
             raise InputError(
-                f"{SETTINGS!r} in the site's folder must hold limit, limit_in_all and noise. Put it right."
+                f"{SETTINGS!r} in the site's folder must hold limit, limit_in_all, noise, replies and "
+                "testers, or some of them. Put it right."
             ) from None
 
 
@@ -91,12 +146,71 @@ class ValueDesk:
     ----------
     folder : path
         The site's own.
+    pinned : bool
+        Whether the model must be the one that was settled; only where all parties are one process, and
+        nobody keeps a note of it, it need not.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Path, *, pinned: bool = True) -> None:
+        self.folder, self._pinned = Path(folder), pinned
+
+    # --- Which model it is about ---
+
+    def settle(self, version: int, theta: FloatArray, *, before: int) -> None:
+        """Note the model that a version is, for valuations to come.
+
+        Parameters
+        ----------
+        version : int
+        theta : array of shape (p,)
+        before : int
+            The version that the site had until now.
+
+        Raises
+        ------
+        InputError
+            If this version was settled as another model.
+        """
+        book = self._told()
+        if version > before:
+            book.settle(version, theta)
+        elif book.settled() not in {None, (version, theta_name(theta))}:
+            raise InputError(
+                f"version {version} of the model was settled with other numbers. The coordinator must "
+                "settle a version once."
+            )
+
+    def _require_settled(self, site: Site, theta: FloatArray) -> None:
+        known = self._told().settled() if self._pinned else None
+        if self._pinned and (known is None or known[1] != theta_name(theta)):
+            has = "no version of the model" if known is None else f"version {known[0]}"
+            raise InputError(
+                f"site {site.number} was told of {has}, and is asked about another model than that. It "
+                "values records at the settled version only."
+            )
+
+    def _told(self) -> ProviderBook:
+        return ProviderBook(self.folder / TOLD)
+
+    def _note(self, site: Site, *, is_new: bool) -> None:
+        """Write an exchange into the ledger, or one that a stop has left out of it."""
+        told = self._told().count("items", "batch") + self._book(site.schema).n_answered()
+        lines = sum(line.operation == "value" for line in site.ledger)
+        if is_new or lines < told:
+            site.note_value()
 
     # --- As a tester ---
+
+    def fingerprint(self) -> str:
+        """Return by what providers know this site as a tester; its secret key is made if there is none.
+
+        Raises
+        ------
+        MissingExtraError
+            If TenSEAL is not installed.
+        """
+        _, secret = read_secret_key(Ckks(CkksParameters()), self.folder / KEY)
+        return fingerprint_of(public_half(signing_key(secret)))
 
     def question(
         self, site: Site, model: ModelForTester, *, provider: int
@@ -110,10 +224,7 @@ class ValueDesk:
         provider : int
         """
         tester = self._tester(site, model)
-        limit = tester.answers.limit
-        if limit is None:
-            return tester.question(), None
-        return tester.question(), limit - tester.answers.given_to(_name(provider))
+        return tester.question(), tester.answers.left(_name(provider))
 
     def scores(
         self, site: Site, model: ModelForTester, reply: EncryptedScores, *, provider: int
@@ -128,10 +239,9 @@ class ValueDesk:
         provider : int
         """
         tester = self._tester(site, model)
-        before = tester.answers.given_to(_name(provider))
+        before = tester.answers.n_answered()
         found = tester.answer(reply, provider=_name(provider))
-        if tester.answers.given_to(_name(provider)) > before:
-            site.note_value()
+        self._note(site, is_new=tester.answers.n_answered() > before)
         return found
 
     def score_of(
@@ -146,15 +256,16 @@ class ValueDesk:
         move : BatchMove
         provider : int
         """
+        self._require_settled(site, model.theta)
         book = self._book(site.schema)
-        before = book.given_to(_name(provider))
+        before = book.n_answered()
         stick = _yardstick(site, model)
         found = answer_batch(model, stick, move, provider=_name(provider), answers=book)
-        if book.given_to(_name(provider)) > before:
-            site.note_value()
+        self._note(site, is_new=book.n_answered() > before)
         return found
 
     def _tester(self, site: Site, model: ModelForTester) -> ItemTester:
+        self._require_settled(site, model.theta)
         return ItemTester(
             model,
             _yardstick(site, model),
@@ -204,33 +315,59 @@ class ValueDesk:
         Raises
         ------
         InputError
-            If the tester asks in another way than before about the same model: each way tells it
-            another number of every item.
+            If the model is not the settled one, the question not as its tester signed it, the tester not
+            one of those that the site answers, or if it asks in another way than before about the same
+            model: each way tells it another number of every item.
         BudgetExceededError
-            If no scores are left.
+            If no scores are left, or the site's items were scored as often as it lets them.
         """
+        self._require_settled(site, model.theta)
+        check_signature(question.signer, question.signature, question.signed_parts())
+        require_same_model(question.model, model.name)
+        own, book, who = AnswerLimits.read(self.folder), self._told(), question.fingerprint
+        self._require_known(site, who, own, tester=tester)
         records, change = _valued(site)
-        place = self.folder / REPLIES / f"{tester}-{model.name}.npz"
-        if place.exists():
-            given = _read_reply(place)
+        theta = theta_name(model.theta)
+        kept = book.told("items", theta, asker=who, called=_name(tester))
+        if kept is not None:
+            given = read_reply(kept)
             if given.key != question.key:
                 raise InputError(
                     f"site {site.number} answers a tester once for each version of the model, and site "
-                    f"{tester} asks with another key or other records now. Ask about the next version."
+                    f"{tester} asks with another key, other records or limits now. Ask about the next version."
                 )
+            self._note(site, is_new=False)
             return given, change
         if n_items < 1:
             raise BudgetExceededError(
                 f"site {site.number} has got all the scores that it may get from site {tester}: more would "
                 "determine the tester's statistics. The tester may raise its limit."
             )
-        most = min(as_count(n_items, name="items"), records.n)
-        chosen = records.take(slice(0, most))
+        most = default_replies(site.schema.n_parameters) if own.replies is None else own.replies
+        if book.count("items") >= most:
+            raise BudgetExceededError(
+                f"site {site.number} lets its items be scored {most} times in all, and they were: each time "
+                "whoever asks learns one number of every item. The site may raise `replies`."
+            )
+        chosen = records.take(slice(0, min(as_count(n_items, name="items"), records.n)))
         X, y = _arrays(chosen, site.schema)
         made = score_items(model, question, X, y, site.schema.loss, change=change)
-        _write_reply(place, made)
-        site.note_value()
+        book.tell("items", theta, reply_bytes(made), asker=who, called=_name(tester))
+        self._note(site, is_new=True)
         return made, change
+
+    def _require_known(self, site: Site, who: str, own: AnswerLimits, *, tester: int) -> None:
+        """Refuse a tester that cannot be one, and say at this site who asks."""
+        if tester == site.number:
+            raise InputError(f"site {site.number} is no tester of its own records. Refused.")
+        if own.testers and who not in own.testers:
+            raise InputError(
+                f"site {site.number} answers testers whose fingerprints it knows, and {who}, which is said to "
+                f"be site {tester}'s, is none of them. Compare fingerprints; then `epsilens federate site "
+                "--tester-key`."
+            )
+        # To the people at this site, who can compare it with what the tester's own people read.
+        print(f"Site {tester} asks as tester {who}.", file=sys.stderr, flush=True)  # noqa: T201
 
     def move(self, site: Site, model: ModelForProvider) -> BatchMove:
         """Return how the model would move with all that the site offers, or without all it has given.
@@ -239,12 +376,63 @@ class ValueDesk:
         ----------
         site : Site
         model : ModelForProvider
+
+        Raises
+        ------
+        InputError
+            If the model is not the settled one, or the batch too small for what was told of it already.
         """
+        self._require_settled(site, model.theta)
+        book, theta = self._told(), theta_name(model.theta)
+        kept = book.told("batch", theta)
+        if kept is not None:
+            given = read_move(kept)
+            require_same_model(given.model, model.name)
+            self._note(site, is_new=False)
+            return given
         records, change = _valued(site)
+        self._require_batch(site, records, moves=1)
         X, y = _arrays(records, site.schema)
         made = offer_batch(model, X, y, site.schema.loss, change=change)
-        site.note_value()
+        book.tell("batch", theta, move_bytes(made))
+        self._note(site, is_new=True)
         return made
+
+    def submit(self, site: Site, theta: FloatArray) -> SiteSums:
+        """Return the sums of the records on offer, which the coordinator wants to accept.
+
+        Parameters
+        ----------
+        site : Site
+        theta : array of shape (p,)
+
+        Raises
+        ------
+        InputError
+            As `move`, or if nothing is on offer.
+        """
+        self._require_settled(site, theta)
+        book, name = self._told(), theta_name(theta)
+        is_new = book.told("submission", name) is None
+        if is_new and site.offered is not None:
+            self._require_batch(site, site.offered, submissions=1)
+        sums = site.submit(theta)
+        if is_new:
+            book.tell("submission", name, b"")
+        return sums
+
+    def _require_batch(
+        self, site: Site, records: Records, *, moves: int = 0, submissions: int = 0
+    ) -> None:
+        """Refuse one move or submission more than the size of the batch bears."""
+        book, schema = self._told(), site.schema
+        require_batch(
+            records.n,
+            schema.n_parameters,
+            schema.loss.n_outputs,
+            moves=max(book.count("batch") + moves, 1),
+            submissions=max(book.count("submission") + submissions, 1),
+        )
 
 
 def _name(site: int) -> str:
@@ -266,19 +454,3 @@ def _yardstick(site: Site, model: ModelForTester) -> Yardstick:
     records = site.in_use if site.offered is None else site.offered
     X, y = _arrays(records, site.schema)
     return Yardstick.of(model, X, y, site.schema.loss)
-
-
-def _write_reply(place: Path, reply: EncryptedScores) -> None:
-    place.parent.mkdir(mode=0o700, exist_ok=True)
-    parts = {f"c{i}": np.frombuffer(c, dtype=np.uint8) for i, c in enumerate(reply.ciphertexts)}
-    scratch = place.with_suffix(".part.npz")
-    head = np.array([reply.model, reply.key, str(reply.n_items)])
-    np.savez(scratch, head=head, **parts)  # type: ignore[arg-type]
-    scratch.replace(place)
-
-
-def _read_reply(place: Path) -> EncryptedScores:
-    with np.load(place, allow_pickle=False) as stored:
-        model, key, n_items = (str(text) for text in stored["head"])
-        parts = [stored[f"c{i}"].tobytes() for i in range(len(stored.files) - 1)]
-    return EncryptedScores(model, key, int(n_items), tuple(parts))

@@ -200,7 +200,7 @@ def value(
             f"provider and tester must be two sites, got {provider} twice. A site can value its own "
             "records at home: `epsilens value local`."
         )
-    model = model_for_provider(coordinator.present())
+    model, version = model_for_provider(coordinator.present()), coordinator.versions[-1].version
     told = model.for_tester()
     # What bringing the sums of all sites up to date costs is not part of the valuation.
     began, before = time.perf_counter(), _copied(exchange.traffic)
@@ -209,12 +209,14 @@ def value(
         wanted = [n for n in (items and as_count(items, name="items"), left) if n is not None]
         most = min(wanted) if wanted else int(coordinator.parties.records()[provider])
         reply, change = exchange.reply(provider, model, question, tester=tester, n_items=most)
+        _require_offer(provider, change, accept=accept)
         found = exchange.scores(tester, told, reply, provider=provider)
         n_items = reply.n_items
         if len(found.scores) != n_items:
             raise InputError(f"site {tester} must give {n_items} scores, got {len(found.scores)}.")
     else:
         move = exchange.move(provider, model)
+        _require_offer(provider, move.change, accept=accept)
         found = exchange.score_of(tester, told, move, provider=provider)
         change, n_items = move.change, 0
         if len(found.scores) != 1:
@@ -223,12 +225,6 @@ def value(
     seconds = time.perf_counter() - began
     coordinator.note_ledger()
     accepted: int | None = None
-    if accept and change != "add":
-        raise InputError(
-            f"the records of site {provider} are in the model already; only records on offer can be "
-            "accepted. Let the site join with an offer."
-        )
-    version = len(coordinator.versions) - 1
     if accept and found.scores.sum() > 0:
         accepted = coordinator.accept(provider).version
     return Valuation(
@@ -246,6 +242,15 @@ def value(
         seconds=seconds,
         accepted=accepted,
     )
+
+
+def _require_offer(provider: int, change: Change, *, accept: bool) -> None:
+    """Refuse to accept what is in the model, before the tester has counted a score for it."""
+    if accept and change != "add":
+        raise InputError(
+            f"the records of site {provider} are in the model already; only records on offer can be "
+            "accepted. Let the site join with an offer."
+        )
 
 
 def _copied(traffic: Traffic) -> Traffic:
@@ -273,7 +278,7 @@ class LocalExchange:
         if not place.exists():
             place.mkdir(mode=0o700)
             self._settings.write(place)
-        return ValueDesk(place)
+        return ValueDesk(place, pinned=False)
 
     def _count(self, *parts: FloatArray | bytes | int) -> None:
         """Count a message."""

@@ -10,7 +10,7 @@ __all__ = ["valuation_sentences"]
 
 
 def valuation_sentences(valuation: FederationValuation) -> list[str]:
-    """Say what records are worth, what the exchange cost, and in thirty seconds who learnt what.
+    """Say what records are worth and what the exchange cost; then, a line each, who learnt what.
 
     Parameters
     ----------
@@ -28,17 +28,7 @@ def valuation_sentences(valuation: FederationValuation) -> list[str]:
     >>> valuation_sentences(found)[0]
     "20 records that site 0 has on offer, valued on site 2's: together worth 0.003 of its mean loss (positive helps); 4 of them harm. 6 messages, 2.00 MB, 1.5 s. They were not taken into the model."
     """
-    said = [_worth(valuation), _learnt(valuation)]
-    if valuation.mode == "batch":
-        said.append(
-            "A batch is weak protection: these sums can determine records whose features have few possible "
-            "values. Use items."
-        )
-    said.append(
-        "All of it was computed from randomised records and spends no more ε; the other columns are as they "
-        "are. What is not proven stands in docs/private-valuation.md."
-    )
-    return said
+    return [_worth(valuation), *valuation.learnt]
 
 
 def _worth(valuation: FederationValuation) -> str:
@@ -62,30 +52,3 @@ def _worth(valuation: FederationValuation) -> str:
 
 def _size(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:,.2f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:,.1f} kB"
-
-
-def _learnt(valuation: FederationValuation) -> str:
-    a, b, p = valuation.provider, valuation.tester, valuation.n_parameters
-    start = (
-        f"In thirty seconds: site {a} learnt the model and its inverse Hessian, and nothing of site {b}'s "
-        "records. "
-    )
-    if valuation.mode == "batch":
-        return (
-            f"{start}Site {b} learnt how the model would move, and that one number. The coordinator learnt "
-            f"the number, and from the move {format_count(p)} sums over site {a}'s records; no single record."
-        )
-    unknown = p * (p + 3) // 2
-    enough = ""
-    if valuation.n >= p:
-        enough = (
-            f" So many as {format_count(p)} give away the gradient of its loss: the limit was set higher "
-            "than is safe."
-        )
-    return (
-        f"{start}It computed on numbers that only site {b} can open. Site {b} learnt a score for each of "
-        f"{format_count(valuation.n)} records, and no record. The coordinator learnt the same scores and "
-        f"carried ciphertexts that it cannot open. Site {a} and the coordinator together have "
-        f"{format_count(valuation.n)} equations about the {format_count(unknown)} numbers that sum up site "
-        f"{b}'s records; site {b} counts them, and stops.{enough}"
-    )

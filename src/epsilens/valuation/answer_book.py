@@ -3,7 +3,8 @@
 
 p(p + 3)/2 pairs of a move and its score determine the tester's gradient and Hessian; p pairs determine
 the gradient alone, up to the second-order term, which is smaller by about the number of training
-records. So the count stops below both.
+records. So the count stops well below both. A tester cannot know who stands behind a name that the
+coordinator gives, so the same limit holds for all names together unless the tester decides otherwise.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from epsilens._validate import as_count, as_positive
 from epsilens.errors import BudgetExceededError, InputError
+from epsilens.valuation.score_rounding import RoundedScores
 from epsilens.valuation.yardstick import n_coefficients
 
 __all__ = ["AnswerBook", "default_limit"]
@@ -33,15 +35,16 @@ SHARE = 0.1
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS answers (
-    provider TEXT NOT NULL, request TEXT NOT NULL, n INTEGER NOT NULL, scores BLOB,
-    PRIMARY KEY (provider, request))
+    provider TEXT NOT NULL, request TEXT NOT NULL, n INTEGER NOT NULL, scores BLOB, unit REAL,
+    PRIMARY KEY (request))
 """
 
 
 def default_limit(n_parameters: int) -> int:
     """Return how many scores a provider may get from a tester if nothing else is agreed.
 
-    A tenth of p(p + 3)/2, and fewer than p; at least one.
+    A tenth of p(p + 3)/2, and half of p; at least one. With p − 1 scores all but one direction of the
+    gradient would be known; half of them leave about 0.7 of its length unknown.
 
     Parameters
     ----------
@@ -51,18 +54,18 @@ def default_limit(n_parameters: int) -> int:
     Examples
     --------
     >>> [default_limit(p) for p in (3, 10, 30, 60)]
-    [1, 6, 29, 59]
+    [1, 5, 15, 30]
     """
     p = as_count(n_parameters, name="n_parameters")
-    return max(1, min(math.floor(SHARE * n_coefficients(p)), p - 1))
+    return max(1, min(math.floor(SHARE * n_coefficients(p)), p // 2))
 
 
 class AnswerBook:
     """The tester's count of scores, one for each provider.
 
     A request is counted before it is answered, so that a tester that is stopped in between has counted
-    one too many and never one too few. The same request again gets the same answer, and is not counted
-    again.
+    one too many and never one too few. The same request again, from whomever, gets the same answer with the
+    same noise, and is not counted again.
 
     Parameters
     ----------
@@ -73,7 +76,8 @@ class AnswerBook:
     limit : int, optional
         Scores that a provider gets in all. None: `default_limit`; without a limit if there is noise.
     limit_in_all : int, optional
-        Scores that all providers get together: several may be one, or work together.
+        Scores that all providers get together: several may be one, work together, or be invented by the
+        coordinator. None: the same as `limit`, so that it holds whatever names are given.
     noise : float
         Standard deviation of a Gaussian noise on every score, drawn from the operating system. It
         blurs what many scores determine; it is no differential privacy by itself.
@@ -84,11 +88,11 @@ class AnswerBook:
     >>> from pathlib import Path
     >>> book = AnswerBook(Path(tempfile.mkdtemp()) / "answers.sqlite", n_parameters=10)
     >>> book.limit
-    6
+    5
     >>> book.answer("hospital 3", 4, b"a request", lambda: np.zeros(4)).tolist()
     [0.0, 0.0, 0.0, 0.0]
-    >>> book.given_to("hospital 3")
-    4
+    >>> book.given_to("hospital 3"), book.left("hospital 3"), book.left("hospital 5")
+    (4, 1, 1)
     """
 
     def __init__(
@@ -105,10 +109,10 @@ class AnswerBook:
             limit = as_count(limit, name="limit")
         elif not self.noise:
             limit = default_limit(n_parameters)
+        if limit_in_all is not None:
+            as_count(limit_in_all, name="limit_in_all")
         self.limit = limit
-        self.limit_in_all = (
-            None if limit_in_all is None else as_count(limit_in_all, name="limit_in_all")
-        )
+        self.limit_in_all = limit if limit_in_all is None else limit_in_all
         self._file = Path(file)
         try:
             if not self._file.exists():
@@ -125,6 +129,18 @@ class AnswerBook:
         """Return how many scores a provider has got."""
         with self._transaction() as book:
             return _given(book, provider)[0]
+
+    def left(self, provider: str) -> int | None:
+        """Return how many scores a provider may still get; None: without end."""
+        with self._transaction() as book:
+            given = _given(book, provider)
+        limits = zip((self.limit, self.limit_in_all), given, strict=True)
+        return min((max(most - n, 0) for most, n in limits if most is not None), default=None)
+
+    def n_answered(self) -> int:
+        """Return how many requests were counted, from whomever."""
+        with self._transaction() as book:
+            return int(book.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
 
     def answer(
         self, provider: str, n: int, request: bytes, compute: Callable[[], FloatArray]
@@ -149,30 +165,52 @@ class AnswerBook:
         Raises
         ------
         BudgetExceededError
-            If the provider would get more scores than the limit.
+            If the provider, or all together, would get more scores than the limit.
+        """
+        return self.rounded(provider, n, request, compute, lambda s: RoundedScores(s, 0.0)).scores
+
+    def rounded(
+        self,
+        provider: str,
+        n: int,
+        request: bytes,
+        compute: Callable[[], FloatArray],
+        finish: Callable[[FloatArray], RoundedScores],
+    ) -> RoundedScores:
+        """Do the same with scores that are rounded, and keep those: rounded twice, they would say more.
+
+        Parameters
+        ----------
+        provider, n, request, compute
+            As `answer` takes them.
+        finish : callable
+            Rounds the scores, noise included.
         """
         as_count(n, name="n")
         digest = hashlib.sha256(request).hexdigest()
-        key = (provider, digest)
         with self._transaction() as book:
             row = book.execute(
-                "SELECT scores FROM answers WHERE provider = ? AND request = ?", key
+                "SELECT scores, unit FROM answers WHERE request = ?", (digest,)
             ).fetchone()
             if row is not None and row[0] is not None:
-                return np.frombuffer(row[0], dtype="<f8").astype(np.float64)
+                kept = np.frombuffer(row[0], dtype="<f8").astype(np.float64)
+                return RoundedScores(kept, float(row[1]))
             if row is None:
                 self._require(provider, n, book)
-                book.execute("INSERT INTO answers VALUES (?, ?, ?, NULL)", (*key, n))
+                book.execute(
+                    "INSERT INTO answers VALUES (?, ?, ?, NULL, NULL)", (provider, digest, n)
+                )
         scores = np.asarray(compute(), dtype=np.float64)
         if self.noise:
             source = random.SystemRandom()
             scores = scores + [source.gauss(0.0, self.noise) for _ in range(len(scores))]
+        found = finish(scores)
         with self._transaction() as book:
             book.execute(
-                "UPDATE answers SET scores = ? WHERE provider = ? AND request = ?",
-                (scores.astype("<f8").tobytes(), *key),
+                "UPDATE answers SET scores = ?, unit = ? WHERE request = ?",
+                (found.scores.astype("<f8").tobytes(), found.resolution, digest),
             )
-        return scores
+        return found
 
     def _require(self, provider: str, n: int, book: sqlite3.Connection) -> None:
         given, in_all = _given(book, provider)

@@ -3,8 +3,9 @@
 
 P4's Algorithms 1–2. The move travels in clear, and what a curious coordinator reads off it is exactly
 this: it knows H and N, so NHδ gives it p sums over the batch, at first order the numbers Σ_j slope_j·x_j;
-if the batch is accepted, the p(p + 1)/2 numbers Σ_j curvature_j·x_j x_jᵀ and the gradient too. The batch must have more unknown numbers than these equations: n > p(p + 2)/(d + 1), which P4 prints
-for one output as n > d(d + 2)/(d + 1). **That bound is weak.** It counts equations as if every value were an
+if the batch is accepted, the p(p + 1)/2 numbers Σ_j curvature_j·x_j x_jᵀ and the gradient too. The batch
+must have more unknown numbers than these equations: n > p(p + 2)/(d + 1), which P4 prints for one output
+as n > d(d + 2)/(d + 1). Every further move of the same batch, at another model, is p equations more. **That bound is weak.** It counts equations as if every value were an
 arbitrary real number. Features that are 0 or 1 have far fewer possibilities, and sums over a batch can
 determine every row; what is known of the rows from elsewhere does the same; and two batches that differ
 by one record give that record away by subtraction. Use `items` under encryption, or secure aggregation.
@@ -63,8 +64,13 @@ class BatchMove:
         object.__setattr__(self, "move", as_vector(self.move, name="move"))
 
 
-def smallest_batch(n_parameters: int, *, n_outputs: int = 1) -> int:
+def smallest_batch(
+    n_parameters: int, *, n_outputs: int = 1, moves: int = 1, submissions: int = 1
+) -> int:
     """Return the fewest records of a batch that a provider lets out.
+
+    P4 counts p equations of one move, p of the model's update and p² of the Hessian, against d + 1
+    unknowns a record. Asked at other models, the same batch gives as many again.
 
     Parameters
     ----------
@@ -72,23 +78,30 @@ def smallest_batch(n_parameters: int, *, n_outputs: int = 1) -> int:
         p, numbers in the model.
     n_outputs : int
         Of the model: 1, or the number of classes.
+    moves : int
+        How often its move is told, each time at another model.
+    submissions : int
+        How often its gradient and Hessian are, likewise.
 
     Examples
     --------
-    >>> smallest_batch(30)
-    31
+    >>> smallest_batch(30), smallest_batch(30, moves=4)
+    (31, 34)
     """
     d = n_parameters // n_outputs
-    return n_parameters * (n_parameters + 2) // (d + 1) + 1
+    return n_parameters * (moves + submissions * (n_parameters + 1)) // (d + 1) + 1
 
 
-def require_batch(n: int, n_parameters: int, n_outputs: int) -> None:
+def require_batch(
+    n: int, n_parameters: int, n_outputs: int, *, moves: int = 1, submissions: int = 1
+) -> None:
     """Refuse a batch whose sums would have fewer unknowns than equations (P4, Security properties)."""
-    least = smallest_batch(n_parameters, n_outputs=n_outputs)
+    least = smallest_batch(n_parameters, n_outputs=n_outputs, moves=moves, submissions=submissions)
     if n < least:
+        again = " asked about so often," if moves > 1 or submissions > 1 else ""
         raise InputError(
-            f"a batch must have at least {least} records for a model of {n_parameters} numbers, got {n}: "
-            "the coordinator could solve for them. Offer more records, or use `items`."
+            f"a batch must have at least {least} records for a model of {n_parameters} numbers,{again} got "
+            f"{n}: the coordinator could solve for them. Offer more records, or use `items`."
         )
 
 
@@ -191,7 +204,7 @@ def answer_batch(
     >>> stick = Yardstick.of(model.for_tester(), np.ones((4, 1)), np.ones(4), LogisticLoss())
     >>> book = AnswerBook(Path(tempfile.mkdtemp()) / "answers.sqlite", n_parameters=1)
     >>> answer_batch(model.for_tester(), stick, batch, provider="A", answers=book).scores
-    array([0.1527778])
+    array([0.152778])
     """
     require_same_model(message.model, model.name)
     move = as_vector(message.move, name="move", length=yardstick.n_parameters)
@@ -199,13 +212,13 @@ def answer_batch(
         raise InputError(
             "`move` must be a change that a batch can make, got one far beyond. Refused."
         )
-    scores = answers.answer(
+    return answers.rounded(
         provider,
         1,
         message.model.encode() + message.change.encode() + move.tobytes(),
         lambda: yardstick.worth(move[None], change=message.change),
+        lambda scores: round_scores(scores, digits=digits, resolution=resolution),
     )
-    return round_scores(scores, digits=digits, resolution=resolution)
 
 
 def require_same_model(came: str, expected: str) -> None:

@@ -48,7 +48,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +68,13 @@ from epsilens.valuation.model_moves import (
     ModelForTester,
     MoveMethod,
     item_moves,
+)
+from epsilens.valuation.question_signature import (
+    check_signature,
+    fingerprint_of,
+    public_half,
+    signing_key,
+    together,
 )
 from epsilens.valuation.score_rounding import DIGITS, RoundedScores, round_scores
 from epsilens.valuation.yardstick import Yardstick, n_coefficients
@@ -100,6 +107,8 @@ class EncryptedYardstick:
     public_key, rotation_keys : bytes
     pieces : tuple of bytes
         Ciphertexts of (g, vech H), one for every 4,096 numbers.
+    signer, signature : bytes
+        By whom it was written, and the proof that nobody has changed it since.
     """
 
     model: str
@@ -109,6 +118,8 @@ class EncryptedYardstick:
     public_key: bytes = field(repr=False)
     rotation_keys: bytes = field(repr=False)
     pieces: tuple[bytes, ...] = field(repr=False)
+    signer: bytes = field(default=b"", repr=False)
+    signature: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pieces", tuple(self.pieces))
@@ -119,6 +130,16 @@ class EncryptedYardstick:
                 f"a question must be for at most {MOST_PARAMETERS:,} numbers and {MOST_ROWS} items in a "
                 f"ciphertext, a power of two, got {self.n_parameters:,} and {rows}."
             )
+
+    @property
+    def fingerprint(self) -> str:
+        """Of whoever signed it: what tester and provider compare by another way."""
+        return fingerprint_of(self.signer)
+
+    def signed_parts(self) -> tuple[bytes, ...]:
+        """Return everything that the signature is about."""
+        head = f"{self.model} {self.key} {self.n_parameters} {self.items_per_ciphertext}"
+        return head.encode(), self.public_key, self.rotation_keys, *self.pieces
 
     @property
     def n_bytes(self) -> int:
@@ -193,8 +214,8 @@ def score_items(
     Raises
     ------
     InputError
-        If the question belongs to another model, is damaged or too large, or an item would move the
-        model beyond what can be encrypted.
+        If the question belongs to another model, was changed since it was signed, is damaged or too
+        large, or an item would move the model beyond what can be encrypted.
 
     Notes
     -----
@@ -202,6 +223,7 @@ def score_items(
     doubled, and the tester's vector is (Dg, vech DHD/√N) divided by its largest entry: their product is
     N times the score, and all numbers are of one size whatever the units of the features.
     """
+    check_signature(question.signer, question.signature, question.signed_parts())
     require_same_model(question.model, model.name)
     if question.n_parameters != model.n_parameters:
         raise InputError(
@@ -268,7 +290,8 @@ class ItemTester:
     answers : AnswerBook
         Counts every score before it is given.
     digits, resolution
-        How scores are rounded; see `round_scores`.
+        How scores are rounded; see `round_scores`. Neither: to a unit of ten times the error that the
+        self-test has measured.
     parameters : CkksParameters, optional
         Agreed by all parties beforehand.
 
@@ -292,7 +315,7 @@ class ItemTester:
         *,
         key_file: str | Path,
         answers: AnswerBook,
-        digits: int = DIGITS,
+        digits: int | None = None,
         resolution: float | None = None,
         parameters: CkksParameters | None = None,
     ) -> None:
@@ -317,14 +340,22 @@ class ItemTester:
         self._largest = float(np.abs(vector).max()) or 1.0
         self._vector = vector / self._largest
         said = model.name.encode() + self._vector.tobytes() + self._largest.hex().encode()
+        # A reply that was made for another number of rows has its scores in other slots.
+        said += b"rows %d" % self._layout.n_rows
         self._key = hmac.new(key_hash, said, hashlib.sha256).hexdigest()[:32]
+        self._signing = signing_key(key_hash)
         self._public_key = self._room.public_key(self._secret)
         self._rotation_keys = self._room.rotation_keys(self._secret, self._layout.rotations)
-        self._test()
+        self.error = self._test()
+        """What products are off by, as a share of a typical one: measured, for this key set."""
 
     def question(self) -> EncryptedYardstick:
-        """Return the message for providers; encrypted afresh at every call."""
-        return self._encrypted(self._vector)
+        """Return the message for providers; encrypted afresh and signed at every call."""
+        return self._signed(self._encrypted(self._vector))
+
+    def _signed(self, question: EncryptedYardstick) -> EncryptedYardstick:
+        signature = self._signing.sign(together(question.signed_parts()))
+        return replace(question, signer=public_half(self._signing), signature=signature)
 
     def _encrypted(self, vector: FloatArray) -> EncryptedYardstick:
         room, layout = self._room, self._layout
@@ -341,8 +372,8 @@ class ItemTester:
             ),
         )
 
-    def _test(self) -> None:
-        """Compute known products of several sizes, as a provider would, and compare."""
+    def _test(self) -> float:
+        """Compute known products of several sizes, as a provider would; return the error, or refuse."""
         rng = np.random.default_rng(20)  # known numbers, not secret ones
         vector = rng.uniform(-1.0, 1.0, self._layout.n_columns)
         rows = rng.normal(size=(min(6, self._layout.n_rows), len(vector)))
@@ -353,12 +384,15 @@ class ItemTester:
             found = self._decrypted(replies, len(rows))
         except (InputError, RuntimeError, ValueError):
             found = np.full(len(rows), np.nan)
-        size = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
-        if not (np.abs(found - rows @ vector) <= LARGEST_SELF_TEST_ERROR * size).all():
+        length = np.linalg.norm(rows, axis=1)
+        off = np.abs(found - rows @ vector) / length
+        if not (off <= LARGEST_SELF_TEST_ERROR * np.linalg.norm(vector)).all():
             raise EstimateNotTrustworthyError(
                 "the self-test of the encryption failed: known numbers came back wrong under these "
                 "parameters. Use the default ones, and a TenSEAL of this version at every party."
             )
+        # A row of no particular direction has a product of its length times this.
+        return float(off.max() / np.sqrt(np.mean(vector**2)))
 
     def answer(self, reply: EncryptedScores, *, provider: str) -> RoundedScores:
         """Return the scores of a reply: counted, decrypted, rounded.
@@ -402,8 +436,12 @@ class ItemTester:
             scores: FloatArray = products * (self._largest / self.model.n_records)
             return scores
 
-        scores = self.answers.answer(provider, reply.n_items, request, decrypt)
-        return round_scores(scores, digits=self._digits, resolution=self._resolution)
+        return self.answers.rounded(provider, reply.n_items, request, decrypt, self._rounded)
+
+    def _rounded(self, scores: FloatArray) -> RoundedScores:
+        if self._digits is None and self._resolution is None:
+            return round_scores(scores, error=self.error)
+        return round_scores(scores, digits=self._digits or DIGITS, resolution=self._resolution)
 
     def _loaded(self, data: bytes) -> object:
         room = self._room

@@ -16,20 +16,20 @@ def scores(n: int = 3):
     return lambda: np.arange(float(n))
 
 
-def test_the_default_is_below_what_determines_the_gradient_and_a_tenth_of_all():
+def test_the_default_is_half_of_what_determines_the_gradient_and_a_tenth_of_all():
     for p in range(2, 300):
-        assert default_limit(p) < p
+        assert default_limit(p) <= p / 2
         assert default_limit(p) <= max(1, 0.1 * n_coefficients(p))
 
 
 def test_the_limit_holds_for_each_provider_and_after_a_restart(tmp_path):
     file = tmp_path / "answers.sqlite"
-    book = AnswerBook(file, n_parameters=30, limit=7)
+    book = AnswerBook(file, n_parameters=30, limit=7, limit_in_all=20)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     book.answer("A", 3, b"one", scores())
     book.answer("A", 3, b"two", scores())
-    book.answer("B", 7, b"one", scores(7))
-    for opened in (book, AnswerBook(file, n_parameters=30, limit=7)):
+    book.answer("B", 7, b"B's", scores(7))
+    for opened in (book, AnswerBook(file, n_parameters=30, limit=7, limit_in_all=20)):
         with pytest.raises(
             BudgetExceededError, match=r"may get 7 scores .* has got 6, and asks for 3"
         ):
@@ -60,7 +60,25 @@ def test_several_providers_together_may_have_a_limit_too(tmp_path):
     book = AnswerBook(tmp_path / "a", n_parameters=30, limit=5, limit_in_all=7)
     book.answer("A", 5, b"one", scores(5))
     with pytest.raises(BudgetExceededError, match=r"all providers may get 7 .* have got 5"):
-        book.answer("B", 3, b"one", scores())
+        book.answer("B", 3, b"two", scores())
+
+
+@pytest.mark.parametrize("limit", [None, 7])
+def test_names_that_a_coordinator_invents_get_no_more_scores_together(tmp_path, limit):
+    book = AnswerBook(tmp_path / "a", n_parameters=30, limit=limit)
+    most, got = limit or default_limit(30), 0
+    for k in range(20):
+        left = book.left(f"site {k}")
+        assert left == most - got
+        if left < 3:
+            break
+        book.answer(f"site {k}", 3, b"%d" % k, scores())
+        got += 3
+    with pytest.raises(BudgetExceededError, match=rf"all providers may get {most} scores"):
+        book.answer("site 99", 3, b"99", scores())
+    assert most - 3 < got <= most < 30
+    # What the tester allows each of them is not what it allows all of them.
+    assert AnswerBook(tmp_path / "b", n_parameters=30, limit=9, limit_in_all=4).left("A") == 4
 
 
 def test_noise_of_a_stated_scale_instead_of_a_limit(tmp_path):
@@ -69,7 +87,9 @@ def test_noise_of_a_stated_scale_instead_of_a_limit(tmp_path):
     noise = book.answer("A", 4000, b"one", lambda: np.zeros(4000))
     # The standard deviation of 4,000 numbers is off by 1.1 %; five of those.
     assert noise.std() == pytest.approx(0.1, rel=0.056)
-    assert book.answer("A", 4000, b"one", lambda: np.zeros(4000)).tolist() == noise.tolist()
+    # Under another name the same request gets the same noise: nothing is averaged away.
+    for name in ("A", "B"):
+        assert book.answer(name, 4000, b"one", lambda: np.zeros(4000)).tolist() == noise.tolist()
 
 
 def test_a_file_that_is_no_count_is_said(tmp_path):

@@ -92,7 +92,10 @@ def test_rounding_keeps_digits_of_the_largest_at_any_size():
     for size in (1e-300, 1e-9, 1.0, 1e12):
         values = size * rng.normal(size=50)
         rounded = round_scores(values)
-        assert 1e-7 <= rounded.resolution / np.abs(values).max() <= 1e-6
+        assert 1e-6 <= rounded.resolution / np.abs(values).max() <= 1e-5
+        above = round_scores(values, error=4e-7)
+        assert 4e-6 <= above.resolution / np.abs(values).max() <= 1e-5
+        assert np.abs(above.scores - values).max() <= 0.5 * above.resolution * (1 + 1e-9)
         assert np.abs(rounded.scores - values).max() <= 0.51 * rounded.resolution
     assert round_scores(np.zeros(3)).scores.tolist() == [0.0, 0.0, 0.0]
     assert round_scores(np.array([0.123, 9.0]), resolution=0.25).scores.tolist() == [0.0, 9.0]

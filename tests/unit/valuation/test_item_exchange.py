@@ -64,7 +64,10 @@ class Trio:
 
     def new_tester(self, **options) -> ItemTester:
         book = AnswerBook(
-            self.home / "answers.sqlite", n_parameters=self.stick.n_parameters, limit=self.limit
+            self.home / "answers.sqlite",
+            n_parameters=self.stick.n_parameters,
+            limit=self.limit,
+            limit_in_all=2 * self.limit,
         )
         model, key = self.model.for_tester(), self.home / "secret.key"
         return ItemTester(model, self.stick, **({"key_file": key, "answers": book} | options))
@@ -107,10 +110,21 @@ def raw_slots(trio: Trio, reply: EncryptedScores) -> np.ndarray:
 def test_encrypted_scores_are_the_plain_ones(large, large_scores):
     plain = large.plain()
     error, largest = np.abs(large_scores - plain), np.abs(plain).max()
-    assert error.max() <= 1e-6 * largest
-    shown = np.abs(plain) >= 0.01 * largest
-    assert shown.sum() > 50
+    # Half a unit of at most 1.1e-5 of the largest score, and the error of the encryption.
+    assert error.max() <= 6e-6 * largest
+    shown = np.abs(plain) >= 0.1 * largest
+    assert shown.sum() > 25
     assert (error[shown] <= 1e-4 * np.abs(plain[shown])).all()
+
+
+def test_rounded_scores_do_not_show_the_error_of_the_encryption(large, large_reply, large_scores):
+    answer = large.tester.answer(large_reply, provider="A")  # as before, and not counted again
+    assert 1e-7 < large.tester.error < 1e-6
+    assert answer.resolution >= 10 * large.tester.error * np.abs(answer.scores).max() * (1 - 1e-9)
+    apart = np.rint(large.plain() / answer.resolution) - np.rint(large_scores / answer.resolution)
+    # An error of at most a tenth of the unit changes at most a last digit in ten, by one.
+    assert np.abs(apart).max() <= 1
+    assert np.count_nonzero(apart) <= 15
 
 
 def test_planted_wrong_labels_have_the_worst_scores(large_scores):
@@ -198,7 +212,8 @@ def test_the_same_items_look_different_every_time(small):
     assert small.question.pieces != small.tester.question().pieces
     scores = small.tester.answer(first, provider="A").scores
     again = small.tester.answer(second, provider="B").scores
-    assert scores == pytest.approx(again, abs=1e-6 * np.abs(scores).max())
+    # At most a last digit apart: units are at most 1.1e-5 of the largest.
+    assert scores == pytest.approx(again, abs=1.1e-5 * np.abs(scores).max())
 
 
 def test_scores_of_every_change_method_and_number_of_classes(tmp_path):
@@ -232,13 +247,17 @@ def test_parameters_that_compute_wrong_numbers_are_found_out(small):
 def test_a_tester_that_starts_again_keeps_key_and_count(small):
     reply = small.reply()
     scores = small.tester.answer(reply, provider="A").scores
-    again = small.new_tester()
-    # Asked twice: the same answer, counted once.
+    again = small.new_tester(digits=9)
+    # Asked twice: the same answer, counted once, and not a digit more.
     assert again.answer(reply, provider="A").scores.tolist() == scores.tolist()
     assert again.answers.given_to("A") == 6
     with pytest.raises(BudgetExceededError, match=r"may get 6 scores .* has got 6, and asks for 6"):
         again.answer(small.reply(), provider="A")
     assert again.answers.given_to("A") == 6
+    # With another limit the scores lie in other slots: a reply to the old question is none to the new.
+    small.limit = 40
+    with pytest.raises(InputError, match="present question"):
+        small.new_tester().answer(reply, provider="A")
     os.chmod(small.home / "secret.key", 0o644)
     with pytest.raises(InputError, match="readable by its owner only"):
         small.new_tester()
@@ -278,8 +297,22 @@ def test_what_is_damaged_foreign_or_too_large_is_refused_and_not_counted(small):
 def test_a_provider_refuses_questions_that_are_not_as_agreed(small):
     question = small.question
 
-    def ask(changed: EncryptedYardstick) -> None:
-        score_items(small.model, changed, small.X, small.y, LOSS)
+    def ask(changed: EncryptedYardstick, *, signed: bool = True) -> None:
+        asked = small.tester._signed(changed) if signed else changed
+        score_items(small.model, asked, small.X, small.y, LOSS)
+
+    # Who carries a question changes nothing of it, nor puts another in its place under the same name.
+    other = small.new_tester(key_file=small.home / "other.key").question()
+    for changed in (
+        replace(question, key="0" * 32),
+        replace(question, public_key=other.public_key),
+        replace(question, pieces=other.pieces),
+        replace(other, signer=question.signer),
+        replace(question, signature=b"", signer=b""),
+    ):
+        with pytest.raises(InputError, match="was changed on its way"):
+            ask(changed, signed=False)
+    assert other.fingerprint != question.fingerprint == small.new_tester().question().fingerprint
 
     with pytest.raises(InputError, match="present version of the model"):
         ask(replace(question, model="0" * 32))

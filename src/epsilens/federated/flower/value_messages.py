@@ -94,6 +94,8 @@ def question_parts(question: EncryptedYardstick) -> Parts:
         "items_per_ciphertext": question.items_per_ciphertext,
         "public_key": question.public_key,
         "rotation_keys": question.rotation_keys,
+        "signer": question.signer,
+        "signature": question.signature,
     }
     return {}, settings | _numbered("piece", question.pieces)
 
@@ -108,6 +110,8 @@ def read_question(content: Content) -> EncryptedYardstick:
         public_key=content.setting("public_key", bytes),
         rotation_keys=content.setting("rotation_keys", bytes),
         pieces=_read_numbered(content, "piece"),
+        signer=content.setting("signer", bytes),
+        signature=content.setting("signature", bytes),
     )
 
 

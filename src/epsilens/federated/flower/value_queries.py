@@ -88,4 +88,5 @@ def _score(site: Site, content: Content, context: Context) -> RecordDict:
 
 def _submit(site: Site, content: Content, context: Context) -> RecordDict:
     theta = content.vector("theta", site.schema.n_parameters)
-    return pack_sums(site.schema.fingerprint, site.submit(theta))
+    sums = ValueDesk(site_folder(context)).submit(site, theta)
+    return pack_sums(site.schema.fingerprint, sums)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a site was told of the model, and what it has told of its own records to whom: a file that stays.
+
+The coordinator names the model, the tester and the number of records. None of that is taken at its
+word: the model must be the one that was settled with this site, whoever asks is known by its
+signature, and everything that left is counted and given again, never computed a second time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.errors import InputError
+from epsilens.federated.database import connect, transaction
+
+__all__ = ["ProviderBook", "Told", "theta_name"]
+
+FloatArray = NDArray[np.float64]
+Told: TypeAlias = Literal["items", "batch", "submission"]
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS settled (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1), version INTEGER NOT NULL, theta TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS told (
+    kind TEXT NOT NULL, theta TEXT NOT NULL, asker TEXT NOT NULL, called TEXT NOT NULL,
+    content BLOB NOT NULL, PRIMARY KEY (kind, theta, asker));
+"""
+_DAMAGED = (
+    "the site's note of what it has told of its records cannot be read. Bring it back from a backup; "
+    "without it the site would tell more than it may."
+)
+
+
+def theta_name(theta: FloatArray) -> str:
+    """Return a hash of a model's numbers, and of nothing that comes with them.
+
+    Examples
+    --------
+    >>> theta_name(np.zeros(2))[:8]
+    '374708ff'
+    """
+    return hashlib.sha256(np.ascontiguousarray(theta, dtype="<f8").tobytes()).hexdigest()
+
+
+class ProviderBook:
+    """A site's own note of the model it was told of and of what it has told.
+
+    Parameters
+    ----------
+    file : path
+        In the site's folder; made if it is not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> book = ProviderBook(Path(tempfile.mkdtemp()) / "provider.sqlite")
+    >>> book.settle(0, np.zeros(2))
+    >>> book.settled() == (0, theta_name(np.zeros(2)))
+    True
+    >>> book.tell("items", "a model", b"a reply", asker="a fingerprint", called="site 3")
+    >>> book.told("items", "a model", asker="another", called="site 3"), book.count("items")
+    (b'a reply', 1)
+    """
+
+    def __init__(self, file: str | Path) -> None:
+        self._file = Path(file)
+        if not self._file.exists():
+            try:
+                os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            except OSError as error:
+                raise InputError(
+                    f"a site must be able to write {self._file.name!r} in its folder, got "
+                    f"{type(error).__name__}."
+                ) from None
+        if not self._file.stat().st_size:
+            with self._transaction() as book:
+                for table in _TABLES.split(";\n"):
+                    book.execute(table)
+
+    def settled(self) -> tuple[int, str] | None:
+        """Return the version that was settled last and the name of its model; None: no version yet."""
+        with self._transaction() as book:
+            row = book.execute("SELECT version, theta FROM settled").fetchone()
+        return None if row is None else (int(row["version"]), str(row["theta"]))
+
+    def settle(self, version: int, theta: FloatArray) -> None:
+        """Note which model a version is."""
+        with self._transaction() as book:
+            book.execute(
+                "INSERT OR REPLACE INTO settled VALUES (1, ?, ?)", (version, theta_name(theta))
+            )
+
+    def told(self, kind: Told, theta: str, *, asker: str = "", called: str = "") -> bytes | None:
+        """Return what was told about a model to somebody of this key or of this name; None if nothing was."""
+        with self._transaction() as book:
+            row = book.execute(
+                "SELECT content FROM told WHERE kind = ? AND theta = ? AND (asker = ? OR called = ?)",
+                (kind, theta, asker, called),
+            ).fetchone()
+        return None if row is None else bytes(row["content"])
+
+    def tell(
+        self, kind: Told, theta: str, content: bytes, *, asker: str = "", called: str = ""
+    ) -> None:
+        """Write down what is told, before it leaves."""
+        with self._transaction() as book:
+            book.execute(
+                "INSERT INTO told VALUES (?, ?, ?, ?, ?)", (kind, theta, asker, called, content)
+            )
+
+    def count(self, *kinds: Told) -> int:
+        """Return how often something of some kinds was told."""
+        with self._transaction() as book:
+            rows = book.execute("SELECT kind, COUNT(*) AS n FROM told GROUP BY kind").fetchall()
+        return sum(row["n"] for row in rows if row["kind"] in kinds)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with (
+            closing(connect(self._file, whose="the site", damaged=_DAMAGED)) as book,
+            transaction(book, busy="the site is busy with another message. Try again."),
+        ):
+            yield book
