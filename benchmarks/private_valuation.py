@@ -32,6 +32,7 @@ from epsilens.valuation import (
     offer_batch,
     score_items,
 )
+from epsilens.valuation.ckks import CkksParameters
 from measure import run as run_benchmark
 from timing import keep
 
@@ -186,9 +187,11 @@ def main() -> None:
             | one_by_one(d, seed=settings.seed, n_items=n_items)
             for d in widths
         ]
+    sizes = CkksParameters()
     text = [
         f"{N_ITEMS} items of a logistic model of {N_TRAIN:,} records, {N_TEST} test records, CKKS with "
-        "N = 8192, [60, 40, 60] and scales 2^40 and 2^44, one core.",
+        f"N = {sizes.degree}, {list(sizes.modulus_bits)} and scales 2^{sizes.scale_bits} and "
+        f"2^{sizes.vector_scale_bits}, one core. One ciphertext an item is with [60, 40, 60] and 2^40.",
         "",
         *table(rows),
         "",

@@ -46,12 +46,13 @@ class CkksParameters:
         N; a ciphertext has N/2 slots.
     modulus_bits : tuple of int
         Of the primes: what is left after a product, what a product uses up, and the key's own. At
-        N = 8192 they may have 218 bits together for 128-bit security.
+        N = 8192 they may have 218 bits together for 128-bit security; all are used, for with the usual
+        (60, 40, 60) small scores come back with three digits.
     scale_bits : int
         Digits behind the point of what is multiplied by, in bits.
     vector_scale_bits : int
-        The same of what is encrypted, and of results. Four bits more: rotating a ciphertext costs
-        accuracy in proportion, and the first prime has room.
+        The same of what is encrypted, and of results. Five bits more: rotating a ciphertext costs
+        accuracy in proportion, and the first primes have room.
 
     Examples
     --------
@@ -60,14 +61,19 @@ class CkksParameters:
     """
 
     degree: int = 8192
-    modulus_bits: tuple[int, ...] = (60, 40, 60)
-    scale_bits: int = 40
-    vector_scale_bits: int = 44
+    modulus_bits: tuple[int, ...] = (60, 49, 49, 60)
+    scale_bits: int = 49
+    vector_scale_bits: int = 54
 
     @property
     def n_slots(self) -> int:
         """Numbers in a ciphertext."""
         return self.degree // 2
+
+    @property
+    def n_primes_of_a_product(self) -> int:
+        """How many primes are left after a product: without the key's own, and one used up."""
+        return len(self.modulus_bits) - 2
 
     @property
     def scale(self) -> float:

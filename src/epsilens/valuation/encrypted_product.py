@@ -33,10 +33,10 @@ FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
 LARGEST = 2.0**14
-"""Largest product. All slots at once at this size have 58 bits, and the modulus that is left 60."""
+"""Largest product. All slots at once at this size have 68 bits, and the modulus that is left 109."""
 MASK = 2.0**15
-DITHER = 2.0**-22
-"""Noise on a product, as a share of its row's length: about a hundred times what CKKS itself is off by."""
+DITHER = 2.0**-27
+"""Noise on a product, as a share of its row's length: thousands of times what CKKS itself is off by."""
 _FILL = 2.0**-10
 """Size of what stands where neither a row nor a number of the vector is: SEAL refuses exact zeros."""
 
@@ -184,7 +184,7 @@ def add_mask(
     """Hide, in place, all but the real parts of the first slots, and whose ciphertext it was.
 
     A fresh encryption is added of: random numbers in every slot beyond, random imaginary parts in every
-    slot, and in the first slots a noise of 2⁻²² of the row's length. It also replaces the randomness of
+    slot, and in the first slots a noise of 2⁻²⁷ of the row's length. It also replaces the randomness of
     the ciphertext, through which the key's owner, who drew it, would see the rows.
 
     Parameters

@@ -448,7 +448,7 @@ class ItemTester:
         cipher = room.load_ciphertext(data, what="the reply")
         if (
             not 0.5 < cipher.scale / room.parameters.vector_scale < 2.0
-            or cipher.coeff_modulus_size() != 1
+            or cipher.coeff_modulus_size() != room.parameters.n_primes_of_a_product
         ):
             raise InputError(
                 "the reply must be products as agreed, got another kind of ciphertext."
