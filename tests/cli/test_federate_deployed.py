@@ -90,6 +90,7 @@ def test_a_site_draws_once_and_goes_on(file, invitation, tmp_path, joined, capsy
         (["--epsilon", 4], "can only become stricter"),
         (["--epsilon", 2.5, "--mode", "redraw"], "its limit is 5"),
         (["--epsilon", 1, "--mode", "as_printed"], "--i-know-it-is-not-private"),
+        (["--epsilon", 1, "--i-know-it-is-not-private"], "belongs to `--mode as_printed`"),
     ):
         assert words in failed(capsys, "request", "--state", folder, *typed)
     with SiteStore(folder).transaction() as site:

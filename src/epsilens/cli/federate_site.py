@@ -305,12 +305,15 @@ def request(
     from epsilens.federated.site_store import SiteStore
 
     check_mode(mode, not_private=not_private)
+    if not_private and mode is not ModeChoice.as_printed:
+        raise InputError(
+            "`--i-know-it-is-not-private` belongs to `--mode as_printed`, got "
+            f"{mode.value}. Leave one of the two out."
+        )
     store = SiteStore(state)
     level = level_of(epsilon, store.schema)
     with store.transaction() as found:
-        if not_private:
-            found.allow_as_printed()
-        found.ask_for(level, mode=mode.value)
+        found.ask_for(level, mode=mode.value, not_private=not_private)
         number, total = found.number, found.total_epsilon
     if not quiet:
         typer.echo(

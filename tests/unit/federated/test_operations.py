@@ -399,9 +399,7 @@ def test_a_site_changes_nothing_that_it_has_not_asked_for(world):
     assert len(world.site(2).ledger) == 1
     leader.preview({2: 1.0})  # from the draw alone: it spends nothing
     assert world.site(2).total_epsilon == 6.0
-    with SiteStore(world.folders[2]).transaction() as site:
-        site.allow_as_printed()
-    world.ask(2, 1.0, mode="as_printed")
+    world.ask(2, 1.0, mode="as_printed", not_private=True)
     assert world.lead().apply(preview=True) == ()
     assert world.apply().versions[0].model_epsilon == float("inf")
 
