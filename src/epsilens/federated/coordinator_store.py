@@ -34,7 +34,7 @@ from epsilens.federated.database import (
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.ledger import Mode
 from epsilens.federated.sums import SiteSums
-from epsilens.federated.versions import CoordinatorState, Intention
+from epsilens.federated.versions import Begun, CoordinatorState, Intention
 from epsilens.federated.written import budget_text, read_budget, read_version, version_record
 
 __all__ = ["CoordinatorStore", "Member", "create_coordinator_store"]
@@ -383,7 +383,7 @@ def _intention_text(intention: Intention) -> str:
 
 def _read_intention(text: str) -> Intention:
     given: dict[str, Any] = json.loads(text)
-    operation = as_choice(given["operation"], ("preview", "change", "remove"), name="operation")
+    operation = as_choice(given["operation"], get_args(Begun), name="operation")
     return Intention(
         operation=operation,  # type: ignore[arg-type]
         sites=tuple(given["sites"]),

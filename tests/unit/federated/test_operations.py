@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -22,8 +23,9 @@ from flwr.app import Error, Message
 from epsilens.federated.flower.client_app import ONLY_ASKED
 from epsilens.federated.flower.deployed_parties import NoAnswer
 from epsilens.federated.flower.messages import pack, pack_sums
-from epsilens.federated.flower.operations import Lead, model_sites
+from epsilens.federated.flower.operations import Lead
 from epsilens.federated.sums import SiteSums
+from epsilens.federated.versions import Begun, model_sites
 
 
 class Killed(BaseException):
@@ -38,9 +40,9 @@ def _identity(monkeypatch):
 class World:
     """A coordinator and five sites, in folders."""
 
-    def __init__(self, folder, schema):
+    def __init__(self, folder, schema, **options):
         self.folder = folder
-        self.folders = site_folders(schema, folder)
+        self.folders = site_folders(schema, folder, **options)
         self.grid = FakeGrid(self.folders, **{ONLY_ASKED: True})
         store = create_coordinator_store(folder / "coordinator", schema, regularisation=1e-2)
         for site, node in enumerate(self.grid.nodes):
@@ -69,7 +71,7 @@ class World:
         return lead
 
     def remove(self, *sites, **options):
-        lead = self.lead()
+        lead = self.lead(leaving=sites)
         lead.remove(sites, **options)
         return lead
 
@@ -203,6 +205,51 @@ def test_a_coordinator_killed_anywhere_goes_on_to_the_same_end(
     assert stop > 9
 
 
+@pytest.fixture(scope="module")
+def offering(tmp_path_factory, schema):
+    """A world whose sites have records on offer."""
+    folder = tmp_path_factory.mktemp("offering")
+    with pytest.MonkeyPatch.context() as patch:
+        let_messages_be_made(patch)
+        World(folder, schema, offer=40).train()
+    return folder
+
+
+@pytest.mark.parametrize("kind", get_args(Begun))
+def test_whatever_was_begun_is_settled_by_the_next_operation(
+    offering, tmp_path, schema, monkeypatch, kind
+):
+    there = copied(offering, tmp_path / "world", schema)
+    there.ask(2, 1.0)
+    keep = CoordinatorStore.keep
+
+    def killed(store, state):
+        keep(store, state)
+        if state.intention is not None and state.intention.operation == kind:
+            raise Killed
+
+    begin = {
+        "preview": lambda: there.apply(preview=True),
+        "change": there.apply,
+        "remove": lambda: there.remove(4),
+        "accept": lambda: there.lead().coordinator.accept(1),
+    }
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(CoordinatorStore, "keep", killed)
+        begin[kind]()
+    assert there.store.load().intention.operation == kind
+    versions = there.lead().versions
+    assert there.store.load().intention is None
+    assert [v.operation for v in versions] == ([] if kind == "preview" else [kind])
+    if kind == "remove":
+        # Typed again, it is what was meant, not a mistake.
+        again = copied(offering, tmp_path / "again", schema)
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(CoordinatorStore, "keep", killed)
+            again.remove(4)
+        assert again.remove(4).versions[-1].sites == (4,)
+
+
 def test_a_silent_site_is_left_out_of_training_and_comes_back_with_the_next(fresh):
     fresh.silence(3, kinds=["query.sums"])
     lead = fresh.train()
@@ -265,7 +312,10 @@ def test_a_site_killed_before_its_message_is_waited_for_and_spends_nothing_twice
     drawn = world.site(2).state.draws
     world.silence(2)
     lead = world.apply()
-    assert any("a change of site 2 had been interrupted" in note for note in lead.notes)
+    assert any(
+        "change of site 2 that had been interrupted is given up, since site 2" in note
+        for note in lead.notes
+    )
     assert world.store.load().intention is None
     world.grid.spoil = lambda node, reply: reply
     world.apply()
@@ -293,6 +343,128 @@ def test_a_silent_site_can_leave(world):
     other.remove(4, rung="exact")
     assert other.store.load().versions[-1].model_epsilon == 0.0
     assert 4 not in other.store.load().sums
+
+
+def test_a_newton_removal_needs_all_who_stay(world, schema):
+    near = Coordinator(schema, LocalParties(make_sites(schema)), regularisation=1e-2)
+    near.train()
+    near.remove([4])
+    world.silence(3)
+    with pytest.raises(NoAnswer, match="site 3 did not answer"):
+        world.remove(4)
+    assert len(world.store.load().versions) == 1
+    # Interrupted where the others are asked, it waits for nobody; and nobody waits for it.
+    world.silence(3, kinds=["query.sums"])
+    with pytest.raises(NoAnswer, match="site 3 did not answer"):
+        world.remove(4)
+    assert world.store.load().intention.operation == "remove"
+    world.silence(3)
+    lead = world.apply()
+    assert "removal of site 4 that had been interrupted is given up" in lead.notes[0]
+    one = copied(world.folder, world.folder.with_name("one"), schema)
+    one.silence(3)
+    assert one.remove(4, rung="one-message").versions[-1].sites == (4,)  # asks nobody
+    world.grid.spoil = lambda node, reply: reply
+    np.testing.assert_array_equal(world.remove(4).versions[-1].theta, near.theta)
+
+
+def test_two_modes_do_not_mix_draws_when_a_version_is_lost_between_them(world, schema):
+    for site in (1, 2):
+        with SiteStore(world.folders[site]).transaction() as found:
+            found.allow(100.0)
+    world.ask(1, 1.0)
+    world.ask(2, 1.0, mode="redraw")
+    carry = world.grid.send_and_receive
+    lost = list(world.grid.nodes)[1]
+
+    def losing(messages, *, timeout=None):
+        messages = list(messages)
+        kept = [
+            m
+            for m in messages
+            if (m.metadata.dst_node_id, m.metadata.message_type) != (lost, "query.settle")
+        ]
+        return carry(kept, timeout=timeout)
+
+    world.grid.send_and_receive = losing
+    lead = world.apply()
+    assert [v.mode for v in lead.versions] == ["degrade"]
+    assert "the change of site 2 by `redraw` waits until all sites have that version" in lead.notes
+    world.grid.send_and_receive = carry
+    lead = world.apply()
+    assert [v.mode for v in lead.versions] == ["redraw"]
+    near = Coordinator(schema, LocalParties(make_sites(schema, limit=100.0)), regularisation=1e-2)
+    near.train()
+    near.change({1: 1.0})
+    near.change({2: 1.0}, mode="redraw")
+    np.testing.assert_array_equal(lead.versions[-1].theta, near.theta)
+
+
+def test_a_site_that_sends_nonsense_in_a_change_is_in_nobodys_way(world, schema):
+    before = numbers(world.store.load())[0]
+    world.ask(1, 1.0)
+    world.ask(2, 1.0)
+
+    def spoil(grid):
+        def spoilt(node, reply):
+            if node == list(grid.nodes)[2] and grid.types[-1] in {"query.difference", "query.sums"}:
+                reply.content = nan(schema)
+            return reply
+
+        grid.spoil = spoilt
+
+    spoil(world.grid)
+    with pytest.raises(InputError, match="site 2 must send finite numbers"):
+        world.apply()
+    state = world.store.load()
+    assert state.intention is None
+    assert numbers(state)[0] == before
+    # What was drawn is counted, here and there.
+    assert [e.operation for e in state.ledger if e.site == 2] == ["train", "change"]
+    other = copied(world.folder, world.folder.with_name("other"), schema)
+    spoil(other.grid)
+    world.lead().apply(without=[2])
+    assert world.store.load().versions[-1].sites == (1,)
+    assert (world.site(1).state.draws, world.site(2).state.draws) == (2, 2)
+    world.remove(2, rung="exact")
+    assert world.store.load().left == (2,)
+    assert other.remove(2).versions[-1].sites == (2,)  # its sums are here since the training
+
+
+def test_a_site_whose_greeting_cannot_be_can_be_removed(world):
+    world.ask(3, 1.0)
+    world.silence(3, kinds=["query.difference"])
+    with pytest.raises(NoAnswer):
+        world.apply()
+    world.grid.spoil = lambda node, reply: reply
+    shutil.rmtree(world.folders[3])
+    shutil.copytree(world.folders[1], world.folders[3])
+    for operation in (world.apply, world.train, lambda: world.remove(4)):
+        with pytest.raises(InputError, match=r"says that it is site 1\..* remove 3`, or `train --wi"):
+            operation()
+    lead = world.remove(3)
+    assert lead.versions[-1].sites == (3,)
+    assert lead.notes[0].startswith("site 3, which leaves, is not believed: the node that was")
+    assert "change of site 3 that had been interrupted is given up" in lead.notes[1]
+    # Its releases stay counted.
+    assert [e.operation for e in world.store.load().ledger if e.site == 3] == ["train", "change"]
+    assert world.apply().notes == []
+
+
+def test_a_version_that_a_site_refuses_is_made_all_the_same(world, schema):
+    world.ask(1, 1.0)
+    target = list(world.grid.nodes)[3]
+
+    def spoil(node, reply):
+        if node == target and world.grid.types[-1] == "query.settle":
+            reply.content = pack("", refused="no room.", kind="InputError")
+        return reply
+
+    world.grid.spoil = spoil
+    lead = world.apply()
+    assert lead.notes == ["site 3 has not taken the new version: site 3: no room"]
+    assert world.store.load().versions[-1].sites == (1,)
+    assert world.site(1).budget.per_record == 2.0
 
 
 def nan(schema):
