@@ -63,11 +63,12 @@ def failed(capsys, *arguments):
 def test_a_site_draws_once_and_goes_on(file, invitation, tmp_path, joined, capsys):
     folder = tmp_path / "site"
     begin = ["site", "--state", folder, "--invitation", invitation]
-    assert run(*begin, "--data", file, "--epsilon", 3, "--limit", 4) == 0
+    assert run(*begin, "--data", file, "--epsilon", 3, "--limit", 4, "--insist-on-masks") == 0
     with SiteStore(folder).transaction() as site:
         drawn = site.state.anchor.records.codes.tobytes()
         assert (site.number, site.total_epsilon, site.state.limit) == (2, 3.0, 4.0)
         assert site.state.seed is None
+        assert site.state.insists_on_masks
     assert (
         run("site", "--state", folder, "--epsilon", 3, "--limit", 5, "--server", "10.0.0.5:1") == 0
     )
@@ -123,12 +124,18 @@ def test_the_coordinators_commands_say_what_is_missing(contract, tmp_path, capsy
     store = create_coordinator_store(folder, FederationSchema.read(contract))
     for command in (["train"], ["apply", "--preview"], ["remove", 1]):
         assert "server must run" in failed(capsys, *command, "--state", folder)
-    assert "newton or exact" in failed(
-        capsys, "remove", 1, "--rung", "one-message", "--state", folder
-    )
     assert "the number of a site" in failed(capsys, "remove", "x", "--state", folder)
     assert run("status", "--state", folder) == 0
-    assert "There is no model yet" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "There is no model yet" in shown
+    assert "Sums are in clear" in shown
+    store.remember_masks(True)
+    assert run("status", "--state", folder) == 0
+    assert "Sums are masked" in capsys.readouterr().out
+    assert "site 4 is not registered" in failed(capsys, "unregister", 4, "--state", folder)
+    store.register("a key")
+    assert run("unregister", 0, "--state", folder) == 0  # no server is needed
+    capsys.readouterr()
     assert run("status", "--state", folder, "--json") == 0
     assert load_document(capsys.readouterr().out).versions == []
     assert store.members == ()

@@ -110,6 +110,14 @@ def site(
             "records. Decided the first time.",
         ),
     ] = 0,
+    insist: Annotated[
+        bool | None,
+        typer.Option(
+            "--insist-on-masks/--no-insist-on-masks",
+            help="Let sums of this site's own leave under masks only (secure aggregation); remembered. As "
+            "before unless given.",
+        ),
+    ] = None,
     score_limit: ScoreLimit = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
@@ -127,7 +135,7 @@ def site(
 
     require_deployment()
     from epsilens.federated.flower.site_service import Invitation, remember_server, serve_site
-    from epsilens.federated.site_store import DATABASE
+    from epsilens.federated.site_store import DATABASE, SiteStore
     from epsilens.federated.value_desk import AnswerLimits
 
     check_numbers(0.0, limit)
@@ -149,6 +157,9 @@ def site(
         raise InputError("`--offer` is decided when the site joins. Leave it out.")
     else:
         _go_on(folder, invited, epsilon=epsilon, data=data, limit=limit, afresh=new_coordinator)
+    if insist is not None:
+        with SiteStore(folder).transaction() as found:
+            found.insist_on_masks(insist)
     if score_limit is not None:
         AnswerLimits(limit=score_limit).write(folder)
     if private_key is None:

@@ -204,6 +204,10 @@ class Site:
             )
         self._state = replace(self._state, limit=float(limit))
 
+    def insist_on_masks(self, insist: bool = True) -> None:
+        """Let sums of this site's own leave under masks only, whatever the coordinator asks."""
+        self._state = replace(self._state, insists_on_masks=insist)
+
     def follow_new_coordinator(self) -> None:
         """Forget which version of the model the site has; its draws and its ledger stay."""
         self._state = replace(self._state, version=-1)

@@ -178,6 +178,27 @@ def test_a_stranger_is_refused_and_code_that_a_run_brings_is_never_run(running):
     assert not witness.exists()
 
 
+def test_registering_again_changes_nothing_and_can_be_undone(running):
+    store, folder = CoordinatorStore(running.coordinator), running.folder
+    assert running.run("key", "--state", folder / "late").returncode == 0
+    typed = ["register", folder / "late" / "site.pub", "--state", running.coordinator, "--force"]
+    typed += ["--out", folder / "late.json"]
+    nodes = [member.node for member in store.members]
+    assert running.run(*typed).returncode == 0
+    late = store.members[-1]
+    with store._connected() as connection:  # as if killed before the answer was kept
+        connection.execute("UPDATE member SET node = NULL WHERE site = 3")
+    assert running.run(*typed).returncode == 0
+    assert [member.node for member in store.members] == [*nodes, late.node]
+    assert "is in the model" in running.lead("unregister", 0).stderr
+    assert "There are: 0, 1, 2, 3." in running.lead("unregister", 7).stderr
+    assert running.lead("unregister", 3).returncode == 0
+    assert [member.site for member in store.members] == list(SITES)
+    assert "was not shut out since" in running.run(*typed).stderr
+    assert running.lead("unregister", 3).returncode == 0  # the half of it that was done
+    assert document(running.lead("apply", "--json")).versions[-1].operation == "change"
+
+
 def test_a_site_killed_in_training_is_left_out_and_comes_back(running):
     before = [spent(running, site) for site in SITES]
     seen = running.log("site-2").count("query.hello")

@@ -576,6 +576,43 @@ def test_a_site_changes_nothing_that_it_has_not_asked_for(world):
     assert world.apply().versions[0].model_epsilon == float("inf")
 
 
+def test_masks_are_remembered_until_a_training_without_them(fresh):
+    fresh.lead(everybody=True, secure=True).train()
+    fresh.ask(1, 1.0)
+    fresh.ask(2, 1.0)
+    with pytest.raises(InputError, match="made under masks"):
+        fresh.lead(secure=False)
+    fresh.grid.types.clear()
+    fresh.apply()
+    fresh.remove(4, rung="exact")
+    assert {"query.masked", "query.settle"} < set(fresh.grid.types)
+    assert not {"query.sums", "query.difference"} & set(fresh.grid.types)
+    fresh.silence(0, 1, 2, kinds=["query.sums"])
+    with pytest.raises(InputError, match="at least 2 sites"):
+        fresh.lead(everybody=True, secure=False).train()
+    assert fresh.store.masked  # nothing came of it
+    fresh.grid.spoil = lambda node, reply: reply
+    fresh.lead(everybody=True, secure=False).train()
+    assert not fresh.lead().masked
+
+
+def test_a_site_can_insist_on_masks(world):
+    world.ask(2, 1.0)
+    with SiteStore(world.folders[2]).transaction() as site:
+        site.insist_on_masks()
+    for operation in (world.train, world.apply):
+        with pytest.raises(InputError, match="site 2 insists on masks.*`--secure-aggregation`"):
+            operation()
+    assert len(world.store.load().versions) == 1
+    lead = world.lead(secure=True)
+    lead.apply()
+    assert lead.versions[-1].sites == (2,)
+    # The sums of one who leaves alone are its own.
+    with pytest.raises(InputError, match="site 2 insists on masks.*`--rung exact`"):
+        world.remove(2)
+    assert world.remove(2, rung="exact").versions[-1].sites == (2,)
+
+
 def test_without_a_model_or_sites_there_is_a_word(fresh, schema, tmp_path):
     with pytest.raises(InputError, match="no model yet"):
         fresh.apply()

@@ -53,8 +53,9 @@ class Lead:
         Members that are about to be removed, whatever they say.
     test : Records, optional
         Records on which every version is measured.
-    secure : bool
-        Whether sums are masked, so that only those over all sites are seen.
+    secure : bool, optional
+        Whether sums are masked, so that only those over all sites are seen. None: as in the operation
+        before. What was begun under masks goes on under masks until a training without them.
     """
 
     def __init__(
@@ -68,8 +69,15 @@ class Lead:
         without: Sequence[int] = (),
         leaving: Sequence[int] = (),
         test: Records | None = None,
-        secure: bool = False,
+        secure: bool | None = None,
     ) -> None:
+        self.masked = store.masked if secure is None else secure
+        if store.masked and not self.masked and not everybody:
+            raise InputError(
+                "the model was made under masks, and its sites' sums are not asked for in clear. Only a "
+                "training can begin without them: `train --no-secure-aggregation`."
+            )
+        self._store = store
         self.notes: list[str] = []
         self.valuations: list[Valuation] = []
         state = store.load()
@@ -87,7 +95,9 @@ class Lead:
             raise InputError(
                 "at least one site must be registered, got none. Use `epsilens federate register`."
             )
-        kind = MaskedDeployedParties if secure else DeployedParties
+        if self.masked:
+            store.remember_masks(True)
+        kind = MaskedDeployedParties if self.masked else DeployedParties
         self.parties = kind(
             grid,
             store.schema,
@@ -192,6 +202,7 @@ class Lead:
                 )
             try:
                 version = self.coordinator.train(algorithm=algorithm)
+                self._store.remember_masks(self.masked)
             except NoAnswer as silence:
                 self.parties.set_aside(silence.sites)
                 continue
@@ -219,7 +230,7 @@ class Lead:
         tuple of Version
             Empty if no site asks for anything.
         """
-        found = []
+        found: list[Version] = []
         modes: dict[Mode, dict[int, Budget]] = {}
         for site, wish in self.parties.wishes.items():
             if site not in without:
