@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 
 import pytest
 
@@ -141,7 +143,23 @@ def test_the_coordinators_commands_say_what_is_missing(contract, tmp_path, capsy
     assert store.members == ()
 
 
+def test_the_coordinators_test_records_are_its_own(file, contract, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "epsilens.federated.flower.server_service.serve_federation", lambda store, **options: None
+    )
+    before = os.umask(0)
+    try:
+        state = tmp_path / "coordinator"
+        assert run("server", "--state", state, "--schema", contract, "--test", file) == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((state / "test.npz").stat().st_mode) == 0o600
+
+
 def test_keys_are_made_once_and_the_private_one_is_not_taken(contract, tmp_path, capsys):
+    from cryptography import x509
+    from cryptography.x509.verification import PolicyBuilder, Store
+
     from epsilens.federated import FederationSchema
     from epsilens.federated.coordinator_store import create_coordinator_store
     from epsilens.federated.flower.keys import make_certificates
@@ -152,10 +170,21 @@ def test_keys_are_made_once_and_the_private_one_is_not_taken(contract, tmp_path,
     first = (site / "site.pub").read_bytes()
     assert run("key", "--state", site) == 0
     assert (site / "site.pub").read_bytes() == first
+    private = (site / "site.key").read_bytes()
+    (site / "site.pub").unlink()
+    assert run("key", "--state", site) == 0  # the coordinator knows the old one
+    assert ((site / "site.key").read_bytes(), (site / "site.pub").read_bytes()) == (private, first)
     capsys.readouterr()
     create_coordinator_store(folder, FederationSchema.read(contract))
     make_certificates(folder, ["hospital.example.org"])
     made = (folder / "server.pem").read_bytes()
+    ca = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
+    verifier = (
+        PolicyBuilder()
+        .store(Store([ca]))
+        .build_server_verifier(x509.DNSName("hospital.example.org"))
+    )
+    verifier.verify(x509.load_pem_x509_certificate(made), [])  # as RFC 5280 wants it
     make_certificates(folder, ["hospital.example.org", "127.0.0.1"])
     assert (folder / "server.pem").read_bytes() == made
     authority = (folder / "ca.pem").read_bytes()

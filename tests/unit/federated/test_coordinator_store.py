@@ -201,7 +201,7 @@ def test_who_is_not_in_the_model_can_be_forgotten(store, coordinator):
     coordinator.train()
     with pytest.raises(InputError, match=r"site 2 is in the model.*federate remove 2"):
         store.unregister(2)
-    with pytest.raises(InputError, match="site 9 is not registered. There are: 0, 1, 2"):
+    with pytest.raises(InputError, match=r"site 9 is not registered\. There are: 0, 1, 2"):
         store.unregister(9)
     assert store.unregister(6).node == 77
     assert store.register("another").site == 6  # nobody has heard of the first one

@@ -234,9 +234,10 @@ def test_whatever_was_begun_is_settled_by_the_next_operation(
         "remove": lambda: there.remove(4),
         "accept": lambda: there.lead().coordinator.accept(1),
     }
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(CoordinatorStore, "keep", killed)
+    monkeypatch.setattr(CoordinatorStore, "keep", killed)
+    with pytest.raises(Killed):
         begin[kind]()
+    monkeypatch.setattr(CoordinatorStore, "keep", keep)
     assert there.store.load().intention.operation == kind
     versions = there.lead().versions
     assert there.store.load().intention is None
@@ -244,9 +245,10 @@ def test_whatever_was_begun_is_settled_by_the_next_operation(
     if kind == "remove":
         # Typed again, it is what was meant, not a mistake.
         again = copied(offering, tmp_path / "again", schema)
-        with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr(CoordinatorStore, "keep", killed)
+        monkeypatch.setattr(CoordinatorStore, "keep", killed)
+        with pytest.raises(Killed):
             again.remove(4)
+        monkeypatch.setattr(CoordinatorStore, "keep", keep)
         assert again.remove(4).versions[-1].sites == (4,)
 
 
@@ -440,7 +442,9 @@ def test_a_site_whose_greeting_cannot_be_can_be_removed(world):
     shutil.rmtree(world.folders[3])
     shutil.copytree(world.folders[1], world.folders[3])
     for operation in (world.apply, world.train, lambda: world.remove(4)):
-        with pytest.raises(InputError, match=r"says that it is site 1\..* remove 3`, or `train --wi"):
+        with pytest.raises(
+            InputError, match=r"says that it is site 1\..* remove 3`, or `train --wi"
+        ):
             operation()
     lead = world.remove(3)
     assert lead.versions[-1].sites == (3,)
@@ -601,14 +605,14 @@ def test_a_site_can_insist_on_masks(world):
     with SiteStore(world.folders[2]).transaction() as site:
         site.insist_on_masks()
     for operation in (world.train, world.apply):
-        with pytest.raises(InputError, match="site 2 insists on masks.*`--secure-aggregation`"):
+        with pytest.raises(InputError, match=r"site 2 insists on masks.*`--secure-aggregation`"):
             operation()
     assert len(world.store.load().versions) == 1
     lead = world.lead(secure=True)
     lead.apply()
     assert lead.versions[-1].sites == (2,)
     # The sums of one who leaves alone are its own.
-    with pytest.raises(InputError, match="site 2 insists on masks.*`--rung exact`"):
+    with pytest.raises(InputError, match=r"site 2 insists on masks.*`--rung exact`"):
         world.remove(2)
     assert world.remove(2, rung="exact").versions[-1].sites == (2,)
 

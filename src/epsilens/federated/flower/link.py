@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -122,9 +122,10 @@ class _Retries:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        self.until = math.inf
 
     def invoke(self, call: Callable[..., _T], *arguments: object, **options: object) -> _T:
-        until = time.monotonic() + self.seconds
+        until = min(time.monotonic() + self.seconds, self.until)
         while True:
             try:
                 return call(*arguments, **options)
@@ -140,25 +141,43 @@ class _PromptGrid(HttpGrid):
     def __init__(self, address: str, certificates: bytes, token: str, *, patience: float) -> None:
         super().__init__(address, False, certificates, token=token)
         self._retry_invoker = _Retries(patience)
-        # A reply may be announced before all of it is there; Flower waits a second at least, and for
-        # one whose sender has died until it gives up after minutes.
-        http_grid.pull_objects = partial(
-            pull_objects, initial_backoff=FIRST_WAIT, backoff_cap=LONGEST_WAIT, max_time=patience
+        self._until = time.monotonic() + patience
+        http_grid.pull_objects = self._pull
+
+    def _pull(
+        self, object_ids: list[str], pull_object_fn: Callable[[str], bytes]
+    ) -> dict[str, bytes]:
+        """Fetch the parts of a reply, until the time for all replies is over.
+
+        A reply may be announced before all of it is there; Flower waits a second at least, and for one
+        whose sender has died until it gives up after minutes, one such reply after another.
+        """
+        found: dict[str, bytes] = pull_objects(
+            object_ids,
+            pull_object_fn,
+            initial_backoff=FIRST_WAIT,
+            backoff_cap=LONGEST_WAIT,
+            max_time=max(self._until - time.monotonic(), 0.0),
         )
+        return found
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         """Send messages, and return the replies that come in time."""
-        until = time.monotonic() + (timeout or SECONDS_TO_BEGIN)
-        waiting = set(self.push_messages(list(messages)))
-        found: list[Message] = []
-        while waiting and time.monotonic() < until:
-            replies = list(self.pull_messages(waiting))
-            found += replies
-            waiting -= {reply.metadata.reply_to_message_id for reply in replies}
-            if waiting:
-                time.sleep(SECONDS_BETWEEN_LOOKS)
+        self._until = time.monotonic() + (timeout or SECONDS_TO_BEGIN)
+        self._retry_invoker.until = self._until
+        try:
+            waiting = set(self.push_messages(list(messages)))
+            found: list[Message] = []
+            while waiting and time.monotonic() < self._until:
+                replies = list(self.pull_messages(waiting))
+                found += replies
+                waiting -= {reply.metadata.reply_to_message_id for reply in replies}
+                if waiting:
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+        finally:
+            self._retry_invoker.until = math.inf
         return found
 
 
