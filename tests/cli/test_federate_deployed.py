@@ -143,6 +143,33 @@ def test_the_coordinators_commands_say_what_is_missing(contract, tmp_path, capsy
     assert store.members == ()
 
 
+def test_a_contract_is_agreed_from_what_sites_declare(contract, tmp_path, capsys, monkeypatch):
+    from epsilens.federated import CoordinatorStore
+
+    served = []
+    monkeypatch.setattr(
+        "epsilens.federated.flower.server_service.serve_federation",
+        lambda store, **options: served.append(store.schema),
+    )
+    other, state = tmp_path / "other.json", tmp_path / "coordinator"
+    given = json.loads(contract.read_text(encoding="utf-8"))
+    given["label"]["categories"].append("never asked")
+    other.write_text(json.dumps(given), encoding="utf-8")
+    typed = ["server", "--state", state]
+    declared = ["--declaration", contract, "--declaration", other]
+    assert run(*typed, *declared) == 0
+    assert "2 declarations agree" in capsys.readouterr().out
+    assert served == []  # a person looks at it first
+    assert run(*typed, "--schema", state / "contract.json") == 0
+    assert served[0].label.categories == ("no", "yes", "never asked")
+    assert "there is one already" in failed(capsys, *typed, *declared)
+    given["protected"] = [given["columns"][0]["name"]]
+    other.write_text(json.dumps(given), encoding="utf-8")
+    words = failed(capsys, "server", "--state", tmp_path / "new", *declared)
+    assert "other.json must protect the column 'smokes'" in words
+    assert CoordinatorStore(state).members == ()
+
+
 def test_the_coordinators_test_records_are_its_own(file, contract, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "epsilens.federated.flower.server_service.serve_federation", lambda store, **options: None

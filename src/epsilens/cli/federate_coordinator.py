@@ -56,7 +56,17 @@ def server(
         typer.Option(
             "--schema",
             metavar="FILE",
-            help="The contract, as `epsilens federate schema` drafts it; needed the first time.",
+            help="The contract, as `epsilens federate schema` drafts it; needed the first time, unless "
+            "sites declare.",
+        ),
+    ] = None,
+    declaration: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--declaration",
+            metavar="FILE",
+            help="What a site declares, drafted likewise at the site (repeat): what they have in common is "
+            "written as contract.json, to be confirmed by `--schema`.",
         ),
     ] = None,
     host: Annotated[
@@ -122,6 +132,9 @@ def server(
     from epsilens.federated.flower.server_service import serve_federation, use_certificates
 
     folder = Path(state)
+    if declaration:
+        _agree(folder, declaration, schema)
+        return
     contract = None if schema is None else FederationSchema.read(schema)
     if (folder / DATABASE).exists():
         store = CoordinatorStore(folder)
@@ -132,7 +145,8 @@ def server(
             )
     elif contract is None:
         raise InputError(
-            "`--schema` must name the contract the first time. Draft one with `epsilens federate schema`."
+            "`--schema` must name the contract the first time. Draft one with `epsilens federate schema`, or "
+            "let sites do so and give theirs to `--declaration`."
         )
     else:
         store = create_coordinator_store(folder, contract, regularisation=regularisation)
@@ -142,6 +156,30 @@ def server(
         _keep_test(store, test)
     serve_federation(
         store, host=host, port=port, names=address or (), say=lambda text: _say(text, quiet=quiet)
+    )
+
+
+def _agree(folder: Path, files: list[str], schema: str | None) -> None:
+    """Write the contract that the sites' declarations lead to, for the operator to confirm."""
+    import json
+
+    from epsilens.data import write_text
+    from epsilens.federated import FederationSchema
+    from epsilens.federated.agreement import agree
+    from epsilens.federated.coordinator_store import DATABASE
+
+    if schema is not None or (folder / DATABASE).exists():
+        raise InputError(
+            "`--declaration` is for the time before there is a contract, and there is one already. Leave "
+            "it out; a new contract needs a new folder."
+        )
+    found = agree({f"the declaration {name}": FederationSchema.read(name) for name in files})
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    target = folder / "contract.json"
+    write_text(json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n", str(target))
+    typer.echo(
+        f"{len(files)} declarations agree: {len(found.columns)} columns and the label, "
+        f"{len(found.protected)} protected. Check {target}, and start the server with --schema {target}."
     )
 
 

@@ -38,6 +38,54 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 SITES = (0, 1, 2)
 
 
+FAULTY = """
+import os, signal, sys, time
+from pathlib import Path
+import httpx
+import numpy as np
+from flwr.app import Array
+from epsilens.cli import main
+from epsilens.federated.flower import site_worker
+
+fault = Path(sys.argv[1])
+answer, push = site_worker.answered, site_worker.push_message
+GRADIENTS = {"nan": np.full(7, np.nan), "shape": np.zeros(3), "huge": np.zeros(10**6)}
+
+def wrong(message):
+    kind, what = fault.read_text().split()
+    return what if message.metadata.message_type == kind else "right"
+
+def answered(message, context):
+    what = wrong(message)
+    if what == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "never":
+        time.sleep(6)
+    reply = answer(message, context)
+    if what == "committed":  # and its answer is lost
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what in GRADIENTS:
+        reply.content["arrays"]["gradient"] = Array(GRADIENTS[what])
+    if what == "old":
+        reply.content["settings"]["protocol"] = 0
+    if what == "twice":
+        site_worker.push_message = twice
+    return reply
+
+def twice(client, reply, context):
+    push(client, reply, context)
+    site_worker.push_message = push
+    try:
+        push(client, reply, context)
+    except httpx.HTTPError:
+        pass
+
+site_worker.answered = answered
+sys.exit(main(sys.argv[2:]))
+"""
+"""A site that runs our code and does one thing wrong, which a file names."""
+
+
 def deployment(*arguments):
     """Return the deployment of the example, whose short commands run in this process: it is faster."""
     spec = importlib.util.spec_from_file_location("deployment", EXAMPLES / "deployment.py")
@@ -45,6 +93,16 @@ def deployment(*arguments):
     spec.loader.exec_module(module)
 
     class Quick(module.Deployment):
+        def start_faulty_site(self, number, fault):
+            seen = self.log(f"site-{number}").count("Online")
+            plain, self._command = (
+                self._command,
+                lambda *a: [sys.executable, "-c", FAULTY, str(fault), "federate", *map(str, a)],
+            )
+            self.start_site(number)
+            self._command = plain
+            self.wait_for(f"site-{number}", "Online", more_than=seen)
+
         def run(self, *arguments):
             out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -127,7 +185,7 @@ def test_the_story_between_processes(running):
     for folder in (running.coordinator, running.site(0)):
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert not [name for name, mode in modes.items() if mode & 0o077 and name != "test.npz"]
+        assert not [name for name, mode in modes.items() if mode & 0o077]
 
 
 def test_a_stranger_is_refused_and_code_that_a_run_brings_is_never_run(running):
@@ -226,6 +284,70 @@ def test_a_coordinator_killed_in_a_change_finishes_it_later(running):
     assert done.versions[-1].operation == "change"
     assert done.versions[-1].sites == [2]
     assert spent(running, 2) == (6.0, 2, ["train", "change"])
+
+
+def test_a_site_that_answers_wrongly_stops_training_with_a_word(running):
+    fault = running.folder / "fault"
+    fault.write_text("query.sums right")
+    running.kill("site-1")
+    running.start_faulty_site(1, fault)
+    versions = CoordinatorStore(running.coordinator).load().versions
+    for what, words in (
+        ("nan", "site 1 must send finite numbers, but 7 of 7 in the array 'gradient' are not"),
+        (
+            "shape",
+            "site 1: a message must have the array 'gradient' with 7 numbers, got shape (3,)",
+        ),
+        (
+            "huge",
+            "site 1: a message must have the array 'gradient' with 7 numbers, got shape (1000",
+        ),
+        ("old", "site 1 speaks version 0 of the protocol, and here it is 1"),
+    ):
+        fault.write_text(f"query.sums {what}")
+        done = running.lead("train", "--timeout", 20)
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert len(CoordinatorStore(running.coordinator).load().versions) == len(versions)
+    fault.write_text("query.sums twice")
+    twice = document(running.lead("train", "--json"))
+    fault.write_text("query.sums never")
+    done = running.lead("train", "--timeout", 3)
+    assert done.returncode == 0
+    assert "site 1 did not answer: not part of this model" in " ".join(done.stdout.split())
+    fault.write_text("query.sums right")
+    again = document(running.lead("train", "--timeout", 20, "--json"))
+    assert again.versions[-1].sites == [0, 1, 2]
+    theta = {v.version: v.theta for v in CoordinatorStore(running.coordinator).load().versions}
+    wanted = theta[again.versions[-1].version]
+    np.testing.assert_array_equal(theta[twice.versions[-1].version], wanted)
+
+
+def test_a_site_killed_in_a_change_spends_once_and_hears_of_it(running):
+    fault = running.folder / "fault"
+    before = spent(running, 1)
+    running.do("request", "--state", running.site(1), "--epsilon", 0.5)
+    for kind, what in (("difference", "killed"), ("prepare", "committed"), ("settle", "killed")):
+        fault.write_text(f"query.{kind} {what}")
+        done = running.lead("apply", "--timeout", 3)
+        if kind == "settle":  # between its answer and the commit
+            assert done.returncode == 0
+            said = " ".join(done.stdout.split())
+            assert "site 1 did not answer: told of the new version when back" in said
+        else:
+            assert done.returncode == 2
+            assert "site 1 did not answer within 3 seconds" in done.stderr
+        assert running.processes.pop("site-1").wait(10) == -9
+        running.start_faulty_site(1, fault)
+        fault.write_text("query.sums right")
+    assert document(running.lead("apply", "--json")).versions[-1].operation == "change"
+    with SiteStore(running.site(1)).transaction() as site:
+        assert (
+            site.state.version == CoordinatorStore(running.coordinator).load().versions[-1].version
+        )
+        assert (site.wish, site.budget.per_record) == (None, 1.0)
+    assert spent(running, 1) == (6.0, before[1] + 1, [*before[2], "change"])
 
 
 def test_a_server_killed_is_missed_and_sites_come_back_by_themselves(running):
