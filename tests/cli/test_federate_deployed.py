@@ -75,6 +75,7 @@ def test_a_site_draws_once_and_goes_on(file, invitation, tmp_path, joined, capsy
         run("site", "--state", folder, "--epsilon", 3, "--limit", 5, "--server", "10.0.0.5:1") == 0
     )
     assert joined == ["127.0.0.1:9", "10.0.0.5:1"]
+    assert capsys.readouterr().out.count("This site insists on masks") == 2
     with SiteStore(folder).transaction() as site:
         assert site.state.anchor.records.codes.tobytes() == drawn
         assert (site.state.limit, len(site.ledger)) == (5.0, 1)
@@ -163,10 +164,10 @@ def test_a_contract_is_agreed_from_what_sites_declare(contract, tmp_path, capsys
     assert run(*typed, "--schema", state / "contract.json") == 0
     assert served[0].label.categories == ("no", "yes", "never asked")
     assert "there is one already" in failed(capsys, *typed, *declared)
-    given["protected"] = [given["columns"][0]["name"]]
+    lacking = given["columns"].pop(0)["name"]
     other.write_text(json.dumps(given), encoding="utf-8")
     words = failed(capsys, "server", "--state", tmp_path / "new", *declared)
-    assert "other.json must protect the column 'smokes'" in words
+    assert f"other.json must declare the column {lacking!r}, as the declaration" in words
     assert CoordinatorStore(state).members == ()
 
 

@@ -157,9 +157,12 @@ def site(
         raise InputError("`--offer` is decided when the site joins. Leave it out.")
     else:
         _go_on(folder, invited, epsilon=epsilon, data=data, limit=limit, afresh=new_coordinator)
-    if insist is not None:
-        with SiteStore(folder).transaction() as found:
+    with SiteStore(folder).transaction() as found:
+        if insist is not None:
             found.insist_on_masks(insist)
+        insists = found.state.insists_on_masks
+    if insists and not quiet:
+        typer.echo("This site insists on masks: sums of its own do not leave in clear.")
     if score_limit is not None:
         AnswerLimits(limit=score_limit).write(folder)
     if private_key is None:

@@ -267,9 +267,9 @@ def test_a_site_killed_in_training_is_left_out_and_comes_back(running):
     assert training.returncode == 0, err
     assert "site 2 did not answer: not part of this model" in " ".join(out.split()), out
     assert CoordinatorStore(running.coordinator).load().versions[-1].sites == (0, 1)
-    seen = running.log("site-2").count("Online")
-    running.start_site(2)
-    running.wait_for("site-2", "Online", more_than=seen)
+    fault = running.folder / "fault"
+    fault.write_text("query.sums right")
+    running.start_faulty_site(2, fault)  # of use below
     assert document(running.lead("train", "--json")).versions[-1].sites == [0, 1, 2]
     assert [spent(running, site) for site in SITES] == before
 
@@ -288,21 +288,18 @@ def test_a_coordinator_killed_in_a_change_finishes_it_later(running):
 
 def test_a_site_that_answers_wrongly_stops_training_with_a_word(running):
     fault = running.folder / "fault"
-    fault.write_text("query.sums right")
-    running.kill("site-1")
-    running.start_faulty_site(1, fault)
     versions = CoordinatorStore(running.coordinator).load().versions
     for what, words in (
-        ("nan", "site 1 must send finite numbers, but 7 of 7 in the array 'gradient' are not"),
+        ("nan", "site 2 must send finite numbers, but 7 of 7 in the array 'gradient' are not"),
         (
             "shape",
-            "site 1: a message must have the array 'gradient' with 7 numbers, got shape (3,)",
+            "site 2: a message must have the array 'gradient' with 7 numbers, got shape (3,)",
         ),
         (
             "huge",
-            "site 1: a message must have the array 'gradient' with 7 numbers, got shape (1000",
+            "site 2: a message must have the array 'gradient' with 7 numbers, got shape (1000",
         ),
-        ("old", "site 1 speaks version 0 of the protocol, and here it is 1"),
+        ("old", "site 2 speaks version 0 of the protocol, and here it is 1"),
     ):
         fault.write_text(f"query.sums {what}")
         done = running.lead("train", "--timeout", 20)
@@ -315,7 +312,7 @@ def test_a_site_that_answers_wrongly_stops_training_with_a_word(running):
     fault.write_text("query.sums never")
     done = running.lead("train", "--timeout", 3)
     assert done.returncode == 0
-    assert "site 1 did not answer: not part of this model" in " ".join(done.stdout.split())
+    assert "site 2 did not answer: not part of this model" in " ".join(done.stdout.split())
     fault.write_text("query.sums right")
     again = document(running.lead("train", "--timeout", 20, "--json"))
     assert again.versions[-1].sites == [0, 1, 2]
@@ -326,28 +323,28 @@ def test_a_site_that_answers_wrongly_stops_training_with_a_word(running):
 
 def test_a_site_killed_in_a_change_spends_once_and_hears_of_it(running):
     fault = running.folder / "fault"
-    before = spent(running, 1)
-    running.do("request", "--state", running.site(1), "--epsilon", 0.5)
-    for kind, what in (("difference", "killed"), ("prepare", "committed"), ("settle", "killed")):
+    before = spent(running, 2)
+    running.do("request", "--state", running.site(2), "--epsilon", 0.5)
+    for kind, what in (("prepare", "committed"), ("settle", "killed")):
         fault.write_text(f"query.{kind} {what}")
         done = running.lead("apply", "--timeout", 3)
         if kind == "settle":  # between its answer and the commit
             assert done.returncode == 0
             said = " ".join(done.stdout.split())
-            assert "site 1 did not answer: told of the new version when back" in said
+            assert "site 2 did not answer: told of the new version when back" in said
         else:
             assert done.returncode == 2
-            assert "site 1 did not answer within 3 seconds" in done.stderr
-        assert running.processes.pop("site-1").wait(10) == -9
-        running.start_faulty_site(1, fault)
+            assert "site 2 did not answer within 3 seconds" in done.stderr
+        assert running.processes.pop("site-2").wait(10) == -9
+        running.start_faulty_site(2, fault)
         fault.write_text("query.sums right")
     assert document(running.lead("apply", "--json")).versions[-1].operation == "change"
-    with SiteStore(running.site(1)).transaction() as site:
+    with SiteStore(running.site(2)).transaction() as site:
         assert (
             site.state.version == CoordinatorStore(running.coordinator).load().versions[-1].version
         )
         assert (site.wish, site.budget.per_record) == (None, 1.0)
-    assert spent(running, 1) == (6.0, before[1] + 1, [*before[2], "change"])
+    assert spent(running, 2) == (6.0, before[1] + 1, [*before[2], "change"])
 
 
 def test_a_server_killed_is_missed_and_sites_come_back_by_themselves(running):
