@@ -290,7 +290,7 @@ def test_replies_that_never_come_whole_share_one_time_out(monkeypatch):
 
     now, given = [100.0], []
 
-    def pull(ids, fetch, *, max_time, **options):
+    def pull(object_ids, pull_object_fn, *, max_time, **options):
         given.append(max_time)
         now[0] += min(max_time, 6.0)
         return {}
