@@ -161,8 +161,6 @@ def site(
         if insist is not None:
             found.insist_on_masks(insist)
         insists = found.state.insists_on_masks
-    if insists and not quiet:
-        typer.echo("This site insists on masks: sums of its own do not leave in clear.")
     if score_limit is not None:
         AnswerLimits(limit=score_limit).write(folder)
     if private_key is None:
@@ -174,6 +172,8 @@ def site(
         server=server or (None if invited is None else invited.server),
         certificate=_certificate(invited, root_certificates),
     )
+    if insists and not quiet:
+        typer.echo("This site insists on masks: sums of its own do not leave in clear.")
     serve_site(
         folder,
         where,
