@@ -41,7 +41,6 @@ SITES = (0, 1, 2)
 FAULTY = """
 import os, signal, sys, time
 from pathlib import Path
-import httpx
 import numpy as np
 from flwr.app import Array
 from epsilens.cli import main
@@ -75,10 +74,7 @@ def answered(message, context):
 def twice(client, reply, context):
     push(client, reply, context)
     site_worker.push_message = push
-    try:
-        push(client, reply, context)
-    except httpx.HTTPError:
-        pass
+    push(client, reply, context)  # refused, unless it comes at once
 
 site_worker.answered = answered
 sys.exit(main(sys.argv[2:]))
@@ -315,7 +311,7 @@ def test_a_site_that_answers_wrongly_stops_training_with_a_word(running):
     assert "site 2 did not answer: not part of this model" in " ".join(done.stdout.split())
     fault.write_text("query.sums right")
     again = document(running.lead("train", "--timeout", 20, "--json"))
-    assert again.versions[-1].sites == [0, 1, 2]
+    assert again.versions[-1].sites == [0, 1, 2], again.warnings
     theta = {v.version: v.theta for v in CoordinatorStore(running.coordinator).load().versions}
     wanted = theta[again.versions[-1].version]
     np.testing.assert_array_equal(theta[twice.versions[-1].version], wanted)
@@ -331,7 +327,7 @@ def test_a_site_killed_in_a_change_spends_once_and_hears_of_it(running):
         if kind == "settle":  # between its answer and the commit
             assert done.returncode == 0
             said = " ".join(done.stdout.split())
-            assert "site 2 did not answer: told of the new version when back" in said
+            assert "site 2 did not answer: told of the new version when back" in said, said
         else:
             assert done.returncode == 2
             assert "site 2 did not answer within 6 seconds" in done.stderr

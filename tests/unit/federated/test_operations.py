@@ -177,6 +177,18 @@ def test_a_site_killed_before_its_message_is_waited_for_and_spends_nothing_twice
     assert world.store.load().versions[-1].operation == "change"
 
 
+def test_a_change_taken_up_again_says_who_has_not_heard_of_it(world):
+    world.ask(2, 1.0)
+    world.silence(2, kinds=["query.difference"])
+    with pytest.raises(NoAnswer):
+        world.apply()
+    world.silence(2, kinds=["query.settle"])
+    assert world.apply().notes == [
+        "the change of site 2 that had been interrupted is finished",
+        "site 2 did not answer: told of the new version when back",
+    ]
+
+
 def test_a_silent_site_can_leave(world):
     world.silence(4)
     copy = world.folder.with_name("copy")

@@ -253,7 +253,7 @@ class Lead:
                     "answers"
                 )
         silent = {*self.parties.absent, *self.parties.missed}
-        self._say_who_was_silent(silent, _TOLD_LATER if found else "perhaps with a wish")
+        self._say_who_was_silent(silent, _TOLD_LATER if self.versions else "perhaps with a wish")
         return tuple(found)
 
     def remove(self, sites: Sequence[int], *, rung: Rung = "newton") -> Version:
