@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 
 import pytest
 
@@ -63,19 +65,22 @@ def failed(capsys, *arguments):
 def test_a_site_draws_once_and_goes_on(file, invitation, tmp_path, joined, capsys):
     folder = tmp_path / "site"
     begin = ["site", "--state", folder, "--invitation", invitation]
-    assert run(*begin, "--data", file, "--epsilon", 3, "--limit", 4) == 0
+    assert run(*begin, "--data", file, "--epsilon", 3, "--limit", 4, "--insist-on-masks") == 0
     with SiteStore(folder).transaction() as site:
         drawn = site.state.anchor.records.codes.tobytes()
         assert (site.number, site.total_epsilon, site.state.limit) == (2, 3.0, 4.0)
         assert site.state.seed is None
+        assert site.state.insists_on_masks
     assert (
         run("site", "--state", folder, "--epsilon", 3, "--limit", 5, "--server", "10.0.0.5:1") == 0
     )
     assert joined == ["127.0.0.1:9", "10.0.0.5:1"]
-    # Where TenSEAL is, its people read by what providers know it, each time the same.
     said = capsys.readouterr().out.splitlines()
-    assert len(set(said)) <= 1
-    assert all("As a tester of others' records this site is" in line for line in said)
+    assert sum("This site insists on masks" in line for line in said) == 2
+    # Where TenSEAL is, its people read by what providers know it, each time the same.
+    named = [line for line in said if "This site insists on masks" not in line]
+    assert len(set(named)) <= 1
+    assert all("As a tester of others' records this site is" in line for line in named)
     with SiteStore(folder).transaction() as site:
         assert site.state.anchor.records.codes.tobytes() == drawn
         assert (site.state.limit, len(site.ledger)) == (5.0, 1)
@@ -94,6 +99,7 @@ def test_a_site_draws_once_and_goes_on(file, invitation, tmp_path, joined, capsy
         (["--epsilon", 4], "can only become stricter"),
         (["--epsilon", 2.5, "--mode", "redraw"], "its limit is 5"),
         (["--epsilon", 1, "--mode", "as_printed"], "--i-know-it-is-not-private"),
+        (["--epsilon", 1, "--i-know-it-is-not-private"], "belongs to `--mode as_printed`"),
     ):
         assert words in failed(capsys, "request", "--state", folder, *typed)
     with SiteStore(folder).transaction() as site:
@@ -126,18 +132,67 @@ def test_the_coordinators_commands_say_what_is_missing(contract, tmp_path, capsy
     store = create_coordinator_store(folder, FederationSchema.read(contract))
     for command in (["train"], ["apply", "--preview"], ["remove", 1]):
         assert "server must run" in failed(capsys, *command, "--state", folder)
-    assert "newton or exact" in failed(
-        capsys, "remove", 1, "--rung", "one-message", "--state", folder
-    )
     assert "the number of a site" in failed(capsys, "remove", "x", "--state", folder)
     assert run("status", "--state", folder) == 0
-    assert "There is no model yet" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "There is no model yet" in shown
+    assert "Sums are in clear" in shown
+    store.remember_masks(True)
+    assert run("status", "--state", folder) == 0
+    assert "Sums are masked" in capsys.readouterr().out
+    assert "site 4 is not registered" in failed(capsys, "unregister", 4, "--state", folder)
+    store.register("a key")
+    assert run("unregister", 0, "--state", folder) == 0  # no server is needed
+    capsys.readouterr()
     assert run("status", "--state", folder, "--json") == 0
     assert load_document(capsys.readouterr().out).versions == []
     assert store.members == ()
 
 
+def test_a_contract_is_agreed_from_what_sites_declare(contract, tmp_path, capsys, monkeypatch):
+    from epsilens.federated import CoordinatorStore
+
+    served = []
+    monkeypatch.setattr(
+        "epsilens.federated.flower.server_service.serve_federation",
+        lambda store, **options: served.append(store.schema),
+    )
+    other, state = tmp_path / "other.json", tmp_path / "coordinator"
+    given = json.loads(contract.read_text(encoding="utf-8"))
+    given["label"]["categories"].append("never asked")
+    other.write_text(json.dumps(given), encoding="utf-8")
+    typed = ["server", "--state", state]
+    declared = ["--declaration", contract, "--declaration", other]
+    assert run(*typed, *declared) == 0
+    assert "2 declarations agree" in capsys.readouterr().out
+    assert served == []  # a person looks at it first
+    assert run(*typed, "--schema", state / "contract.json") == 0
+    assert served[0].label.categories == ("no", "yes", "never asked")
+    assert "there is one already" in failed(capsys, *typed, *declared)
+    lacking = given["columns"].pop(0)["name"]
+    other.write_text(json.dumps(given), encoding="utf-8")
+    words = failed(capsys, "server", "--state", tmp_path / "new", *declared)
+    assert f"other.json must declare the column {lacking!r}, as the declaration" in words
+    assert CoordinatorStore(state).members == ()
+
+
+def test_the_coordinators_test_records_are_its_own(file, contract, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "epsilens.federated.flower.server_service.serve_federation", lambda store, **options: None
+    )
+    before = os.umask(0)
+    try:
+        state = tmp_path / "coordinator"
+        assert run("server", "--state", state, "--schema", contract, "--test", file) == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((state / "test.npz").stat().st_mode) == 0o600
+
+
 def test_keys_are_made_once_and_the_private_one_is_not_taken(contract, tmp_path, capsys):
+    from cryptography import x509
+    from cryptography.x509.verification import PolicyBuilder, Store
+
     from epsilens.federated import FederationSchema
     from epsilens.federated.coordinator_store import create_coordinator_store
     from epsilens.federated.flower.keys import make_certificates
@@ -148,10 +203,21 @@ def test_keys_are_made_once_and_the_private_one_is_not_taken(contract, tmp_path,
     first = (site / "site.pub").read_bytes()
     assert run("key", "--state", site) == 0
     assert (site / "site.pub").read_bytes() == first
+    private = (site / "site.key").read_bytes()
+    (site / "site.pub").unlink()
+    assert run("key", "--state", site) == 0  # the coordinator knows the old one
+    assert ((site / "site.key").read_bytes(), (site / "site.pub").read_bytes()) == (private, first)
     capsys.readouterr()
     create_coordinator_store(folder, FederationSchema.read(contract))
     make_certificates(folder, ["hospital.example.org"])
     made = (folder / "server.pem").read_bytes()
+    ca = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes())
+    verifier = (
+        PolicyBuilder()
+        .store(Store([ca]))
+        .build_server_verifier(x509.DNSName("hospital.example.org"))
+    )
+    verifier.verify(x509.load_pem_x509_certificate(made), [])  # as RFC 5280 wants it
     make_certificates(folder, ["hospital.example.org", "127.0.0.1"])
     assert (folder / "server.pem").read_bytes() == made
     authority = (folder / "ca.pem").read_bytes()

@@ -14,13 +14,13 @@ from epsilens.cli.demo import demo
 from epsilens.cli.federate import federate
 from epsilens.cli.federate_coordinator import (
     apply,
-    register,
     remove,
     server,
     status,
     train,
 )
 from epsilens.cli.federate_coordinator import value as federate_value
+from epsilens.cli.federate_members import register, unregister
 from epsilens.cli.federate_site import key, request, site
 from epsilens.cli.inspect import inspect
 from epsilens.cli.mask import mask
@@ -69,6 +69,7 @@ for _command in COMMANDS:
     app.command(name=_command.__name__)(_command)
 app.add_typer(value)
 app.add_typer(audit)
-for _part in (key, site, request, server, register, train, apply, remove, federate_value, status):
+_AT_THE_COORDINATOR = (server, register, unregister, train, apply, remove, federate_value, status)
+for _part in (key, site, request, *_AT_THE_COORDINATOR):
     federate.command(name=_part.__name__)(_part)
 app.add_typer(federate)

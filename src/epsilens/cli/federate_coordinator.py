@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`epsilens federate` at the coordinator: serve, register sites, train, apply, remove, status."""
+"""`epsilens federate` at the coordinator: serve, train, apply, remove, value, status."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from epsilens.cli.federate import AlgorithmChoice, RungChoice
 from epsilens.cli.federate_input import check_numbers, sites_of
+from epsilens.cli.federate_members import State
 from epsilens.cli.federate_valuation import (
     Accept,
     Items,
@@ -20,21 +21,17 @@ from epsilens.cli.federate_valuation import (
     check_secure,
     write_scores,
 )
-from epsilens.cli.options import Force, Json, Quiet
+from epsilens.cli.options import Json, Quiet
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     from epsilens.federated.coordinator_store import CoordinatorStore
     from epsilens.federated.flower.operations import Lead
 
-__all__ = ["apply", "register", "remove", "server", "status", "train", "value"]
+__all__ = ["apply", "remove", "server", "status", "train", "value"]
 
 DEFAULT_PORT = 9092
 
-State = Annotated[
-    str,
-    typer.Option("--state", metavar="DIR", help="The coordinator's folder; nobody else reads it."),
-]
 Timeout = Annotated[
     float,
     typer.Option(
@@ -59,7 +56,17 @@ def server(
         typer.Option(
             "--schema",
             metavar="FILE",
-            help="The contract, as `epsilens federate schema` drafts it; needed the first time.",
+            help="The contract, as `epsilens federate schema` drafts it; needed the first time, unless "
+            "sites declare.",
+        ),
+    ] = None,
+    declaration: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--declaration",
+            metavar="FILE",
+            help="What a site declares, drafted likewise at the site (repeat): what they have in common is "
+            "written as contract.json, to be confirmed by `--schema`.",
         ),
     ] = None,
     host: Annotated[
@@ -125,6 +132,9 @@ def server(
     from epsilens.federated.flower.server_service import serve_federation, use_certificates
 
     folder = Path(state)
+    if declaration:
+        _agree(folder, declaration, schema)
+        return
     contract = None if schema is None else FederationSchema.read(schema)
     if (folder / DATABASE).exists():
         store = CoordinatorStore(folder)
@@ -135,7 +145,8 @@ def server(
             )
     elif contract is None:
         raise InputError(
-            "`--schema` must name the contract the first time. Draft one with `epsilens federate schema`."
+            "`--schema` must name the contract the first time. Draft one with `epsilens federate schema`, or "
+            "let sites do so and give theirs to `--declaration`."
         )
     else:
         store = create_coordinator_store(folder, contract, regularisation=regularisation)
@@ -145,6 +156,30 @@ def server(
         _keep_test(store, test)
     serve_federation(
         store, host=host, port=port, names=address or (), say=lambda text: _say(text, quiet=quiet)
+    )
+
+
+def _agree(folder: Path, files: list[str], schema: str | None) -> None:
+    """Write the contract that the sites' declarations lead to, for the operator to confirm."""
+    import json
+
+    from epsilens.data import write_text
+    from epsilens.federated import FederationSchema
+    from epsilens.federated.agreement import agree
+    from epsilens.federated.coordinator_store import DATABASE
+
+    if schema is not None or (folder / DATABASE).exists():
+        raise InputError(
+            "`--declaration` is for the time before there is a contract, and there is one already. Leave "
+            "it out; a new contract needs a new folder."
+        )
+    found = agree({f"the declaration {name}": FederationSchema.read(name) for name in files})
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    target = folder / "contract.json"
+    write_text(json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n", str(target))
+    typer.echo(
+        f"{len(files)} declarations agree: {len(found.columns)} columns and the label, "
+        f"{len(found.protected)} protected. Check {target}, and start the server with --schema {target}."
     )
 
 
@@ -160,69 +195,6 @@ def _say(text: str, *, quiet: bool) -> None:
         typer.echo(text)
 
 
-def register(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The site's public key: its site.pub.")],
-    state: State,
-    out: Annotated[
-        str, typer.Option("--out", metavar="FILE", help="Where the invitation goes: a .json file.")
-    ],
-    site: Annotated[
-        int | None,
-        typer.Option(
-            "--site",
-            min=0,
-            help="Its number; the next one unless given. A known one: a new key for it.",
-        ),
-    ] = None,
-    server_address: Annotated[
-        str | None,
-        typer.Option("--server", metavar="HOST:PORT", help="Where the site finds the server."),
-    ] = None,
-    quiet: Quiet = False,
-    force: Force = False,
-) -> None:
-    """Let a site take part, and write the invitation for it: number, contract, address, certificate.
-
-    The invitation holds no secret, but hand it over so that the site can be sure whose it is.
-
-    Example: [bold]epsilens federate register site.pub --state coordinator
-    --out invitation-0.json[/bold]
-    """
-    from epsilens.cli.target import check_target
-    from epsilens.data import write_text
-    from epsilens.federated.coordinator_store import CoordinatorStore
-    from epsilens.federated.flower.services import require_deployment
-
-    require_deployment()
-    from epsilens.federated.flower.keys import CA_CERTIFICATE, read_public_key
-    from epsilens.federated.flower.link import Link
-    from epsilens.federated.flower.site_service import Invitation
-
-    check_target(out, sources={"the key": key}, suffixes=(".json",))
-    if Path(out).exists() and not force:
-        raise InputError(
-            f"`--out` must be a new file, but {Path(out).name!r} exists. Choose another name, or use "
-            "`--force`."
-        )
-    store = CoordinatorStore(state)
-    link = Link(store.folder)
-    text = read_public_key(key)
-    before = {member.site: member for member in store.members}
-    member = store.register(text, site=site)
-    old = before.get(member.site)
-    if old is not None and old.node is not None:
-        link.unregister(old.node)
-    store.note_node(member.site, link.register(text))
-    invitation = Invitation(
-        member.site,
-        server_address or link.address,
-        store.schema.to_dict(),
-        (store.folder / CA_CERTIFICATE).read_text(encoding="ascii"),
-    )
-    write_text(invitation.text() + "\n", out)
-    _say(f"Site {member.site} may take part. Written: {out}.", quiet=quiet)
-
-
 def train(
     state: State,
     algorithm: Annotated[
@@ -236,7 +208,14 @@ def train(
         list[str] | None,
         typer.Option("--without", metavar="SITE", help="Leave a site out this time (repeat)."),
     ] = None,
-    secure_aggregation: SecureAggregation = False,
+    secure_aggregation: Annotated[
+        bool | None,
+        typer.Option(
+            "--secure-aggregation/--no-secure-aggregation",
+            help="Mask every site's sums, so that the coordinator sees those over all sites only; "
+            "remembered from then on. As before unless given.",
+        ),
+    ] = None,
     timeout: Timeout = 60.0,
     patience: Patience = 30.0,
     json: Json = False,
@@ -247,7 +226,7 @@ def train(
     Example: [bold]epsilens federate train --state coordinator --timeout 30[/bold]
     """
     left_out = sites_of(without)
-    check_secure(algorithm.value, secure=secure_aggregation)
+    check_secure(algorithm.value, secure=bool(secure_aggregation))
     _operate(
         state,
         lambda lead: lead.train(algorithm=algorithm.value, at_least=at_least),
@@ -274,6 +253,10 @@ def apply(
     preview: Annotated[
         bool, typer.Option("--preview", help="Show what would come of it; nothing changes.")
     ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="SITE", help="Let a site's wish wait (repeat)."),
+    ] = None,
     secure_aggregation: SecureAggregation = False,
     timeout: Timeout = 60.0,
     patience: Patience = 30.0,
@@ -286,11 +269,12 @@ def apply(
 
     Example: [bold]epsilens federate apply --state coordinator --preview[/bold]
     """
+    waiting = sites_of(without)
     _operate(
         state,
-        lambda lead: lead.apply(rung=rung.value, preview=preview),
+        lambda lead: lead.apply(rung=rung.value, preview=preview, without=waiting),
         "apply",
-        secure=secure_aggregation,
+        secure=secure_aggregation or None,
         timeout=timeout,
         patience=patience,
         json=json,
@@ -306,7 +290,9 @@ def remove(
     rung: Annotated[
         RungChoice,
         typer.Option(
-            "--rung", help="newton: one step on what is kept; exact: rounds with the others."
+            "--rung",
+            help="one-message: a step from the sums that are here, which asks nobody; newton: a second "
+            "step, for which all who stay are asked once; exact: rounds with all who stay.",
         ),
     ] = RungChoice.newton,
     secure_aggregation: SecureAggregation = False,
@@ -321,14 +307,13 @@ def remove(
 
     Example: [bold]epsilens federate remove 4 --state coordinator[/bold]
     """
-    if rung is RungChoice.one_message:
-        raise InputError("`--rung` must be newton or exact for a removal, got one-message.")
     leaving = sites_of([site])
     _operate(
         state,
-        lambda lead: lead.remove(leaving, rung="exact" if rung is RungChoice.exact else "newton"),
+        lambda lead: lead.remove(leaving, rung=rung.value),
         "remove",
-        secure=secure_aggregation,
+        leaving=leaving,
+        secure=secure_aggregation or None,
         timeout=timeout,
         patience=patience,
         json=json,
@@ -373,7 +358,7 @@ def value(
         state,
         lambda lead: lead.value(provider, tester, mode=mode.value, items=items, accept=accept),
         "value",
-        secure=secure_aggregation,
+        secure=secure_aggregation or None,
         timeout=timeout,
         patience=patience,
         json=json,
@@ -392,8 +377,9 @@ def _operate(
     patience: float,
     json: bool,
     quiet: bool,
-    secure: bool = False,
+    secure: bool | None = None,
     without: tuple[int, ...] = (),
+    leaving: tuple[int, ...] = (),
 ) -> Lead:
     """Carry one operation out as one run, and show what came of it."""
     from epsilens.federated.coordinator_store import CoordinatorStore
@@ -421,6 +407,7 @@ def _operate(
             secure=secure,
             everybody=operation == "train",
             without=without,
+            leaving=leaving,
             test=read_records(test) if test.exists() else None,
         )
         work(lead)
@@ -428,7 +415,7 @@ def _operate(
         node = nodes[site]
         if node is not None:
             link.unregister(node)
-    _show(store, operation, json=json, quiet=quiet, lead=lead, secure=secure)
+    _show(store, operation, json=json, quiet=quiet, lead=lead)
     return lead
 
 
@@ -449,7 +436,6 @@ def _show(
     json: bool,
     quiet: bool,
     lead: Lead | None = None,
-    secure: bool = False,
 ) -> None:
     from epsilens.cli.federate_output import print_federation
     from epsilens.cli.session import print_json
@@ -475,7 +461,7 @@ def _show(
         engine="flower",
         warnings=said,
         valuations=() if lead is None else lead.valuations,
-        secure=secure,
+        secure=store.masked,
     )
     if json:
         print_json(to_json(document))
@@ -483,6 +469,12 @@ def _show(
     if lead is None:
         members = ", ".join(str(member.site) for member in store.members) or "none"
         typer.echo(f"Sites that may take part: {members}. Left: {_listed(kept.left)}.")
+        seen = (
+            "masked: those over all sites are seen"
+            if store.masked
+            else "in clear: each site's are seen"
+        )
+        typer.echo(f"Sums are {seen} here.")
         if not kept.versions:
             typer.echo("There is no model yet.")
             return

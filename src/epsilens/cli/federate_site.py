@@ -110,6 +110,14 @@ def site(
             "records. Decided the first time.",
         ),
     ] = 0,
+    insist: Annotated[
+        bool | None,
+        typer.Option(
+            "--insist-on-masks/--no-insist-on-masks",
+            help="Let sums of this site's own leave under masks only (secure aggregation); remembered. As "
+            "before unless given.",
+        ),
+    ] = None,
     score_limit: ScoreLimit = None,
     tester_key: TesterKey = None,
     delimiter: Delimiter = None,
@@ -128,7 +136,7 @@ def site(
 
     require_deployment()
     from epsilens.federated.flower.site_service import Invitation, remember_server, serve_site
-    from epsilens.federated.site_store import DATABASE
+    from epsilens.federated.site_store import DATABASE, SiteStore
 
     check_numbers(0.0, limit)
     folder = Path(state)
@@ -149,6 +157,10 @@ def site(
         raise InputError("`--offer` is decided when the site joins. Leave it out.")
     else:
         _go_on(folder, invited, epsilon=epsilon, data=data, limit=limit, afresh=new_coordinator)
+    with SiteStore(folder).transaction() as found:
+        if insist is not None:
+            found.insist_on_masks(insist)
+        insists = found.state.insists_on_masks
     keep_limits(folder, limit=score_limit, testers=tester_key)
     if private_key is None:
         from epsilens.federated.flower.keys import make_site_key
@@ -161,6 +173,8 @@ def site(
     )
     if not quiet:
         say_fingerprint(folder)
+        if insists:
+            typer.echo("This site insists on masks: sums of its own do not leave in clear.")
     serve_site(
         folder,
         where,
@@ -306,12 +320,15 @@ def request(
     from epsilens.federated.site_store import SiteStore
 
     check_mode(mode, not_private=not_private)
+    if not_private and mode is not ModeChoice.as_printed:
+        raise InputError(
+            "`--i-know-it-is-not-private` belongs to `--mode as_printed`, got "
+            f"{mode.value}. Leave one of the two out."
+        )
     store = SiteStore(state)
     level = level_of(epsilon, store.schema)
     with store.transaction() as found:
-        if not_private:
-            found.allow_as_printed()
-        found.ask_for(level, mode=mode.value)
+        found.ask_for(level, mode=mode.value, not_private=not_private)
         number, total = found.number, found.total_epsilon
     if not quiet:
         typer.echo(

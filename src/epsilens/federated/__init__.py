@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from epsilens.federated.acceptance import acceptance_step, accepted_sums, model_for_provider
 from epsilens.federated.aggregate import Objective, Penalty
+from epsilens.federated.agreement import agree
 from epsilens.federated.as_document import federation_document
 from epsilens.federated.change import Step, Trust, change_step, judge, removal_step
 from epsilens.federated.coordinator import Coordinator
@@ -77,6 +78,7 @@ __all__ = [
     "add_up",
     "after_change",
     "after_exact",
+    "agree",
     "as_budget",
     "carry_out",
     "change_step",

@@ -8,40 +8,38 @@ how messages travel (in this process, by Flower) is behind `Parties`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import as_between, as_choice, as_count
 from epsilens.channels import Budget
-from epsilens.errors import InputError
+from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.federated.acceptance import acceptance_step
-from epsilens.federated.aggregate import Objective, Penalty
+from epsilens.federated.aggregate import Objective
 from epsilens.federated.change import Rung, Step, change_step, judge
-from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.exact_trust import exact_trust, unconverged
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
-from epsilens.federated.ledger import LedgerEntry, Mode
-from epsilens.federated.parties import TOGETHER, Clock, NoAnswerError, Parties
+from epsilens.federated.ledger import Mode
+from epsilens.federated.parties import Clock, NoAnswerError
 from epsilens.federated.randomisation import EpsilonLike, as_budget
 from epsilens.federated.removal import first_removal, second_removal
 from epsilens.federated.site_state import Wish
-from epsilens.federated.sums import SiteSums, add_up
+from epsilens.federated.sums import add_up
 from epsilens.federated.training import Trained, federated_averaging, newton_rounds
-from epsilens.federated.versions import CoordinatorState, Intention, Version
+from epsilens.federated.version_keeper import VersionKeeper
+from epsilens.federated.versions import Intention, Version
 
 __all__ = ["Coordinator"]
 
 FloatArray = NDArray[np.float64]
 Algorithm = Literal["newton", "fedavg"]
 
-LARGEST_REGULARISATION = 1e6
 
-
-class Coordinator:
+class Coordinator(VersionKeeper):
     """Leads a federation through training, changes and removals.
 
     Parameters
@@ -59,79 +57,6 @@ class Coordinator:
         Called with the state at every point from which an operation can be taken up again: before the
         sites are asked, when the new version is made, and when all sites have it.
     """
-
-    def __init__(
-        self,
-        schema: FederationSchema,
-        parties: Parties,
-        *,
-        regularisation: float = 1e-3,
-        test: Records | None = None,
-        state: CoordinatorState | None = None,
-        keep: Callable[[CoordinatorState], None] | None = None,
-    ) -> None:
-        self.schema = schema
-        self.parties = parties
-        strength = 0.0
-        if regularisation != 0:
-            strength = as_between(
-                regularisation, 0.0, LARGEST_REGULARISATION, name="regularisation"
-            )
-        self.penalty = Penalty(strength, schema.n_features, schema.loss.n_outputs, schema.intercept)
-        self._test = test
-        self._state = CoordinatorState() if state is None else state
-        self._keep_state = keep
-        # Who has left stays out, whoever else still knows them.
-        returned = [i for i in self._state.left if i in parties.numbers]
-        if returned:
-            parties.leave(returned)
-
-    # --- The present model ---
-
-    @property
-    def state(self) -> CoordinatorState:
-        """What must be kept to go on later."""
-        return self._state
-
-    @property
-    def versions(self) -> tuple[Version, ...]:
-        """Every model until now, previews included."""
-        return self._state.versions
-
-    @property
-    def ledger(self) -> tuple[LedgerEntry, ...]:
-        """Every release of every site, as they have reported it."""
-        return self._state.ledger
-
-    def note_ledger(self) -> None:
-        """Keep what the sites have reported of releases that led to no version."""
-        self._commit(ledger=tuple(self.parties.ledger()))
-
-    def _commit(self, **changes: Any) -> None:
-        self._state = replace(self._state, **changes)
-        if self._keep_state is not None:
-            self._keep_state(self._state)
-
-    @property
-    def theta(self) -> FloatArray:
-        """The model in use."""
-        if not self._applied:
-            raise InputError("the federation has no model yet. Train it first.")
-        return self._applied[-1].theta
-
-    def present(self) -> Objective:
-        """Return the objective at the present model; all sites are asked once after each change."""
-        if self._state.sums is None:
-            self._commit(sums=self.parties.sums(self.theta))
-        return Objective(self.theta, add_up(self._sums.values()), self.penalty)
-
-    @property
-    def _sums(self) -> Mapping[int, SiteSums]:
-        return self._state.sums or {}
-
-    @property
-    def _model_budgets(self) -> Mapping[int, Budget | None]:
-        return self._state.model_budgets
 
     def resume(self) -> Version | None:
         """Finish what an earlier coordinator had begun when it stopped.
@@ -160,6 +85,10 @@ class Coordinator:
             preview=begun.operation == "preview",
         )
 
+    def give_up(self) -> None:
+        """Forget an operation that has begun and led to no version; what it has spent stays spent."""
+        self._commit(intention=None, ledger=tuple(self.parties.ledger()))
+
     def _begin(self, operation: str, sites: Mapping[int, object]) -> None:
         """Finish what must be finished before another operation may begin."""
         self._deliver_again()
@@ -172,22 +101,6 @@ class Coordinator:
                 f"the removal of site {names} was interrupted and must be finished first. Call `resume`, "
                 "or remove it again."
             )
-
-    def _deliver_again(self) -> Version | None:
-        """Send the last version once more, if it may not have reached everybody."""
-        if not self._state.undelivered:
-            return None
-        last = self._applied[-1]
-        self._deliver(_changed(last), last.theta, last.version)
-        return last
-
-    def _deliver(self, changed: Sequence[int], theta: FloatArray, version: int) -> None:
-        self.parties.settle(changed, theta, version=version)
-        self._commit(undelivered=False)
-
-    @property
-    def _applied(self) -> list[Version]:
-        return [v for v in self._state.versions if v.operation != "preview"]
 
     # --- Operations ---
 
@@ -328,29 +241,24 @@ class Coordinator:
         name: Literal["preview", "change"] = "preview" if preview else "change"
         self._commit(intention=Intention(name, sites, budget_list, mode, rung))
         anchored = self.parties.anchored()
-        try:
+        with self._taken_up_after_silence():
             self.parties.prepare(wishes, preview=preview)
-        except InputError as error:
-            # After a refusal there is nothing to take up again; after silence nobody knows. What other
-            # sites have drawn is in the ledger either way.
-            begun = self._state.intention if isinstance(error, NoAnswerError) else None
-            self._commit(intention=begun, ledger=tuple(self.parties.ledger()))
-            raise
         share = self._share(wishes, before)
         trained: Trained | None = None
-        if rung == "exact":
-            # From zeros, so that nothing of the old draw is left in the new model.
-            trained = newton_rounds(
-                lambda theta: self.parties.sums(theta, pending=sites),
-                np.zeros(self.schema.n_parameters),
-                self.penalty,
-            )
-            step = Step(trained.theta, self.theta, trained.objective.curvature())
-            trust = exact_trust(trained, step, share)
-        else:
-            found = self.parties.differences(self.theta, sites, hessian=rung == "newton")
-            step = change_step(present, found.values(), rung=rung)
-            trust = judge(step, present, share_changed=share, rung=rung)
+        with self._taken_up_after_silence():
+            if rung == "exact":
+                # From zeros, so that nothing of the old draw is left in the new model.
+                trained = newton_rounds(
+                    lambda theta: self.parties.sums(theta, pending=sites),
+                    np.zeros(self.schema.n_parameters),
+                    self.penalty,
+                )
+                step = Step(trained.theta, self.theta, trained.objective.curvature())
+                trust = exact_trust(trained, step, share)
+            else:
+                found = self.parties.differences(self.theta, sites, hessian=rung == "newton")
+                step = change_step(present, found.values(), rung=rung)
+                trust = judge(step, present, share_changed=share, rung=rung)
         budgets = dict(self._model_budgets)
         for i in sites:
             budgets[i] = after_change(
@@ -418,23 +326,24 @@ class Coordinator:
         trained: Trained | None = None
         self._commit(intention=Intention("remove", leaving, (), "degrade", rung), sums=sums)
         self.parties.leave(leaving)
-        if single is None or rung == "exact":
-            trained = newton_rounds(
-                self.parties.sums, np.zeros(self.schema.n_parameters), self.penalty
-            )
-            share = math.nan if single is None else single[1].share_changed
-            step = Step(trained.theta, self.theta, trained.objective.curvature())
-            trust = exact_trust(trained, step, share)
-            levels = dict(self.parties.budgets())
-            budgets = after_exact(budgets, levels, mode="degrade", changed=())
-            for i in leaving:
-                budgets[i] = None
-        else:
-            step, trust = single
-            if rung == "newton":
-                step, trust = second_removal(
-                    step, self.parties.sums(step.theta), self.penalty, trust.share_changed
+        with self._taken_up_after_silence():
+            if single is None or rung == "exact":
+                trained = newton_rounds(
+                    self.parties.sums, np.zeros(self.schema.n_parameters), self.penalty
                 )
+                share = math.nan if single is None else single[1].share_changed
+                step = Step(trained.theta, self.theta, trained.objective.curvature())
+                trust = exact_trust(trained, step, share)
+                levels = dict(self.parties.budgets())
+                budgets = after_exact(budgets, levels, mode="degrade", changed=())
+                for i in leaving:
+                    budgets[i] = None
+            else:
+                step, trust = single
+                if rung == "newton":
+                    step, trust = second_removal(
+                        step, self.parties.sums(step.theta), self.penalty, trust.share_changed
+                    )
         return self._keep(
             clock,
             sums=None if trained is None else trained.sums,
@@ -463,13 +372,10 @@ class Coordinator:
         sites, clock = self._require({provider: None}), Clock(self.parties.traffic)
         present = self.present()
         self._commit(intention=Intention("accept", sites, (), "degrade", "newton"))
-        try:
+        with self._taken_up_after_silence():
             arriving = self.parties.submission(self.theta, provider)
-        except InputError:
-            self._commit(intention=None)
-            raise
-        step, after = acceptance_step(present, [arriving])
-        trust = judge(step, present, share_changed=arriving.n / after.sums.n, rung="newton")
+            step, after = acceptance_step(present, [arriving])
+            trust = judge(step, present, share_changed=arriving.n / after.sums.n, rung="newton")
         return self._keep(
             clock,
             # Asked anew at the new model, the sites give better ones than P4's running average.
@@ -490,25 +396,22 @@ class Coordinator:
 
     # --- Behind them ---
 
-    def _known_alone(self, leaving: Sequence[int]) -> set[int]:
-        """Return the sites whose sums are here for themselves, or for the leaving ones together."""
-        begun = self._state.intention
-        if TOGETHER not in self._sums:
-            return set(self._sums)
-        is_begun = begun is not None and begun.operation == "remove" and begun.sites == leaving
-        return set(leaving) if is_begun and leaving[0] in self._sums else set()
+    @contextmanager
+    def _taken_up_after_silence(self) -> Iterator[None]:
+        """Keep what was begun if a site is silent, and give it up if one refuses or sends nonsense.
 
-    def _apart(self, leaving: Sequence[int]) -> Mapping[int, SiteSums]:
-        """Return the sums with those of the leaving sites for themselves; asked for if need be.
-
-        Several who leave under secure aggregation stand together under the first of them.
+        After silence nobody knows what the site has done, and the operation can be taken up again. After
+        a refusal there is nothing to take up: the model is as it was. What sites have drawn is in the
+        ledger either way.
         """
-        sums = self._sums
-        if set(leaving) <= self._known_alone(leaving):
-            return sums
-        parts = self.parties.leaving_sums(self.theta, leaving)
-        kept = add_up(sums.values()).without(add_up(parts.values()))
-        return {TOGETHER: kept, **parts}
+        try:
+            yield
+        except NoAnswerError:
+            self.note_ledger()
+            raise
+        except (InputError, EstimateNotTrustworthyError):
+            self.give_up()
+            raise
 
     def _require(self, sites: Mapping[int, object], *, gone: Sequence[int] = ()) -> tuple[int, ...]:
         known = sorted({*self.parties.numbers, *gone})
@@ -530,77 +433,3 @@ class Coordinator:
             share = expected_share(self.schema, before[i], wish.budget, mode=wish.mode)
             changed += records[i] * share
         return changed / sum(records.values())
-
-    def _keep(
-        self,
-        clock: Clock,
-        *,
-        sums: Mapping[int, SiteSums] | None,
-        operation: Literal["train", "preview", "change", "remove", "accept"],
-        mode: Mode | None,
-        rung: Rung | None,
-        sites: tuple[int, ...],
-        theta: FloatArray,
-        trained: Trained | None,
-        rounds: int,
-        advice: str,
-        reason: str,
-        budgets: Mapping[int, Budget | None],
-        error: float | None = None,
-    ) -> Version:
-        """Write the new version down, then send it: killed between the two, it is sent again."""
-        is_preview = operation == "preview"
-        number = max(
-            self.versions[-1].version if self.versions else -1, self.parties.latest_version()
-        )
-        number += 1
-        loss, accuracy = self._tested(theta)
-        before = self._applied[-1].theta if self._applied else None
-        version = Version(
-            version=number,
-            operation=operation,
-            mode=mode,
-            rung=rung,
-            sites=sites,
-            theta=theta,
-            model_budgets=dict(budgets),
-            distance_to_previous=None if before is None else float(np.linalg.norm(theta - before)),
-            predicted_error=error,
-            advice=advice,
-            reason=reason,
-            converged=trained is not None and trained.converged,
-            gradient_norm=None if trained is None else trained.gradient_norm,
-            test_loss=loss,
-            test_accuracy=accuracy,
-            rounds=rounds,
-            messages=clock.messages + (0 if is_preview else len(self.parties.numbers)),
-            bytes=clock.bytes + (0 if is_preview else len(self.parties.numbers) * theta.nbytes),
-            seconds=clock.seconds,
-        )
-        changes: dict[str, Any] = {
-            "versions": (*self.versions, version),
-            "ledger": tuple(self.parties.ledger()),
-            "intention": None,
-        }
-        if not is_preview:
-            left = (*self._state.left, *sites) if operation == "remove" else self._state.left
-            changes |= {"sums": sums, "model_budgets": dict(budgets), "left": left}
-            changes |= {"undelivered": True}
-        self._commit(**changes)
-        if not is_preview:
-            self._deliver(_changed(version), theta, number)
-        return version
-
-    def _tested(self, theta: FloatArray) -> tuple[float | None, float | None]:
-        if self._test is None:
-            return None, None
-        s = self.schema.design(self._test).predict(theta)
-        y = self.schema.labels(self._test)
-        loss = float(self.schema.loss.value(s, y).mean())
-        guess = (s[:, 0] > 0) if s.shape[1] == 1 else s.argmax(axis=1)
-        return loss, float((guess == y).mean())
-
-
-def _changed(version: Version) -> tuple[int, ...]:
-    """Return the sites that take a new draw, or accepted records, into use with a version."""
-    return version.sites if version.operation in {"change", "accept"} else ()

@@ -11,7 +11,7 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -34,7 +34,7 @@ from epsilens.federated.database import (
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.ledger import Mode
 from epsilens.federated.sums import SiteSums
-from epsilens.federated.versions import CoordinatorState, Intention
+from epsilens.federated.versions import Begun, CoordinatorState, Intention, model_sites
 from epsilens.federated.written import budget_text, read_budget, read_version, version_record
 
 __all__ = ["CoordinatorStore", "Member", "create_coordinator_store"]
@@ -55,7 +55,8 @@ CREATE TABLE coordinator (
     has_sums INTEGER NOT NULL,
     departed TEXT NOT NULL,
     intention TEXT,
-    undelivered INTEGER NOT NULL
+    undelivered INTEGER NOT NULL,
+    masked INTEGER NOT NULL
 );
 CREATE TABLE version (number INTEGER PRIMARY KEY, record TEXT NOT NULL);
 CREATE TABLE sums (
@@ -168,6 +169,17 @@ class CoordinatorStore:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._known = state
 
+    @property
+    def masked(self) -> bool:
+        """Whether sums are asked for under masks."""
+        with self._connected() as connection:
+            return bool(_row(connection)["masked"])
+
+    def remember_masks(self, masked: bool) -> None:
+        """Keep whether sums are asked for under masks, for all operations that follow."""
+        with self._connected() as connection, transaction(connection, busy=_BUSY):
+            connection.execute("UPDATE coordinator SET masked = ?", (int(masked),))
+
     # --- Who takes part ---
 
     @property
@@ -210,10 +222,40 @@ class CoordinatorStore:
                 )
             if number in left:
                 raise InputError(f"site {number} has left. Register it under a new number.")
-            connection.execute(
-                "INSERT OR REPLACE INTO member VALUES (?, ?, NULL)", (number, public_key)
+            if public_key not in taken:
+                connection.execute(
+                    "INSERT OR REPLACE INTO member VALUES (?, ?, NULL)", (number, public_key)
+                )
+        return next(member for member in self.members if member.site == number)
+
+    def unregister(self, site: int) -> Member:
+        """Let a site take part no longer that is not in the model.
+
+        Parameters
+        ----------
+        site : int
+
+        Raises
+        ------
+        InputError
+            If it is in the model, or was never registered.
+        """
+        known = {member.site: member for member in self.members}
+        if site not in known:
+            names = ", ".join(map(str, known)) or "none"
+            raise InputError(f"site {site} is not registered. There are: {names}.")
+        state = self.load()
+        if site in model_sites(state):
+            raise InputError(
+                f"site {site} is in the model, and cannot be forgotten. Take it out first: `epsilens "
+                f"federate remove {site}`."
             )
-        return Member(number, public_key)
+        if site in {entry.site for entry in state.ledger} | set(state.model_budgets):
+            # Its number is not given to anybody else: what it has released stays counted.
+            self.keep(replace(state, left=(*state.left, site)))
+        with self._connected() as connection, transaction(connection, busy=_BUSY):
+            connection.execute("DELETE FROM member WHERE site = ?", (site,))
+        return known[site]
 
     def note_node(self, site: int, node: int) -> None:
         """Keep what Flower calls a member now."""
@@ -258,7 +300,7 @@ def create_coordinator_store(
     try:
         connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{LEDGER_TABLE}")
         connection.execute(
-            "INSERT INTO coordinator VALUES (1, ?, ?, ?, ?, '{}', 0, '[]', NULL, 0)",
+            "INSERT INTO coordinator VALUES (1, ?, ?, ?, ?, '{}', 0, '[]', NULL, 0, 0)",
             (
                 STORE_VERSION,
                 json.dumps(schema.to_dict(), ensure_ascii=False),
@@ -383,7 +425,7 @@ def _intention_text(intention: Intention) -> str:
 
 def _read_intention(text: str) -> Intention:
     given: dict[str, Any] = json.loads(text)
-    operation = as_choice(given["operation"], ("preview", "change", "remove"), name="operation")
+    operation = as_choice(given["operation"], get_args(Begun), name="operation")
     return Intention(
         operation=operation,  # type: ignore[arg-type]
         sites=tuple(given["sites"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ __all__ = [
     "new_private_file",
     "transaction",
     "write_ledger",
+    "write_private",
 ]
 
 SECONDS_TO_WAIT = 30.0
@@ -66,6 +68,21 @@ def new_private_file(folder: Path, name: str, *, taken: str) -> Path:
     except FileExistsError:
         raise InputError(taken) from None
     return path
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that its owner alone can read, whole or not at all."""
+    scratch = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        scratch.replace(path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
 
 
 def connect(path: Path, *, whose: str, damaged: str) -> sqlite3.Connection:

@@ -8,7 +8,6 @@ same, it answers from what it drew; what would break its budget it refuses.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -17,21 +16,19 @@ from numpy.typing import NDArray
 
 from epsilens._validate import as_choice, as_count
 from epsilens.channels import Budget
-from epsilens.errors import BudgetExceededError, InputError, PrivacyLeakWarning
+from epsilens.errors import InputError
 from epsilens.federated.acceptance import accepted_sums
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema, Records
-from epsilens.federated.ledger import LedgerEntry, Mode, Operation, entry_of, spend
+from epsilens.federated.drawing import affordable, degraded, first_draw, redrawn
+from epsilens.federated.ledger import LedgerEntry, Mode, Operation, entry_of
 from epsilens.federated.randomisation import (
     EpsilonLike,
     as_budget,
     channels_between,
-    degrade,
     is_stricter,
-    randomise,
-    relax,
 )
-from epsilens.federated.site_state import Draw, Pending, SiteState, Wish
+from epsilens.federated.site_state import Pending, SiteState, Wish
 from epsilens.federated.sums import SiteSums, expected_sums, site_sums
 
 __all__ = ["Site"]
@@ -100,8 +97,8 @@ class Site:
         self.schema = schema
         self._truth = records
         first = as_count(number, name="number", least=0)
-        spent = _affordable({}, None, None, budget, number=first, limit=most)
-        drawn = Draw(_quiet_randomise(records, schema, budget, _stream(seed, first, 0)), budget)
+        spent = affordable({}, None, None, budget, number=first, limit=most)
+        drawn = first_draw(records, schema, budget, seed=seed, number=first)
         self._state = SiteState(
             number=first,
             limit=most,
@@ -207,9 +204,9 @@ class Site:
             )
         self._state = replace(self._state, limit=float(limit))
 
-    def allow_as_printed(self) -> None:
-        """Let the published message leave, which is computed from the true answers: no limit holds then."""
-        self._state = replace(self._state, allows_as_printed=True, limit=math.inf)
+    def insist_on_masks(self, insist: bool = True) -> None:
+        """Let sums of this site's own leave under masks only, whatever the coordinator asks."""
+        self._state = replace(self._state, insists_on_masks=insist)
 
     def follow_new_coordinator(self) -> None:
         """Forget which version of the model the site has; its draws and its ledger stay."""
@@ -239,6 +236,11 @@ class Site:
             drawn = self._taking_part(change.drawn.records)  # type: ignore[union-attr]
             return site_sums(drawn, self.schema, theta, hessian=hessian)
         if expected.mode == "as_printed":
+            if not state.allows_as_printed and expected != state.wish:
+                raise InputError(
+                    f"site {self.number} has withdrawn its wish to send the message as printed. Nothing "
+                    "of it leaves any more; ask it what it wishes now."
+                )
             before, source = Budget.uniform(self.schema.protected, math.inf), self._truth
         else:
             before, source = state.current.budget, state.current.records
@@ -279,13 +281,18 @@ class Site:
 
     # --- How it changes its mind ---
 
-    def ask_for(self, epsilon: EpsilonLike, *, mode: Mode = "degrade") -> Wish:
+    def ask_for(
+        self, epsilon: EpsilonLike, *, mode: Mode = "degrade", not_private: bool = False
+    ) -> Wish:
         """Note that the site wants another ε; kept until it is applied.
 
         Parameters
         ----------
         epsilon : float, mapping or Budget
         mode : {"degrade", "redraw", "as_printed"}
+        not_private : bool
+            Let the published message leave for this one wish, without any limit: it is computed from the
+            true answers. Only with `as_printed`; the next wish needs it again.
 
         Raises
         ------
@@ -295,33 +302,39 @@ class Site:
             If the site's own limit would be exceeded.
         """
         as_choice(mode, _MODES, name="mode")
+        if not_private and mode != "as_printed":
+            raise InputError(
+                f"`not_private` belongs to the mode `as_printed`, got `{mode}`, which protects. Leave it out."
+            )
         wish = Wish(as_budget(self.schema, epsilon), mode)
-        self._check(wish)
+        self._check(wish, not_private=not_private)
         self._state = replace(self._state, wish=wish)
         return wish
 
-    def _check(self, wish: Wish) -> Mapping[str, float]:
+    def _check(self, wish: Wish, *, not_private: bool = False) -> Mapping[str, float]:
         """Refuse what cannot be granted; return what would be spent."""
         state = self._state
         as_budget(self.schema, wish.budget)
-        if wish.mode == "as_printed" and not state.allows_as_printed:
+        # Such a wish waits here only if the site's own people have said so, for this one.
+        granted = wish.mode == "as_printed" and (not_private or wish == state.wish)
+        if wish.mode == "as_printed" and not granted and not state.allows_as_printed:
             raise InputError(
                 "`as_printed` sends a message that is computed from the true answers, without any "
                 f"privacy, and site {self.number} does not allow it. Use `degrade`; to study the "
-                "published method, let the site itself say so (`allow_as_printed`)."
+                "published method, let the site itself say so (`not_private`)."
             )
         if wish.mode == "degrade" and not is_stricter(wish.budget, state.current.budget):
             raise InputError(
                 f"site {self.number} can only become stricter by `degrade`: noise cannot be taken "
                 "away. Ask for `redraw` to spend more."
             )
-        return _affordable(
+        return affordable(
             state.spent,
             wish.mode,
             state.anchor.budget,
             wish.budget,
             number=self.number,
-            limit=state.limit,
+            limit=math.inf if granted else state.limit,
         )
 
     def prepare(self, wish: Wish, *, preview: bool = False) -> None:
@@ -373,44 +386,13 @@ class Site:
     def _drawn(self, wish: Wish) -> Pending:
         """Draw, and note in the same step what the next draw must be made together with."""
         state = self._state
-        source = _stream(state.seed, state.number, state.draws)
-        with warnings.catch_warnings():
-            # That a whole federation is simulated is said once, where it is shown.
-            warnings.simplefilter("ignore", PrivacyLeakWarning)
-            if wish.mode == "redraw":
-                drawn = Draw(self._redrawn(wish.budget, source), wish.budget)
-                self._state = replace(state, draws=state.draws + 1, anchor=drawn)
-                return Pending(wish, drawn)
-            records = degrade(
-                state.current.records,
-                self.schema,
-                state.current.budget,
-                wish.budget,
-                random_state=source,
-            )
-        self._state = replace(state, draws=state.draws + 1)
-        return Pending(wish, Draw(records, wish.budget))
-
-    def _redrawn(self, wanted: Budget, source: np.random.Generator | None) -> Records:
-        """Draw from the true answers: afresh where stricter, together with the old where looser."""
-        anchor = self._state.anchor
-        fresh = randomise(self._truth, self.schema, wanted, random_state=source)
-        levels = anchor.budget.per_column
-        looser = {name: max(wanted.per_column[name], level) for name, level in levels.items()}
-        coupled = relax(
-            self._truth,
-            anchor.records,
-            self.schema,
-            anchor.budget,
-            Budget(looser),
-            random_state=source,
-        )
-        places = [
-            self.schema.positions[name]
-            for name, level in levels.items()
-            if wanted.per_column[name] >= level
-        ]
-        return fresh.with_codes(places, coupled.codes[:, places]) if places else fresh
+        if wish.mode == "redraw":
+            drawn = redrawn(state, self.schema, self._truth, wish.budget)
+            self._state = replace(state, draws=state.draws + 1, anchor=drawn)
+        else:
+            drawn = degraded(state, self.schema, wish.budget)
+            self._state = replace(state, draws=state.draws + 1)
+        return Pending(wish, drawn)
 
     def settle(self, version: int, *, changed: bool = True) -> None:
         """Take note of a new version of the model; a site that changed takes its new draw into use.
@@ -476,37 +458,3 @@ class Site:
     def end_preview(self) -> None:
         """Forget what a preview asked; a draw that was made for a change is kept."""
         self._state = replace(self._state, preview=None)
-
-
-def _stream(seed: int | None, number: int, draws: int) -> np.random.Generator | None:
-    """Return the randomness of one draw of a simulated site; None: the operating system's."""
-    return None if seed is None else np.random.default_rng([seed, number, draws])
-
-
-def _quiet_randomise(
-    records: Records, schema: FederationSchema, budget: Budget, source: np.random.Generator | None
-) -> Records:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        return randomise(records, schema, budget, random_state=source)
-
-
-def _affordable(
-    spent: Mapping[str, float],
-    mode: Mode | None,
-    anchor: Budget | None,
-    wanted: Budget,
-    *,
-    number: int,
-    limit: float,
-) -> Mapping[str, float]:
-    """Return what would be spent, or refuse what is above the limit."""
-    after = spend(spent, mode=mode, anchor=anchor, wanted=wanted)
-    total = math.fsum(after.values())
-    # A budget that just fits must not fail by the rounding of a sum; what spends nothing never fails.
-    if mode != "degrade" and total > limit * (1 + 1e-12):
-        raise BudgetExceededError(
-            f"site {number} would have spent epsilon = {total:g} a record, and its limit is {limit:g}. "
-            "Use `degrade`, which spends nothing more, or raise the site's limit."
-        )
-    return after

@@ -77,6 +77,8 @@ class SiteState:
         What the sums are asked for in expectation.
     allows_as_printed : bool
         Whether the site lets the published message, which is not private, leave at all.
+    insists_on_masks : bool
+        Whether sums of its own leave under masks only.
     """
 
     number: int
@@ -94,3 +96,4 @@ class SiteState:
     submitted: bool = False
     preview: Wish | None = None
     allows_as_printed: bool = False
+    insists_on_masks: bool = False

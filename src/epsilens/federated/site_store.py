@@ -60,7 +60,8 @@ CREATE TABLE site (
     offered INTEGER NOT NULL,
     submitted INTEGER NOT NULL,
     preview TEXT,
-    allows_as_printed INTEGER NOT NULL
+    allows_as_printed INTEGER NOT NULL,
+    insists_on_masks INTEGER NOT NULL
 );
 CREATE TABLE draw (
     role TEXT PRIMARY KEY,
@@ -267,6 +268,7 @@ class SiteStore:
             submitted=bool(row["submitted"]),
             preview=None if row["preview"] is None else read_wish(row["preview"]),
             allows_as_printed=bool(row["allows_as_printed"]),
+            insists_on_masks=bool(row["insists_on_masks"]),
         )
         truth = _TruthOnDemand(state.current.records.n, lambda: self.raw_file.read(self.schema))
         return Site.restore(self.schema, truth, state)
@@ -312,7 +314,7 @@ def create_site_store(folder: str | Path, site: Site, raw_file: RawFile) -> Site
         connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{LEDGER_TABLE}")
         state, schema = site.state, site.schema
         connection.execute(
-            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1, 0, 0, NULL, 0)",
+            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1, 0, 0, NULL, 0, 0)",
             (
                 STORE_VERSION,
                 json.dumps(schema.to_dict(), ensure_ascii=False),
@@ -370,7 +372,7 @@ def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState
     pending = state.pending
     connection.execute(
         "UPDATE site SET most = ?, draws = ?, spent = ?, pending = ?, wish = ?, version = ?, "
-        "offered = ?, submitted = ?, preview = ?, allows_as_printed = ?",
+        "offered = ?, submitted = ?, preview = ?, allows_as_printed = ?, insists_on_masks = ?",
         (
             state.limit,
             state.draws,
@@ -382,6 +384,7 @@ def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState
             int(state.submitted),
             None if state.preview is None else wish_text(state.preview),
             int(state.allows_as_printed),
+            int(state.insists_on_masks),
         ),
     )
     old = {} if before is None else _roles(before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,11 @@ from epsilens.federated.change import Rung
 from epsilens.federated.ledger import LedgerEntry, Mode, common_epsilon
 from epsilens.federated.sums import SiteSums
 
-__all__ = ["CoordinatorState", "Intention", "Version"]
+__all__ = ["Begun", "CoordinatorState", "Intention", "Version", "model_sites"]
 
 FloatArray = NDArray[np.float64]
+Begun: TypeAlias = Literal["preview", "change", "remove", "accept"]
+"""What is written down before it is done; training begins from nothing, and is not."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Version:
 class Intention:
     """An operation that has begun: what is needed to begin it again."""
 
-    operation: Literal["preview", "change", "remove", "accept"]
+    operation: Begun
     sites: tuple[int, ...]
     budgets: tuple[Budget, ...]
     mode: Mode
@@ -103,3 +105,15 @@ class CoordinatorState:
     left: tuple[int, ...] = ()
     intention: Intention | None = None
     undelivered: bool = False
+
+
+def model_sites(state: CoordinatorState) -> tuple[int, ...]:
+    """Return the sites whose records are in the present model: the last training's, without who left.
+
+    Examples
+    --------
+    >>> model_sites(CoordinatorState())
+    ()
+    """
+    trainings = [version for version in state.versions if version.operation == "train"]
+    return tuple(i for i in trainings[-1].sites if i not in state.left) if trainings else ()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,10 @@ from epsilens.federated import (
     RawFile,
     Records,
     Site,
+    SiteStore,
     create_site_store,
 )
+from epsilens.federated.coordinator_store import CoordinatorStore, create_coordinator_store
 
 SIZES = (120, 80, 100, 60, 90)
 
@@ -149,3 +152,111 @@ def let_messages_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("task_id", "run_id", "node_id"):
         monkeypatch.setattr(TaskIdentity, f"_{name}", 1)
+
+
+class Killed(BaseException):
+    """Stands for the end of a process."""
+
+
+class World:
+    """A coordinator and five sites, in folders."""
+
+    def __init__(self, folder, schema, **options):
+        self.folder = folder
+        self.folders = site_folders(schema, folder, **options)
+        self.grid = FakeGrid(self.folders, **{"only-asked": True})
+        store = create_coordinator_store(folder / "coordinator", schema, regularisation=1e-2)
+        for site, node in enumerate(self.grid.nodes):
+            store.register(f"key {site}")
+            store.note_node(site, node)
+
+    @property
+    def store(self):
+        return CoordinatorStore(self.folder / "coordinator")
+
+    def lead(self, **options):
+        from epsilens.federated.flower.operations import Lead
+
+        return Lead(self.grid, self.store, timeout=7.0, patience=0.0, **options)
+
+    def train(self, **options):
+        lead = self.lead(everybody=True)
+        lead.train(**options)
+        return lead
+
+    def ask(self, site, epsilon, **options):
+        with SiteStore(self.folders[site]).transaction() as found:
+            found.ask_for(epsilon, **options)
+
+    def apply(self, **options):
+        lead = self.lead()
+        lead.apply(**options)
+        return lead
+
+    def remove(self, *sites, **options):
+        lead = self.lead(leaving=sites)
+        lead.remove(sites, **options)
+        return lead
+
+    def site(self, number):
+        with SiteStore(self.folders[number]).transaction() as found:
+            return found
+
+    def silence(self, *sites, kinds=None):
+        """Let sites do what they are asked, and their answers be lost."""
+        nodes = [list(self.grid.nodes)[site] for site in sites]
+
+        def spoil(node, reply):
+            lost = node in nodes and (kinds is None or self.grid.types[-1] in kinds)
+            return None if lost else reply
+
+        self.grid.spoil = spoil
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory, schema):
+    """A world that is made once and copied for each test."""
+    folder = tmp_path_factory.mktemp("world")
+    with pytest.MonkeyPatch.context() as patch:
+        let_messages_be_made(patch)
+        world = World(folder, schema)
+        shutil.copytree(folder, folder.with_name("new"))
+        world.train()
+    return folder
+
+
+def copied(source, target, schema):
+    shutil.copytree(source, target)
+    world = World.__new__(World)
+    world.folder = target
+    world.folders = [target / f"site-{i}" for i in range(5)]
+    world.grid = FakeGrid(world.folders, **{"only-asked": True})
+    return world
+
+
+@pytest.fixture
+def world(prepared, tmp_path, schema):
+    """Five sites that have trained."""
+    return copied(prepared, tmp_path / "world", schema)
+
+
+@pytest.fixture
+def fresh(prepared, tmp_path, schema):
+    """Five sites that have not."""
+    return copied(prepared.with_name("new"), tmp_path / "fresh", schema)
+
+
+@pytest.fixture(scope="module")
+def offering(tmp_path_factory, schema):
+    """A world whose sites have records on offer."""
+    folder = tmp_path_factory.mktemp("offering")
+    with pytest.MonkeyPatch.context() as patch:
+        let_messages_be_made(patch)
+        World(folder, schema, offer=40).train()
+    return folder
+
+
+def numbers(state):
+    """What must not depend on interruptions: every version and the ledger."""
+    versions = [(v.operation, v.sites, v.model_budgets, v.theta.tolist()) for v in state.versions]
+    return versions, state.ledger, state.left

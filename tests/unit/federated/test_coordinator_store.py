@@ -191,3 +191,24 @@ def test_a_key_belongs_to_one_site_and_can_be_replaced(store, coordinator):
     with pytest.raises(InputError, match="site 4 has left"):
         store.register("key 4", site=4)
     assert store.register("key 4").site == 5
+
+
+def test_who_is_not_in_the_model_can_be_forgotten(store, coordinator):
+    for i in range(7):
+        store.register(f"key {i}")
+    store.note_node(6, 77)
+    assert store.register("key 6").node == 77  # once more: nothing is lost
+    coordinator.train()
+    with pytest.raises(InputError, match=r"site 2 is in the model.*federate remove 2"):
+        store.unregister(2)
+    with pytest.raises(InputError, match=r"site 9 is not registered\. There are: 0, 1, 2"):
+        store.unregister(9)
+    assert store.unregister(6).node == 77
+    assert store.register("another").site == 6  # nobody has heard of the first one
+    state = store.load()
+    entry = dataclasses.replace(state.ledger[0], site=5)
+    store.keep(dataclasses.replace(state, ledger=(*state.ledger, entry)))
+    store.unregister(5)  # it was in an earlier model, say
+    with pytest.raises(InputError, match="site 5 has left"):
+        store.register("key 5", site=5)
+    assert [member.site for member in store.members] == [0, 1, 2, 3, 4, 6]

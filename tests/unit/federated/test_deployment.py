@@ -38,6 +38,50 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 SITES = (0, 1, 2)
 
 
+FAULTY = """
+import os, signal, sys, time
+from pathlib import Path
+import numpy as np
+from flwr.app import Array
+from epsilens.cli import main
+from epsilens.federated.flower import site_worker
+
+fault = Path(sys.argv[1])
+answer, push = site_worker.answered, site_worker.push_message
+GRADIENTS = {"nan": np.full(7, np.nan), "shape": np.zeros(3), "huge": np.zeros(10**6)}
+
+def wrong(message):
+    kind, what = fault.read_text().split()
+    return what if message.metadata.message_type == kind else "right"
+
+def answered(message, context):
+    what = wrong(message)
+    if what == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "never":
+        time.sleep(9)  # longer than anybody waits
+    reply = answer(message, context)
+    if what == "committed":  # and its answer is lost
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what in GRADIENTS:
+        reply.content["arrays"]["gradient"] = Array(GRADIENTS[what])
+    if what == "old":
+        reply.content["settings"]["protocol"] = 0
+    if what == "twice":
+        site_worker.push_message = twice
+    return reply
+
+def twice(client, reply, context):
+    push(client, reply, context)
+    site_worker.push_message = push
+    push(client, reply, context)  # refused, unless it comes at once
+
+site_worker.answered = answered
+sys.exit(main(sys.argv[2:]))
+"""
+"""A site that runs our code and does one thing wrong, which a file names."""
+
+
 def deployment(*arguments):
     """Return the deployment of the example, whose short commands run in this process: it is faster."""
     spec = importlib.util.spec_from_file_location("deployment", EXAMPLES / "deployment.py")
@@ -45,6 +89,16 @@ def deployment(*arguments):
     spec.loader.exec_module(module)
 
     class Quick(module.Deployment):
+        def start_faulty_site(self, number, fault):
+            seen = self.log(f"site-{number}").count("Online")
+            plain, self._command = (
+                self._command,
+                lambda *a: [sys.executable, "-c", FAULTY, str(fault), "federate", *map(str, a)],
+            )
+            self.start_site(number)
+            self._command = plain
+            self.wait_for(f"site-{number}", "Online", more_than=seen)
+
         def run(self, *arguments):
             out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -127,7 +181,7 @@ def test_the_story_between_processes(running):
     for folder in (running.coordinator, running.site(0)):
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert not [name for name, mode in modes.items() if mode & 0o077 and name != "test.npz"]
+        assert not [name for name, mode in modes.items() if mode & 0o077]
 
 
 def test_a_stranger_is_refused_and_code_that_a_run_brings_is_never_run(running):
@@ -178,6 +232,27 @@ def test_a_stranger_is_refused_and_code_that_a_run_brings_is_never_run(running):
     assert not witness.exists()
 
 
+def test_registering_again_changes_nothing_and_can_be_undone(running):
+    store, folder = CoordinatorStore(running.coordinator), running.folder
+    assert running.run("key", "--state", folder / "late").returncode == 0
+    typed = ["register", folder / "late" / "site.pub", "--state", running.coordinator, "--force"]
+    typed += ["--out", folder / "late.json"]
+    nodes = [member.node for member in store.members]
+    assert running.run(*typed).returncode == 0
+    late = store.members[-1]
+    with store._connected() as connection:  # as if killed before the answer was kept
+        connection.execute("UPDATE member SET node = NULL WHERE site = 3")
+    assert running.run(*typed).returncode == 0
+    assert [member.node for member in store.members] == [*nodes, late.node]
+    assert "is in the model" in running.lead("unregister", 0).stderr
+    assert "There are: 0, 1, 2, 3." in running.lead("unregister", 7).stderr
+    assert running.lead("unregister", 3).returncode == 0
+    assert [member.site for member in store.members] == list(SITES)
+    assert "was not shut out since" in running.run(*typed).stderr
+    assert running.lead("unregister", 3).returncode == 0  # the half of it that was done
+    assert document(running.lead("apply", "--json")).versions[-1].operation == "change"
+
+
 def test_a_site_killed_in_training_is_left_out_and_comes_back(running):
     before = [spent(running, site) for site in SITES]
     seen = running.log("site-2").count("query.hello")
@@ -188,9 +263,9 @@ def test_a_site_killed_in_training_is_left_out_and_comes_back(running):
     assert training.returncode == 0, err
     assert "site 2 did not answer: not part of this model" in " ".join(out.split()), out
     assert CoordinatorStore(running.coordinator).load().versions[-1].sites == (0, 1)
-    seen = running.log("site-2").count("Online")
-    running.start_site(2)
-    running.wait_for("site-2", "Online", more_than=seen)
+    fault = running.folder / "fault"
+    fault.write_text("query.sums right")
+    running.start_faulty_site(2, fault)  # of use below
     assert document(running.lead("train", "--json")).versions[-1].sites == [0, 1, 2]
     assert [spent(running, site) for site in SITES] == before
 
@@ -205,6 +280,67 @@ def test_a_coordinator_killed_in_a_change_finishes_it_later(running):
     assert done.versions[-1].operation == "change"
     assert done.versions[-1].sites == [2]
     assert spent(running, 2) == (6.0, 2, ["train", "change"])
+
+
+def test_a_site_that_answers_wrongly_stops_training_with_a_word(running):
+    fault = running.folder / "fault"
+    versions = CoordinatorStore(running.coordinator).load().versions
+    for what, words in (
+        ("nan", "site 2 must send finite numbers, but 7 of 7 in the array 'gradient' are not"),
+        (
+            "shape",
+            "site 2: a message must have the array 'gradient' with 7 numbers, got shape (3,)",
+        ),
+        (
+            "huge",
+            "site 2: a message must have the array 'gradient' with 7 numbers, got shape (1000",
+        ),
+        ("old", "site 2 speaks version 0 of the protocol, and here it is 1"),
+    ):
+        fault.write_text(f"query.sums {what}")
+        done = running.lead("train", "--timeout", 20)
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert len(CoordinatorStore(running.coordinator).load().versions) == len(versions)
+    fault.write_text("query.sums twice")
+    twice = document(running.lead("train", "--json"))
+    fault.write_text("query.sums never")
+    done = running.lead("train", "--timeout", 6)
+    assert done.returncode == 0, done.stderr
+    assert "site 2 did not answer: not part of this model" in " ".join(done.stdout.split())
+    fault.write_text("query.sums right")
+    again = document(running.lead("train", "--timeout", 20, "--json"))
+    assert again.versions[-1].sites == [0, 1, 2], again.warnings
+    theta = {v.version: v.theta for v in CoordinatorStore(running.coordinator).load().versions}
+    wanted = theta[again.versions[-1].version]
+    np.testing.assert_array_equal(theta[twice.versions[-1].version], wanted)
+
+
+def test_a_site_killed_in_a_change_spends_once_and_hears_of_it(running):
+    fault = running.folder / "fault"
+    before = spent(running, 2)
+    running.do("request", "--state", running.site(2), "--epsilon", 0.5)
+    for kind, what in (("prepare", "committed"), ("settle", "killed")):
+        fault.write_text(f"query.{kind} {what}")
+        done = running.lead("apply", "--timeout", 6)
+        if kind == "settle":  # between its answer and the commit
+            assert done.returncode == 0
+            said = " ".join(done.stdout.split())
+            assert "site 2 did not answer: told of the new version when back" in said, said
+        else:
+            assert done.returncode == 2
+            assert "site 2 did not answer within 6 seconds" in done.stderr
+        assert running.processes.pop("site-2").wait(10) == -9
+        running.start_faulty_site(2, fault)
+        fault.write_text("query.sums right")
+    assert document(running.lead("apply", "--json")).versions[-1].operation == "change"
+    with SiteStore(running.site(2)).transaction() as site:
+        assert (
+            site.state.version == CoordinatorStore(running.coordinator).load().versions[-1].version
+        )
+        assert (site.wish, site.budget.per_record) == (None, 1.0)
+    assert spent(running, 2) == (6.0, before[1] + 1, [*before[2], "change"])
 
 
 def test_a_server_killed_is_missed_and_sites_come_back_by_themselves(running):

@@ -283,3 +283,23 @@ def test_the_coordinator_writes_its_result_or_why_there_is_none(schema, grid, tm
     assert "9 sites must come online" in result["message"]
     follow(grid, {**plan, "schema": None})
     assert json.loads((tmp_path / "result.json").read_text())["error"] in {"InputError", "failure"}
+
+
+def test_replies_that_never_come_whole_share_one_time_out(monkeypatch):
+    from epsilens.federated.flower import link
+
+    now, given = [100.0], []
+
+    def pull(object_ids, pull_object_fn, *, max_time, **options):
+        given.append(max_time)
+        now[0] += min(max_time, 6.0)
+        return {}
+
+    monkeypatch.setattr(link.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(link, "pull_objects", pull)
+    monkeypatch.setattr(link.http_grid, "pull_objects", None)
+    grid = link._PromptGrid("127.0.0.1:9", b"", "token", patience=10.0)
+    for _ in range(3):
+        link.http_grid.pull_objects(object_ids=["a"], pull_object_fn=bytes)
+    assert given == [10.0, 4.0, 0.0]
+    grid.close()

@@ -6,125 +6,25 @@ from __future__ import annotations
 import dataclasses
 import shutil
 
-import numpy as np
 import pytest
 
 from epsilens.errors import InputError
 from epsilens.federated import Coordinator, LocalParties, SiteStore
 from epsilens.federated.coordinator_store import CoordinatorStore, create_coordinator_store
 
-from .conftest import FakeGrid, let_messages_be_made, make_sites, site_folders
+from .conftest import Killed, copied, let_messages_be_made, make_sites, numbers
 
 pytest.importorskip("flwr")
 
-from flwr.app import Error, Message
 
-from epsilens.federated.flower.client_app import ONLY_ASKED
 from epsilens.federated.flower.deployed_parties import NoAnswer
-from epsilens.federated.flower.messages import pack, pack_sums
-from epsilens.federated.flower.operations import Lead, model_sites
-from epsilens.federated.sums import SiteSums
-
-
-class Killed(BaseException):
-    """Stands for the end of a process."""
+from epsilens.federated.flower.operations import Lead
+from epsilens.federated.versions import model_sites
 
 
 @pytest.fixture(autouse=True)
 def _identity(monkeypatch):
     let_messages_be_made(monkeypatch)
-
-
-class World:
-    """A coordinator and five sites, in folders."""
-
-    def __init__(self, folder, schema):
-        self.folder = folder
-        self.folders = site_folders(schema, folder)
-        self.grid = FakeGrid(self.folders, **{ONLY_ASKED: True})
-        store = create_coordinator_store(folder / "coordinator", schema, regularisation=1e-2)
-        for site, node in enumerate(self.grid.nodes):
-            store.register(f"key {site}")
-            store.note_node(site, node)
-
-    @property
-    def store(self):
-        return CoordinatorStore(self.folder / "coordinator")
-
-    def lead(self, **options):
-        return Lead(self.grid, self.store, timeout=7.0, patience=0.0, **options)
-
-    def train(self, **options):
-        lead = self.lead(everybody=True)
-        lead.train(**options)
-        return lead
-
-    def ask(self, site, epsilon, **options):
-        with SiteStore(self.folders[site]).transaction() as found:
-            found.ask_for(epsilon, **options)
-
-    def apply(self, **options):
-        lead = self.lead()
-        lead.apply(**options)
-        return lead
-
-    def remove(self, *sites, **options):
-        lead = self.lead()
-        lead.remove(sites, **options)
-        return lead
-
-    def site(self, number):
-        with SiteStore(self.folders[number]).transaction() as found:
-            return found
-
-    def silence(self, *sites, kinds=None):
-        """Let sites do what they are asked, and their answers be lost."""
-        nodes = [list(self.grid.nodes)[site] for site in sites]
-
-        def spoil(node, reply):
-            lost = node in nodes and (kinds is None or self.grid.types[-1] in kinds)
-            return None if lost else reply
-
-        self.grid.spoil = spoil
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory, schema):
-    """A world that is made once and copied for each test."""
-    folder = tmp_path_factory.mktemp("world")
-    with pytest.MonkeyPatch.context() as patch:
-        let_messages_be_made(patch)
-        world = World(folder, schema)
-        shutil.copytree(folder, folder.with_name("new"))
-        world.train()
-    return folder
-
-
-def copied(source, target, schema):
-    shutil.copytree(source, target)
-    world = World.__new__(World)
-    world.folder = target
-    world.folders = [target / f"site-{i}" for i in range(5)]
-    world.grid = FakeGrid(world.folders, **{ONLY_ASKED: True})
-    return world
-
-
-@pytest.fixture
-def world(prepared, tmp_path, schema):
-    """Five sites that have trained."""
-    return copied(prepared, tmp_path / "world", schema)
-
-
-@pytest.fixture
-def fresh(prepared, tmp_path, schema):
-    """Five sites that have not."""
-    return copied(prepared.with_name("new"), tmp_path / "fresh", schema)
-
-
-def numbers(state):
-    """What must not depend on interruptions: every version and the ledger."""
-    versions = [(v.operation, v.sites, v.model_budgets, v.theta.tolist()) for v in state.versions]
-    return versions, state.ledger, state.left
 
 
 def test_the_story_is_that_of_sites_in_process(world, schema):
@@ -265,13 +165,28 @@ def test_a_site_killed_before_its_message_is_waited_for_and_spends_nothing_twice
     drawn = world.site(2).state.draws
     world.silence(2)
     lead = world.apply()
-    assert any("a change of site 2 had been interrupted" in note for note in lead.notes)
+    assert any(
+        "change of site 2 that had been interrupted is given up, since site 2" in note
+        for note in lead.notes
+    )
     assert world.store.load().intention is None
     world.grid.spoil = lambda node, reply: reply
     world.apply()
     assert world.site(2).state.draws == drawn
     assert [entry.operation for entry in world.site(2).ledger] == ["train", "change"]
     assert world.store.load().versions[-1].operation == "change"
+
+
+def test_a_change_taken_up_again_says_who_has_not_heard_of_it(world):
+    world.ask(2, 1.0)
+    world.silence(2, kinds=["query.difference"])
+    with pytest.raises(NoAnswer):
+        world.apply()
+    world.silence(2, kinds=["query.settle"])
+    assert world.apply().notes == [
+        "the change of site 2 that had been interrupted is finished",
+        "site 2 did not answer: told of the new version when back",
+    ]
 
 
 def test_a_silent_site_can_leave(world):
@@ -293,70 +208,6 @@ def test_a_silent_site_can_leave(world):
     other.remove(4, rung="exact")
     assert other.store.load().versions[-1].model_epsilon == 0.0
     assert 4 not in other.store.load().sums
-
-
-def nan(schema):
-    return with_gradient(schema, np.full(schema.n_parameters, np.nan))
-
-
-def with_gradient(schema, gradient):
-    p = schema.n_parameters
-    return pack_sums(schema.fingerprint, SiteSums(5, 1.0, gradient, np.zeros((p, p))))
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (nan, "site 1 must send finite numbers"),
-        (lambda schema: with_gradient(schema, np.zeros(3)), "'gradient' with 7 numbers"),
-        (lambda schema: with_gradient(schema, np.zeros(10**6)), "'gradient' with 7 numbers"),
-        (lambda schema: pack("0" * 64), "site 1 has agreed to another contract"),
-    ],
-    ids=["nan", "shape", "huge", "contract"],
-)
-def test_what_cannot_be_stops_the_operation_and_changes_nothing(world, schema, content, words):
-    before = numbers(world.store.load())
-    target = list(world.grid.nodes)[1]
-
-    def spoil(node, reply):
-        if node == target and world.grid.types[-1] == "query.sums":
-            reply.content = content(schema)
-        return reply
-
-    world.grid.spoil = spoil
-    with pytest.raises(InputError, match=words):
-        world.train()
-    assert numbers(world.store.load()) == before
-    lead = world.lead(everybody=True, without=[1])
-    lead.train()
-    assert lead.versions[0].sites == (0, 2, 3, 4)
-
-
-def test_an_answer_that_comes_twice_counts_once_and_a_broken_node_not_at_all(fresh, schema):
-    send = fresh.grid.send_and_receive
-
-    def twice(messages, *, timeout=None):
-        replies = list(send(messages, timeout=timeout))
-        return [*replies, *replies]
-
-    fresh.grid.send_and_receive = twice
-    near = Coordinator(schema, LocalParties(make_sites(schema)), regularisation=1e-2)
-    np.testing.assert_array_equal(fresh.train().versions[0].theta, near.train().theta)
-    target = next(iter(fresh.grid.nodes))
-
-    def broken(node, reply):
-        if node != target:
-            return reply
-        found = Message(
-            Error(code=2, reason="a person's answer"), reply_to=Message(pack(""), 1, "query")
-        )
-        found.metadata.__dict__["_src_node_id"] = node
-        return found
-
-    fresh.grid.send_and_receive, fresh.grid.spoil = send, broken
-    lead = fresh.train()
-    assert lead.versions[0].sites == (1, 2, 3, 4)
-    assert "person" not in " ".join(lead.notes)
 
 
 def test_old_copies_of_either_store_are_noticed(world):
@@ -399,11 +250,46 @@ def test_a_site_changes_nothing_that_it_has_not_asked_for(world):
     assert len(world.site(2).ledger) == 1
     leader.preview({2: 1.0})  # from the draw alone: it spends nothing
     assert world.site(2).total_epsilon == 6.0
-    with SiteStore(world.folders[2]).transaction() as site:
-        site.allow_as_printed()
-    world.ask(2, 1.0, mode="as_printed")
+    world.ask(2, 1.0, mode="as_printed", not_private=True)
     assert world.lead().apply(preview=True) == ()
     assert world.apply().versions[0].model_epsilon == float("inf")
+
+
+def test_masks_are_remembered_until_a_training_without_them(fresh):
+    fresh.lead(everybody=True, secure=True).train()
+    fresh.ask(1, 1.0)
+    fresh.ask(2, 1.0)
+    with pytest.raises(InputError, match="made under masks"):
+        fresh.lead(secure=False)
+    fresh.grid.types.clear()
+    fresh.apply()
+    fresh.remove(4, rung="exact")
+    assert {"query.masked", "query.settle"} < set(fresh.grid.types)
+    assert not {"query.sums", "query.difference"} & set(fresh.grid.types)
+    fresh.silence(0, 1, 2, kinds=["query.sums"])
+    with pytest.raises(InputError, match="at least 2 sites"):
+        fresh.lead(everybody=True, secure=False).train()
+    assert fresh.store.masked  # nothing came of it
+    fresh.grid.spoil = lambda node, reply: reply
+    fresh.lead(everybody=True, secure=False).train()
+    assert not fresh.lead().masked
+
+
+def test_a_site_can_insist_on_masks(world):
+    world.ask(2, 1.0)
+    with SiteStore(world.folders[2]).transaction() as site:
+        site.insist_on_masks()
+    for operation in (world.train, world.apply):
+        with pytest.raises(InputError, match=r"site 2 insists on masks.*`--secure-aggregation`"):
+            operation()
+    assert len(world.store.load().versions) == 1
+    lead = world.lead(secure=True)
+    lead.apply()
+    assert lead.versions[-1].sites == (2,)
+    # The sums of one who leaves alone are its own.
+    with pytest.raises(InputError, match=r"site 2 insists on masks.*`--rung exact`"):
+        world.remove(2)
+    assert world.remove(2, rung="exact").versions[-1].sites == (2,)
 
 
 def test_without_a_model_or_sites_there_is_a_word(fresh, schema, tmp_path):

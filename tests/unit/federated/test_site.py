@@ -203,6 +203,27 @@ def test_no_coordinator_can_allow_the_printed_message(schema: FederationSchema) 
         assert site.state.pending is None
 
 
+def test_leave_to_send_the_printed_message_is_for_one_wish(schema: FederationSchema) -> None:
+    site, theta = make_sites(schema)[0], np.zeros(schema.n_parameters)
+    with pytest.raises(InputError, match="belongs to the mode `as_printed`"):
+        site.ask_for(1.0, not_private=True)
+    wish = site.ask_for(1.0, mode="as_printed", not_private=True)
+    site.prepare(wish)
+    site.ask_for(2.0)  # another wish: what waits is withdrawn, and stays counted
+    with pytest.raises(InputError, match="has withdrawn its wish"):
+        site.difference(theta)
+    site.ask_for(1.0, mode="as_printed", not_private=True)
+    site.prepare(wish)
+    assert site.difference(theta).n == site.n
+    site.settle(1)
+    assert (site.state.limit, site.state.allows_as_printed) == (6.0, False)
+    with pytest.raises(InputError, match="does not allow it"):
+        site.prepare(wish)
+    with pytest.raises(InputError, match="its limit is 6"):
+        site.ask_for(1.0, mode="redraw")
+    assert [entry.private for entry in site.ledger] == [True, False]
+
+
 def test_what_spends_nothing_is_never_refused_for_its_cost(schema: FederationSchema) -> None:
     site = make_sites(schema, allow_as_printed=True)[0]
     site.prepare(Wish(as_budget(schema, 1.0), "as_printed"))

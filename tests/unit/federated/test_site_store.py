@@ -63,7 +63,7 @@ def test_what_is_kept_comes_back_exactly(store):
         lambda site: site.settle(1),
         lambda site: site.prepare(looser),  # reads the raw file
         lambda site: site.settle(2),
-        lambda site: site.allow_as_printed(),
+        lambda site: site.ask_for(printed.budget, mode="as_printed", not_private=True),
         lambda site: site.prepare(printed),
     ]
     for step in steps:

@@ -71,7 +71,7 @@ def replies(grid):
 
 def listed():
     """Return the fields that the documentation lists for each message."""
-    page = Path(__file__).parents[3] / "docs" / "secure-aggregation.md"
+    page = Path(__file__).parents[3] / "docs" / "who-sees-what.md"
     found = {}
     for line in page.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.split("|")]

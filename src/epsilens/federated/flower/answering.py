@@ -20,6 +20,9 @@ from epsilens.federated.site_store import SiteStore
 
 __all__ = ["Answer", "answers", "site_folder"]
 
+IN_CLEAR = frozenset({"sums", "difference", "steps", "value_submit", "value_move"})
+"""Queries whose answer is a sum over this site's records alone."""
+
 Answer: TypeAlias = Callable[[Site, Content, Context], RecordDict]
 
 
@@ -59,6 +62,7 @@ def answers(app: ClientApp, name: str) -> Callable[[Answer], Answer]:
                 store = _opened(context)
                 content = unpack(message.content, store.fingerprint, sender="the coordinator")
                 with store.transaction() as site:
+                    _require_masks(site, name)
                     # The answer is made within the transaction, and leaves after the commit.
                     reply = answer(site, content, context)
             except Exception as error:  # Flower would send the text of the error, data and all
@@ -68,6 +72,14 @@ def answers(app: ClientApp, name: str) -> Callable[[Answer], Answer]:
         return answer
 
     return register
+
+
+def _require_masks(site: Site, query: str) -> None:
+    if site.state.insists_on_masks and query in IN_CLEAR:
+        raise InputError(
+            f"site {site.number} insists on masks, and this would be its own sums in clear. Use "
+            "`--secure-aggregation`; to take it out of the model, `remove` it with `--rung exact`."
+        )
 
 
 def _opened(context: Context) -> SiteStore:

@@ -59,6 +59,8 @@ class DeployedParties(GridParties):
         Seconds that the answers to one message may take.
     patience : float
         Seconds that the sites have to come online. Who does not is `absent`, and the others go on.
+    leaving : sequence of int
+        Sites that are about to be removed: what they say that cannot be is as good as silence.
 
     Raises
     ------
@@ -75,9 +77,13 @@ class DeployedParties(GridParties):
         state: CoordinatorState,
         timeout: float = 60.0,
         patience: float = 30.0,
+        leaving: Sequence[int] = (),
     ) -> None:
         self._begin(grid, schema, timeout)
+        self._leaving = set(leaving)
         self.wishes: dict[int, Wish] = {}
+        self.words: dict[int, str] = {}
+        """Why sites have refused a version that is made all the same, or what those who leave have said."""
         self.missed: set[int] = set()
         """Sites that have not heard of the last version; they do when they are back."""
         self._versions: dict[int, int] = {}
@@ -97,24 +103,38 @@ class DeployedParties(GridParties):
             reply = answers.get(members[site])
             if reply is None or reply.has_error():
                 continue
-            content = self._opened(reply, f"site {site}")
-            number = content.setting("site", int)
-            if number != site:
-                raise InputError(
-                    f"the node that was registered as site {site} says that it is site {number}. Start it "
-                    "with its own folder, or register its key under that number."
-                )
-            known: tuple[LedgerEntry, ...] = self._ledgers.get(site, ())
-            self._welcome(site, members[site], content)
-            if self._ledgers[site][: len(known)] != known:
-                raise InputError(
-                    f"site {site} has forgotten releases that it had reported: an old copy of its store. "
-                    "Bring back a newer one; its count of the budget would be wrong."
-                )
-            wish = content.setting("wish", str)
-            if wish:
-                self.wishes[site] = read_wish(wish)
-            self._versions[site] = content.setting("version", int)
+            try:
+                self._believe(site, members[site], self._opened(reply, f"site {site}"))
+            except InputError as error:
+                if site not in self._leaving:
+                    raise _with_a_way_out(error, site) from None
+                self._forget(site, error)
+
+    def _believe(self, site: int, node: int, content: Content) -> None:
+        """Take a site's greeting, unless it contradicts what is known of it."""
+        number = content.setting("site", int)
+        if number != site:
+            raise InputError(
+                f"the node that was registered as site {site} says that it is site {number}. Start it "
+                "with its own folder, or register its key under that number."
+            )
+        known: tuple[LedgerEntry, ...] = self._ledgers.get(site, ())
+        wish = content.setting("wish", str)
+        self._welcome(site, node, content)
+        if self._ledgers[site][: len(known)] != known:
+            self._ledgers[site] = known
+            raise InputError(
+                f"site {site} has forgotten releases that it had reported: an old copy of its store. "
+                "Bring back a newer one; its count of the budget would be wrong."
+            )
+        if wish:
+            self.wishes[site] = read_wish(wish)
+
+    def _forget(self, site: int, error: InputError) -> None:
+        """Go on as if a site that leaves had said nothing."""
+        self.words[site] = str(error)
+        self.wishes.pop(site, None)
+        self.leave([site])
 
     def _online(self, members: Mapping[int, int], patience: float) -> list[int]:
         until = time.monotonic() + patience
@@ -127,7 +147,7 @@ class DeployedParties(GridParties):
 
     def _catch_up(self, applied: Sequence[Version]) -> None:
         """Tell sites that were away what they have missed, their own change first."""
-        for site, has in list(self._versions.items()):
+        for site, has in [(i, self._versions[i]) for i in self._nodes]:
             own = [v for v in applied if v.operation in {"change", "accept"} and site in v.sites]
             missed = [v for v in own if v.version > has][-1:]
             if applied and applied[-1].version > has:
@@ -137,7 +157,13 @@ class DeployedParties(GridParties):
                 content = self._pack(
                     {"theta": version.theta}, version=version.version, changed=changed
                 )
-                answers, silent = self._try("settle", {site: content})
+                try:
+                    answers, silent = self._try("settle", {site: content})
+                except InputError as error:
+                    if site not in self._leaving:
+                        raise _with_a_way_out(error, site) from None
+                    self._forget(site, error)
+                    break
                 if silent:
                     self.set_aside(silent)
                     break
@@ -187,21 +213,39 @@ class DeployedParties(GridParties):
         return found, set(contents) - set(found)
 
     def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
-        """Send the new model to all sites that are there; the others hear of it when they are back."""
+        """Send the new model to all sites that are there; the others hear of it when they are back.
+
+        Whoever has not taken it answers from another draw than the model's, and is asked nothing more.
+        """
         contents = {}
         for site in self._nodes:
             self._traffic.count(theta)
             contents[site] = self._pack({"theta": theta}, version=version, changed=site in sites)
-        answers, silent = self._try("settle", contents)
-        self.missed |= {*silent, *self.absent}
-        for site, content in answers.items():
-            self._settled(site, content)
+        replies = self._carry("settle", {self._nodes[site]: c for site, c in contents.items()})
+        for site in contents:
+            reply = replies.get(self._nodes[site])
+            if reply is None or reply.has_error():
+                self.missed.add(site)
+                continue
+            try:
+                self._settled(site, self._opened(reply, f"site {site}"))
+            except InputError as error:
+                self.words[site] = str(error)
         for site in sites:
             self.wishes.pop(site, None)
+        self.leave([*self.missed, *self.words])
+        self.missed |= set(self.absent)
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over; who does not hear it forgets it with the next change."""
         self._try("end_preview", {site: self._pack() for site in sites})
+
+
+def _with_a_way_out(error: InputError, site: int) -> InputError:
+    """Add to a refusal that concerns all operations how to go on without the site."""
+    return InputError(
+        f"{error} To go on without it: `epsilens federate remove {site}`, or `train --without {site}`."
+    )
 
 
 def named(sites: Sequence[int]) -> str:

@@ -118,6 +118,8 @@ class GridParties:
             self._welcome(number, *found[number])
 
     def _welcome(self, number: int, node: int, content: Content) -> None:
+        if content.setting("n", int) < 1:
+            raise InputError(f"site {number} must have at least one record, got none.")
         self._nodes[number] = node
         self._budgets[number] = self._budget(number, content)
         self._records[number] = content.setting("n", int)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
 import secrets
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,9 +13,10 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from epsilens.errors import InputError
+from epsilens.federated.database import write_private
 
 __all__ = [
     "make_certificates",
@@ -24,7 +24,6 @@ __all__ = [
     "public_key_bytes",
     "read_public_key",
     "secret_in",
-    "write_private",
 ]
 
 CA_CERTIFICATE, SERVER_CERTIFICATE, SERVER_KEY = "ca.pem", "server.pem", "server.key"
@@ -32,21 +31,17 @@ CA_KEY = "ca.key"
 SITE_KEY, SITE_PUBLIC_KEY = "site.key", "site.pub"
 DAYS_OF_CA, DAYS_OF_CERTIFICATE = 3650, 825
 LARGEST_KEY_FILE = 2**14
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone can read, whole or not at all."""
-    scratch = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-    descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        scratch.replace(path)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
+_PURPOSES = (
+    "digital_signature",
+    "content_commitment",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "key_cert_sign",
+    "crl_sign",
+    "encipher_only",
+    "decipher_only",
+)
 
 
 def secret_in(folder: Path, name: str) -> bytes:
@@ -88,10 +83,12 @@ def make_certificates(folder: Path, names: Iterable[str]) -> None:
     ca_key, ca = _authority(folder)
     key = ec.generate_private_key(ec.SECP384R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "epsilens federation server")])
-    builder = _builder(name, ca.subject, key.public_key(), DAYS_OF_CERTIFICATE)
+    builder = _builder(name, ca.subject, key.public_key(), ca_key, DAYS_OF_CERTIFICATE)
     certificate = (
         builder.add_extension(x509.SubjectAlternativeName([_general(n) for n in wanted]), False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage("digital_signature"), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(ca_key, hashes.SHA384())
     )
     write_private(folder / SERVER_KEY, _key_text(key))
@@ -106,8 +103,9 @@ def _authority(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certifica
     key = ec.generate_private_key(ec.SECP384R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "epsilens federation")])
     certificate = (
-        _builder(name, name, key.public_key(), DAYS_OF_CA)
+        _builder(name, name, key.public_key(), key, DAYS_OF_CA)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage("key_cert_sign", "crl_sign"), critical=True)
         .sign(key, hashes.SHA384())
     )
     write_private(folder / CA_KEY, _key_text(key))
@@ -115,8 +113,17 @@ def _authority(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certifica
     return key, certificate
 
 
+def _usage(*purposes: str) -> x509.KeyUsage:
+    """Return what a key may be used for, and nothing else (RFC 5280, 4.2.1.3)."""
+    return x509.KeyUsage(**{name: name in purposes for name in _PURPOSES})
+
+
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    days: int,
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
@@ -127,6 +134,11 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))
         .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
+            critical=False,
+        )
     )
 
 
@@ -169,7 +181,10 @@ def make_site_key(folder: Path) -> Path:
         Gets `site.key`, which stays there, and `site.pub`, which goes to the coordinator.
     """
     public = folder / SITE_PUBLIC_KEY
-    if (folder / SITE_KEY).exists() and public.exists():
+    if (folder / SITE_KEY).exists():
+        if not public.exists():
+            # The coordinator knows the site by this key; the public half follows from it.
+            write_private(public, _openssh(_private_key(folder / SITE_KEY).public_key()) + b"\n")
         return public
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
@@ -182,6 +197,19 @@ def make_site_key(folder: Path) -> Path:
     write_private(folder / SITE_KEY, text)
     write_private(public, _openssh(key.public_key()) + b"\n")
     return public
+
+
+def _private_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_ssh_private_key(path.read_bytes(), None)
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise InputError(
+            f"{path.name} must hold the site's private key, but does not. Bring it back from a backup, or move "
+            "it away and register a new one."
+        )
+    return key
 
 
 def _openssh(key: ec.EllipticCurvePublicKey) -> bytes:

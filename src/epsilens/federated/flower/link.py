@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,14 +23,19 @@ from flwr.app import Message
 from flwr.cli.build import build_fab_from_files
 from flwr.common.constant import SubStatus
 from flwr.common.serde import fab_to_proto, run_from_proto
-from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest, UnregisterNodeRequest
+from flwr.proto.control_pb2 import (
+    ListNodesRequest,
+    RegisterNodeRequest,
+    StartRunRequest,
+    UnregisterNodeRequest,
+)
 from flwr.proto.runtime_pb2 import (
     AcquireTaskRequest,
     PullTaskInputRequest,
     PushTaskOutputRequest,
     SendTaskHeartbeatRequest,
 )
-from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
+from flwr.supercore.constant import NOOP_FEDERATION_ID, NodeStatus, TaskType
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.inflatable.inflatable_utils import pull_objects
@@ -52,6 +57,7 @@ __all__ = ["CONTROL_TOKEN", "EXECUTION_SECRET", "Heartbeat", "Link", "acquiring_
 
 CONTROL_TOKEN, EXECUTION_SECRET = "control.token", "execution.secret"
 WHERE = "server.json"
+UNKNOWN = 404
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 SECONDS_TO_BEGIN = 20.0
 SECONDS_BETWEEN_LOOKS = 0.1
@@ -116,9 +122,10 @@ class _Retries:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        self.until = math.inf
 
     def invoke(self, call: Callable[..., _T], *arguments: object, **options: object) -> _T:
-        until = time.monotonic() + self.seconds
+        until = min(time.monotonic() + self.seconds, self.until)
         while True:
             try:
                 return call(*arguments, **options)
@@ -134,25 +141,43 @@ class _PromptGrid(HttpGrid):
     def __init__(self, address: str, certificates: bytes, token: str, *, patience: float) -> None:
         super().__init__(address, False, certificates, token=token)
         self._retry_invoker = _Retries(patience)
-        # A reply may be announced before all of it is there; Flower waits a second at least, and for
-        # one whose sender has died until it gives up after minutes.
-        http_grid.pull_objects = partial(
-            pull_objects, initial_backoff=FIRST_WAIT, backoff_cap=LONGEST_WAIT, max_time=patience
+        self._until = time.monotonic() + patience
+        http_grid.pull_objects = self._pull
+
+    def _pull(
+        self, object_ids: list[str], pull_object_fn: Callable[[str], bytes]
+    ) -> dict[str, bytes]:
+        """Fetch the parts of a reply, until the time for all replies is over.
+
+        A reply may be announced before all of it is there; Flower waits a second at least, and for one
+        whose sender has died until it gives up after minutes, one such reply after another.
+        """
+        found: dict[str, bytes] = pull_objects(
+            object_ids,
+            pull_object_fn,
+            initial_backoff=FIRST_WAIT,
+            backoff_cap=LONGEST_WAIT,
+            max_time=max(self._until - time.monotonic(), 0.0),
         )
+        return found
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         """Send messages, and return the replies that come in time."""
-        until = time.monotonic() + (timeout or SECONDS_TO_BEGIN)
-        waiting = set(self.push_messages(list(messages)))
-        found: list[Message] = []
-        while waiting and time.monotonic() < until:
-            replies = list(self.pull_messages(waiting))
-            found += replies
-            waiting -= {reply.metadata.reply_to_message_id for reply in replies}
-            if waiting:
-                time.sleep(SECONDS_BETWEEN_LOOKS)
+        self._until = time.monotonic() + (timeout or SECONDS_TO_BEGIN)
+        self._retry_invoker.until = self._until
+        try:
+            waiting = set(self.push_messages(list(messages)))
+            found: list[Message] = []
+            while waiting and time.monotonic() < self._until:
+                replies = list(self.pull_messages(waiting))
+                found += replies
+                waiting -= {reply.metadata.reply_to_message_id for reply in replies}
+                if waiting:
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+        finally:
+            self._retry_invoker.until = math.inf
         return found
 
 
@@ -222,15 +247,44 @@ class Link:
     # --- Who may come ---
 
     def register(self, public_key: str) -> int:
-        """Let the node with this key in, and return what Flower calls it."""
-        request = RegisterNodeRequest(public_key=public_key_bytes(public_key))
+        """Let the node with this key in, if it is not yet, and return what Flower calls it.
+
+        Raises
+        ------
+        InputError
+            If the key was shut out since the server was started, which Flower remembers.
+        """
+        key = public_key_bytes(public_key)
         with self._control() as control:
-            return int(self._asked(lambda: control.RegisterNode(request)).node_id)
+            listed = self._asked(lambda: control.ListNodes(ListNodesRequest())).nodes_info
+            known = {bytes(node.public_key): node for node in listed}
+            if key not in known:
+                request = RegisterNodeRequest(public_key=key)
+                return int(self._asked(lambda: control.RegisterNode(request)).node_id)
+        if known[key].status == NodeStatus.UNREGISTERED:
+            raise InputError(
+                "the key must be one that was not shut out since the server was started. Let the site "
+                "make a new one, or start the server again."
+            )
+        return int(known[key].node_id)
 
     def unregister(self, node: int) -> None:
-        """Let a node in no longer."""
+        """Let a node in no longer, if it still is."""
         with self._control() as control:
-            self._asked(lambda: control.UnregisterNode(UnregisterNodeRequest(node_id=node)))
+            try:
+                control.UnregisterNode(UnregisterNodeRequest(node_id=node))
+            except httpx.HTTPError as error:
+                status = getattr(getattr(error, "response", None), "status_code", None)
+                if status != UNKNOWN:
+                    raise self._in_words(error) from None
+
+    def unregister_all_but(self, nodes: Iterable[int]) -> None:
+        """Let in no longer whoever is not among these nodes."""
+        kept = set(nodes)
+        with self._control() as control:
+            for node in self._asked(lambda: control.ListNodes(ListNodesRequest())).nodes_info:
+                if node.node_id not in kept and node.status != NodeStatus.UNREGISTERED:
+                    self.unregister(node.node_id)
 
     # --- A run ---
 

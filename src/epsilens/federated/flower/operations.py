@@ -7,11 +7,11 @@ told what they have missed. Killed at any point, the next operation goes on from
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from epsilens.channels import Budget
-from epsilens.errors import InputError
+from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.federated.change import Rung
 from epsilens.federated.coordinator import Algorithm, Coordinator
 from epsilens.federated.coordinator_store import CoordinatorStore
@@ -22,17 +22,16 @@ from epsilens.federated.flower.grid_parties import MessageGrid
 from epsilens.federated.flower.masked_grid_parties import MaskedDeployedParties
 from epsilens.federated.ledger import Mode
 from epsilens.federated.valuing import Valuation, ValueMode, value
-from epsilens.federated.versions import CoordinatorState, Intention, Version
+from epsilens.federated.versions import CoordinatorState, Intention, Version, model_sites
 
-__all__ = ["Lead", "model_sites"]
+__all__ = ["Lead"]
 
 _TOLD_LATER = "told of the new version when back"
-
-
-def model_sites(state: CoordinatorState) -> tuple[int, ...]:
-    """Return the sites whose records are in the present model: the last training's, without who left."""
-    trainings = [version for version in state.versions if version.operation == "train"]
-    return tuple(i for i in trainings[-1].sites if i not in state.left) if trainings else ()
+_AGAIN = {
+    "removal": "Remove again",
+    "acceptance": "Value again",
+    "change": "What the sites wish waits there for the next `apply`",
+}
 
 
 class Lead:
@@ -50,10 +49,13 @@ class Lead:
         Whether all members are wanted, as for training, or those of the present model.
     without : sequence of int
         Members that are not to be asked.
+    leaving : sequence of int
+        Members that are about to be removed, whatever they say.
     test : Records, optional
         Records on which every version is measured.
-    secure : bool
-        Whether sums are masked, so that only those over all sites are seen.
+    secure : bool, optional
+        Whether sums are masked, so that only those over all sites are seen. None: as in the operation
+        before. What was begun under masks goes on under masks until a training without them.
     """
 
     def __init__(
@@ -65,9 +67,17 @@ class Lead:
         patience: float = 30.0,
         everybody: bool = False,
         without: Sequence[int] = (),
+        leaving: Sequence[int] = (),
         test: Records | None = None,
-        secure: bool = False,
+        secure: bool | None = None,
     ) -> None:
+        self.masked = store.masked if secure is None else secure
+        if store.masked and not self.masked and not everybody:
+            raise InputError(
+                "the model was made under masks, and its sites' sums are not asked for in clear. Only a "
+                "training can begin without them: `train --no-secure-aggregation`."
+            )
+        self._store = store
         self.notes: list[str] = []
         self.valuations: list[Valuation] = []
         state = store.load()
@@ -85,18 +95,28 @@ class Lead:
             raise InputError(
                 "at least one site must be registered, got none. Use `epsilens federate register`."
             )
-        kind = MaskedDeployedParties if secure else DeployedParties
+        if self.masked:
+            store.remember_masks(True)
+        kind = MaskedDeployedParties if self.masked else DeployedParties
         self.parties = kind(
-            grid, store.schema, wanted, state=state, timeout=timeout, patience=patience
+            grid,
+            store.schema,
+            wanted,
+            state=state,
+            timeout=timeout,
+            patience=patience,
+            leaving=leaving,
         )
+        for site, said in self.parties.words.items():
+            self.notes.append(f"site {site}, which leaves, is not believed: {said.rstrip('.')}")
         begun = state.intention
-        can_finish = begun is not None and self._can_finish(begun)
+        missing = self._missing_for(begun, state, leaving)
         state = replace(
             state,
             # Whoever has answered is told already; the others are told when they do.
             undelivered=False,
             # A change that is given up here is still asked for, and drawn, at its sites.
-            intention=begun if can_finish else None,
+            intention=begun if missing is None else None,
         )
         store.keep(state)
         self.coordinator = Coordinator(
@@ -108,31 +128,54 @@ class Lead:
             keep=store.keep,
         )
         if begun is not None:
-            self._finish(begun, can_finish=can_finish)
+            self._finish(begun, missing)
 
     @property
     def versions(self) -> tuple[Version, ...]:
         """What has come of it: new versions, previews included."""
         return self.coordinator.versions[self.first :]
 
-    def _can_finish(self, begun: Intention) -> bool:
-        is_there = set(begun.sites) <= set(self.parties.numbers)
-        return begun.operation == "remove" or (begun.operation != "preview" and is_there)
+    def _missing_for(
+        self, begun: Intention | None, state: CoordinatorState, leaving: Sequence[int]
+    ) -> tuple[int, ...] | None:
+        """Return which sites an interrupted operation misses, or None if it can be finished."""
+        if begun is None or begun.operation == "preview":
+            return ()
+        if begun.operation == "remove":
+            needed = set(model_sites(state)) - set(begun.sites)
+            if begun.rung == "one-message" and state.sums is not None:
+                needed = set()
+        else:
+            needed = set(begun.sites)
+            if begun.rung == "exact" or state.sums is None:
+                needed |= set(model_sites(state))
+            if needed & set(leaving):
+                # No model follows the change of a site that is about to leave.
+                return tuple(sorted(needed & set(leaving)))
+        missing = needed - set(self.parties.numbers)
+        return tuple(sorted(missing)) if missing else None
 
-    def _finish(self, begun: Intention, *, can_finish: bool) -> None:
-        who = named(begun.sites)
-        if can_finish:
-            self._require_for(
-                begun.rung, leaving=begun.sites if begun.operation == "remove" else ()
-            )
-            self.coordinator.resume()
-            what = {"remove": "removal", "accept": "acceptance"}.get(begun.operation, "change")
-            self.notes.append(f"the {what} of {who} that had been interrupted is finished")
-        elif begun.operation == "change":
+    def _finish(self, begun: Intention, missing: tuple[int, ...] | None) -> None:
+        """Finish what was interrupted, or say that it is given up: no operation is in its way for good."""
+        if begun.operation == "preview":
+            return
+        what = {"remove": "removal", "accept": "acceptance"}.get(begun.operation, "change")
+        who = f"the {what} of {named(begun.sites)} that had been interrupted"
+        if missing is not None:
             self.notes.append(
-                f"a change of {who} had been interrupted, and not all of them are there: it waits until "
-                "they are. Nothing is spent twice"
+                f"{who} is given up, since {named(missing)} cannot be asked: the model is as it was. "
+                f"{_AGAIN[what]}, and nothing is spent twice"
             )
+            return
+        try:
+            self.coordinator.resume()
+        except (InputError, EstimateNotTrustworthyError) as error:
+            self.coordinator.give_up()
+            raise InputError(
+                f"{who} could not be finished: {str(error).rstrip('.')}. It is given up, and the model is as "
+                f"it was. {_AGAIN[what]}; nothing is spent twice."
+            ) from None
+        self.notes.append(f"{who} is finished")
 
     # --- Operations ---
 
@@ -159,6 +202,7 @@ class Lead:
                 )
             try:
                 version = self.coordinator.train(algorithm=algorithm)
+                self._store.remember_masks(self.masked)
             except NoAnswer as silence:
                 self.parties.set_aside(silence.sites)
                 continue
@@ -168,7 +212,9 @@ class Lead:
             self._say_who_was_silent(self.parties.missed - set(self.parties.absent), _TOLD_LATER)
             return version
 
-    def apply(self, *, rung: Rung = "one-message", preview: bool = False) -> tuple[Version, ...]:
+    def apply(
+        self, *, rung: Rung = "one-message", preview: bool = False, without: Sequence[int] = ()
+    ) -> tuple[Version, ...]:
         """Let the model follow what the sites have asked for, as one change for each mode.
 
         Parameters
@@ -176,20 +222,29 @@ class Lead:
         rung : {"one-message", "newton", "exact"}
         preview : bool
             Whether to show only what would come of it.
+        without : sequence of int
+            Sites whose wishes wait.
 
         Returns
         -------
         tuple of Version
             Empty if no site asks for anything.
         """
-        found = []
+        found: list[Version] = []
         modes: dict[Mode, dict[int, Budget]] = {}
         for site, wish in self.parties.wishes.items():
-            modes.setdefault(wish.mode, {})[site] = wish.budget
+            if site not in without:
+                modes.setdefault(wish.mode, {})[site] = wish.budget
         for mode, budgets in modes.items():
+            if found and not set(model_sites(self._state)) <= set(self.parties.numbers):
+                # Who has not heard of the version just made would answer from the old draw.
+                self.notes.append(
+                    f"the change of {named(sorted(budgets))} by `{mode}` waits until all sites have that version"
+                )
+                continue
             self._require_for(rung)
             if not preview:
-                found.append(self._change(budgets, mode, rung))
+                found.append(self.coordinator.change(budgets, mode=mode, rung=rung))
             elif mode == "degrade":
                 found.append(self.coordinator.preview(budgets, rung=rung))
             else:
@@ -198,11 +253,8 @@ class Lead:
                     "answers"
                 )
         silent = {*self.parties.absent, *self.parties.missed}
-        self._say_who_was_silent(silent, _TOLD_LATER if found else "perhaps with a wish")
+        self._say_who_was_silent(silent, _TOLD_LATER if self.versions else "perhaps with a wish")
         return tuple(found)
-
-    def _change(self, budgets: Mapping[int, Budget], mode: Mode, rung: Rung) -> Version:
-        return self.coordinator.change(budgets, mode=mode, rung=rung)
 
     def remove(self, sites: Sequence[int], *, rung: Rung = "newton") -> Version:
         """Take sites out of the model, whether they answer or not.
@@ -210,15 +262,23 @@ class Lead:
         Parameters
         ----------
         sites : sequence of int
-        rung : {"newton", "exact"}
+        rung : {"one-message", "newton", "exact"}
+            As `Coordinator.remove` takes it: the first asks nobody if the sums are here, the others ask all
+            who stay.
         """
         leaving = tuple(sorted(set(sites)))
-        known = model_sites(self.coordinator.state)
+        for version in self.versions:
+            if version.operation == "remove" and version.sites == leaving:
+                return version  # it had been interrupted, and is finished
+        known = model_sites(self._state)
         for site in leaving:
             if site not in known:
                 raise InputError(
                     f"site {site} is not in the model. There are: {', '.join(map(str, known))}."
                 )
+        if rung == "exact":
+            # Nothing of them is needed, and what they would say need not be true.
+            self.parties.set_aside(leaving)
         self._require_for(rung, leaving=leaving)
         version = self.coordinator.remove(leaving, rung=rung)
         silent = {*self.parties.absent, *self.parties.missed}
@@ -241,7 +301,7 @@ class Lead:
         provider, tester, mode, items, accept
             As `epsilens.federated.valuing.value` takes them.
         """
-        self.parties.require({provider, tester} & set(model_sites(self.coordinator.state)))
+        self.parties.require({provider, tester} & set(model_sites(self._state)))
         self._require_for("newton")
         found = value(
             self.coordinator,
@@ -258,10 +318,22 @@ class Lead:
 
     def _require_for(self, rung: Rung, *, leaving: Sequence[int] = ()) -> None:
         """Refuse to go on without a site whose sums are needed and are not here."""
-        if rung == "exact" or self.coordinator.state.sums is None:
-            self.parties.require(set(model_sites(self.coordinator.state)) - set(leaving))
+        asks_again = leaving and rung == "newton"
+        if asks_again or rung == "exact" or self._state.sums is None:
+            self.parties.require(set(model_sites(self._state)) - set(leaving))
 
     def _say_who_was_silent(self, sites: Iterable[int], then: str) -> None:
-        silent = sorted(sites)
+        refused = {
+            i: said for i, said in self.parties.words.items() if i in model_sites(self._state)
+        }
+        silent = sorted(set(sites) - set(refused))
         if silent:
             self.notes.append(f"{named(silent)} did not answer: {then}")
+        for site, said in refused.items():
+            note = f"site {site} has not taken the new version: {said.rstrip('.')}"
+            if note not in self.notes:
+                self.notes.append(note)
+
+    @property
+    def _state(self) -> CoordinatorState:
+        return self.coordinator.state

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import traceback
@@ -16,6 +17,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.federated.coordinator import Coordinator
+from epsilens.federated.database import write_private
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.flower.grid_exchange import GridExchange
 from epsilens.federated.flower.grid_parties import GridParties, MessageGrid
@@ -98,8 +100,10 @@ def write_json(path: Path, content: object) -> None:
 
 
 def save_records(path: Path, records: Records) -> None:
-    """Write records that the coordinator may see, such as its own test records."""
-    np.savez(path, codes=records.codes, numbers=records.numbers)
+    """Write records that the coordinator may see, such as its own test records; others may not."""
+    stream = io.BytesIO()
+    np.savez(stream, codes=records.codes, numbers=records.numbers)
+    write_private(path, stream.getvalue())
 
 
 def read_records(path: Path) -> Records:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from epsilens.errors import InputError
 from epsilens.federated.coordinator_store import CoordinatorStore
+from epsilens.federated.database import write_private
 from epsilens.federated.flower.keys import (
     CA_CERTIFICATE,
     CA_KEY,
@@ -20,7 +21,6 @@ from epsilens.federated.flower.keys import (
     SERVER_KEY,
     make_certificates,
     secret_in,
-    write_private,
 )
 from epsilens.federated.flower.link import CONTROL_TOKEN, EXECUTION_SECRET, WHERE, Link
 from epsilens.federated.flower.services import Service, last_words, locked

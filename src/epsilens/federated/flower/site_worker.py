@@ -15,7 +15,11 @@ from flwr.app import Context, Error, Message
 from flwr.common.constant import ErrorCode, SubStatus
 from flwr.proto.runtime_pb2 import AcquireTaskRequest
 from flwr.supercore.constant import TaskType
-from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree
+from flwr.supercore.inflatable.inflatable_utils import (
+    ObjectPullError,
+    ObjectPushError,
+    pull_and_inflate_object_from_tree,
+)
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVersionHttpInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime import run_clientapp
@@ -90,10 +94,10 @@ class SiteWorker:
             if not found.token:
                 return False
             self._answer(str(found.token))
-        except httpx.HTTPError:
-            return (
-                False  # the node is not there, yet or any longer; whoever started it looks after it
-            )
+        except (httpx.HTTPError, ObjectPullError):
+            # The node is not there, yet or any longer, and whoever started it looks after it; or a
+            # message has not come whole.
+            return False
         return True
 
     def _answer(self, token: str) -> None:
@@ -112,7 +116,12 @@ class SiteWorker:
                 # The site's own settings, whatever the node was told.
                 context.node_config = dict(self._setting)
                 reply = answered(message, context)
-                push_message(client, reply, context)
+                try:
+                    push_message(client, reply, context)
+                except ObjectPushError:
+                    # Whoever asked waits no longer. The site goes on; what it has done is in its store.
+                    push_task_output(client, context, SubStatus.FAILED, "The answer came too late.")
+                    return
                 push_task_output(client, context, SubStatus.COMPLETED, "")
             self._note(message.metadata.message_type)
         finally:
