@@ -26,6 +26,8 @@ from epsilens.errors import (
     InputError,
 )
 from epsilens.influence.evaluation import Evaluation, Outcomes
+from epsilens.influence.groups import Group
+from epsilens.influence.label_noise import LabelNoise, summarise_group
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Curvature, Design, Problem, factorise, minimise
 from epsilens.models.class_weights import own_class_weights
@@ -136,9 +138,23 @@ class Baseline:
             accuracy=self.outcomes.accuracy,
             auc=self.outcomes.auc,
             n_train=self.problem.n_rows,
-            n_test=self.evaluation.design.n_rows,
+            n_test=self.evaluation.n_rows,
             n_parameters=self.problem.n_parameters,
         )
+
+    @property
+    def is_streamed(self) -> bool:
+        """No: its records are in memory."""
+        return False
+
+    def group_noises(self, groups: Sequence[Group], *, with_grams: bool = True) -> list[LabelNoise]:
+        """Return every group's records, summed by label."""
+        codes, values = self.label.domain()
+        statistics = self.problem.loss.statistic(values)
+        return [
+            summarise_group(self.problem, codes, statistics, group.mask, with_grams=with_grams)
+            for group in groups
+        ]
 
     def transform(self, table: object) -> Features:
         """Return the features of some records."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -35,6 +36,8 @@ __all__ = [
     "Passes",
     "added",
     "current_passes",
+    "largest",
+    "one_after_the_other",
     "reduce_pass",
     "use_passes",
 ]
@@ -87,7 +90,7 @@ class LocalPasses:
     def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
         """Yield `work(task)` for every task, in the order of the tasks."""
         with workers(self.n_workers) as team:
-            yield from team.run((lambda task=task: work(task)) for task in tasks)
+            yield from team.run(partial(work, task) for task in tasks)
 
 
 _chosen: list[Passes] = [LocalPasses()]
@@ -122,7 +125,7 @@ def use_passes(passes: Passes) -> Iterator[Passes]:
 
 
 def added(left: Part, right: Part) -> Part:
-    """Return the sums of two parts, array by array.
+    """Return the sums of two parts, array by array; a part without arrays has no rows.
 
     Examples
     --------
@@ -130,9 +133,39 @@ def added(left: Part, right: Part) -> Part:
     >>> added({"total": np.ones(2)}, {"total": np.ones(2)})["total"]
     array([2., 2.])
     """
+    if not left:
+        return right
     for name, value in right.items():
         left[name] = left[name] + value  # type: ignore[operator]
     return left
+
+
+def largest(left: Part, right: Part) -> Part:
+    """Return the larger of two parts, entry by entry.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> largest({"reach": np.array([1.0, 4.0])}, {"reach": np.array([2.0, 3.0])})["reach"]
+    array([2., 4.])
+    """
+    if not left:
+        return right
+    return {name: np.maximum(left[name], right[name]) for name in right} if right else left
+
+
+def one_after_the_other(left: Part, right: Part) -> Part:
+    """Return two parts one behind the other, along the first axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one_after_the_other({"row": np.array([1.0])}, {"row": np.array([2.0])})["row"]
+    array([1., 2.])
+    """
+    if not left:
+        return right
+    return {name: np.concatenate([left[name], right[name]]) for name in right} if right else left
 
 
 def reduce_pass(

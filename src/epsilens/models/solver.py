@@ -101,6 +101,7 @@ def minimise(
     curvatures: Sequence[Curvature] | None = None,
     tolerance: float = GRADIENT_TOLERANCE,
     max_iterations: int = 200,
+    always_fresh: bool = False,
 ) -> Solution:
     """Minimise F for every column of `linear`.
 
@@ -122,6 +123,8 @@ def minimise(
     tolerance : float
         Largest entry of the gradient that counts as zero.
     max_iterations : int
+    always_fresh : bool
+        Take a Hessian at every step: for an objective that gives it along with the gradient.
 
     Returns
     -------
@@ -166,6 +169,7 @@ def minimise(
     too_long = np.full(n_problems, np.inf)
 
     for _ in range(max_iterations):
+        stale |= always_fresh
         for cluster in np.unique(cluster_of[active & must_solve]):
             members = cluster_of == cluster
             here = members & active & must_solve
