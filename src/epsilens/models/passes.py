@@ -22,10 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilens.models.execution import n_cores, workers
 
@@ -37,15 +36,14 @@ __all__ = [
     "added",
     "current_passes",
     "largest",
-    "one_after_the_other",
     "reduce_pass",
     "use_passes",
 ]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-Part = dict[str, NDArray[np.generic]]
-"""What a piece gives: named arrays of sums."""
+Part = dict[str, Any]
+"""What a piece gives: named arrays of sums, or lists of arrays, one behind the other."""
 PassProgress = Callable[[int, int, str], None]
 
 
@@ -136,7 +134,7 @@ def added(left: Part, right: Part) -> Part:
     if not left:
         return right
     for name, value in right.items():
-        left[name] = left[name] + value  # type: ignore[operator]
+        left[name] = left[name] + value
     return left
 
 
@@ -152,20 +150,6 @@ def largest(left: Part, right: Part) -> Part:
     if not left:
         return right
     return {name: np.maximum(left[name], right[name]) for name in right} if right else left
-
-
-def one_after_the_other(left: Part, right: Part) -> Part:
-    """Return two parts one behind the other, along the first axis.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> one_after_the_other({"row": np.array([1.0])}, {"row": np.array([2.0])})["row"]
-    array([1., 2.])
-    """
-    if not left:
-        return right
-    return {name: np.concatenate([left[name], right[name]]) for name in right} if right else left
 
 
 def reduce_pass(

@@ -210,6 +210,13 @@ class Problem:
             blocks[:, column, :, column] += _GAUGE / n_outputs
         return hessian
 
+    def leverages(self, theta: FloatArray, inverse: FloatArray) -> FloatArray:
+        """Return w_i tr(∇²ℓ_i H⁻¹) of every record: n times its share in its own prediction."""
+        forms = self.design.quadratic(inverse)
+        bend = self.loss.curvature(self.design.predict(theta))
+        shares: FloatArray = np.einsum("ikl,ikl->i", bend, forms) * self.weights
+        return shares
+
     @property
     def is_quadratic(self) -> bool:
         """Whether one Newton step is exact."""
