@@ -22,6 +22,7 @@ from epsilens.influence.streamed_fit import fit_from_parquet
 from epsilens.models import Curvature, Problem
 from epsilens.models.losses import Loss
 from epsilens.models.passes import Part
+from epsilens.models.specification import read_specification
 from epsilens.models.streamed_records import Records as Rows
 from epsilens.valuation.record_steps import (
     Records,
@@ -121,7 +122,12 @@ def leave_one_out_parquet(
             "method='exact' of a streamed table is for linear and ridge models: others would read it "
             "again for every record. Use method='newton', or read the table into memory."
         )
-    if baseline.labels.counts.size and (baseline.labels.counts == 1).any():
+    if read_specification(estimator).ridge_per_row:
+        raise InputError(
+            "an estimator whose penalty is of the mean (SGDClassifier) is another model without a record, "
+            "which cannot be streamed. Use LogisticRegression, or read the table into memory."
+        )
+    if baseline.label.n_classes and (baseline.labels.counts == 1).any():
         raise InputError(
             "every class must have at least two training records, but one has one: without it the model "
             "would not know the class. Merge or drop the class."
