@@ -42,6 +42,7 @@ from epsilens.cli.training import (
     with_notes,
 )
 from epsilens.cli.whatif_output import print_answer, write_answer
+from epsilens.cli.whatif_stream import ask_streamed, wants_stream
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -164,9 +165,18 @@ def whatif(
         typer.Option(
             "--checkpoint",
             metavar="FILE",
-            help="Keeps finished retrainings; a killed run goes on from it.",
+            help="Keeps finished retrainings, or with --stream finished passes (a folder); a killed run "
+            "goes on from it.",
         ),
     ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Read parquet piece by piece at every pass instead of into memory; by itself for a "
+            "table that would take more than a quarter of the memory.",
+        ),
+    ] = False,
     max_loss_increase: Annotated[
         float | None,
         typer.Option(
@@ -261,36 +271,67 @@ def whatif(
         model=model,
         seed=seed,
     )
-    prepared = table.prepare(data, groups=group or [])
     by_bits = mechanism in {MechanismChoice.oue, MechanismChoice.rappor, MechanismChoice.the}
-    estimator = estimator_for(
-        prepared,
-        model=model,
-        regularisation=regularisation,
-        protect=protected,
-        categories=categories,
-        keep_all=protected if by_bits else (),
-    )
-    study = fit_on(WhatIf(estimator), prepared)
+    needing = [
+        *(["--protect"] if protected != (label,) else []),
+        *(["--correction"] if correction is not CorrectionChoice.none else []),
+        *(["--mechanism"] if by_bits else []),
+        *(
+            ["--inverse-hessian"]
+            if inverse_hessian not in {None, InverseHessianChoice.cholesky}
+            else []
+        ),
+    ]
+    streamed = wants_stream(data, table, asked=stream, elsewhere=needing)
     with show_progress(quiet=quiet, json=json) as progress:
-        result = _ask(
-            study,
-            prepared,
-            protect=protected,
-            epsilon=budget,
-            method=method,
-            inverse_hessian=None if inverse_hessian is None else inverse_hessian.value,
-            correction=correction.value,
-            mechanism=mechanism.value,
-            repeats=repeats,
-            checkpoint=checkpoint,
-            seconds=seconds,
-            seed=seed,
-            categories=declared_domains(categories, protected, table, prepared),
-            dependent="warn" if dependent_groups else "refuse",
-            progress=progress,
-        )
-    document = with_notes(result.document, prepared.notes)
+        if streamed:
+            result, notes = ask_streamed(
+                data,
+                table,
+                regularisation=regularisation,
+                checkpoint=checkpoint,
+                categories=categories,
+                groups=group,
+                question={
+                    "epsilon": budget,
+                    "method": method.value,
+                    "mechanism": mechanism.value,
+                    "seconds": seconds,
+                    "repeats": repeats,
+                    "random_state": seed,
+                    "dependent_groups": "warn" if dependent_groups else "refuse",
+                },
+                progress=progress,
+            )
+        else:
+            prepared = table.prepare(data, groups=group or [])
+            estimator = estimator_for(
+                prepared,
+                model=model,
+                regularisation=regularisation,
+                protect=protected,
+                categories=categories,
+                keep_all=protected if by_bits else (),
+            )
+            notes = prepared.notes
+            result = _ask(
+                fit_on(WhatIf(estimator), prepared),
+                prepared,
+                protect=protected,
+                epsilon=budget,
+                method=method,
+                inverse_hessian=None if inverse_hessian is None else inverse_hessian.value,
+                correction=correction.value,
+                mechanism=mechanism.value,
+                repeats=repeats,
+                checkpoint=checkpoint,
+                seconds=seconds,
+                seed=seed,
+                categories=declared_domains(categories, protected, table, prepared),
+                dependent="warn" if dependent_groups else "refuse",
+                progress=progress,
+            )
+    document = with_notes(result.document, notes)
     if anonymous:
         document = anonymise(document)
     choice = None

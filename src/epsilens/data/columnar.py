@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "common_schema",
+    "damaged",
     "frame_from_arrow",
+    "parquet_files",
     "partition_columns",
     "read_arrow",
     "read_parquet",
@@ -60,7 +63,7 @@ def read_parquet(content: bytes, *, name: str) -> pa.Table:
     try:
         return parquet.ParquetFile(io.BytesIO(content)).read()
     except (pa.ArrowException, OSError):
-        raise _damaged(name, "parquet") from None
+        raise damaged(name, "parquet") from None
 
 
 def read_parquet_folder(folder: Path) -> pa.Table:
@@ -96,7 +99,7 @@ def read_parquet_folder(folder: Path) -> pa.Table:
     import pyarrow as pa
     from pyarrow import dataset
 
-    files = _parquet_files(folder)
+    files = parquet_files(folder)
     if not files:
         raise InputError(
             f"a folder must contain parquet files, but {folder.name!r} has none. "
@@ -111,13 +114,14 @@ def read_parquet_folder(folder: Path) -> pa.Table:
         }
         parts = dataset.dataset(**layout)
         schemas = [fragment.physical_schema for fragment in parts.get_fragments()]
-        common = _common_schema(parts.schema, schemas, folder)
+        common = common_schema(parts.schema, schemas, folder)
         return dataset.dataset(schema=common, **layout).to_table()
     except (pa.ArrowException, OSError):
-        raise _damaged(folder.name, "parquet") from None
+        raise damaged(folder.name, "parquet") from None
 
 
-def _parquet_files(folder: Path) -> list[Path]:
+def parquet_files(folder: Path) -> list[Path]:
+    """Return the parquet files of a folder, in the order of their names."""
     return sorted(
         file
         for file in folder.rglob("*.parquet")
@@ -150,14 +154,14 @@ def partition_columns(folder: Path) -> tuple[str, ...]:
     """
     names = (
         unquote(part.partition("=")[0])
-        for file in _parquet_files(folder)
+        for file in parquet_files(folder)
         for part in file.relative_to(folder).parts[:-1]
         if "=" in part
     )
     return tuple(dict.fromkeys(names))
 
 
-def _common_schema(whole: pa.Schema, schemas: Sequence[pa.Schema], folder: Path) -> pa.Schema:
+def common_schema(whole: pa.Schema, schemas: Sequence[pa.Schema], folder: Path) -> pa.Schema:
     """Return the columns of all files, with types wide enough for each of them."""
     import pyarrow as pa
 
@@ -221,10 +225,11 @@ def read_arrow(content: bytes, *, name: str) -> pa.Table:
             return ipc.open_stream(io.BytesIO(content)).read_all()
         return feather.read_table(io.BytesIO(content))
     except (pa.ArrowException, OSError):
-        raise _damaged(name, "arrow") from None
+        raise damaged(name, "arrow") from None
 
 
-def _damaged(name: str, kind: str) -> InputError:
+def damaged(name: str, kind: str) -> InputError:
+    """Return the error for a file that cannot be read to its end."""
     return InputError(
         f"{name!r} must be a complete {kind} file, but it is damaged or cut short. "
         "Export or copy it again."

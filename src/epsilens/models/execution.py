@@ -76,8 +76,13 @@ def _one_blas_thread() -> AbstractContextManager[object]:
 
 
 @contextmanager
-def workers() -> Iterator[Workers]:
+def workers(n_workers: int | None = None) -> Iterator[Workers]:
     """Give one worker per core, each with a BLAS of one thread if called from the main thread.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        Another number of workers.
 
     Examples
     --------
@@ -85,7 +90,7 @@ def workers() -> Iterator[Workers]:
     ...     list(team.run((lambda k=k: k * k) for k in range(4)))
     [0, 1, 4, 9]
     """
-    n = n_cores()
+    n = n_workers or n_cores()
     pool = ThreadPoolExecutor(max_workers=n, thread_name_prefix="epsilens")
     try:
         with _one_blas_thread():

@@ -16,9 +16,9 @@ from epsilens.document import (
     whatif_number_types,
 )
 from epsilens.influence import FirstOrder
-from epsilens.influence.baseline import Baseline
 from epsilens.influence.question import Asked
 from epsilens.whatif.cells import CellAnswer
+from epsilens.whatif.ladder import AnyBaseline
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import RUN_OUTCOMES, Run, run_outcomes
 
@@ -45,7 +45,7 @@ class Study:
         The user's table, for the library of the frames.
     """
 
-    baseline: Baseline
+    baseline: AnyBaseline
     estimator: str
     fingerprint: str
     template: object
@@ -264,7 +264,7 @@ def _mean_or_none(column: pd.Series[float]) -> float | None:
 
 
 def _runs_table(
-    baseline: Baseline, asked: Asked, runs: dict[tuple[str, float, int], Run], repeats: int
+    baseline: AnyBaseline, asked: Asked, runs: dict[tuple[str, float, int], Run], repeats: int
 ) -> pd.DataFrame:
     import pandas as pd
 

@@ -4,22 +4,18 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from epsilens._validate import as_choice, as_count, as_positive
 from epsilens.data.frames import series_name
-from epsilens.errors import ApproximationWarning, InputError
+from epsilens.errors import InputError
 from epsilens.influence import (
-    FirstOrder,
-    HessianOperator,
     InverseHessian,
     PointTable,
     as_inverse_hessian,
@@ -27,9 +23,10 @@ from epsilens.influence import (
     label_point_table,
 )
 from epsilens.influence.baseline import Baseline, fit_baseline
-from epsilens.influence.groups import is_associated
 from epsilens.influence.question import Asked, Epsilon, read_question
-from epsilens.models.execution import workers
+from epsilens.influence.streamed_baseline import StreamedBaseline
+from epsilens.influence.streamed_fit import StreamedFit, fit_from_parquet
+from epsilens.influence.streamed_question import read_streamed_question
 from epsilens.models.tables import (
     column_names,
     for_scikit_learn,
@@ -37,22 +34,27 @@ from epsilens.models.tables import (
     schema_fingerprint,
 )
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
+from epsilens.whatif.asking import (
+    as_correction,
+    as_question,
+    refuse_matrix_free,
+    solve_first_order,
+)
 from epsilens.whatif.calibration import Calibration, fit_calibration
-from epsilens.whatif.cells import Progress, Question, Rung
+from epsilens.whatif.cells import Progress, Rung
 from epsilens.whatif.general_ladder import objective_of
 from epsilens.whatif.ladder import climb, is_label_only, plan
 from epsilens.whatif.pattern_sampling import with_sampling_error
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import retrain_cells
+from epsilens.whatif.streamed_retraining import retrain_streamed
+
+if TYPE_CHECKING:
+    pass
 
 __all__ = ["WhatIf"]
 
 DependentGroups = Literal["refuse", "warn"]
-_CONDITIONS_OF_CORRECTION = (
-    "forward correction leads back to the model of the true labels (P1 Thm 1) only if the model is well "
-    "specified and who is in the group does not depend on the label, given the features; P1's proof "
-    "does not say so."
-)
 _FIRST_ORDER = ("influence", "paper")
 METHODS = ("auto", "influence", "newton", "exact", "retrain", "paper")
 
@@ -134,7 +136,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         """
         features = for_scikit_learn(X)
         test_features = in_order_of(features, for_scikit_learn(X_test))
-        self.baseline_: Baseline = fit_baseline(
+        self.baseline_: Baseline | StreamedBaseline = fit_baseline(
             self.estimator,
             features,
             y,
@@ -143,13 +145,99 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             sample_weight=sample_weight,
             sample_weight_test=sample_weight_test,
         )
-        one = len(self.baseline_.intercept) == 1
-        self.coef_ = self.baseline_.coefficients[0] if one else self.baseline_.coefficients
-        self.intercept_ = float(self.baseline_.intercept[0]) if one else self.baseline_.intercept
+        self._name_coefficients()
         self.label_name_ = series_name(y)
         self._table = features
         self._template = X
         return self
+
+    def fit_parquet(
+        self,
+        train: str | Path,
+        test: str | Path | None = None,
+        *,
+        label: str,
+        weight: str | None = None,
+        drop: Sequence[str] = (),
+        test_share: float = 0.25,
+        random_state: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Train on parquet files that need not fit into memory.
+
+        The files are read again at every pass, some rows at a time; the answers are those of `fit` on
+        the same rows. Labels can be protected, groups are expressions; protected features and forward
+        correction need the table in memory.
+
+        Parameters
+        ----------
+        train : path
+            A parquet file, or a folder of them.
+        test : path, optional
+            Test data with the same columns. Without it a coin for every row's position sets
+            `test_share` of the rows aside.
+        label : str
+            The column to be predicted.
+        weight : str, optional
+            A column with the weight of each row.
+        drop : sequence of str
+            Columns that the model must not see; groups may look at them.
+        test_share : float in (0, 1)
+        random_state : int
+            Decides which rows are set aside.
+        progress : callable, optional
+            Called with (done, total, what) within every pass, now and in all questions that follow.
+
+        Returns
+        -------
+        WhatIf
+
+        Notes
+        -----
+        All columns must be numbers, unless the estimator is a pipeline whose transformers are fitted
+        already. Memory is a few matrices of parameters × parameters, the rows being read, and a few
+        numbers for every row.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np, pandas as pd
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"age": rng.normal(size=900), "income": rng.normal(size=900)})
+        >>> people["smokes"] = rng.random(900) < 1 / (1 + np.exp(-people["age"]))
+        >>> file = Path(tempfile.mkdtemp()) / "people.parquet"
+        >>> people.to_parquet(file)
+        >>> study = WhatIf(LogisticRegression()).fit_parquet(file, label="smokes")
+        >>> question = {"categories": {"smokes": [False, True]}, "epsilon": [0.5, 2.0]}
+        >>> study.estimate(**question, groups={"older": "age > 0"}).to_frame().shape[0]
+        2
+        """
+        fitted = fit_from_parquet(
+            self.estimator,
+            train,
+            test,
+            label=label,
+            weight=weight,
+            drop=drop,
+            test_share=test_share,
+            seed=random_state,
+            progress=progress,
+        )
+        self.keep_streamed(fitted)
+        return self
+
+    def keep_streamed(self, fitted: StreamedFit) -> None:
+        """Take a model that was fitted to parquet files for this study's."""
+        self.baseline_ = fitted.baseline
+        self._name_coefficients()
+        self.label_name_ = fitted.baseline.label.name
+        self._table = self._template = fitted.head
+
+    def _name_coefficients(self) -> None:
+        one = len(self.baseline_.intercept) == 1
+        self.coef_ = self.baseline_.coefficients[0] if one else self.baseline_.coefficients
+        self.intercept_ = float(self.baseline_.intercept[0]) if one else self.baseline_.intercept
 
     def estimate(
         self,
@@ -245,14 +333,15 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             mechanism=mechanism,
             is_paper=rung == "paper",
         )
-        corrected = _as_correction(correction, asked, baseline)
-        question = _as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
+        corrected = as_correction(correction, asked, baseline)
+        question = as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
         used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
         if used in _FIRST_ORDER:
             inverse = as_inverse_hessian(inverse_hessian, random_state=seed)
-            question = replace(question, first_order=_solve(baseline, inverse))
+            refuse_matrix_free(baseline, inverse)
+            question = replace(question, first_order=solve_first_order(baseline, inverse))
         answers = climb(baseline, question, used, progress=progress)
-        if asked.unary is not None and asked.unary.is_sampled:
+        if isinstance(baseline, Baseline) and asked.unary is not None and asked.unary.is_sampled:
             answers = with_sampling_error(baseline, asked, question, used, answers)
         return write_estimate(
             self._study(),
@@ -307,16 +396,26 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         asked, baseline = self._ask(
             protect, epsilon, groups, categories, dependent_groups, mechanism=mechanism
         )
-        corrected = _as_correction(correction, asked, baseline)
-        runs = retrain_cells(
-            baseline,
-            asked,
-            corrected=corrected,
-            repeats=repeats,
-            seed=seed,
-            checkpoint=checkpoint,
-            progress=progress,
-        )
+        corrected = as_correction(correction, asked, baseline)
+        if isinstance(baseline, StreamedBaseline):
+            runs = retrain_streamed(
+                baseline,
+                asked,
+                repeats=repeats,
+                seed=seed,
+                checkpoint=checkpoint,
+                progress=progress,
+            )
+        else:
+            runs = retrain_cells(
+                baseline,
+                asked,
+                corrected=corrected,
+                repeats=repeats,
+                seed=seed,
+                checkpoint=checkpoint,
+                progress=progress,
+            )
         return write_retraining(
             self._study(),
             asked,
@@ -389,8 +488,11 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "baseline_")
         inverse = as_inverse_hessian(inverse_hessian)
         asked, baseline = self._ask(protect, 1.0, None, categories, "warn")
-        solution = _solve(baseline, inverse).solution
-        question = _as_question(asked, corrected=False, n_draws=0, seed=0)
+        refuse_matrix_free(baseline, inverse)
+        solution = solve_first_order(baseline, inverse).solution
+        if isinstance(baseline, StreamedBaseline):
+            return replace(baseline.point_table(solution.vector), solution=solution)
+        question = as_question(asked, corrected=False, n_draws=0, seed=0)
         if not is_label_only(baseline, question):
             objective = objective_of(baseline, question, 0, 0)
             table = general_point_table(objective, solution.vector, baseline.theta)
@@ -409,7 +511,18 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         *,
         mechanism: str = "rr",
         is_paper: bool = False,
-    ) -> tuple[Asked, Baseline]:
+    ) -> tuple[Asked, Baseline | StreamedBaseline]:
+        if isinstance(self.baseline_, StreamedBaseline):
+            return read_streamed_question(
+                self.baseline_,
+                protect=protect,
+                epsilon=epsilon,
+                groups=groups,
+                categories=categories,
+                dependent_groups=dependent_groups,
+                mechanism=mechanism,
+                is_paper=is_paper,
+            )
         asked = read_question(
             self.baseline_,
             protect=protect,
@@ -431,64 +544,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
                 self._table,
                 self.label_name_,
                 n_train=self.baseline_.problem.n_rows,
-                n_test=self.baseline_.evaluation.design.n_rows,
+                n_test=self.baseline_.evaluation.n_rows,
             ),
             template=self._template,
         )
-
-
-def _solve(baseline: Baseline, inverse: InverseHessian) -> FirstOrder:
-    """Return v = H⁻¹η, and warn if the solver did not get there."""
-    known = None if inverse.is_matrix_free else baseline.curvature
-    operator = HessianOperator(baseline.problem, baseline.theta, known)
-    with workers():
-        found = FirstOrder.of(operator, inverse, baseline.evaluation.gradient(baseline.theta))
-    if found.solution.note:
-        warnings.warn(found.solution.note, ApproximationWarning, stacklevel=3)
-    return found
-
-
-def _as_correction(correction: str | None, asked: Asked, baseline: Baseline) -> bool:
-    """Return whether the loss is corrected, and note under which conditions that helps."""
-    if (
-        correction is None
-        or as_choice(correction, ("none", "forward"), name="correction") == "none"
-    ):
-        return False
-    if not asked.label_is_protected:
-        raise InputError(
-            "`correction` is for a randomised label, and the label is not protected. Leave it out, "
-            "or protect the label."
-        )
-    if baseline.problem.loss.is_quadratic:
-        raise InputError(
-            "`correction` mixes predicted probabilities, and a squared loss has none. Leave it out, "
-            "or use LogisticRegression."
-        )
-    asked.notes.append(_CONDITIONS_OF_CORRECTION)
-    codes, _ = asked.label.domain()
-    for group in asked.groups:
-        if is_associated(group.mask, codes):
-            text = (
-                f"who is in group {group.name!r} goes with the label: unless the features explain "
-                "that, forward correction leads away from the model of the true labels."
-            )
-            warnings.warn(text, ApproximationWarning, stacklevel=4)
-            asked.notes.append(text)
-    return True
-
-
-def _as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> Question:
-    n_epsilon = len(asked.epsilons)
-    one = [np.ones((1, 1))] * n_epsilon
-    return Question(
-        groups=asked.groups,
-        label_channels=[c.matrix for c in asked.label_channels] or one,
-        joints=asked.joints(),
-        lie_probabilities=np.array([c.lie_probability for c in asked.label_channels]),
-        label_is_protected=asked.label_is_protected,
-        alternatives=asked.alternatives,
-        is_corrected=corrected,
-        n_draws=n_draws,
-        seed=seed,
-    )

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass over data that do not fit into memory: the same work on every piece, results in order.
+
+All that a streamed study does is a *pass*: the same small function is applied to every piece of the data
+(a description of where it stands, never the rows themselves), and what comes back, a few arrays of sums,
+is joined in the order of the pieces. That order, and not who finished first, decides how numbers are
+added, so the answer does not depend on how many workers there are, nor on where they run.
+
+Whoever wants to carry passes elsewhere, onto a cluster for instance, implements `Passes`:
+
+* `map(work, tasks)` yields `work(task)` for every task **in the order of the tasks**;
+* `work` and every task can be pickled, are small, and are pure: a task that was lost with its worker is
+  simply done again;
+* only a bounded number of tasks is under way, so that finished parts do not pile up;
+* an exception of `work` is raised where the results are read.
+
+`use_passes` puts another implementation in the place of the local one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from epsilens.models.execution import n_cores, workers
+from epsilens.models.pass_store import current_store
+
+__all__ = [
+    "LocalPasses",
+    "Part",
+    "PassProgress",
+    "Passes",
+    "added",
+    "current_passes",
+    "largest",
+    "reduce_pass",
+    "use_passes",
+]
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Part = dict[str, Any]
+"""What a piece gives: named arrays of sums, or lists of arrays, one behind the other."""
+PassProgress = Callable[[int, int, str], None]
+
+
+class Passes(Protocol):
+    """Who applies a function to every piece; see the head of this file for what it promises."""
+
+    @property
+    def n_workers(self) -> int:
+        """How many tasks are worked on at the same time."""
+        ...
+
+    def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+        """Yield `work(task)` for every task, in the order of the tasks."""
+        ...
+
+
+class LocalPasses:
+    """Passes on the cores of this machine, one thread each.
+
+    Decoding parquet, the products of matrices and the functions of arrays all let go of the
+    interpreter, so threads keep both cores busy and nothing is copied between them.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        None: one for every core that this process may use.
+
+    Examples
+    --------
+    >>> list(LocalPasses(2).map(lambda task: task * task, [1, 2, 3]))
+    [1, 4, 9]
+    """
+
+    def __init__(self, n_workers: int | None = None) -> None:
+        self._n_workers = n_workers
+
+    @property
+    def n_workers(self) -> int:
+        """How many threads there are."""
+        return self._n_workers or n_cores()
+
+    def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+        """Yield `work(task)` for every task, in the order of the tasks."""
+        with workers(self.n_workers) as team:
+            yield from team.run(partial(work, task) for task in tasks)
+
+
+_chosen: list[Passes] = [LocalPasses()]
+
+
+def current_passes() -> Passes:
+    """Return who carries passes now: this machine, unless `use_passes` says otherwise.
+
+    Examples
+    --------
+    >>> current_passes().n_workers >= 1
+    True
+    """
+    return _chosen[-1]
+
+
+@contextmanager
+def use_passes(passes: Passes) -> Iterator[Passes]:
+    """Let somebody else carry the passes while this lasts.
+
+    Examples
+    --------
+    >>> with use_passes(LocalPasses(1)) as alone:
+    ...     current_passes() is alone
+    True
+    """
+    _chosen.append(passes)
+    try:
+        yield passes
+    finally:
+        _chosen.remove(passes)
+
+
+def added(left: Part, right: Part) -> Part:
+    """Return the sums of two parts, array by array; a part without arrays has no rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> added({"total": np.ones(2)}, {"total": np.ones(2)})["total"]
+    array([2., 2.])
+    """
+    if not left:
+        return right
+    for name, value in right.items():
+        left[name] = left[name] + value
+    return left
+
+
+def largest(left: Part, right: Part) -> Part:
+    """Return the larger of two parts, entry by entry.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> largest({"reach": np.array([1.0, 4.0])}, {"reach": np.array([2.0, 3.0])})["reach"]
+    array([2., 4.])
+    """
+    if not left:
+        return right
+    return {name: np.maximum(left[name], right[name]) for name in right} if right else left
+
+
+def reduce_pass(
+    passes: Passes,
+    work: Callable[[Task], Part],
+    tasks: Sequence[Task],
+    *,
+    join: Callable[[Part, Part], Part] = added,
+    what: str = "",
+    progress: PassProgress | None = None,
+) -> Part:
+    """Apply `work` to every task and join what comes back, in the order of the tasks.
+
+    Parameters
+    ----------
+    passes : Passes
+    work : callable
+        From a task to a part; can be pickled, and is pure.
+    tasks : sequence
+        At least one.
+    join : callable
+        From two parts to one; the first may be changed.
+    what : str
+        What the pass is for, as progress shows it.
+    progress : callable, optional
+        Called with (done, total, what).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> int(reduce_pass(LocalPasses(2), lambda task: {"n": np.array(task)}, [1, 2, 3])["n"])
+    6
+    """
+    store = current_store()
+    kept = None if store is None else store.begin(what, work)
+    total, first = kept.found if kept is not None and kept.found is not None else ({}, 0)
+    for done, part in enumerate(passes.map(work, tasks[first:]), start=first + 1):
+        total = join(total, part)
+        if progress is not None:
+            progress(done, len(tasks), what)
+        if kept is not None and done < len(tasks):
+            kept.keep_sometimes(total, done)
+    if kept is not None and first < len(tasks):
+        kept.keep(total, len(tasks))
+    return total
