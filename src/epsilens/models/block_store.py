@@ -12,17 +12,21 @@ import json
 import re
 import secrets
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.data.atomic import replacing
 from epsilens.errors import InputError
+from epsilens.models.passes import Passes, current_passes
 
-__all__ = ["BlockStore"]
+__all__ = ["BlockStore", "made_or_kept"]
+
+Task = TypeVar("Task")
 
 _HEAD = "run.json"
 _BLOCK = re.compile(r"block-(\d{6})\.npz")
@@ -157,6 +161,52 @@ class BlockStore:
         with replacing(self.path / _HEAD) as scratch:
             scratch.chmod(0o600)
             scratch.write_text(json.dumps(head, indent=1) + "\n", encoding="utf-8")
+
+
+def made_or_kept(
+    store: BlockStore,
+    work: Callable[[Task], NDArray[Any]],
+    tasks: Mapping[int, Task],
+    *,
+    name: str,
+) -> Iterator[NDArray[Any]]:
+    """Yield the array of every block, in order: from the store where it is there, else made and kept.
+
+    Blocks are made by whoever carries passes now, on this machine or on a cluster; files are written
+    here only.
+
+    Parameters
+    ----------
+    store : BlockStore
+    work : callable
+        From a task to the array of its block; can be pickled, and is pure.
+    tasks : mapping of block number to task
+    name : str
+        Of the array in the store.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> store = BlockStore(None, {})
+    >>> [made.tolist() for made in made_or_kept(store, np.arange, {0: 2, 1: 3}, name="numbers")]
+    [[0, 1], [0, 1, 2]]
+    """
+    known = store.done
+    todo = [task for number, task in tasks.items() if number not in known]
+    with closing(_made(current_passes(), work, todo)) as fresh:
+        for number in tasks:
+            if number in known:
+                yield store.read(number)[name]
+            else:
+                made = next(fresh)
+                store.write(number, {name: made})
+                yield made
+
+
+def _made(
+    passes: Passes, work: Callable[[Task], NDArray[Any]], tasks: Sequence[Task]
+) -> Generator[NDArray[Any], None, None]:
+    yield from passes.map(work, tasks)
 
 
 def _digest(salt: str, data: Sequence[NDArray[np.generic]]) -> str:

@@ -13,7 +13,6 @@ import io
 import pickle
 import traceback
 import warnings
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +27,11 @@ __all__ = ["Answer", "Shipping", "do_task"]
 
 LEAST_BYTES = 1 << 18
 """Of an array that travels apart."""
+PASSES_KEPT = 8
+"""How long an array stays at the cluster that no pass has used any more."""
+
+_Content = tuple[str, tuple[int, ...], bool, bytes]
+"""What an array is known by: type, shape, order, and a digest of its numbers."""
 
 _OWN_WARNINGS = (PrivacyLeakWarning, ApproximationWarning)
 
@@ -69,12 +73,15 @@ class Shipping:
 
     def __init__(self, put: Callable[[NDArray[Any]], Any]) -> None:
         self._put = put
-        self._sent: dict[tuple[object, ...], Any] = {}
+        self._sent: dict[_Content, Any] = {}
+        self._last_used: dict[_Content, int] = {}
+        self._n_passes = 0
 
     def pack(self, work: Callable[..., Any]) -> tuple[bytes, list[Any]]:
         """Return the function without its large arrays, and how these are known at the cluster."""
         from ray import cloudpickle  # reads lambdas and closures, as Ray itself does
 
+        self._n_passes += 1
         places: list[Any] = []
         numbers: dict[int, int] = {}
         alive: list[NDArray[Any]] = []  # so that no id is given out again meanwhile
@@ -93,6 +100,9 @@ class Shipping:
 
         file = io.BytesIO()
         Packer(file, protocol=pickle.HIGHEST_PROTOCOL).dump(work)
+        for key, last in list(self._last_used.items()):
+            if last <= self._n_passes - PASSES_KEPT:
+                del self._last_used[key], self._sent[key]
         return file.getvalue(), places
 
     def _place(self, array: NDArray[Any]) -> Any:
@@ -105,11 +115,7 @@ class Shipping:
         key = (array.dtype.str, array.shape, array.flags.f_contiguous, digest)
         if key not in self._sent:
             self._sent[key] = self._put(array)
-            # Kept at the cluster as long as it is kept here.
-            owner = array if array.base is None else array.base
-            if not isinstance(owner, np.ndarray):
-                owner = array
-            weakref.finalize(owner, self._sent.pop, key, None).atexit = False
+        self._last_used[key] = self._n_passes
         return self._sent[key]
 
 
@@ -160,7 +166,7 @@ def _unpack(packed: bytes, arrays: tuple[NDArray[Any], ...]) -> Callable[[Any], 
             return arrays[number]
 
     try:
-        work: Callable[[Any], Any] = Unpacker(io.BytesIO(packed)).load()  # noqa: S301  (our own)
+        work: Callable[[Any], Any] = Unpacker(io.BytesIO(packed)).load()
     except (ImportError, AttributeError) as error:
         raise InputError(
             f"a worker of the cluster cannot read what was sent ({type(error).__name__}): its packages "
