@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.cluster_option import Cluster, on_cluster
 from epsilens.cli.options import (
     Anonymous,
     BinsOption,
@@ -137,6 +138,7 @@ def risk(
             help="Keeps finished models; a killed run goes on from it. Delete it afterwards.",
         ),
     ] = None,
+    cluster: Cluster = None,
     delta: Annotated[
         float | None,
         typer.Option(
@@ -307,7 +309,7 @@ def risk(
         shadow_models=shadow_models,
         online=online,
     )
-    with show_progress(quiet=quiet, json=json) as progress:
+    with on_cluster(cluster), show_progress(quiet=quiet, json=json) as progress:
         prepared, curve = question.ask(data, checkpoint=checkpoint, progress=progress)
         document = curve.document
         if compare is not None:

@@ -12,8 +12,7 @@ import json
 import re
 import secrets
 import zipfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from epsilens.data.atomic import replacing
 from epsilens.errors import InputError
-from epsilens.models.passes import Passes, current_passes
+from epsilens.models.passes import under_way
 
 __all__ = ["BlockStore", "made_or_kept"]
 
@@ -193,7 +192,7 @@ def made_or_kept(
     """
     known = store.done
     todo = [task for number, task in tasks.items() if number not in known]
-    with closing(_made(current_passes(), work, todo)) as fresh:
+    with under_way(work, todo) as fresh:
         for number in tasks:
             if number in known:
                 yield store.read(number)[name]
@@ -201,12 +200,6 @@ def made_or_kept(
                 made = next(fresh)
                 store.write(number, {name: made})
                 yield made
-
-
-def _made(
-    passes: Passes, work: Callable[[Task], NDArray[Any]], tasks: Sequence[Task]
-) -> Generator[NDArray[Any], None, None]:
-    yield from passes.map(work, tasks)
 
 
 def _digest(salt: str, data: Sequence[NDArray[np.generic]]) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 from epsilens.errors import InputError, MissingExtraError
 from epsilens.models.passes import use_passes
 
-__all__ = ["Connection", "connect", "is_connected"]
+__all__ = ["Connection", "connect", "is_connected", "open_connection", "place_of_work"]
 
 SECONDS_TO_REACH = 10.0
 """Within which somebody must answer at the address."""
@@ -66,6 +66,17 @@ class Connection:
 def is_connected() -> bool:
     """Return whether passes go to a cluster now."""
     return bool(_open)
+
+
+def place_of_work() -> dict[str, object]:
+    """Return what a result says about where it was computed: that it was a cluster, never which.
+
+    Examples
+    --------
+    >>> place_of_work()
+    {}
+    """
+    return {"cluster": True} if is_connected() else {}
 
 
 def open_connection() -> Connection | None:

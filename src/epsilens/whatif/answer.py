@@ -18,6 +18,7 @@ from epsilens.document import (
 from epsilens.influence import FirstOrder
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.question import Asked
+from epsilens.models.ray_connection import place_of_work
 from epsilens.whatif.cells import CellAnswer
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import RUN_OUTCOMES, Run, run_outcomes
@@ -64,6 +65,7 @@ class Study:
                 "estimator": self.estimator,
                 "loss": self.baseline.problem.loss.name,
                 **settings,
+                **place_of_work(),
             },
             seed=seed,
             simulated=True,
