@@ -261,9 +261,7 @@ def _check_nodes(ray: Any) -> None:
         ).remote()
         for node in nodes
     ]
-    answered, late = ray.wait(asked, num_returns=len(asked), timeout=SECONDS_TO_CHECK)
-    for reference in late:
-        ray.cancel(reference)
+    answered, _ = ray.wait(asked, num_returns=len(asked), timeout=SECONDS_TO_CHECK)
     if not answered:
         raise InputError(
             f"no node of the cluster began a task within {SECONDS_TO_CHECK:.0f} seconds. Look at the "

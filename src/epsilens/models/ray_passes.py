@@ -56,19 +56,17 @@ class RayPasses:
         most = _PENDING_PER_WORKER * self.n_workers
         waiting = iter(tasks)
         pending: deque[Any] = deque()
-        try:
-            while True:
-                for task in waiting:
-                    pending.append(self._do.remote(number, function, task, *arrays))
-                    if len(pending) >= most:
-                        break
-                if not pending:
-                    return
-                yield self._result(pending[0])
-                pending.popleft()
-        finally:
-            for reference in pending:  # interrupted, or one has failed: nobody waits for these
-                self._cancel(reference)
+        # When this is left early, by an error or Ctrl-C, no more are begun. The few under way are not
+        # cancelled: Ray's `cancel` can end this very process when a task finishes at the same moment. They
+        # end with the connection, or by themselves.
+        while True:
+            for task in waiting:
+                pending.append(self._do.remote(number, function, task, *arrays))
+                if len(pending) >= most:
+                    break
+            if not pending:
+                return
+            yield self._result(pending.popleft())
 
     def _result(self, reference: Any) -> Any:
         """Wait for a task, and give what it gave; re-issue its warnings."""
@@ -101,14 +99,6 @@ class RayPasses:
 
     def _has_processor(self) -> bool:
         return bool(self._ray.cluster_resources().get("CPU", 0) >= 1)
-
-    def _cancel(self, reference: Any) -> None:
-        from ray.exceptions import RayError
-
-        try:
-            self._ray.cancel(reference)
-        except (RayError, ConnectionError):
-            return  # the cluster is gone, and the task with it
 
 
 def _lost(error: Exception) -> InputError:
