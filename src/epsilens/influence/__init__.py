@@ -19,13 +19,8 @@ from epsilens.influence.point_table import (
     general_point_table,
     label_point_table,
 )
-from epsilens.influence.realisation import (
-    NoiseTerms,
-    contrast_variance,
-    draw_linear_noise,
-    noise_terms,
-    wild_loss,
-)
+from epsilens.influence.realisation import NoiseTerms, draw_linear_noise, noise_terms
+from epsilens.influence.record_noise import contrast_variance, wild_loss
 from epsilens.influence.stochastic_estimation import StochasticEstimation
 from epsilens.influence.trust import is_trustworthy
 

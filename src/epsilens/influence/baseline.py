@@ -26,6 +26,8 @@ from epsilens.errors import (
     InputError,
 )
 from epsilens.influence.evaluation import Evaluation, Outcomes
+from epsilens.influence.groups import Group
+from epsilens.influence.label_noise import LabelNoise, summarise_group
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Curvature, Design, Problem, factorise, minimise
 from epsilens.models.class_weights import own_class_weights
@@ -38,6 +40,7 @@ from epsilens.models.scikit_learn import (
     settle_search,
     transform,
 )
+from epsilens.models.solver import polish
 from epsilens.models.specification import (
     ClassWeight,
     Specification,
@@ -49,7 +52,20 @@ from epsilens.models.specification import (
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-__all__ = ["Baseline", "as_weights", "fit_baseline"]
+__all__ = [
+    "MANY_PARAMETERS",
+    "Baseline",
+    "Space",
+    "as_weights",
+    "distance_note",
+    "fewer_dimensions",
+    "fit_baseline",
+    "leverage_note",
+    "nearly_separable",
+    "penalty_of",
+    "refuse_separated",
+    "refuse_unconverged",
+]
 
 FloatArray = NDArray[np.float64]
 Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
@@ -57,7 +73,7 @@ Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
 _WORTH_SAYING = 1e-6
 _LONG_HESSIAN = 0.5
 _LARGE_LEVERAGE = 0.5
-_MANY_PARAMETERS = 1000
+MANY_PARAMETERS = 1000
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -136,9 +152,23 @@ class Baseline:
             accuracy=self.outcomes.accuracy,
             auc=self.outcomes.auc,
             n_train=self.problem.n_rows,
-            n_test=self.evaluation.design.n_rows,
+            n_test=self.evaluation.n_rows,
             n_parameters=self.problem.n_parameters,
         )
+
+    @property
+    def is_streamed(self) -> bool:
+        """No: its records are in memory."""
+        return False
+
+    def group_noises(self, groups: Sequence[Group], *, with_grams: bool = True) -> list[LabelNoise]:
+        """Return every group's records, summed by label."""
+        codes, values = self.label.domain()
+        statistics = self.problem.loss.statistic(values)
+        return [
+            summarise_group(self.problem, codes, statistics, group.mask, with_grams=with_grams)
+            for group in groups
+        ]
 
     def transform(self, table: object) -> Features:
         """Return the features of some records."""
@@ -169,7 +199,8 @@ def _plain(y: object) -> object:
     return to_vector(y)
 
 
-def _penalty(specification: Specification, design: Design, *, ridge: float) -> FloatArray:
+def penalty_of(specification: Specification, design: Design, *, ridge: float) -> FloatArray:
+    """Return the diagonal of the penalty in the scaled coordinates of a design."""
     penalty = ridge / design.scale**2
     if specification.intercept is not None and not specification.intercept_is_penalised:
         penalty[-1] = 0.0
@@ -234,8 +265,9 @@ def fit_baseline(
         is_free=not specification.intercept_is_penalised,
         ridge=ridge,
     )
-    penalty = _penalty(specification, full, ridge=ridge)
-    space = _Space.of(full, weights, penalty, specification)
+    penalty = penalty_of(specification, full, ridge=ridge)
+    gram = full.gram(weights) / full.n_rows
+    space = Space.of(full, gram, penalty, specification)
     design = full
     if space.kept is not None:
         design, penalty = full.keep_columns(space.kept), penalty[space.kept]
@@ -254,24 +286,18 @@ def fit_baseline(
     solution = minimise(problem, linear[:, None], start, tolerance=1e-9)
     theta = solution.theta[:, 0]
     _refuse_unusable(problem, label, theta, converged=bool(solution.converged[0]))
+    theta = polish(problem, linear, solution)
+    curvature = factorise(problem.hessian(theta))
     outcomes = evaluation.outcomes(theta)
     coefficients, intercept = space.coefficients(design, theta, specification)
 
     notes: list[str] = []
     if space.kept is not None:
-        notes.append(
-            f"the {full.n_columns} columns of the design span {design.n_columns} dimensions; the "
-            "shortest coefficients are taken."
-        )
-    curvature = factorise(problem.hessian(theta))
+        notes.append(fewer_dimensions(full.n_columns, design.n_columns))
     if curvature.condition > LARGEST_CONDITION:
-        notes.append(_nearly_separable())
+        notes.append(nearly_separable())
     leverage = _largest_leverage(problem, theta, curvature)
-    if leverage > _LARGE_LEVERAGE:
-        notes.append(
-            f"the largest leverage of a training record is {leverage:.2f}: such a record decides its "
-            "own prediction, and estimates for a group that contains it are less certain."
-        )
+    notes += leverage_note(leverage)
     if is_search(estimator):
         notes.append("the penalty that cross-validation chose on the true labels is kept.")
     if already:
@@ -322,11 +348,21 @@ def _refuse_unusable(problem: Problem, label: Label, theta: FloatArray, *, conve
             right = (s[:, 0] > 0) == (label.y > 0.5)
         else:
             right = s.argmax(axis=1) == label.y
-        if right[problem.weights > 0].all():
-            raise EstimateNotTrustworthyError(
-                "the training data are separable: without a penalty the model has no finite "
-                "optimum. Add regularisation (a finite C)."
-            )
+        refuse_separated(bool(right[problem.weights > 0].all()))
+    refuse_unconverged(converged)
+
+
+def refuse_separated(separated: bool) -> None:
+    """Refuse training data without a finite optimum."""
+    if separated:
+        raise EstimateNotTrustworthyError(
+            "the training data are separable: without a penalty the model has no finite "
+            "optimum. Add regularisation (a finite C)."
+        )
+
+
+def refuse_unconverged(converged: bool) -> None:
+    """Refuse a model whose optimum was not reached."""
     if not converged:
         raise EstimateNotTrustworthyError(
             "the training objective could not be minimised to a gradient of 1e-8. Scale the "
@@ -336,16 +372,32 @@ def _refuse_unusable(problem: Problem, label: Label, theta: FloatArray, *, conve
 
 def _largest_leverage(problem: Problem, theta: FloatArray, curvature: Curvature) -> float:
     """Return the largest share that a record has in its own prediction, tr(∇²ℓ_i H⁻¹)/n."""
-    if problem.n_parameters > _MANY_PARAMETERS:
+    if problem.n_parameters > MANY_PARAMETERS:
         return 0.0  # a pass of n (K·p)² for a remark is too much
     inverse = curvature.solve(np.eye(problem.n_parameters))
-    forms = problem.design.quadratic(inverse)
-    bend = problem.loss.curvature(problem.design.predict(theta))
-    shares = np.einsum("ikl,ikl->i", bend, forms) * problem.weights / problem.n_rows
-    return float(shares.max())
+    return float(problem.leverages(theta, inverse).max()) / problem.n_rows
 
 
-def _nearly_separable() -> str:
+def fewer_dimensions(n_columns: int, n_dimensions: int) -> str:
+    """Say that some columns are made up of others."""
+    return (
+        f"the {n_columns} columns of the design span {n_dimensions} dimensions; the "
+        "shortest coefficients are taken."
+    )
+
+
+def leverage_note(leverage: float) -> list[str]:
+    """Say that a record decides its own prediction, if one does."""
+    if leverage <= _LARGE_LEVERAGE:
+        return []
+    return [
+        f"the largest leverage of a training record is {leverage:.2f}: such a record decides its "
+        "own prediction, and estimates for a group that contains it are less certain."
+    ]
+
+
+def nearly_separable() -> str:
+    """Warn of a model without a finite optimum, and return what was said."""
     text = (
         "the training data are nearly separable: some coefficients, such as those of rare categories "
         "with one answer, have no finite optimum, so neither the baseline nor any estimate can be "
@@ -356,7 +408,7 @@ def _nearly_separable() -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class _Space:
+class Space:
     """The space that the features span, and the directions in it that carry nothing.
 
     Attributes
@@ -375,10 +427,10 @@ class _Space:
 
     @classmethod
     def of(
-        cls, design: Design, weights: FloatArray, penalty: FloatArray, specification: Specification
-    ) -> _Space:
+        cls, design: Design, gram: FloatArray, penalty: FloatArray, specification: Specification
+    ) -> Space:
+        """Look for columns that others make up, given the mean of w xxᵀ in scaled coordinates."""
         n_features = design.n_columns - (specification.intercept is not None)
-        gram = design.gram(weights) / design.n_rows
         inner = gram[:n_features, :n_features]
         centre = np.zeros(n_features)
         if specification.intercept is not None and not specification.intercept_is_penalised:
@@ -435,12 +487,16 @@ def _distance_note(
     coefficients = np.atleast_2d(model.coef_)
     given = np.asarray(features @ coefficients.T) + np.ravel(model.intercept_)
     loss = float(evaluation.weights @ evaluation.loss.value(given, evaluation.y))
-    distance = loss - outcomes.loss
+    return distance_note(loss - outcomes.loss)
+
+
+def distance_note(distance: float) -> list[str]:
+    """Warn of a given fit whose test loss is off by this much, if that is worth saying."""
     if abs(distance) <= _WORTH_SAYING:
         return []
     text = (
         f"the given fit is not converged: its test loss is {distance:+.2g} away from that of its own "
         "objective's optimum, which is used as the baseline."
     )
-    warnings.warn(text, ApproximationWarning, stacklevel=4)
+    warnings.warn(text, ApproximationWarning, stacklevel=5)
     return [text]

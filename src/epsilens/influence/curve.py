@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from scipy.interpolate import KroghInterpolator
 
 from epsilens.errors import EstimateNotTrustworthyError
-from epsilens.influence.evaluation import Evaluation
+from epsilens.influence.held_out import HeldOut
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.linear_noise import root_of
-from epsilens.models import Curvature, Problem, factorise, minimise
+from epsilens.influence.record_noise import NoiseForms
+from epsilens.models import Curvature, factorise, minimise
+from epsilens.models.objective import LinearObjective
 from epsilens.models.solver import LONGEST_REACH
 
 __all__ = ["Curve", "Ground", "Node", "lobatto", "trace"]
@@ -78,14 +80,18 @@ class Curve:
     test_hessians : array of shape (n_nodes, K·p, K·p)
     thirds : array of shape (n_nodes, K·p)
         ∇³F[Σ]/t.
-    spreads : array of shape (n_nodes, m, K, K)
-        xᵀΣx/t of the test records.
+    roots : list of arrays of shape (K·p, r)
+        R with RRᵀ = Σ/t, whose xᵀΣx/t of the test records are mixed like all else.
     """
 
     nodes: list[Node]
     test_hessians: FloatArray
     thirds: FloatArray
-    spreads: FloatArray
+    roots: list[FloatArray]
+
+    def noise(self, t: FloatArray) -> NoiseForms:
+        """Return xᵀΣx of the test records at every t."""
+        return NoiseForms(self.roots, np.array([at * self.weights(at) for at in t]), "root")
 
     def weights(self, t: float) -> FloatArray:
         """Return the weight of every node's value at t (Lagrange)."""
@@ -137,8 +143,8 @@ class Ground:
     test_hessian : array of shape (K·p, K·p)
     """
 
-    problem: Problem
-    evaluation: Evaluation
+    problem: LinearObjective
+    evaluation: HeldOut
     theta: FloatArray
     curvature: Curvature
     linear: FloatArray
@@ -201,17 +207,18 @@ def _coarse_nodes(
             _ahead(ground.problem, known, stop),
             curvatures=[_curvature_ahead(nodes, stop) for nodes in known],
         )
+        hessians = iter(ground.problem.hessians(solution.theta[:, solution.converged]))
         for column, g in enumerate(alive):
             if not solution.converged[column]:
                 paths[g] = None
                 continue
             at = solution.theta[:, column].copy()
-            found = factorise(ground.problem.hessian(at))
+            found = factorise(next(hessians))
             known[column].append(Node(float(stop), at, found.solve(directions[:, g]), found))
     return paths
 
 
-def _ahead(problem: Problem, paths: list[list[Node]], stop: float) -> FloatArray:
+def _ahead(problem: LinearObjective, paths: list[list[Node]], stop: float) -> FloatArray:
     """Return where the paths lead, no further than a Hessian can be believed."""
     last = np.column_stack([nodes[-1].theta for nodes in paths])
     steps = np.column_stack([_hermite(nodes, np.array([stop]))[:, 0] for nodes in paths]) - last
@@ -252,7 +259,7 @@ def _fine_nodes(
 
 
 def _refine(
-    problem: Problem,
+    problem: LinearObjective,
     linear: FloatArray,
     direction: FloatArray,
     nodes: list[Node],
@@ -273,8 +280,9 @@ def _refine(
         return None
     error = 0.0
     result = list(nodes)
-    for t, guess, theta in zip(added, guesses, solution.theta.T, strict=True):
-        found = factorise(problem.hessian(theta))
+    taken = problem.hessians(solution.theta)
+    for t, guess, theta, hessian in zip(added, guesses, solution.theta.T, taken, strict=True):
+        found = factorise(hessian)
         error = max(error, _distance(guess, found))
         result.append(Node(float(t), theta.copy(), found.solve(direction), found))
     return sorted(result, key=lambda node: node.at), error
@@ -298,13 +306,14 @@ def _with_noise(
 ) -> Curve:
     """Add the test Hessian and the noise terms, divided by t, to every node."""
     problem, evaluation = ground.problem, ground.evaluation
-    test_hessians, thirds, spreads = [], np.zeros((len(nodes), len(ground.theta))), []
-    for k, node in enumerate(nodes):
+    thirds = np.zeros((len(nodes), len(ground.theta)))
+    roots = []
+    for node in nodes:
         t = node.at or _NEARLY_ZERO * furthest
-        root = node.curvature.solve(root_of(noise.covariance(channel_at(t)) / t))
-        known = k == 0 or problem.is_quadratic
-        test_hessians.append(ground.test_hessian if known else evaluation.hessian(node.theta))
-        spreads.append(evaluation.design.spread(root))
-        if not problem.is_quadratic:
-            thirds[k] = problem.third(node.theta, root)
-    return Curve(nodes, np.array(test_hessians), thirds, np.array(spreads))
+        roots.append(node.curvature.solve(root_of(noise.covariance(channel_at(t)) / t)))
+    test_hessians = [ground.test_hessian] * len(nodes)
+    if not problem.is_quadratic:
+        thetas = np.column_stack([node.theta for node in nodes])
+        test_hessians[1:] = evaluation.hessians(thetas[:, 1:])
+        thirds[:] = problem.thirds(thetas, roots, are_roots=True)
+    return Curve(nodes, np.array(test_hessians), thirds, roots)

@@ -106,9 +106,10 @@ def quadratic_runs(
     (array([3., 6.]), array([1., 4.]))
     """
     bent = hessian @ bias
-    inner = (root.T @ hessian @ root).astype(np.float32)
-    along = np.vstack([gradient @ root, bent @ root]) @ standard
-    curved = 0.5 * np.einsum("rb,rb->b", inner @ standard, standard, dtype=np.float64)
+    # In double precision: in single one, rounding would show in the ninth digit of an interval's end.
+    z = standard.astype(np.float64)
+    along = np.vstack([gradient @ root, bent @ root]) @ z
+    curved = 0.5 * np.einsum("rb,rb->b", (root.T @ hessian @ root) @ z, z)
     return QuadraticRuns(
         first=along[0] + float(gradient @ bias),
         second=along[1] + 0.5 * float(bias @ bent) + curved,

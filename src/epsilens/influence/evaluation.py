@@ -3,15 +3,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.influence.record_noise import CellNoise, NoiseForms, cell_noise
 from epsilens.models import Design, Loss
 
-__all__ = ["DrawnOutcomes", "Evaluation", "Outcomes", "area_under_curve"]
+__all__ = [
+    "DrawnOutcomes",
+    "Evaluation",
+    "Outcomes",
+    "Tally",
+    "area_under_curve",
+    "areas_of",
+    "drawn_from",
+    "outcomes_from",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -109,6 +120,25 @@ def _areas_under_curve(
     return area
 
 
+@dataclass(frozen=True, repr=False)
+class Tally:
+    """What some test records add to the outcomes of many parameter vectors.
+
+    Attributes
+    ----------
+    loss, loss_gap, correct, correct_gap : arrays of shape (B,)
+        Sums with the records' weights, and with a group's contrast.
+    scores : array of shape (m, K, B)
+        Their predictors, which the AUC needs of all records together; B is 0 where it has no meaning.
+    """
+
+    loss: FloatArray
+    loss_gap: FloatArray
+    correct: FloatArray
+    correct_gap: FloatArray
+    scores: NDArray[np.floating]
+
+
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Evaluation:
     """The test set: features in the training design's coordinates, labels, weights.
@@ -130,6 +160,11 @@ class Evaluation:
     loss: Loss
     is_classifier: bool
 
+    @property
+    def n_rows(self) -> int:
+        """Number of test records."""
+        return self.design.n_rows
+
     @cached_property
     def _single(self) -> Design:
         return self.design.as_single()
@@ -142,20 +177,9 @@ class Evaluation:
             return correct
         return np.asarray(s.argmax(axis=1) == y)
 
-    def _areas(self, s: FloatArray) -> FloatArray | None:
+    def _areas(self, s: NDArray[np.floating]) -> FloatArray | None:
         """Return the AUC of every column of predictors (m, K, B); one against the rest, averaged."""
-        if self.loss.n_outputs == 1:
-            return _areas_under_curve(s[:, 0], self.y > 0.5, self.weights)
-        score = s - s.max(axis=1, keepdims=True)
-        score = score - np.log(np.exp(score).sum(axis=1, keepdims=True))
-        areas = [
-            _areas_under_curve(score[:, k], self.y == k, self.weights)
-            for k in range(self.loss.n_outputs)
-        ]
-        if any(area is None for area in areas):
-            return None
-        mean: FloatArray = np.mean(np.array(areas, dtype=np.float64), axis=0)
-        return mean
+        return areas_of(s, self.y, self.weights)
 
     def contrast(self, members: NDArray[np.bool_] | None) -> FloatArray | None:
         """Return weights whose sum with a metric is the group's gap; None if one side is empty."""
@@ -174,19 +198,58 @@ class Evaluation:
 
     def outcomes_of(self, s: FloatArray, contrast: FloatArray | None = None) -> Outcomes:
         """Return the same from the test records' predictors, (m, K)."""
+        tally = self._tally_of(s, contrast)
+        areas = self._areas(tally.scores) if self.is_classifier else None
+        return outcomes_from(tally, areas, [contrast is not None], self.is_classifier)[0]
+
+    def outcomes_at(
+        self, thetas: FloatArray, contrasts: Sequence[FloatArray | None]
+    ) -> list[Outcomes]:
+        """Return the outcomes of many parameter vectors (K·p, B), each with a contrast of its own."""
+        return [
+            self.outcomes(theta, contrast)
+            for theta, contrast in zip(thetas.T, contrasts, strict=True)
+        ]
+
+    def gaps(
+        self, theta: FloatArray, contrasts: Sequence[FloatArray | None], known: Outcomes
+    ) -> list[Outcomes]:
+        """Return known outcomes at θ with the gaps of several groups."""
+        s = self.design.predict(theta)
+        result = []
+        for contrast in contrasts:
+            tally = self._tally_of(s, contrast)
+            gap = contrast is not None
+            (found,) = outcomes_from(tally, None, [gap], self.is_classifier)
+            result.append(replace(known, loss_gap=found.loss_gap, accuracy_gap=found.accuracy_gap))
+        return result
+
+    def tally(self, thetas: FloatArray, contrasts: Sequence[FloatArray | None]) -> Tally:
+        """Return what these records add to the outcomes at every column of θ, (K·p, B)."""
+        parts = [
+            self._tally_of(self.design.predict(theta), contrast)
+            for theta, contrast in zip(thetas.T, contrasts, strict=True)
+        ]
+        return Tally(
+            *(
+                np.concatenate([getattr(part, name) for part in parts], axis=-1)
+                for name in ("loss", "loss_gap", "correct", "correct_gap", "scores")
+            )
+        )
+
+    def _tally_of(self, s: FloatArray, contrast: FloatArray | None) -> Tally:
         losses = self.loss.value(s, self.y)
-        loss = float(self.weights @ losses)
-        loss_gap = None if contrast is None else float(contrast @ losses)
-        if not self.is_classifier:
-            return Outcomes(loss=loss, accuracy=None, auc=None, loss_gap=loss_gap)
-        correct = self._correct(s, slice(None))
-        areas = self._areas(s[:, :, None])
-        return Outcomes(
-            loss=loss,
-            accuracy=float(self.weights @ correct),
-            auc=None if areas is None else float(areas[0]),
-            loss_gap=loss_gap,
-            accuracy_gap=None if contrast is None else float(contrast @ correct),
+        aside = np.zeros(len(losses)) if contrast is None else contrast
+        right = np.zeros(len(losses), dtype=bool)
+        scores = np.zeros((len(losses), s.shape[1], 0))
+        if self.is_classifier:
+            right, scores = self._correct(s, slice(None)), s[:, :, None]
+        return Tally(
+            loss=np.array([self.weights @ losses]),
+            loss_gap=np.array([aside @ losses]),
+            correct=np.array([self.weights @ right]),
+            correct_gap=np.array([aside @ right]),
+            scores=scores,
         )
 
     def losses(self, theta: FloatArray) -> FloatArray:
@@ -209,9 +272,37 @@ class Evaluation:
         s = self.design.predict(theta)
         return self.design.pull(self.weights[:, None] * self.loss.slope(s, self.y))
 
-    def gradients(self, s: FloatArray) -> FloatArray:
-        """Return η for predictors (m, K, B) of many parameter vectors, (K·p, B)."""
+    def gradients_at(self, thetas: FloatArray) -> FloatArray:
+        """Return η for many parameter vectors (K·p, B)."""
+        s = self.design.predict(thetas)
         return self.design.pull(self.weights[:, None, None] * self.loss.slope(s, self.y))
+
+    def bends(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
+        """Return dᵀH_te(θ)d for every column d of steps, (B,); no matrix is formed."""
+        curvature = self.loss.curvature(self.design.predict(theta))
+        result = np.empty(steps.shape[1])
+        for b, step in enumerate(steps.T):
+            along = self.design.predict(step)
+            result[b] = np.einsum("i,ikl,ik,il->", self.weights, curvature, along, along)
+        return result
+
+    def noise_at(self, thetas: FloatArray, noises: Sequence[NoiseForms]) -> list[CellNoise]:
+        """Return what the noise of a run does to the test records; see `cell_noise`.
+
+        Several mixtures are judged one after the other, at the columns of θ that are theirs, or
+        all at one.
+        """
+        result, at = [], 0
+        for forms in noises:
+            n_cells = len(forms.weights)
+            own = thetas if thetas.shape[1] == 1 else thetas[:, at : at + n_cells]
+            result.append(cell_noise(self, own, forms))
+            at += n_cells
+        return result
+
+    def hessians(self, thetas: FloatArray) -> list[FloatArray]:
+        """Return H_te at every column of parameters (K·p, B)."""
+        return [self.hessian(theta) for theta in thetas.T]
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return H_te = ∇²L_te(θ), shape (K·p, K·p)."""
@@ -241,11 +332,25 @@ class Evaluation:
         contrast : array of shape (m,), optional
             Of a group, for its gaps.
         """
+        n_auc = min(n_auc_draws, deviations.shape[1]) if self.is_classifier else 0
+        tally = self.drawn_tally(theta, deviations, scored=slice(0, n_auc), contrast=contrast)
+        areas = self._areas(tally.scores) if self.is_classifier else None
+        return drawn_from(tally, areas, has_gap=contrast is not None, scored=self.is_classifier)
+
+    def drawn_tally(
+        self,
+        theta: FloatArray,
+        deviations: NDArray[np.float32],
+        *,
+        scored: slice,
+        contrast: FloatArray | None,
+    ) -> Tally:
+        """Return what these records add to the drawn outcomes, with the scores of some draws."""
         n_draws, n_outputs = deviations.shape[1], self.loss.n_outputs
         s = self.design.predict(theta)
         loss, loss_gap = np.zeros(n_draws), np.zeros(n_draws)
         correct, correct_gap = np.zeros(n_draws), np.zeros(n_draws)
-        n_auc = min(n_auc_draws, n_draws) if self.is_classifier else 0
+        n_auc = len(range(*scored.indices(n_draws)))
         scores = np.empty((self.design.n_rows, n_outputs, n_auc), dtype=np.float32)
         y = self.y.astype(np.float32)
         zero = self.loss.value(s, self.y)
@@ -265,17 +370,51 @@ class Evaluation:
                 correct += weights @ right
                 if contrast is not None:
                     correct_gap += contrast[rows] @ right
-                scores[rows] = moved[:, :, :n_auc]
+                scores[rows] = moved[:, :, scored]
         loss += float(self.weights @ zero)
         if contrast is not None:
             loss_gap += float(contrast @ zero)
-        gap = None if contrast is None else loss_gap
-        if not self.is_classifier:
-            return DrawnOutcomes(loss=loss, accuracy=None, auc=None, loss_gap=gap)
-        return DrawnOutcomes(
-            loss=loss,
-            accuracy=correct,
-            auc=self._areas(scores),
-            loss_gap=gap,
-            accuracy_gap=None if contrast is None else correct_gap,
+        return Tally(loss, loss_gap, correct, correct_gap, scores)
+
+
+def areas_of(s: NDArray[np.floating], y: FloatArray, weights: FloatArray) -> FloatArray | None:
+    """Return the AUC of every column of predictors (m, K, B); one against the rest, averaged."""
+    n_outputs = s.shape[1]
+    if n_outputs == 1:
+        return _areas_under_curve(s[:, 0], y > 0.5, weights)
+    score = s - s.max(axis=1, keepdims=True)
+    score = score - np.log(np.exp(score).sum(axis=1, keepdims=True))
+    areas = [_areas_under_curve(score[:, k], y == k, weights) for k in range(n_outputs)]
+    if any(area is None for area in areas):
+        return None
+    mean: FloatArray = np.mean(np.array(areas, dtype=np.float64), axis=0)
+    return mean
+
+
+def outcomes_from(
+    tally: Tally, areas: FloatArray | None, has_gap: Sequence[bool], is_classifier: bool
+) -> list[Outcomes]:
+    """Return the outcomes that sums over all test records stand for."""
+    return [
+        Outcomes(
+            loss=float(tally.loss[b]),
+            accuracy=float(tally.correct[b]) if is_classifier else None,
+            auc=None if areas is None else float(areas[b]),
+            loss_gap=float(tally.loss_gap[b]) if gap else None,
+            accuracy_gap=float(tally.correct_gap[b]) if gap and is_classifier else None,
         )
+        for b, gap in enumerate(has_gap)
+    ]
+
+
+def drawn_from(
+    tally: Tally, areas: FloatArray | None, *, has_gap: bool, scored: bool
+) -> DrawnOutcomes:
+    """Return the drawn outcomes that sums over all test records stand for."""
+    return DrawnOutcomes(
+        loss=tally.loss,
+        accuracy=tally.correct if scored else None,
+        auc=areas,
+        loss_gap=tally.loss_gap if has_gap else None,
+        accuracy_gap=tally.correct_gap if has_gap and scored else None,
+    )

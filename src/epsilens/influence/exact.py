@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.models import Curvature, Problem, factorise, minimise
+from epsilens.models import Curvature, factorise, minimise
+from epsilens.models.objective import LinearObjective
 from epsilens.models.solver import LONGEST_REACH
 
 __all__ = ["PathPoint", "walk"]
@@ -44,7 +45,7 @@ class PathPoint:
 
 
 def walk(
-    problem: Problem,
+    problem: LinearObjective,
     theta: FloatArray,
     curvature: Curvature,
     linear: FloatArray,
@@ -88,5 +89,5 @@ def walk(
             tolerance=tolerance,
         )
         at, previous = solution.theta, shifts[index]
-        curvatures = tuple(factorise(problem.hessian(at[:, g])) for g in range(n_groups))
+        curvatures = tuple(factorise(hessian) for hessian in problem.hessians(at))
         yield PathPoint(index=index, theta=at, converged=solution.converged, curvatures=curvatures)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from epsilens.influence.evaluation import Evaluation
 from epsilens.influence.perturbed import Chunk, PerturbedObjective
-from epsilens.influence.realisation import NoiseTerms, contrast_variance, wild_loss
+from epsilens.influence.realisation import NoiseTerms
+from epsilens.influence.record_noise import contrast_variance, wild_loss
 from epsilens.models import Curvature
 
 __all__ = ["Balance", "class_gradients", "draw_gradient_noise", "general_noise_terms"]

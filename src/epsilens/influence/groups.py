@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +18,16 @@ from epsilens.data.frames import to_pandas, to_vector
 from epsilens.document import EVERYBODY
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
 
-__all__ = ["Group", "is_associated", "read_groups", "refuse_dependent_groups"]
+__all__ = [
+    "Group",
+    "by_label",
+    "is_associated",
+    "read_groups",
+    "refuse_dependence",
+    "refuse_dependent_groups",
+]
+
+Counts = NDArray[np.int64]
 
 # A group of one answer only is refused if chance would do it once in a million, and worth a warning
 # if once in twenty times.
@@ -46,6 +55,11 @@ class Group:
     mask: NDArray[np.bool_]
     columns: frozenset[str]
     test_mask: NDArray[np.bool_] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many training rows it has."""
+        return int(self.mask.sum())
 
 
 def read_groups(
@@ -105,10 +119,35 @@ def refuse_dependent_groups(
 ) -> list[str]:
     """Refuse, or warn of, groups whose membership gives the protected answer away.
 
+    See `refuse_dependence`.
+    """
+    return refuse_dependence(
+        [(group.name, group.columns, *by_label(group, codes)) for group in groups],
+        protected=protected,
+        action=action,
+    )
+
+
+def refuse_dependence(
+    groups: Sequence[tuple[str, frozenset[str], Counts, Counts]],
+    *,
+    protected: str,
+    action: Literal["refuse", "warn"],
+) -> list[str]:
+    """Refuse, or warn of, groups whose membership gives the protected answer away.
+
     If who belongs to S is known and depends on the protected column, membership reveals that column
     whatever ε is. Refused are an expression over the protected column, a mask that separates the
     answers but for a few records, and one within which, or outside which, everybody gives the same
     answer although chance would hardly do that.
+
+    Parameters
+    ----------
+    groups : sequence of (name, columns, inside, outside)
+        How often each answer is given in a group, and outside it.
+    protected : str
+        The column.
+    action : {"refuse", "warn"}
 
     Returns
     -------
@@ -116,59 +155,55 @@ def refuse_dependent_groups(
         The warnings given.
     """
     said = []
-    for group in groups:
+    for name, columns, inside, outside in groups:
         certain = True
-        if protected in group.columns:
+        if protected in columns:
             why = f"its expression reads the protected column {protected!r}"
-        elif (verdict := _what_membership_tells(group.mask, codes)) is not None:
+        elif (verdict := _what_membership_tells(inside, outside)) is not None:
             why = f"{verdict[0]} the same {protected!r}"
             certain = verdict[1]
         else:
             continue
         text = (
-            f"group {group.name!r} depends on what it protects: {why}. Whoever knows the members "
+            f"group {name!r} depends on what it protects: {why}. Whoever knows the members "
             "then knows the answer, whatever epsilon is."
         )
         if not certain:
-            text = (
-                f"group {group.name!r}: {why}, if only by chance. Whoever knows that knows it all."
-            )
+            text = f"group {name!r}: {why}, if only by chance. Whoever knows that knows it all."
         elif action == "refuse":
             raise InputError(
                 f"{text} Choose the group by other columns, or pass dependent_groups='warn' to "
                 "look anyway."
             )
         said.append(text)
-        warnings.warn(text, PrivacyLeakWarning, stacklevel=5)
+        warnings.warn(text, PrivacyLeakWarning, stacklevel=6)
     return said
 
 
-def _what_membership_tells(
-    mask: NDArray[np.bool_], codes: NDArray[np.int64]
-) -> tuple[str, bool] | None:
+def by_label(group: Group, codes: NDArray[np.int64]) -> tuple[Counts, Counts]:
+    """Return how often each answer is given in a group, and how often outside it."""
+    k = int(codes.max(initial=0)) + 1
+    inside = np.bincount(codes[group.mask], minlength=k)
+    return inside, np.bincount(codes, minlength=k) - inside
+
+
+def _what_membership_tells(inside: Counts, outside: Counts) -> tuple[str, bool] | None:
     """Return who gives the same answer, and whether that is more than chance; None if nobody."""
-    inside, outside = _purity(codes[mask]), _purity(codes[~mask])
-    if inside is None or outside is None:
+    if inside.sum() == 0 or outside.sum() == 0:
         return None
-    if inside[0] != outside[0] and min(inside[1], outside[1]) >= _NEARLY_ALL:
+    purities = [float(counts.max() / counts.sum()) for counts in (inside, outside)]
+    if inside.argmax() != outside.argmax() and min(purities) >= _NEARLY_ALL:
         return "nearly everybody in it, and nearly nobody outside it, has", True
-    n = len(codes)
-    for part, (answer, share), who in ((mask, inside, "in"), (~mask, outside, "outside")):
+    total = inside + outside
+    for counts, share, who in zip((inside, outside), purities, ("in", "outside"), strict=True):
         if share < 1.0:
             continue
-        size = int(part.sum())
-        chance = float(hypergeom.pmf(size, n, int(np.sum(codes == answer)), size))
+        size = int(counts.sum())
+        of_that_answer = int(total[counts.argmax()])
+        chance = float(hypergeom.pmf(size, int(total.sum()), of_that_answer, size))
         if chance < _PLAUSIBLE:
             return f"everybody {who} it has", chance < _CHANCE
     return None
-
-
-def _purity(codes: NDArray[np.int64]) -> tuple[int, float] | None:
-    """Return the commonest answer and its share."""
-    if len(codes) == 0:
-        return None
-    counts = np.bincount(codes)
-    return int(counts.argmax()), float(counts.max() / len(codes))
 
 
 def is_associated(mask: NDArray[np.bool_], codes: NDArray[np.int64]) -> bool:

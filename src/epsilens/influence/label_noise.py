@@ -14,9 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.influence.label_changes import Changes, sum_changes
 from epsilens.models import Problem
+from epsilens.models.objective import LinearObjective
 
-__all__ = ["LabelNoise", "summarise_group"]
+__all__ = ["GroupSums", "LabelNoise", "sum_group", "summarise_group"]
 
 FloatArray = NDArray[np.float64]
 
@@ -83,10 +85,41 @@ class LabelNoise:
         variance: FloatArray = second - mean[:, :, None] * mean[:, None, :]
         return variance
 
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many records of the group have each label, (k,)."""
+        return np.bincount(self.codes[self.mask], minlength=len(self.statistics))
+
     def expected_changes(self, channel: FloatArray) -> float:
         """Return how many labels of the group a real draw changes on average."""
-        counts = np.bincount(self.codes[self.mask], minlength=len(self.statistics))
-        return float(counts @ (1.0 - np.diag(channel)))
+        return float(self.counts @ (1.0 - np.diag(channel)))
+
+    def pull_changes(
+        self, problem: LinearObjective, changes: Changes, *, direction: FloatArray | None = None
+    ) -> FloatArray:
+        """Return how far changed labels move the linear term, (n_slots, K·p), or along v."""
+        assert isinstance(problem, Problem)  # noqa: S101  (records elsewhere have a noise of their own)
+        rows = np.flatnonzero(self.mask)
+        moved = sum_changes(
+            problem, self.codes, self.statistics, rows, changes, direction=direction
+        )
+        return moved / problem.n_rows
+
+    def squares_along(self, problem: LinearObjective, direction: FloatArray) -> FloatArray:
+        """Return Σ qqᵀ over the group's records with each label, q_i = (w_i/n) x_iᵀv: (k, K, K)."""
+        n_outputs = self.statistics.shape[1]
+        if len(self.grams):
+            v = direction.reshape(n_outputs, -1)
+            squares: FloatArray = np.einsum("kp,upq,lq->ukl", v, self.grams, v)
+            return squares
+        assert isinstance(problem, Problem)  # noqa: S101
+        rows = np.flatnonzero(self.mask)
+        pulls = problem.design.take(rows).predict(direction)
+        pulls *= (problem.weights[rows] / problem.n_rows)[:, None]
+        codes = self.codes[rows]
+        return np.array(
+            [pulls[codes == u].T @ pulls[codes == u] for u in range(len(self.statistics))]
+        )
 
     def effective_changes(self, channel: FloatArray) -> float:
         """Return the expected changes, counted by how much they pull.
@@ -115,8 +148,55 @@ def summarise_group(
     with_grams : bool
         Second moments cost a pass of n_S p²; first order does without.
     """
-    k = len(statistics)
-    n, p = problem.n_rows, problem.design.n_columns
+    n = problem.n_rows
+    sums = sum_group(problem, codes, len(statistics), mask, with_grams=with_grams)
+    return LabelNoise(
+        mask=mask,
+        codes=codes,
+        statistics=statistics,
+        pulls=sums.pulls / n,
+        grams=sums.grams / n**2,
+        evenness=sums.evenness,
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class GroupSums:
+    """A group's records summed by label; those of pieces of a table add up to those of the whole.
+
+    Attributes
+    ----------
+    pulls : array of shape (p, k)
+        Σ w_i x_i over the records with each label.
+    grams : array of shape (k, p, p)
+        Σ w_i² x_i x_iᵀ over the same; empty if not asked for.
+    counts : array of int, shape (k,)
+    sizes : array of shape (2,)
+        Σ a² and Σ a⁴ with a = w‖x‖.
+    """
+
+    pulls: FloatArray
+    grams: FloatArray
+    counts: NDArray[np.int64]
+    sizes: FloatArray
+
+    @property
+    def evenness(self) -> float:
+        """(Σ a²)²/(n_S Σ a⁴); 1 for a group that pulls nowhere."""
+        total = float(self.sizes[1]) * int(self.counts.sum())
+        return float(self.sizes[0]) ** 2 / total if total > 0 else 1.0
+
+
+def sum_group(
+    problem: Problem,
+    codes: NDArray[np.int64],
+    k: int,
+    mask: NDArray[np.bool_],
+    *,
+    with_grams: bool,
+) -> GroupSums:
+    """Sum a group's records by label; see `summarise_group`."""
+    p = problem.design.n_columns
     pulls = np.zeros((p, k))
     grams = np.zeros((k if with_grams else 0, p, p))
     for u in range(k):
@@ -125,17 +205,14 @@ def summarise_group(
             continue
         part = problem.design.take(rows)
         weights = problem.weights[rows]
-        pulls[:, u] = part.pull(weights[:, None]) / n
+        pulls[:, u] = part.pull(weights[:, None])
         if with_grams:
-            grams[u] = part.gram(weights**2) / n**2
+            grams[u] = part.gram(weights**2)
     rows = np.flatnonzero(mask)
     size = problem.weights[rows] ** 2 * problem.design.take(rows).squared_norms()
-    total = float(size @ size) * len(rows)
-    return LabelNoise(
-        mask=mask,
-        codes=codes,
-        statistics=statistics,
+    return GroupSums(
         pulls=pulls,
         grams=grams,
-        evenness=float(size.sum()) ** 2 / total if total > 0 else 1.0,
+        counts=np.bincount(codes[rows], minlength=k),
+        sizes=np.array([size.sum(), size @ size]),
     )

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens.influence.label_changes import draw_changes
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.realisation import draw_linear_noise
-from epsilens.models import Problem
+from epsilens.models.objective import LinearObjective
 
 __all__ = ["LinearNoise", "draw_along", "draw_runs", "lie_probability", "root_of"]
 
@@ -61,13 +61,16 @@ def root_of(covariance: FloatArray) -> FloatArray:
     size = float(np.trace(covariance))
     if not size > 0:
         return np.zeros((len(covariance), 0))
+    # Of two classes, given the third, both are left with the same variance: without weights rounding
+    # alone would choose between them, and records on disk would draw other runs than those in memory.
+    weights = 1.0 + 0.1 * np.arange(len(covariance)) / len(covariance)
     # The pivoted factorisation stops at the rank; its tolerance is in the units of C.
     factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(
-        covariance / size, tol=1e-14 * len(covariance), lower=1
+        covariance * np.outer(weights, weights) / size, tol=1e-14 * len(covariance), lower=1
     )
     root = np.zeros((len(covariance), int(rank)))
     root[pivots - 1] = np.tril(factor)[:, : int(rank)]
-    root *= np.sqrt(size)
+    root *= (np.sqrt(size) / weights)[:, None]
     return root
 
 
@@ -112,7 +115,7 @@ class LinearNoise:
 
 
 def draw_runs(
-    problem: Problem,
+    problem: LinearObjective,
     noise: LabelNoise,
     channels: list[FloatArray],
     *,
@@ -151,7 +154,7 @@ def draw_runs(
 
 
 def draw_along(
-    problem: Problem,
+    problem: LinearObjective,
     noise: LabelNoise,
     channels: list[FloatArray],
     direction: FloatArray,
@@ -179,76 +182,25 @@ def draw_along(
             problem, noise, channels, n_draws=n_draws, seed=seed, direction=direction
         )
         return np.array(runs[:, 0], dtype=np.float64)
-    rows = np.flatnonzero(noise.mask)
-    pulls = problem.design.take(rows).predict(direction)
-    pulls *= (problem.weights[rows] / problem.n_rows)[:, None]
     by_event, by_normal = seed.spawn(2)
     standard = np.random.default_rng(by_normal).standard_normal(n_draws)
     result = np.empty((len(channels), n_draws))
     few = [e for e, P in enumerate(channels) if noise.effective_changes(P) < MANY_CHANGES]
-    chances = np.array([lies[e] for e in few], dtype=np.float64)
-    events = _draw_changes(noise, rows, chances, n_draws=n_draws, seed=by_event)
-    moved = (events.moves * pulls[events.record]).sum(axis=1)
-    counted = np.bincount(
-        events.level * n_draws + events.draw, weights=moved, minlength=len(few) * n_draws
-    )
-    result[few] = _from_levels(chances, np.array(counted.reshape(len(few), n_draws), float))
-    codes = noise.codes[rows]
+    if few:
+        chances = np.array([lies[e] for e in few], dtype=np.float64)
+        changes = draw_changes(
+            int(noise.counts.sum()), len(noise.statistics), chances, n_draws=n_draws, seed=by_event
+        )
+        counted = noise.pull_changes(problem, changes, direction=direction)
+        result[few] = _from_levels(chances, counted.reshape(len(few), n_draws))
+    squares = noise.squares_along(problem, direction) if len(few) < len(channels) else None
     for e, channel in enumerate(channels):
-        mean, variance = noise.means(channel)[codes], noise.variances(channel)[codes]
-        if e in few:
-            result[e] -= float(np.sum(mean * pulls))
+        if squares is None or e in few:
+            result[e] -= float(noise.shift(channel) @ direction)
         else:
-            total = float(np.einsum("ik,ikl,il->", pulls, variance, pulls))
-            result[e] = np.sqrt(total) * standard
+            total = float(np.einsum("ukl,ukl->", noise.variances(channel), squares))
+            result[e] = np.sqrt(max(total, 0.0)) * standard
     return result
-
-
-@dataclass(frozen=True, repr=False)
-class _Changes:
-    """Labels that change in drawn runs.
-
-    Attributes
-    ----------
-    record, draw : arrays of shape (n_changes,)
-        Position in the group, and in which run.
-    level : array of shape (n_changes,)
-        From which chance on (in ascending order) it changes.
-    moves : array of shape (n_changes, K)
-        t(report) − t(truth).
-    """
-
-    record: NDArray[np.int64]
-    draw: NDArray[np.int64]
-    level: NDArray[np.int64]
-    moves: FloatArray
-
-
-def _draw_changes(
-    noise: LabelNoise,
-    rows: NDArray[np.intp],
-    lies: FloatArray,
-    *,
-    n_draws: int,
-    seed: np.random.SeedSequence,
-) -> _Changes:
-    """Draw which labels change, at several chances of a lie.
-
-    Only the changes are drawn: the gaps between them are geometric. Each change has a level, the
-    chance at which it sets in, so that what changes at one ε changes at every smaller one.
-    """
-    k = len(noise.statistics)
-    rng = np.random.default_rng(seed)
-    highest = float(lies.max(initial=0.0))
-    places = np.zeros(0, dtype=np.int64)
-    if highest > 0.0 and len(rows):
-        places = _bernoulli_places(rng, len(rows) * n_draws, min((k - 1) * highest, 1.0))
-    record, draw = places // n_draws, places % n_draws
-    level = np.searchsorted(np.sort(lies), rng.random(len(places)) * highest)
-    truth = noise.codes[rows[record]]
-    report = rng.integers(0, k - 1, size=len(places)) if k > 2 else np.zeros_like(truth)
-    report += report >= truth
-    return _Changes(record, draw, level, noise.statistics[report] - noise.statistics[truth])
 
 
 def _from_levels(lies: FloatArray, by_level: FloatArray) -> FloatArray:
@@ -259,7 +211,7 @@ def _from_levels(lies: FloatArray, by_level: FloatArray) -> FloatArray:
 
 
 def _draw_events(
-    problem: Problem,
+    problem: LinearObjective,
     noise: LabelNoise,
     lies: FloatArray,
     *,
@@ -267,37 +219,11 @@ def _draw_events(
     seed: np.random.SeedSequence,
 ) -> SingleArray:
     """Draw the moves of the linear term, label by label: (n_chances, K·p, n_draws)."""
-    n_outputs, p = noise.statistics.shape[1], problem.design.n_columns
-    rows = np.flatnonzero(noise.mask)
-    total = np.zeros((len(lies), n_outputs * p, n_draws), dtype=np.float32)
-    events = _draw_changes(noise, rows, lies, n_draws=n_draws, seed=seed)
-    moves = events.moves * (problem.weights[rows[events.record]] / problem.n_rows)[:, None]
-    block = problem.design.take(rows)
-    shape = (len(lies) * n_draws, len(rows))
-    for output in range(n_outputs):
-        changes = scipy.sparse.csr_array(
-            (moves[:, output], (events.level * n_draws + events.draw, events.record)), shape=shape
+    total = np.zeros((len(lies), problem.n_parameters, n_draws), dtype=np.float32)
+    if len(lies):
+        changes = draw_changes(
+            int(noise.counts.sum()), len(noise.statistics), lies, n_draws=n_draws, seed=seed
         )
-        pulled = np.asarray(_dense(changes @ block.matrix)).reshape(len(lies), n_draws, p)
-        place = slice(output * p, (output + 1) * p)
-        total[:, place] = _from_levels(lies, pulled).transpose(0, 2, 1)
+        pulled = noise.pull_changes(problem, changes).reshape(len(lies), n_draws, -1)
+        total[:] = _from_levels(lies, pulled).transpose(0, 2, 1)
     return total
-
-
-def _dense(product: FloatArray | scipy.sparse.csr_array) -> FloatArray:
-    return product if isinstance(product, np.ndarray) else np.asarray(product.toarray())
-
-
-def _bernoulli_places(
-    rng: np.random.Generator, n_trials: int, probability: float
-) -> NDArray[np.int64]:
-    """Return the positions of the successes among independent trials."""
-    places: list[NDArray[np.int64]] = []
-    last = -1
-    while last < n_trials:
-        left = (n_trials - last) * probability
-        gaps = rng.geometric(probability, size=int(left + 6.0 * np.sqrt(left) + 10.0))
-        places.append(last + np.cumsum(gaps))
-        last = int(places[-1][-1])
-    found = np.concatenate(places)
-    return found[found < n_trials]

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.models import Curvature, Problem
+from epsilens.models import Curvature
+from epsilens.models.objective import LinearObjective
 
 __all__ = ["newton_steps"]
 
@@ -22,7 +23,7 @@ _N_TRIALS = 40
 
 
 def newton_steps(
-    problem: Problem,
+    problem: LinearObjective,
     theta: FloatArray,
     curvature: Curvature,
     linear: FloatArray,
@@ -47,31 +48,23 @@ def newton_steps(
     array of shape (p, n_cells)
     """
     directions = curvature.solve(shifts)
-    result = np.empty_like(directions)
-    s = problem.design.predict(theta)
-    n = problem.n_rows
-    for cell in range(directions.shape[1]):
-        direction = directions[:, cell]
-        along = problem.design.predict(direction)
-        pull = float((linear + shifts[:, cell]) @ direction)
-        low, high, a = 0.0, LONGEST_STEP, 1.0
-        for _ in range(_N_TRIALS):
-            at = s + a * along
-            slope = (
-                float(problem.weights @ (along * problem.loss.mean(at)).sum(axis=1)) / n
-                + float(direction @ problem.penalise(theta + a * direction))
-                - pull
-            )
-            bent = np.einsum("ik,ikl,il->i", along, problem.loss.curvature(at), along)
-            bend = float(problem.weights @ bent) / n
-            bend += float(direction @ problem.penalise(direction))
-            low, high = (low, a) if slope > 0 else (a, high)
-            proposal = a - slope / bend if bend > 0 else low
-            if not low <= proposal <= high:
-                proposal = 0.5 * (low + high)
-            if abs(proposal - a) < 1e-10:
-                a = proposal
-                break
-            a = proposal
-        result[:, cell] = theta + a * direction
-    return result
+    pulls = np.einsum("ib,ib->b", linear[:, None] + shifts, directions)
+    n_cells = directions.shape[1]
+    low, high = np.zeros(n_cells), np.full(n_cells, LONGEST_STEP)
+    a, active = np.ones(n_cells), np.arange(n_cells)
+    for _ in range(_N_TRIALS):
+        if len(active) == 0:
+            break
+        slope, bend = problem.along_lines(theta, directions[:, active], a[active])
+        slope -= pulls[active]
+        at = a[active]
+        low[active] = np.where(slope > 0, low[active], at)
+        high[active] = np.where(slope > 0, at, high[active])
+        flat = ~(bend > 0)
+        proposal = np.where(flat, low[active], at - slope / np.where(flat, 1.0, bend))
+        outside = (proposal < low[active]) | (proposal > high[active])
+        proposal = np.where(outside, 0.5 * (low[active] + high[active]), proposal)
+        a[active] = proposal
+        active = active[np.abs(proposal - at) >= 1e-10]
+    stepped: FloatArray = theta[:, None] + a * directions
+    return stepped

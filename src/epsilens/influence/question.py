@@ -34,7 +34,15 @@ from epsilens.influence.mechanisms import (
 from epsilens.models import Design
 from epsilens.models.label import Label
 
-__all__ = ["Asked", "Epsilon", "read_grid", "read_question"]
+__all__ = [
+    "Asked",
+    "Epsilon",
+    "as_budgets",
+    "observed_domain",
+    "protected_names",
+    "read_grid",
+    "read_question",
+]
 
 Epsilon = float | str | Sequence[float] | NDArray[np.float64] | Mapping[str, float]
 
@@ -112,8 +120,8 @@ def read_question(
     as_choice(dependent_groups, ("refuse", "warn"), name="dependent_groups")
     how = as_mechanism(mechanism)
     label = baseline.label
-    names, label_name = _protected(protect, label.name, columns)
-    budgets, is_mapping = _as_budgets(epsilon, names)
+    names, label_name = protected_names(protect, label.name, columns)
+    budgets, is_mapping = as_budgets(epsilon, names)
     for column in categories or {}:
         require_column(column, names, argument="categories")
     notes: list[str] = []
@@ -143,12 +151,8 @@ def read_question(
         _refuse_outside(feature, baseline.empty)
         features.append(feature)
     for name in observed:
-        text = (
-            f"the domain of {name!r} is taken from the observed values, which tells whoever sees "
-            "the release which values occur. Declare it with `categories`, or by a categorical dtype."
-        )
-        warnings.warn(text, PrivacyLeakWarning, stacklevel=4)
-        notes.append(text)
+        notes.append(observed_domain(name))
+        warnings.warn(notes[-1], PrivacyLeakWarning, stacklevel=4)
     members = read_groups(
         groups,
         table=baseline.table,
@@ -204,6 +208,14 @@ def read_question(
     )
 
 
+def observed_domain(name: str) -> str:
+    """Say that a domain tells which values occur."""
+    return (
+        f"the domain of {name!r} is taken from the observed values, which tells whoever sees "
+        "the release which values occur. Declare it with `categories`, or by a categorical dtype."
+    )
+
+
 def _refuse_outside(feature: ProtectedFeature, empty: NDArray[np.float64]) -> None:
     """Refuse alternatives that leave what the training features span without a penalty."""
     if empty.shape[1] == 0 or len(feature.columns) == 0:
@@ -251,7 +263,7 @@ def _unary(
     return UnaryBlock.of(how, feature, epsilon=budgets[0][feature.name], seed=0)
 
 
-def _protected(
+def protected_names(
     protect: str | Iterable[str] | None, label: str | None, columns: list[str]
 ) -> tuple[list[str], str | None]:
     """Return the protected columns, and the name among them that means the label."""
@@ -284,7 +296,7 @@ def _protected(
     return result, label_name
 
 
-def _as_budgets(epsilon: object, names: list[str]) -> tuple[list[dict[str, float]], bool]:
+def as_budgets(epsilon: object, names: list[str]) -> tuple[list[dict[str, float]], bool]:
     """Return a budget per column for every cell, ascending, and whether ε came as a mapping."""
     if isinstance(epsilon, Mapping):
         for column in epsilon:

@@ -9,16 +9,19 @@ cost matrix products only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.influence.evaluation import Evaluation
+from epsilens.influence.held_out import HeldOut
 from epsilens.influence.label_noise import LabelNoise
+from epsilens.influence.record_noise import NoiseForms
 from epsilens.models import Curvature, Problem
+from epsilens.models.objective import LinearObjective
 
-__all__ = ["NoiseTerms", "contrast_variance", "draw_linear_noise", "noise_terms", "wild_loss"]
+__all__ = ["NoiseTerms", "draw_linear_noise", "noise_terms", "noise_terms_at"]
 
 FloatArray = NDArray[np.float64]
 SingleArray = NDArray[np.float32]
@@ -49,100 +52,62 @@ class NoiseTerms:
     wild_loss: float
 
 
-def wild_loss(evaluation: Evaluation, predictor: FloatArray, spread: FloatArray) -> float:
-    """Return the test loss that hangs on records whose predictor one run leaves undetermined.
-
-    A rare category without a penalty has a coefficient that a single flip decides. Few test records
-    feel it, so the root mean square stays small, but each may lose much: the sum, over the records
-    whose √(xᵀΣx) exceeds 1, of what a move by that much can add to their loss. A record far on the
-    right side loses nothing by it.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-    predictor : array of shape (m, K)
-    spread : array of shape (m, K, K)
-        xᵀΣx.
-    """
-    noise = np.sqrt(contrast_variance(spread))
-    rows = np.flatnonzero(noise > 1.0)
-    if len(rows) == 0:
-        return 0.0
-    s, y = predictor[rows], evaluation.y[rows]
-    value = evaluation.loss.value
-    worst = np.zeros(len(rows))
-    for k in range(evaluation.loss.n_outputs):
-        step = np.zeros_like(s)
-        step[:, k] = noise[rows]
-        worst = np.maximum(worst, value(s + step, y) - value(s, y))
-        worst = np.maximum(worst, value(s - step, y) - value(s, y))
-    return float(evaluation.weights[rows] @ worst)
-
-
-def contrast_variance(spread: FloatArray) -> FloatArray:
-    """Return the largest variance of a logit: of s, or of s_k − s_l for several outputs.
-
-    Parameters
-    ----------
-    spread : array of shape (n, K, K)
-        Covariance of the predictor of every record.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> contrast_variance(np.array([[[2.0]]])), contrast_variance(np.eye(2)[None])
-    (array([2.]), array([2.]))
-    """
-    own = np.einsum("nkk->nk", spread)
-    if spread.shape[1] == 1:
-        only: FloatArray = np.maximum(own[:, 0], 0.0)
-        return only
-    between = own[:, :, None] + own[:, None, :] - 2.0 * spread
-    largest: FloatArray = np.maximum(between.max(axis=(1, 2)), 0.0)
-    return largest
-
-
 def noise_terms(
-    problem: Problem,
-    evaluation: Evaluation,
+    problem: LinearObjective,
+    evaluation: HeldOut,
     theta: FloatArray,
     curvature: Curvature,
     covariance: FloatArray,
 ) -> NoiseTerms:
-    """Return mean, bias and size of the noise of one draw around θ_ε.
+    """Return mean, bias and size of the noise of one draw around θ_ε; see `noise_terms_at`."""
+    return noise_terms_at(problem, evaluation, theta[:, None], [curvature], [covariance])[0]
+
+
+def noise_terms_at(
+    problem: LinearObjective,
+    evaluation: HeldOut,
+    thetas: FloatArray,
+    curvatures: Sequence[Curvature],
+    covariances: Sequence[FloatArray],
+) -> list[NoiseTerms]:
+    """Return mean, bias and size of the noise of one draw around θ_ε, for several cells.
 
     Parameters
     ----------
     problem : Problem
     evaluation : Evaluation
-    theta : array of shape (K·p,)
+    thetas : array of shape (K·p, n_cells)
         θ_ε.
-    curvature : Curvature
+    curvatures : sequence of Curvature
         H_ε.
-    covariance : array of shape (p, p)
+    covariances : sequence of arrays of shape (K·p, K·p)
         C_ε, the covariance of the gradient.
     """
-    sigma = curvature.sandwich(covariance)
-    spread = evaluation.design.quadratic(sigma)
-    s = evaluation.design.predict(theta)
-    curvature_test = evaluation.loss.curvature(s)
-    mean_change = 0.5 * float(np.einsum("i,ikl,ikl->", evaluation.weights, curvature_test, spread))
-    bias = np.zeros_like(theta)
-    if not problem.loss.is_quadratic:
-        third = problem.loss.third(problem.design.predict(theta), problem.design.quadratic(sigma))
-        pulled = problem.design.pull(problem.weights[:, None] * third) / problem.n_rows
-        bias = -0.5 * curvature.solve(pulled)
-        mean_change += float(evaluation.gradient(theta) @ bias)
-    return NoiseTerms(
-        mean_change=mean_change,
-        bias=bias,
-        logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
-        wild_loss=wild_loss(evaluation, s, spread),
-    )
+    sigmas = [
+        curvature.sandwich(covariance)
+        for curvature, covariance in zip(curvatures, covariances, strict=True)
+    ]
+    (noise,) = evaluation.noise_at(thetas, [NoiseForms.one_each(sigmas)])
+    biases = np.zeros_like(thetas)
+    mean_changes = 0.5 * noise.bent
+    if not problem.is_quadratic:
+        pulled = problem.thirds(thetas, sigmas, are_roots=False)
+        for cell, curvature in enumerate(curvatures):
+            biases[:, cell] = -0.5 * curvature.solve(pulled[cell])
+        mean_changes += np.einsum("pb,pb->b", evaluation.gradients_at(thetas), biases)
+    return [
+        NoiseTerms(
+            mean_change=float(mean_changes[cell]),
+            bias=biases[:, cell],
+            logit_noise=float(noise.logit_noise[cell]),
+            wild_loss=float(noise.wild[cell]),
+        )
+        for cell in range(thetas.shape[1])
+    ]
 
 
 def draw_linear_noise(
-    problem: Problem,
+    problem: LinearObjective,
     noise: LabelNoise,
     channels: list[FloatArray],
     *,
@@ -170,6 +135,7 @@ def draw_linear_noise(
     -------
     array of shape (n_channels, K·p, n_draws), or (n_channels, 1, n_draws) with a direction
     """
+    assert isinstance(problem, Problem)  # noqa: S101  (only for records in memory)
     rows = np.flatnonzero(noise.mask)
     n_outputs = noise.statistics.shape[1]
     p = problem.design.n_columns

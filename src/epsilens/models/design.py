@@ -198,6 +198,10 @@ class Design:
             offset=self.offset[columns],
         )
 
+    def without_rows(self) -> Design:
+        """Return the design with columns, offsets and scales only."""
+        return replace(self, matrix=np.zeros((0, self.n_columns)))
+
     def without(self, columns: NDArray[np.intp]) -> Design:
         """Return the design with some columns at zero."""
         keep = np.ones(self.n_columns)
@@ -220,6 +224,33 @@ class Design:
         """
         p = matrix.shape[1]
         return cls(matrix=matrix, scale=np.ones(p), kept=np.arange(p), offset=np.zeros(p))
+
+    @classmethod
+    def scaled(
+        cls,
+        offset: FloatArray,
+        size: FloatArray,
+        *,
+        intercept: float | None,
+        is_free: bool,
+        ridge: float,
+    ) -> Design:
+        """Return the design, without rows, of features with these offsets and sizes.
+
+        Parameters
+        ----------
+        offset, size : arrays of shape (n_features,)
+            What is subtracted from each column, and its root mean square around that.
+        intercept, is_free, ridge
+            As in `from_features`.
+        """
+        scale = np.hypot(size, np.sqrt(ridge))
+        if intercept is not None:
+            offset = np.append(offset, 0.0)
+            scale = np.append(scale, np.hypot(intercept, 0.0 if is_free else np.sqrt(ridge)))
+        scale = np.where(scale > 0, scale, 1.0)
+        nothing = np.zeros((0, len(scale)))
+        return cls(matrix=nothing, scale=scale, kept=np.arange(len(scale)), offset=offset)
 
     @classmethod
     def from_features(
@@ -264,12 +295,8 @@ class Design:
         else:
             centred = intercept is not None and is_free and not is_sparse
             offset, size = _moments(features, centred=centred)
-            scale = np.hypot(size, np.sqrt(ridge))
-            if intercept is not None:
-                offset = np.append(offset, 0.0)
-                scale = np.append(scale, np.hypot(intercept, 0.0 if is_free else np.sqrt(ridge)))
-            scale = np.where(scale > 0, scale, 1.0)
-            kept = np.arange(len(scale))
+            own = cls.scaled(offset, size, intercept=intercept, is_free=is_free, ridge=ridge)
+            offset, scale, kept = own.offset, own.scale, own.kept
         chosen = kept[kept < n_features]
         constant = np.full((n_rows, len(kept) - len(chosen)), intercept or 0.0)
         if is_sparse:

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from epsilens.data.frames import series_name, to_vector
 from epsilens.errors import InputError
 
-__all__ = ["Label", "encode_test_label", "read_label"]
+__all__ = [
+    "LARGEST_NUMERIC_DOMAIN",
+    "Label",
+    "class_codes",
+    "encode_test_label",
+    "numbers_of",
+    "read_label",
+    "refuse_missing",
+    "sorted_distinct",
+]
 
 FloatArray = NDArray[np.float64]
 DomainSource = Literal["given", "dtype", "observed"]
@@ -147,14 +156,24 @@ def _declared_categories(y: object) -> tuple[object, ...] | None:
     return None
 
 
-def _codes(
+def class_codes(
     values: NDArray[np.generic], categories: Sequence[object], *, what: str
 ) -> NDArray[np.int64]:
+    """Return every label's position among the classes; refuse labels that are none."""
     import pandas as pd
 
-    codes = np.asarray(
-        pd.Index(list(categories)).get_indexer(pd.Index(values.tolist())), dtype=np.int64
-    )
+    known = np.asarray(categories)
+    if (
+        values.dtype.kind in "biuf"
+        and known.dtype.kind in "biuf"
+        and (known[1:] > known[:-1]).all()
+    ):
+        places = np.minimum(np.searchsorted(known, values), len(known) - 1)
+        codes = np.where(known[places] == values, places, -1).astype(np.int64)
+    else:
+        codes = np.asarray(
+            pd.Index(list(categories)).get_indexer(pd.Index(values.tolist())), dtype=np.int64
+        )
     if (codes < 0).any():
         raise InputError(
             f"the {what} labels must be among the {len(categories)} classes of the training labels, "
@@ -163,7 +182,8 @@ def _codes(
     return codes
 
 
-def _refuse_missing(values: NDArray[np.generic], *, what: str) -> None:
+def refuse_missing(values: NDArray[np.generic], *, what: str) -> None:
+    """Refuse labels of which some are missing."""
     import pandas as pd
 
     missing = int(np.sum(pd.isna(values)))
@@ -187,12 +207,12 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
     values = to_vector(y)
     if len(values) == 0:
         raise InputError("the training labels must have at least one row, got 0.")
-    _refuse_missing(values, what="training")
+    refuse_missing(values, what="training")
     declared = _declared_categories(y)
     source: DomainSource = "observed" if declared is None else "dtype"
     if not is_classifier:
         return _read_target(values, name=name, declared=declared, source=source)
-    observed = _sorted_distinct(values)
+    observed = sorted_distinct(values)
     if len(observed) < 2:
         raise InputError(
             "the training labels must have two classes, got 1. A model of one class has nothing to "
@@ -205,7 +225,7 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
             f"{len(domain)}: randomised response could report one that it does not know. Drop the "
             "unused categories, or train on records of every class."
         )
-    codes = _codes(values, domain, what="training")
+    codes = class_codes(values, domain, what="training")
     return Label(
         name=name,
         y=codes.astype(np.float64),
@@ -217,7 +237,8 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
     )
 
 
-def _sorted_distinct(values: NDArray[np.generic]) -> tuple[object, ...]:
+def sorted_distinct(values: NDArray[np.generic]) -> tuple[object, ...]:
+    """Return the distinct labels in order; refuse a mixture of types."""
     try:
         return tuple(np.unique(values).tolist())
     except TypeError:
@@ -233,7 +254,8 @@ def _as_array(values: Sequence[object]) -> NDArray[np.generic]:
     return array
 
 
-def _numbers(values: NDArray[np.generic], *, what: str) -> FloatArray:
+def numbers_of(values: NDArray[np.generic], *, what: str) -> FloatArray:
+    """Return the labels of a regression as finite numbers."""
     if values.dtype.kind not in "biuf":
         try:
             values = np.array(values.tolist(), dtype=np.float64)
@@ -256,8 +278,10 @@ def _read_target(
     declared: tuple[object, ...] | None,
     source: DomainSource,
 ) -> Label:
-    y = _numbers(values, what="training")
-    distinct = np.unique(y if declared is None else _numbers(_as_array(declared), what="declared"))
+    y = numbers_of(values, what="training")
+    distinct = np.unique(
+        y if declared is None else numbers_of(_as_array(declared), what="declared")
+    )
     if len(distinct) > LARGEST_NUMERIC_DOMAIN or len(distinct) < 2:
         return Label(name=name, y=y, categories=None, values=None, codes=None, source=source)
     return Label(
@@ -285,7 +309,7 @@ def encode_test_label(
         raise InputError(
             f"`{argument}` must have one label per {what} row ({n_rows}), got {len(values)}."
         )
-    _refuse_missing(values, what=what)
+    refuse_missing(values, what=what)
     if is_classifier and label.categories is not None:
-        return _codes(values, label.categories, what=what).astype(np.float64)
-    return _numbers(values, what=what)
+        return class_codes(values, label.categories, what=what).astype(np.float64)
+    return numbers_of(values, what=what)

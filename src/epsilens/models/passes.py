@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilens.models.execution import n_cores, workers
 
@@ -35,6 +35,7 @@ __all__ = [
     "Passes",
     "added",
     "current_passes",
+    "largest",
     "reduce_pass",
     "under_way",
     "use_passes",
@@ -42,8 +43,8 @@ __all__ = [
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-Part = dict[str, NDArray[np.generic]]
-"""What a piece gives: named arrays of sums."""
+Part = dict[str, Any]
+"""What a piece gives: named arrays of sums, or lists of arrays, one behind the other."""
 PassProgress = Callable[[int, int, str], None]
 
 
@@ -88,7 +89,7 @@ class LocalPasses:
     def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
         """Yield `work(task)` for every task, in the order of the tasks."""
         with workers(self.n_workers) as team:
-            yield from team.run((lambda task=task: work(task)) for task in tasks)
+            yield from team.run(partial(work, task) for task in tasks)
 
 
 _chosen: list[Passes] = [LocalPasses()]
@@ -123,7 +124,7 @@ def use_passes(passes: Passes) -> Iterator[Passes]:
 
 
 def added(left: Part, right: Part) -> Part:
-    """Return the sums of two parts, array by array.
+    """Return the sums of two parts, array by array; a part without arrays has no rows.
 
     Examples
     --------
@@ -131,9 +132,25 @@ def added(left: Part, right: Part) -> Part:
     >>> added({"total": np.ones(2)}, {"total": np.ones(2)})["total"]
     array([2., 2.])
     """
+    if not left:
+        return right
     for name, value in right.items():
-        left[name] = left[name] + value  # type: ignore[operator]
+        left[name] = left[name] + value
     return left
+
+
+def largest(left: Part, right: Part) -> Part:
+    """Return the larger of two parts, entry by entry.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> largest({"reach": np.array([1.0, 4.0])}, {"reach": np.array([2.0, 3.0])})["reach"]
+    array([2., 4.])
+    """
+    if not left:
+        return right
+    return {name: np.maximum(left[name], right[name]) for name in right} if right else left
 
 
 def reduce_pass(

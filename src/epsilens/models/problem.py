@@ -42,12 +42,15 @@ class Problem:
     penalty : array of shape (n_columns,)
         The diagonal λD of math in the scaled coordinates of the design, the same for every output;
         0 at a free intercept.
+    looks_for_alike : bool
+        Whether to look for rows that are alike; not worth it for rows that are read for one pass.
     """
 
     design: Design
     weights: FloatArray
     loss: Loss
     penalty: FloatArray
+    looks_for_alike: bool = True
 
     @property
     def n_rows(self) -> int:
@@ -66,7 +69,7 @@ class Problem:
         Labels enter through the linear term only, so two records with the same features are one with
         the sum of their weights. A table of categories has far fewer distinct rows than records.
         """
-        rows = distinct_rows(self.design.matrix)
+        rows = distinct_rows(self.design.matrix) if self.looks_for_alike else None
         if rows is None:
             return self.design, self.weights
         first, place = rows
@@ -75,8 +78,12 @@ class Problem:
 
     def linear_term(self, statistics: FloatArray) -> FloatArray:
         """Return (1/n) Σ w_i t_i ⊗ x_i for label statistics (n, K) or (n, K, B)."""
+        return self.linear_sum(statistics) / self.n_rows
+
+    def linear_sum(self, statistics: FloatArray) -> FloatArray:
+        """Return Σ w_i t_i ⊗ x_i: what pieces of a larger table add up to."""
         weights = self.weights.reshape(-1, *(1,) * (statistics.ndim - 1))
-        return self.design.pull(weights * statistics) / self.n_rows
+        return self.design.pull(weights * statistics)
 
     def penalise(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of the penalty at θ of shape (K·p,) or (K·p, B).
@@ -104,26 +111,94 @@ class Problem:
 
     def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
         """Return ∇F for columns of parameters (K·p, B): two matrix products a chunk."""
+        return self.gradient_sum(theta) / self.n_rows + self.penalise(theta) - linear
+
+    def gradient_sum(self, theta: FloatArray) -> FloatArray:
+        """Return Σ w_i ψ′(x_iᵀθ) ⊗ x_i for columns of parameters (K·p, B)."""
         total = np.zeros_like(theta)
         design, weights = self.distinct
         for rows in design.chunks(width=2 * theta.shape[1] * self.loss.n_outputs):
             mean = self.loss.mean(design.predict_rows(rows, theta))
             mean *= weights[rows, None, None]
             total += design.pull_rows(rows, mean)
-        return total / self.n_rows + self.penalise(theta) - linear
+        return total
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return ∇²F(θ), shape (K·p, K·p)."""
+        return self.hessian_sum(theta) / self.n_rows + self.penalty_hessian()
+
+    def hessians(self, thetas: FloatArray) -> list[FloatArray]:
+        """Return ∇²F at every column of parameters (K·p, B)."""
+        return [self.hessian(theta) for theta in thetas.T]
+
+    def hessian_sum(self, theta: FloatArray) -> FloatArray:
+        """Return Σ w_i ψ″(x_iᵀθ) ⊗ x_i x_iᵀ."""
         design, weights = self.distinct
         curvature = self.loss.curvature(design.predict(theta))
         curvature *= weights[:, None, None]
-        return design.gram(curvature) / self.n_rows + self.penalty_hessian()
+        return design.gram(curvature)
 
     def third(self, theta: FloatArray, root: FloatArray) -> FloatArray:
         """Return ∇³F(θ)[RRᵀ] for R of shape (K·p, r): (K·p,)."""
+        return self.third_sum(theta, root) / self.n_rows
+
+    def thirds(
+        self, thetas: FloatArray, middles: list[FloatArray], *, are_roots: bool
+    ) -> list[FloatArray]:
+        """Return ∇³F[M] at every column of parameters, M = RRᵀ if roots are given."""
+        return [
+            self.third_sum(theta, middle, is_root=are_roots) / self.n_rows
+            for theta, middle in zip(thetas.T, middles, strict=True)
+        ]
+
+    def third_sum(
+        self, theta: FloatArray, middle: FloatArray, *, is_root: bool = True
+    ) -> FloatArray:
+        """Return Σ w_i ψ‴(x_iᵀθ)[x_iᵀMx_i] ⊗ x_i, M = RRᵀ if a root is given: (K·p,)."""
         design, weights = self.distinct
-        bent = self.loss.third(design.predict(theta), design.spread(root))
-        return design.pull(weights[:, None] * bent) / self.n_rows
+        spread = design.spread(middle) if is_root else design.quadratic(middle)
+        return design.pull(weights[:, None] * self.loss.third(design.predict(theta), spread))
+
+    def along_lines(
+        self, theta: FloatArray, directions: FloatArray, lengths: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return slope and bend of F, but for its linear term, at θ + a_b·d_b along every d_b.
+
+        Parameters
+        ----------
+        theta : array of shape (K·p,)
+        directions : array of shape (K·p, B)
+        lengths : array of shape (B,)
+        """
+        slopes, bends = self.line_sums(theta, directions, lengths)
+        held, stiff = self.penalty_along(theta, directions, lengths)
+        return slopes / self.n_rows + held, bends / self.n_rows + stiff
+
+    def line_sums(
+        self, theta: FloatArray, directions: FloatArray, lengths: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the records' part of `along_lines`, as sums: (B,) each."""
+        design, weights = self.distinct
+        slopes, bends = np.zeros(len(lengths)), np.zeros(len(lengths))
+        for rows in design.chunks(width=4 * self.loss.n_outputs * len(lengths)):
+            s = design.predict_rows(rows, theta)
+            along = design.predict_rows(rows, directions)
+            for b, length in enumerate(lengths):
+                step = np.ascontiguousarray(along[:, :, b])
+                at = s + length * step
+                slopes[b] += weights[rows] @ (step * self.loss.mean(at)).sum(axis=1)
+                bent = np.einsum("ik,ikl,il->i", step, self.loss.curvature(at), step)
+                bends[b] += weights[rows] @ bent
+        return slopes, bends
+
+    def penalty_along(
+        self, theta: FloatArray, directions: FloatArray, lengths: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the penalty's part of `along_lines`: slope and bend, (B,) each."""
+        pushed = self.penalise(theta[:, None] + lengths * directions)
+        slopes: FloatArray = np.einsum("ib,ib->b", directions, pushed)
+        bends: FloatArray = np.einsum("ib,ib->b", directions, self.penalise(directions))
+        return slopes, bends
 
     def penalty_hessian(self) -> FloatArray:
         """Return the second derivative of the penalty, (K·p, K·p)."""
@@ -134,6 +209,13 @@ class Problem:
             blocks = hessian.reshape(n_outputs, p, n_outputs, p)
             blocks[:, column, :, column] += _GAUGE / n_outputs
         return hessian
+
+    def leverages(self, theta: FloatArray, inverse: FloatArray) -> FloatArray:
+        """Return w_i tr(∇²ℓ_i H⁻¹) of every record: n times its share in its own prediction."""
+        forms = self.design.quadratic(inverse)
+        bend = self.loss.curvature(self.design.predict(theta))
+        shares: FloatArray = np.einsum("ikl,ikl->i", bend, forms) * self.weights
+        return shares
 
     @property
     def is_quadratic(self) -> bool:

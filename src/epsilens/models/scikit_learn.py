@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
     from sklearn.pipeline import Pipeline
 
-__all__ = ["fit_transformers", "is_fitted", "settle_search", "transform"]
+__all__ = ["fit_transformers", "frozen_transformers", "is_fitted", "settle_search", "transform"]
 
 FloatArray = NDArray[np.float64]
 
@@ -104,6 +104,28 @@ def fit_transformers(estimator: BaseEstimator, X: object) -> Pipeline | None:
     with _without_values("fit the pipeline's transformers on the training data"):
         fresh.fit(X)
     return fresh
+
+
+def frozen_transformers(estimator: BaseEstimator) -> Pipeline | None:
+    """Return the transformers of a pipeline that are fitted already; None if there are none.
+
+    Raises
+    ------
+    InputError
+        If they are not fitted, or one looks at the label.
+    """
+    from sklearn.pipeline import Pipeline
+
+    if not isinstance(estimator, Pipeline) or len(estimator) == 1:
+        return None
+    if not is_fitted(estimator[:-1]):
+        raise InputError(
+            "the transformers of `estimator` must be fitted before a table is streamed, for they would "
+            "need all of it at once. Fit them on a sample first: `estimator[:-1].fit(sample)`."
+        )
+    transformers = estimator[:-1]
+    _refuse_supervised(transformers)
+    return transformers
 
 
 class _without_values:  # noqa: N801  (reads as a statement)

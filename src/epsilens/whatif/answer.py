@@ -16,10 +16,10 @@ from epsilens.document import (
     whatif_number_types,
 )
 from epsilens.influence import FirstOrder
-from epsilens.influence.baseline import Baseline
 from epsilens.influence.question import Asked
 from epsilens.models.ray_connection import place_of_work
 from epsilens.whatif.cells import CellAnswer
+from epsilens.whatif.ladder import AnyBaseline
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import RUN_OUTCOMES, Run, run_outcomes
 
@@ -46,7 +46,7 @@ class Study:
         The user's table, for the library of the frames.
     """
 
-    baseline: Baseline
+    baseline: AnyBaseline
     estimator: str
     fingerprint: str
     template: object
@@ -266,7 +266,7 @@ def _mean_or_none(column: pd.Series[float]) -> float | None:
 
 
 def _runs_table(
-    baseline: Baseline, asked: Asked, runs: dict[tuple[str, float, int], Run], repeats: int
+    baseline: AnyBaseline, asked: Asked, runs: dict[tuple[str, float, int], Run], repeats: int
 ) -> pd.DataFrame:
     import pandas as pd
 

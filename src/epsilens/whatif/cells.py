@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from epsilens.influence import FirstOrder, Outcomes, is_trustworthy
 from epsilens.influence.alternatives import Alternatives
-from epsilens.influence.baseline import Baseline
 from epsilens.influence.evaluation import DrawnOutcomes
 from epsilens.influence.first_order import SolveError
 from epsilens.influence.groups import Group
@@ -193,9 +192,7 @@ def group_seeds(question: Question) -> list[np.random.SeedSequence]:
     return np.random.SeedSequence(question.seed).spawn(len(question.groups))
 
 
-def unchanged(
-    baseline: Baseline, before: Outcomes, *, group: int, epsilon: int, n_draws: int
-) -> CellAnswer:
+def unchanged(before: Outcomes, *, group: int, epsilon: int, n_draws: int) -> CellAnswer:
     """Return the cell in which nothing is randomised: exactly no change."""
     changes = changes_from(before, before)
     return CellAnswer(

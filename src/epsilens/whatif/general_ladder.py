@@ -185,7 +185,7 @@ def _answer(
     before = evaluation.outcomes(baseline.theta, contrast)
     seed = group_seeds(question)[group]
     if point is None:
-        return unchanged(baseline, before, group=group, epsilon=epsilon, n_draws=question.n_draws)
+        return unchanged(before, group=group, epsilon=epsilon, n_draws=question.n_draws)
     if not point.converged:
         return _no_answer(group, epsilon)
     if rung in {"influence", "paper"}:

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.errors import EstimateNotTrustworthyError
-from epsilens.influence import LabelNoise, contrast_variance, summarise_group, wild_loss
-from epsilens.influence.baseline import Baseline
+from epsilens.influence import LabelNoise
 from epsilens.influence.curve import MOST_NODES, Curve, Ground, trace
 from epsilens.influence.drawn_loss import (
     Correction,
@@ -24,8 +23,11 @@ from epsilens.influence.drawn_loss import (
     fit_correction,
     quadratic_runs,
 )
-from epsilens.influence.evaluation import Evaluation, Outcomes
+from epsilens.influence.evaluation import Outcomes
+from epsilens.influence.held_out import HeldOut
 from epsilens.influence.linear_noise import LinearNoise, draw_runs, lie_probability, root_of
+from epsilens.influence.record_noise import NoiseForms
+from epsilens.influence.trained import TrainedModel
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.whatif.cells import (
     N_AUC_DRAWS,
@@ -52,7 +54,7 @@ _MOST_FULL_CELLS = 6
 _LOUD = 0.2
 
 
-def suits_a_curve(baseline: Baseline, question: Question) -> bool:
+def suits_a_curve(baseline: TrainedModel, question: Question) -> bool:
     """Return whether the cells of a group lie on one line, and are many enough to draw it."""
     lies = [lie_probability(channel) for channel in question.label_channels]
     return (
@@ -113,19 +115,15 @@ def _channel_at(t: float, k: int) -> FloatArray:
 
 
 def answer_by_curve(
-    baseline: Baseline,
+    baseline: TrainedModel,
     question: Question,
     groups: list[int],
     seeds: list[np.random.SeedSequence],
 ) -> list[list[CellAnswer] | None]:
     """Answer all cells of some groups; None for a group whose curve could not be followed."""
     problem, evaluation = baseline.problem, baseline.evaluation
-    codes, values = baseline.label.domain()
-    statistics = problem.loss.statistic(values)
-    noises = [
-        summarise_group(problem, codes, statistics, question.groups[group].mask) for group in groups
-    ]
-    lies = _lies(question)
+    noises = baseline.group_noises([question.groups[group] for group in groups])
+    lies, k = _lies(question), len(question.label_channels[0])
     ground = Ground(
         problem,
         evaluation,
@@ -135,7 +133,7 @@ def answer_by_curve(
         evaluation.hessian(baseline.theta),
     )
     try:
-        curves = trace(ground, noises, partial(_channel_at, k=len(values)), float(lies.max()))
+        curves = trace(ground, noises, partial(_channel_at, k=k), float(lies.max()))
     except EstimateNotTrustworthyError:
         return [None] * len(groups)
     return [
@@ -144,10 +142,11 @@ def answer_by_curve(
     ]
 
 
-def curve_bytes(baseline: Baseline) -> int:
+def curve_bytes(baseline: TrainedModel) -> int:
     """Return what one curve may keep: Hessians, factors and the spread of the test records."""
-    p, m = baseline.problem.n_parameters, baseline.evaluation.design.n_rows
-    return 8 * MOST_NODES * (3 * p**2 + m * baseline.problem.loss.n_outputs**2)
+    p, m = baseline.problem.n_parameters, baseline.evaluation.n_rows
+    per_record = 0 if baseline.is_streamed else m * baseline.problem.loss.n_outputs**2
+    return 8 * MOST_NODES * (4 * p**2 + per_record)
 
 
 def _lies(question: Question) -> FloatArray:
@@ -155,7 +154,7 @@ def _lies(question: Question) -> FloatArray:
 
 
 def _answer_group(
-    baseline: Baseline,
+    baseline: TrainedModel,
     question: Question,
     group: int,
     noise: LabelNoise,
@@ -165,11 +164,11 @@ def _answer_group(
     """Answer all cells of one group."""
     problem, evaluation = baseline.problem, baseline.evaluation
     contrast = evaluation.contrast(question.groups[group].test_mask)
-    before = evaluation.outcomes(baseline.theta, contrast)
+    (before,) = evaluation.gaps(baseline.theta, [contrast], baseline.outcomes)
     channels, lies = question.label_channels, _lies(question)
     moving = np.flatnonzero(lies > 0.0)
     answers = [
-        unchanged(baseline, before, group=group, epsilon=int(e), n_draws=question.n_draws)
+        unchanged(before, group=group, epsilon=int(e), n_draws=question.n_draws)
         for e in np.flatnonzero(lies == 0.0)
     ]
     try:
@@ -227,32 +226,35 @@ def _answer_group(
 
 
 def _cells(
-    baseline: Baseline,
+    baseline: TrainedModel,
     curve: Curve,
     lies: FloatArray,
     thetas: FloatArray,
     curvatures: list[Curvature],
     runs: LinearNoise,
     *,
-    contrast: FloatArray | None,
+    contrast: object,
 ) -> list[_Cell]:
     """Return every cell with its noise terms."""
     evaluation = baseline.evaluation
-    predictors = evaluation.design.predict(thetas)
-    gradients = evaluation.gradients(predictors)
+    gradients = evaluation.gradients_at(thetas)
+    heres = evaluation.outcomes_at(thetas, [contrast] * len(lies))
+    covariances = [runs.noise.covariance(channel) for channel in runs.channels]
+    (noise,) = evaluation.noise_at(thetas, [curve.noise(lies)])
+    logit_noise, wild = noise.logit_noise, noise.wild
+    loud = np.flatnonzero(noise.largest > _LOUD)
+    if len(loud):
+        roots = [curvatures[e].solve(root_of(covariances[e])) for e in loud]
+        (own,) = evaluation.noise_at(thetas[:, loud], [NoiseForms.one_each(roots, "root")])
+        logit_noise[loud], wild[loud] = own.logit_noise, own.wild
     result = []
     for e, (t, curvature) in enumerate(zip(lies, curvatures, strict=True)):
         weights = curve.weights(t)
         bias = -0.5 * t * curvature.solve(weights @ curve.thirds)
         test_hessian = np.tensordot(weights, curve.test_hessians, axes=1)
-        spread = t * np.tensordot(weights, curve.spreads, axes=1)
-        covariance = runs.noise.covariance(runs.channels[e])
-        if spread.max(initial=0.0) > _LOUD:
-            spread = evaluation.design.spread(curvature.solve(root_of(covariance)))
-        sigma = curvature.sandwich(covariance)
+        sigma = curvature.sandwich(covariances[e])
         factor, standard = runs.factors(e)
         root = curvature.solve(factor)
-        s = np.ascontiguousarray(predictors[:, :, e])
         result.append(
             _Cell(
                 lie=float(t),
@@ -261,25 +263,23 @@ def _cells(
                 root=root,
                 standard=standard,
                 runs=quadratic_runs(gradients[:, e], test_hessian, bias, root, standard),
-                here=evaluation.outcomes_of(s, contrast),
+                here=heres[e],
                 mean_change=0.5 * float(np.sum(test_hessian * sigma))
                 + float(gradients[:, e] @ bias),
-                logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
-                wild_loss=wild_loss(evaluation, s, spread),
+                logit_noise=float(logit_noise[e]),
+                wild_loss=float(wild[e]),
             )
         )
     return result
 
 
-def _shapes(
-    evaluation: Evaluation, cells: list[_Cell], contrast: FloatArray | None
-) -> list[_Shape]:
+def _shapes(evaluation: HeldOut, cells: list[_Cell], contrast: object) -> list[_Shape]:
     """Return the shape of every cell's runs: drawn in full at some, in between at the others.
 
     A small study evaluates every draw at every cell.
     """
     n_draws = cells[0].standard.shape[1]
-    work = evaluation.design.n_rows * len(cells[0].theta)
+    work = evaluation.n_rows * len(cells[0].theta)
     n_full = int(min(n_draws, max(_FEWEST_FULL_DRAWS, _FULL_WORK // work)))
     chosen = np.arange(len(cells))
     if n_full < n_draws:
@@ -305,7 +305,7 @@ def _shapes(
     return shapes
 
 
-def _shape(evaluation: Evaluation, cell: _Cell, n_full: int, contrast: FloatArray | None) -> _Shape:
+def _shape(evaluation: HeldOut, cell: _Cell, n_full: int, contrast: object) -> _Shape:
     deviations = cell.bias[:, None] + cell.root @ cell.standard[:, :n_full]
     drawn = evaluation.drawn(
         cell.theta, deviations.astype(np.float32), n_auc_draws=N_AUC_DRAWS, contrast=contrast

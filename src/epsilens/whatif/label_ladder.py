@@ -3,29 +3,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.influence import (
+    Evaluation,
     LabelNoise,
-    contrast_variance,
+    Outcomes,
     draw_linear_noise,
     is_trustworthy,
-    label_point_table,
     newton_steps,
-    noise_terms,
-    summarise_group,
     walk,
-    wild_loss,
 )
-from epsilens.influence.baseline import Baseline
 from epsilens.influence.exact import PathPoint
 from epsilens.influence.first_order import N_PROBES, noise_bound, probe_seed
-from epsilens.influence.groups import Group
 from epsilens.influence.linear_noise import LinearNoise, draw_along, draw_runs
+from epsilens.influence.realisation import noise_terms_at
+from epsilens.influence.record_noise import NoiseForms
+from epsilens.influence.trained import TrainedModel
 from epsilens.models import Curvature, factorise
 from epsilens.models.execution import workers
 from epsilens.whatif.cells import (
@@ -53,7 +52,7 @@ _MEMORY_FOR_CURVES = 256 * 2**20
 
 
 def climb_labels(
-    baseline: Baseline, question: Question, rung: Rung, progress: Progress | None
+    baseline: TrainedModel, question: Question, rung: Rung, progress: Progress | None
 ) -> list[CellAnswer]:
     """Answer every cell on one rung."""
     if rung in {"influence", "paper"}:
@@ -62,32 +61,31 @@ def climb_labels(
     return list(_second_order(baseline, question, rung, progress))
 
 
-def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]:
+def _first_order(baseline: TrainedModel, question: Question) -> Iterator[CellAnswer]:
     """P1 Eq. 14: a sum over records of numbers that are computed once."""
     problem, evaluation, theta = baseline.problem, baseline.evaluation, baseline.theta
-    codes, values = baseline.label.domain()
-    statistics = problem.loss.statistic(values)
     solved = question.solved
     v, matrix_free = solved.direction, solved.inverse.is_matrix_free
-    table = label_point_table(problem, v, codes, values)
-    predictor = evaluation.design.predict(theta)
-    test_curvature = evaluation.loss.curvature(predictor)
     seeds = group_seeds(question)
-    noises = [
-        summarise_group(problem, codes, statistics, group.mask, with_grams=not matrix_free)
-        for group in question.groups
-    ]
+    noises = baseline.group_noises(question.groups, with_grams=not matrix_free)
     # All groups in one block: without a factor they share the passes.
     shifts = np.column_stack([n.shift(c) for n in noises for c in question.label_channels])
     steps = solved.steps(shifts)
     converged = steps.converged
-    probed: list[Callable[[FloatArray], FloatArray]] = []
     if matrix_free:
-        probed, found = _probed_spreads(baseline, question, noises, seeds)
+        forms, found = _probed_spreads(baseline, question, noises, seeds)
         converged = converged and found
-    for number, (group, seed) in enumerate(zip(question.groups, seeds, strict=True)):
-        contrast = evaluation.contrast(group.test_mask)
-        before = evaluation.outcomes(theta, contrast)
+    else:
+        forms = [_first_order_spread(baseline, noise, question.label_channels) for noise in noises]
+    contrasts = [evaluation.contrast(group.test_mask) for group in question.groups]
+    befores = evaluation.gaps(theta, contrasts, baseline.outcomes)
+    judged = evaluation.noise_at(theta[:, None], forms)
+    moved = evaluation.outcomes_at(
+        theta[:, None] + steps.vectors, [c for c in contrasts for _ in question.label_channels]
+    )
+    curved = evaluation.bends(theta, steps.vectors)
+    for number, seed in enumerate(seeds):
+        before, noise = befores[number], judged[number]
         runs = draw_along(
             problem,
             noises[number],
@@ -96,34 +94,27 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
             n_draws=question.n_draws,
             seed=seed,
         )
-        spread_of = probed[number] if matrix_free else _first_order_spread(baseline, noises[number])
-        for e, channel in enumerate(question.label_channels):
-            change = table.change(group.mask, float(question.lie_probabilities[e]))
-            cell = number * len(question.label_channels) + e
-            step = steps.vectors[:, cell]
-            error = solved.error(shifts[:, cell], step, converged=converged)
-            moved = evaluation.outcomes(theta + step, contrast)
+        for e in range(question.n_epsilon):
+            cell = number * question.n_epsilon + e
+            # The sum over the group's records of the point table, which adds up to this.
+            change = float(shifts[:, cell] @ v)
+            error = solved.error(shifts[:, cell], steps.vectors[:, cell], converged=converged)
             loss_runs = change + runs[e]
             low, high = ends(loss_runs)
-            spread = spread_of(channel)
-            along = evaluation.design.predict(step)
-            second = along[:, :, None] * along[:, None, :] + spread
-            omitted = 0.5 * float(
-                np.einsum("i,ikl,ikl->", evaluation.weights, test_curvature, second)
-            )
+            omitted = 0.5 * float(curved[cell] + noise.bent[e])
             yield CellAnswer(
                 group=number,
                 epsilon=e,
                 loss_change=change,
                 loss_low=low,
                 loss_high=high,
-                changes=changes_from(before, moved),
+                changes=changes_from(before, moved[cell]),
                 intervals={},
                 trusted=is_trustworthy(
                     converged=error.converged,
-                    logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
+                    logit_noise=float(noise.logit_noise[e]),
                     condition=baseline.curvature.condition,
-                    wild_loss=wild_loss(evaluation, predictor, spread),
+                    wild_loss=float(noise.wild[e]),
                     omitted=omitted + error.size,
                     half_width=0.5 * (high - low),
                     change=change,
@@ -134,24 +125,25 @@ def _first_order(baseline: Baseline, question: Question) -> Iterator[CellAnswer]
 
 
 def _first_order_spread(
-    baseline: Baseline, noise: LabelNoise
-) -> Callable[[FloatArray], FloatArray]:
-    """Return a function from a channel to the covariance of every test record's predictor."""
-    design, curvature = baseline.evaluation.design, baseline.curvature
+    baseline: TrainedModel, noise: LabelNoise, channels: list[FloatArray]
+) -> NoiseForms:
+    """Return the covariance of every test record's predictor under every channel."""
+    curvature = baseline.curvature
     if noise.statistics.shape[1] > 1:
-        return lambda channel: design.quadratic(curvature.sandwich(noise.covariance(channel)))
+        return NoiseForms.one_each([curvature.sandwich(noise.covariance(P)) for P in channels])
     # With one output each label's noise only changes its size with the channel: one pass a label.
-    spreads = np.array([design.quadratic(curvature.sandwich(gram)) for gram in noise.grams])
-    return lambda channel: np.einsum("u,umkl->mkl", noise.variances(channel)[:, 0, 0], spreads)
+    sizes = np.array([noise.variances(channel)[:, 0, 0] for channel in channels])
+    return NoiseForms([curvature.sandwich(gram) for gram in noise.grams], sizes)
 
 
 def _probed_spreads(
-    baseline: Baseline,
+    baseline: TrainedModel,
     question: Question,
     noises: list[LabelNoise],
     seeds: list[np.random.SeedSequence],
-) -> tuple[list[Callable[[FloatArray], FloatArray]], bool]:
+) -> tuple[list[NoiseForms], bool]:
     """Return the same for every group without a factor, from draws at the smallest ε; and if found."""
+    assert isinstance(baseline.evaluation, Evaluation)  # noqa: S101  (only for records in memory)
     loudest = question.label_channels[0]
     draws = [
         draw_linear_noise(
@@ -160,22 +152,19 @@ def _probed_spreads(
         for noise, seed in zip(noises, seeds, strict=True)
     ]
     spreads, converged = question.solved.probed_spreads(baseline.evaluation, draws)
-    probed: list[Callable[[FloatArray], FloatArray]] = [
-        partial(_bounded_spread, noise, loudest, spread)
-        for noise, spread in zip(noises, spreads, strict=True)
+    # What the spread under the loudest channel says of that under the others.
+    bounds = [
+        np.array([[noise_bound(noise, channel, loudest)] for channel in question.label_channels])
+        for noise in noises
+    ]
+    probed = [
+        NoiseForms([spread], bound, "values") for spread, bound in zip(spreads, bounds, strict=True)
     ]
     return probed, converged
 
 
-def _bounded_spread(
-    noise: LabelNoise, loudest: FloatArray, spread: FloatArray, channel: FloatArray
-) -> FloatArray:
-    """Return what the spread under the loudest channel says of that under another."""
-    return noise_bound(noise, channel, loudest) * spread
-
-
 def _second_order(
-    baseline: Baseline, question: Question, rung: Rung, progress: Progress | None
+    baseline: TrainedModel, question: Question, rung: Rung, progress: Progress | None
 ) -> Iterator[CellAnswer]:
     """Newton and exact: θ_ε, then the noise of one run around it."""
     n_cells = question.n_epsilon * len(question.groups)
@@ -187,7 +176,7 @@ def _second_order(
             progress(done, n_cells, rung)
 
 
-def _answers(baseline: Baseline, question: Question, rung: Rung) -> Iterator[list[CellAnswer]]:
+def _answers(baseline: TrainedModel, question: Question, rung: Rung) -> Iterator[list[CellAnswer]]:
     """Yield the cells as they are finished: a group's whole curve if it can be had, else one by one."""
     seeds = group_seeds(question)
     groups = list(range(len(question.groups)))
@@ -195,12 +184,14 @@ def _answers(baseline: Baseline, question: Question, rung: Rung) -> Iterator[lis
         left = []
         with workers() as team:
             fitting = _MEMORY_FOR_CURVES // (team.n_workers * curve_bytes(baseline))
-            share = min(_GROUPS_SIDE_BY_SIDE, -(-len(groups) // team.n_workers), max(1, fitting))
+            n_shares = 1 if baseline.is_streamed else team.n_workers
+            share = min(_GROUPS_SIDE_BY_SIDE, -(-len(groups) // n_shares), max(1, fitting))
             batches = [groups[at : at + share] for at in range(0, len(groups), share)]
-            curves = team.run(
+            tasks = [
                 partial(answer_by_curve, baseline, question, batch, [seeds[g] for g in batch])
                 for batch in batches
-            )
+            ]
+            curves = (task() for task in tasks) if baseline.is_streamed else team.run(tasks)
             for batch, found in zip(batches, curves, strict=True):
                 left += [g for g, answers in zip(batch, found, strict=True) if answers is None]
                 yield from (answers for answers in found if answers is not None)
@@ -212,18 +203,27 @@ def _answers(baseline: Baseline, question: Question, rung: Rung) -> Iterator[lis
 
 
 def _cell_by_cell(
-    baseline: Baseline,
+    baseline: TrainedModel,
     question: Question,
     rung: Rung,
     groups: list[int],
     seeds: list[np.random.SeedSequence],
 ) -> Iterator[list[CellAnswer]]:
     """Yield single cells, every Hessian and every noise term taken at the cell itself."""
+    evaluation = baseline.evaluation
     with workers() as team:
+        noises = baseline.group_noises([question.groups[g] for g in groups])
         prepared = list(
             team.run(
-                partial(_prepare_group, baseline, question, question.groups[g], seeds[g])
-                for g in groups
+                partial(
+                    draw_runs,
+                    baseline.problem,
+                    noise,
+                    question.label_channels,
+                    n_draws=question.n_draws,
+                    seed=seeds[g],
+                )
+                for g, noise in zip(groups, noises, strict=True)
             )
         )
         shifts = np.stack(
@@ -232,50 +232,46 @@ def _cell_by_cell(
                 for channel in question.label_channels
             ]
         )
+        contrasts = [evaluation.contrast(question.groups[g].test_mask) for g in groups]
+        befores = evaluation.gaps(baseline.theta, contrasts, baseline.outcomes)
+        # Cells of records in memory run side by side, those of one ε of streamed ones together.
+        side_by_side = list(range(len(groups)))
+        shared = [side_by_side] if baseline.is_streamed else [[j] for j in side_by_side]
         tasks = (
             partial(
-                _cell,
+                _cells,
                 baseline,
-                prepared[j],
                 point,
-                j,
-                group=g,
-                test_mask=question.groups[g].test_mask,
+                [_Column(j, groups[j], prepared[j], befores[j], contrasts[j]) for j in columns],
                 rung=rung,
-                linear=baseline.linear + shifts[point.index][:, j],
+                linears=baseline.linear[:, None] + shifts[point.index][:, columns],
             )
             for point in _path(baseline, shifts, rung)
-            for j, g in enumerate(groups)
+            for columns in shared
         )
-        for answer in team.run(tasks):
-            yield [answer]
+        if baseline.is_streamed:
+            yield from (task() for task in tasks)
+        else:
+            yield from team.run(tasks)
 
 
-def _prepare_group(
-    baseline: Baseline, question: Question, group: Group, seed: np.random.SeedSequence
-) -> LinearNoise:
-    """Return a group's sums and the drawn deviations of its linear term."""
-    codes, values = baseline.label.domain()
-    statistics = baseline.problem.loss.statistic(values)
-    noise = summarise_group(baseline.problem, codes, statistics, group.mask)
-    return draw_runs(
-        baseline.problem, noise, question.label_channels, n_draws=question.n_draws, seed=seed
-    )
-
-
-def _path(baseline: Baseline, shifts: FloatArray, rung: Rung) -> Iterator[PathPoint]:
+def _path(baseline: TrainedModel, shifts: FloatArray, rung: Rung) -> Iterator[PathPoint]:
     if rung == "exact":
         yield from walk(
             baseline.problem, baseline.theta, baseline.curvature, baseline.linear, shifts
         )
         return
-    for index in range(len(shifts)):
-        theta = newton_steps(
-            baseline.problem, baseline.theta, baseline.curvature, baseline.linear, shifts[index]
-        )
-        curvatures = tuple(
-            factorise(baseline.problem.hessian(theta[:, j])) for j in range(theta.shape[1])
-        )
+    n_epsilon, size, n_groups = shifts.shape
+    every = newton_steps(
+        baseline.problem,
+        baseline.theta,
+        baseline.curvature,
+        baseline.linear,
+        np.moveaxis(shifts, 0, 1).reshape(size, n_epsilon * n_groups),
+    )
+    for index in range(n_epsilon):
+        theta = every[:, index * n_groups : (index + 1) * n_groups]
+        curvatures = tuple(factorise(hessian) for hessian in baseline.problem.hessians(theta))
         yield PathPoint(
             index=index,
             theta=theta,
@@ -284,56 +280,76 @@ def _path(baseline: Baseline, shifts: FloatArray, rung: Rung) -> Iterator[PathPo
         )
 
 
-def _cell(
-    baseline: Baseline,
-    runs: LinearNoise,
+@dataclass(frozen=True, repr=False)
+class _Column:
+    """One group at one ε: its column among the minimisers, its noise, and what it is compared with."""
+
+    column: int
+    group: int
+    runs: LinearNoise
+    before: Outcomes
+    contrast: object
+
+
+def _cells(
+    baseline: TrainedModel,
     point: PathPoint,
-    column: int,
+    columns: list[_Column],
     *,
-    group: int,
-    test_mask: NDArray[np.bool_] | None,
     rung: Rung,
-    linear: FloatArray,
-) -> CellAnswer:
-    evaluation = baseline.evaluation
-    contrast = evaluation.contrast(test_mask)
-    before = evaluation.outcomes(baseline.theta, contrast)
-    channel = runs.channels[point.index]
+    linears: FloatArray,
+) -> list[CellAnswer]:
+    """Answer some groups at one ε."""
+    problem, evaluation, index = baseline.problem, baseline.evaluation, point.index
+    channel = columns[0].runs.channels[index]
     if np.array_equal(channel, np.eye(len(channel))):
-        n_draws = runs.n_draws
-        return unchanged(baseline, before, group=group, epsilon=point.index, n_draws=n_draws)
-    theta, curvature = point.theta[:, column], point.curvatures[column]
-    covariance = runs.noise.covariance(channel)
-    terms = noise_terms(baseline.problem, evaluation, theta, curvature, covariance)
-    here = evaluation.outcomes(theta, contrast)
-    deviations = curvature.solve(runs.deviations(point.index)) + terms.bias[:, None]
-    drawn = evaluation.drawn(
-        theta, deviations.astype(np.float32), n_auc_draws=N_AUC_DRAWS, contrast=contrast
-    )
-    omitted = 0.0
+        return [
+            unchanged(one.before, group=one.group, epsilon=index, n_draws=one.runs.n_draws)
+            for one in columns
+        ]
+    places = [one.column for one in columns]
+    thetas, curvatures = point.theta[:, places], [point.curvatures[j] for j in places]
+    covariances = [one.runs.noise.covariance(channel) for one in columns]
+    terms = noise_terms_at(problem, evaluation, thetas, curvatures, covariances)
+    heres = evaluation.outcomes_at(thetas, [one.contrast for one in columns])
+    omitted = np.zeros(len(columns))
     if rung == "newton":
-        omitted = _left_over(baseline, theta, curvature, linear)
-    return assemble(
-        group=group,
-        epsilon=point.index,
-        before=before,
-        here=here,
-        mean_change=terms.mean_change,
-        loss_runs=drawn.loss - before.loss,
-        intervals=intervals_from(before, drawn),
-        converged=bool(point.converged[column]),
-        condition=max(curvature.condition, baseline.curvature.condition),
-        logit_noise=terms.logit_noise,
-        wild_loss=terms.wild_loss,
-        omitted=omitted,
-    )
+        omitted = _left_over(baseline, thetas, curvatures, linears)
+    answers = []
+    for j, one in enumerate(columns):
+        deviations = curvatures[j].solve(one.runs.deviations(index)) + terms[j].bias[:, None]
+        drawn = evaluation.drawn(
+            thetas[:, j],
+            deviations.astype(np.float32),
+            n_auc_draws=N_AUC_DRAWS,
+            contrast=one.contrast,
+        )
+        answers.append(
+            assemble(
+                group=one.group,
+                epsilon=index,
+                before=one.before,
+                here=heres[j],
+                mean_change=terms[j].mean_change,
+                loss_runs=drawn.loss - one.before.loss,
+                intervals=intervals_from(one.before, drawn),
+                converged=bool(point.converged[one.column]),
+                condition=max(curvatures[j].condition, baseline.curvature.condition),
+                logit_noise=terms[j].logit_noise,
+                wild_loss=terms[j].wild_loss,
+                omitted=float(omitted[j]),
+            )
+        )
+    return answers
 
 
 def _left_over(
-    baseline: Baseline, theta: FloatArray, curvature: Curvature, linear: FloatArray
-) -> float:
-    """Return what a further Newton step would still change in the test loss."""
-    gradient = baseline.problem.gradient(theta[:, None], linear[:, None])[:, 0]
-    further = theta - curvature.solve(gradient)
-    losses = baseline.evaluation.losses(np.column_stack([theta, further]))
-    return float(losses[1] - losses[0])
+    baseline: TrainedModel, thetas: FloatArray, curvatures: list[Curvature], linears: FloatArray
+) -> FloatArray:
+    """Return what a further Newton step would still change in the test loss, for every cell."""
+    gradients = baseline.problem.gradient(thetas, linears)
+    further = thetas - np.column_stack(
+        [curvature.solve(gradients[:, j]) for j, curvature in enumerate(curvatures)]
+    )
+    losses = baseline.evaluation.losses(np.hstack([thetas, further]))
+    return losses[len(curvatures) :] - losses[: len(curvatures)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from epsilens.influence.baseline import Baseline
+from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.whatif.cells import CellAnswer, Progress, Question, Rung
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_curve import suits_a_curve
@@ -17,13 +18,15 @@ from epsilens.whatif.label_ladder import climb_labels
 
 __all__ = ["climb", "is_label_only", "plan"]
 
+AnyBaseline = Baseline | StreamedBaseline
+
 _SECONDS_PER_TEST_LOSS = 4e-9
 _SECONDS_PER_ALTERNATIVE = 5e-9
 _SECONDS_PER_DRAW = 2e-9
 _POINTS_ON_A_CURVE = 6
 
 
-def is_label_only(baseline: Baseline, question: Question) -> bool:
+def is_label_only(baseline: AnyBaseline, question: Question) -> bool:
     """Return whether only the linear term of a canonical objective moves: the short road."""
     return (
         not question.alternatives.sizes
@@ -32,14 +35,14 @@ def is_label_only(baseline: Baseline, question: Question) -> bool:
     )
 
 
-def plan(baseline: Baseline, question: Question, *, seconds: float) -> Rung:
+def plan(baseline: AnyBaseline, question: Question, *, seconds: float) -> Rung:
     """Return the highest rung that should fit into a time budget, from the cost of one Hessian."""
     n, p = baseline.problem.n_rows, baseline.problem.n_parameters
-    m = baseline.evaluation.design.n_rows
+    m = baseline.evaluation.n_rows
     per_multiplication = baseline.hessian_seconds / (n * max(p, 1) ** 2)
     n_cells = len(question.groups) * len(question.joints)
     passes = 3.0 * (n + m) * p**2 * per_multiplication
-    members = float(np.mean([group.mask.sum() for group in question.groups]))
+    members = float(np.mean([group.size for group in question.groups]))
     drawing = question.n_draws * (
         (members + m) * p * per_multiplication + m * _SECONDS_PER_TEST_LOSS
     )
@@ -63,9 +66,12 @@ def plan(baseline: Baseline, question: Question, *, seconds: float) -> Rung:
 
 
 def climb(
-    baseline: Baseline, question: Question, rung: Rung, *, progress: Progress | None = None
+    baseline: AnyBaseline, question: Question, rung: Rung, *, progress: Progress | None = None
 ) -> list[CellAnswer]:
     """Answer every cell on one rung, groups in order, ε ascending."""
-    road = climb_labels if is_label_only(baseline, question) else climb_general
-    answers = road(baseline, question, rung, progress)
+    if is_label_only(baseline, question):
+        answers = climb_labels(baseline, question, rung, progress)
+    else:
+        assert isinstance(baseline, Baseline)  # noqa: S101  (others are refused with the question)
+        answers = climb_general(baseline, question, rung, progress)
     return sorted(answers, key=lambda cell: (cell.group, cell.epsilon))

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -29,6 +29,8 @@ from epsilens.influence import (
 from epsilens.influence.baseline import Baseline, fit_baseline
 from epsilens.influence.groups import is_associated
 from epsilens.influence.question import Asked, Epsilon, read_question
+from epsilens.influence.streamed_baseline import StreamedBaseline
+from epsilens.influence.streamed_question import read_streamed_question
 from epsilens.models.execution import workers
 from epsilens.models.tables import (
     column_names,
@@ -44,6 +46,10 @@ from epsilens.whatif.ladder import climb, is_label_only, plan
 from epsilens.whatif.pattern_sampling import with_sampling_error
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import retrain_cells
+from epsilens.whatif.streamed_study import StreamedFit, fit_from_parquet
+
+if TYPE_CHECKING:
+    from epsilens.models import Problem
 
 __all__ = ["WhatIf"]
 
@@ -134,7 +140,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         """
         features = for_scikit_learn(X)
         test_features = in_order_of(features, for_scikit_learn(X_test))
-        self.baseline_: Baseline = fit_baseline(
+        self.baseline_: Baseline | StreamedBaseline = fit_baseline(
             self.estimator,
             features,
             y,
@@ -143,13 +149,99 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             sample_weight=sample_weight,
             sample_weight_test=sample_weight_test,
         )
-        one = len(self.baseline_.intercept) == 1
-        self.coef_ = self.baseline_.coefficients[0] if one else self.baseline_.coefficients
-        self.intercept_ = float(self.baseline_.intercept[0]) if one else self.baseline_.intercept
+        self._name_coefficients()
         self.label_name_ = series_name(y)
         self._table = features
         self._template = X
         return self
+
+    def fit_parquet(
+        self,
+        train: str | Path,
+        test: str | Path | None = None,
+        *,
+        label: str,
+        weight: str | None = None,
+        drop: Sequence[str] = (),
+        test_share: float = 0.25,
+        random_state: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Train on parquet files that need not fit into memory.
+
+        The files are read again at every pass, some rows at a time; the answers are those of `fit` on
+        the same rows. Labels can be protected, groups are expressions; protected features and forward
+        correction need the table in memory.
+
+        Parameters
+        ----------
+        train : path
+            A parquet file, or a folder of them.
+        test : path, optional
+            Test data with the same columns. Without it a coin for every row's position sets
+            `test_share` of the rows aside.
+        label : str
+            The column to be predicted.
+        weight : str, optional
+            A column with the weight of each row.
+        drop : sequence of str
+            Columns that the model must not see; groups may look at them.
+        test_share : float in (0, 1)
+        random_state : int
+            Decides which rows are set aside.
+        progress : callable, optional
+            Called with (done, total, what) within every pass, now and in all questions that follow.
+
+        Returns
+        -------
+        WhatIf
+
+        Notes
+        -----
+        All columns must be numbers, unless the estimator is a pipeline whose transformers are fitted
+        already. Memory is a few matrices of parameters × parameters, the rows being read, and a few
+        numbers for every row.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np, pandas as pd
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"age": rng.normal(size=900), "income": rng.normal(size=900)})
+        >>> people["smokes"] = rng.random(900) < 1 / (1 + np.exp(-people["age"]))
+        >>> file = Path(tempfile.mkdtemp()) / "people.parquet"
+        >>> people.to_parquet(file)
+        >>> study = WhatIf(LogisticRegression()).fit_parquet(file, label="smokes")
+        >>> question = {"categories": {"smokes": [False, True]}, "epsilon": [0.5, 2.0]}
+        >>> study.estimate(**question, groups={"older": "age > 0"}).to_frame().shape[0]
+        2
+        """
+        fitted = fit_from_parquet(
+            self.estimator,
+            train,
+            test,
+            label=label,
+            weight=weight,
+            drop=drop,
+            test_share=test_share,
+            seed=random_state,
+            progress=progress,
+        )
+        self._keep(fitted)
+        return self
+
+    def _keep(self, fitted: StreamedFit) -> None:
+        """Take a model that was fitted to parquet files for this study's."""
+        self.baseline_ = fitted.baseline
+        self._name_coefficients()
+        self.label_name_ = fitted.baseline.label.name
+        self._table = self._template = fitted.head
+
+    def _name_coefficients(self) -> None:
+        one = len(self.baseline_.intercept) == 1
+        self.coef_ = self.baseline_.coefficients[0] if one else self.baseline_.coefficients
+        self.intercept_ = float(self.baseline_.intercept[0]) if one else self.baseline_.intercept
 
     def estimate(
         self,
@@ -250,9 +342,10 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
         if used in _FIRST_ORDER:
             inverse = as_inverse_hessian(inverse_hessian, random_state=seed)
+            _refuse_matrix_free(baseline, inverse)
             question = replace(question, first_order=_solve(baseline, inverse))
         answers = climb(baseline, question, used, progress=progress)
-        if asked.unary is not None and asked.unary.is_sampled:
+        if isinstance(baseline, Baseline) and asked.unary is not None and asked.unary.is_sampled:
             answers = with_sampling_error(baseline, asked, question, used, answers)
         return write_estimate(
             self._study(),
@@ -389,7 +482,10 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "baseline_")
         inverse = as_inverse_hessian(inverse_hessian)
         asked, baseline = self._ask(protect, 1.0, None, categories, "warn")
+        _refuse_matrix_free(baseline, inverse)
         solution = _solve(baseline, inverse).solution
+        if isinstance(baseline, StreamedBaseline):
+            return replace(baseline.point_table(solution.vector), solution=solution)
         question = _as_question(asked, corrected=False, n_draws=0, seed=0)
         if not is_label_only(baseline, question):
             objective = objective_of(baseline, question, 0, 0)
@@ -409,7 +505,18 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         *,
         mechanism: str = "rr",
         is_paper: bool = False,
-    ) -> tuple[Asked, Baseline]:
+    ) -> tuple[Asked, Baseline | StreamedBaseline]:
+        if isinstance(self.baseline_, StreamedBaseline):
+            return read_streamed_question(
+                self.baseline_,
+                protect=protect,
+                epsilon=epsilon,
+                groups=groups,
+                categories=categories,
+                dependent_groups=dependent_groups,
+                mechanism=mechanism,
+                is_paper=is_paper,
+            )
         asked = read_question(
             self.baseline_,
             protect=protect,
@@ -431,16 +538,26 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
                 self._table,
                 self.label_name_,
                 n_train=self.baseline_.problem.n_rows,
-                n_test=self.baseline_.evaluation.design.n_rows,
+                n_test=self.baseline_.evaluation.n_rows,
             ),
             template=self._template,
         )
 
 
-def _solve(baseline: Baseline, inverse: InverseHessian) -> FirstOrder:
+def _refuse_matrix_free(baseline: Baseline | StreamedBaseline, inverse: InverseHessian) -> None:
+    """Refuse a solver that would read the whole table at every step."""
+    if baseline.is_streamed and inverse.is_matrix_free:
+        raise InputError(
+            f"`inverse_hessian` must be 'cholesky' while the table is streamed, got {inverse.name!r}. "
+            "Leave it out, or read the table into memory."
+        )
+
+
+def _solve(baseline: Baseline | StreamedBaseline, inverse: InverseHessian) -> FirstOrder:
     """Return v = H⁻¹η, and warn if the solver did not get there."""
     known = None if inverse.is_matrix_free else baseline.curvature
-    operator = HessianOperator(baseline.problem, baseline.theta, known)
+    # Of streamed records only the factor is asked for, which is known.
+    operator = HessianOperator(cast("Problem", baseline.problem), baseline.theta, known)
     with workers():
         found = FirstOrder.of(operator, inverse, baseline.evaluation.gradient(baseline.theta))
     if found.solution.note:
@@ -448,7 +565,9 @@ def _solve(baseline: Baseline, inverse: InverseHessian) -> FirstOrder:
     return found
 
 
-def _as_correction(correction: str | None, asked: Asked, baseline: Baseline) -> bool:
+def _as_correction(
+    correction: str | None, asked: Asked, baseline: Baseline | StreamedBaseline
+) -> bool:
     """Return whether the loss is corrected, and note under which conditions that helps."""
     if (
         correction is None
@@ -459,6 +578,10 @@ def _as_correction(correction: str | None, asked: Asked, baseline: Baseline) -> 
         raise InputError(
             "`correction` is for a randomised label, and the label is not protected. Leave it out, "
             "or protect the label."
+        )
+    if baseline.is_streamed:
+        raise InputError(
+            "`correction` cannot be streamed. Leave it out, or read the table into memory with `fit`."
         )
     if baseline.problem.loss.is_quadratic:
         raise InputError(

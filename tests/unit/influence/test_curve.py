@@ -82,7 +82,7 @@ def test_between_the_nodes_the_curve_equals_the_cell_itself(case, group, share):
     bias = -0.5 * t * factorise(curve.hessian(t)).solve(weights @ curve.thirds)
     scale = np.abs(terms.bias).max()
     np.testing.assert_allclose(bias, terms.bias, atol=0.02 * scale + 1e-15)
-    spread = t * np.tensordot(weights, curve.spreads, axes=1)
+    (spread,) = curve.noise(np.array([t])).spreads(ground.evaluation.design)
     sigma = factorise(H).sandwich(noises[group].covariance(P))
     expected = ground.evaluation.design.quadratic(sigma)
     # Only the rules of thumb of trust use it, at 0.5 and 1; it is the least smooth of all.

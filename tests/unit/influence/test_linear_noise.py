@@ -6,9 +6,9 @@ from scipy.stats import kstest
 
 from epsilens.channels import RandomizedResponse
 from epsilens.influence import summarise_group
+from epsilens.influence.label_changes import _bernoulli_places
 from epsilens.influence.linear_noise import (
     MANY_CHANGES,
-    _bernoulli_places,
     draw_along,
     draw_runs,
     lie_probability,

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The converged model of records on disk.
+
+From the optimum of a sample a few Newton steps, each one pass that gives gradient and Hessian together, lead
+to the same optimum that `fit_baseline` finds in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.document import Baseline as BaselineNumbers
+from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.influence.baseline import (
+    MANY_PARAMETERS,
+    Space,
+    distance_note,
+    fewer_dimensions,
+    leverage_note,
+    nearly_separable,
+    penalty_of,
+    refuse_separated,
+    refuse_unconverged,
+)
+from epsilens.influence.evaluation import Evaluation, Outcomes
+from epsilens.influence.label_noise import LabelNoise
+from epsilens.influence.point_table import PointTable, label_point_table
+from epsilens.influence.streamed_evaluation import NarrowWork, StreamedEvaluation, TestRows
+from epsilens.influence.streamed_first_pass import (
+    LabelsSeen,
+    describe_columns,
+    look_at_labels,
+    read_sample,
+)
+from epsilens.influence.streamed_noise import StreamedGroup, StreamedLabelNoise, sum_groups
+from epsilens.influence.trust import LARGEST_CONDITION
+from epsilens.models import Curvature, Problem, factorise, minimise
+from epsilens.models.execution import workers
+from epsilens.models.label import Label
+from epsilens.models.passes import Part, PassProgress, current_passes, reduce_pass
+from epsilens.models.scikit_learn import is_fitted
+from epsilens.models.specification import (
+    ClassWeight,
+    final_step,
+    is_search,
+    read_specification,
+)
+from epsilens.models.streamed_problem import FusedObjective, StreamedProblem, TrainingRows
+from epsilens.models.streamed_records import Reading, Records
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+__all__ = ["StreamedBaseline", "fit_streamed"]
+
+FloatArray = NDArray[np.float64]
+
+_SAME_PLACE = 1e-12
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class StreamedBaseline:
+    """A trained model whose records are read again at every question.
+
+    Attributes are those of `Baseline`, but for the records; `labels` says how often each label occurs.
+    """
+
+    problem: StreamedProblem
+    evaluation: StreamedEvaluation
+    label: Label
+    labels: LabelsSeen
+    theta: FloatArray
+    linear: FloatArray
+    curvature: Curvature
+    outcomes: Outcomes
+    coefficients: FloatArray
+    intercept: FloatArray
+    is_classifier: bool
+    notes: tuple[str, ...]
+    hessian_seconds: float
+    class_weight: ClassWeight = None
+    _noises: dict[tuple[str, bytes], StreamedLabelNoise] = field(default_factory=dict)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Yes: its records are read again at every question."""
+        return True
+
+    def numbers(self) -> BaselineNumbers:
+        """Return what a document says of the model before anything is randomised."""
+        return BaselineNumbers(
+            loss=self.outcomes.loss,
+            accuracy=self.outcomes.accuracy,
+            auc=self.outcomes.auc,
+            n_train=self.problem.n_rows,
+            n_test=self.evaluation.n_rows,
+            n_parameters=self.problem.n_parameters,
+        )
+
+    def group_noises(
+        self, groups: Sequence[StreamedGroup], *, with_grams: bool = True
+    ) -> list[LabelNoise]:
+        """Return every group's records, summed by label; those summed before cost nothing."""
+        _, values = self.label.domain()
+        statistics = self.problem.loss.statistic(values)
+        domain = values.tobytes()
+        new = {group.key: group for group in groups if (group.key, domain) not in self._noises}
+        if new:
+            problem = replace(
+                self.problem,
+                rows=replace(
+                    self.problem.rows,
+                    reading=replace(self.problem.rows.reading, values=values),
+                ),
+            )
+            found = sum_groups(problem, list(new.values()), statistics)
+            for key, noise in zip(new, found, strict=True):
+                self._noises[(key, domain)] = noise
+        return [self._noises[(group.key, domain)] for group in groups]
+
+    def point_table(self, direction: FloatArray) -> PointTable:
+        """Return the first-order effect of every record, given v = H⁻¹η: one pass."""
+        _, values = self.label.domain()
+        rows = self.problem.by_row(
+            _contributions, direction, values, self.problem.n_rows, what="point table"
+        )
+        return PointTable(contributions=rows)
+
+
+def _contributions(
+    problem: Problem, records: Records, direction: FloatArray, values: FloatArray, n_rows: int
+) -> Part:
+    codes = np.searchsorted(values, records.y).astype(np.int64)
+    table = label_point_table(problem, direction, codes, values)
+    return {"row": [table.contributions * (problem.n_rows / n_rows)]}
+
+
+def fit_streamed(
+    estimator: BaseEstimator,
+    train: Reading,
+    test: Reading,
+    *,
+    progress: PassProgress | None = None,
+) -> StreamedBaseline:
+    """Train to convergence and evaluate, pass by pass; see `WhatIf.fit_parquet`."""
+    if is_search(estimator) and not is_fitted(final_step(estimator)):
+        raise InputError(
+            "`estimator` chooses its penalty by cross-validation, which cannot be streamed. Fit it on a "
+            "sample first, or give one penalty."
+        )
+    specification = read_specification(estimator)
+    if specification.class_weight is not None:
+        raise InputError(
+            "`class_weight` cannot be streamed yet. Leave it out, or read the table into memory."
+        )
+    already = is_fitted(estimator)
+    classes = None
+    if already and specification.is_classifier:
+        classes = tuple(getattr(final_step(estimator), "classes_").tolist())  # noqa: B009
+    seen = look_at_labels(train, specification=specification, classes=classes, progress=progress)
+    label = seen.label
+    loss = specification.loss_for(label.n_classes)
+    known = label.categories if specification.is_classifier else None
+    train = replace(train, classes=known, values=label.values)
+    test = replace(
+        test, classes=known, values=label.values if specification.is_classifier else None
+    )
+    n_rows = seen.n_rows
+    whole_ridge = specification.ridge + n_rows * specification.ridge_per_row
+    ridge, weight_unit = whole_ridge / seen.total_weight, n_rows / seen.total_weight
+    sample = read_sample(train)
+    columns = describe_columns(
+        train,
+        sample,
+        specification=specification,
+        loss=loss,
+        ridge=ridge,
+        n_rows=n_rows,
+        weight_unit=weight_unit,
+        progress=progress,
+    )
+    full = columns.design
+    penalty = penalty_of(specification, full, ridge=ridge)
+    space = Space.of(full, columns.gram, penalty, specification)
+    design, linear = full, columns.linear
+    if space.kept is not None:
+        design, penalty = full.keep_columns(space.kept), penalty[space.kept]
+        linear = linear[:, space.kept]
+    frame = Problem(design, np.zeros(0), loss, penalty, looks_for_alike=False)
+    rows = TrainingRows(train, frame, specification.intercept, weight_unit)
+    problem = StreamedProblem(rows, n_rows, progress)
+    pull = linear.ravel()
+    theta, curvature, seconds = _fit(problem, sample, pull)
+    if not loss.is_quadratic and not penalty.any():
+        refuse_separated(problem.is_separated(theta))
+    evaluation = _test_set(
+        test,
+        TestRows(
+            reading=test,
+            like=design,
+            nearest=None if space.kept is None else space.nearest,
+            intercept=specification.intercept,
+            loss=loss,
+            is_classifier=specification.is_classifier,
+            total_weight=1.0,
+        ),
+        progress,
+    )
+    outcomes = evaluation.look(theta)
+    coefficients, intercept = space.coefficients(design, theta, specification)
+    notes: list[str] = []
+    if space.kept is not None:
+        notes.append(fewer_dimensions(full.n_columns, design.n_columns))
+    if curvature.condition > LARGEST_CONDITION:
+        notes.append(nearly_separable())
+    if problem.n_parameters <= MANY_PARAMETERS:
+        inverse = curvature.solve(np.eye(problem.n_parameters))
+        notes += leverage_note(problem.largest_leverage(theta, inverse))
+    if already:
+        notes += distance_note(_given_loss(estimator, evaluation) - outcomes.loss)
+    return StreamedBaseline(
+        problem=problem,
+        evaluation=evaluation,
+        label=label,
+        labels=seen,
+        theta=theta,
+        linear=pull,
+        curvature=curvature,
+        outcomes=outcomes,
+        coefficients=coefficients,
+        intercept=intercept,
+        is_classifier=specification.is_classifier,
+        notes=tuple(notes),
+        hessian_seconds=seconds,
+    )
+
+
+def _fit(
+    problem: StreamedProblem, sample: Records, pull: FloatArray
+) -> tuple[FloatArray, Curvature, float]:
+    """Return the optimum, its curvature, and the seconds that a pass takes."""
+    fused = FusedObjective(problem)
+    start = np.zeros(problem.n_parameters)
+    if not problem.is_quadratic:
+        start = _sample_optimum(problem.rows, sample, pull, start)
+    solution = minimise(fused, pull[:, None], start[:, None], tolerance=1e-9, always_fresh=True)
+    refuse_unconverged(bool(solution.converged[0]))
+    theta = solution.theta[:, 0]
+    at, hessian = fused.last
+    # That of a place so close, or of a quadratic, is the same to the last digits.
+    if not problem.is_quadratic and np.abs(at - theta).max(initial=0.0) > _SAME_PLACE:
+        fused.gradient(theta[:, None], pull[:, None])
+        _, hessian = fused.last
+    return theta, factorise(hessian), fused.seconds
+
+
+def _sample_optimum(
+    rows: TrainingRows, sample: Records, pull: FloatArray, otherwise: FloatArray
+) -> FloatArray:
+    """Return where the model of a sample has its optimum; a bad sample only costs more passes."""
+    problem = rows.problem(sample)
+    problem = replace(problem, weights=problem.weights / max(problem.weights.mean(), 1e-300))
+    linear = problem.linear_term(problem.loss.statistic(sample.y))
+    try:
+        with workers():
+            found = minimise(problem, linear[:, None], otherwise[:, None], max_iterations=50)
+    except EstimateNotTrustworthyError:
+        return otherwise
+    start = found.theta[:, 0]
+    return start if found.converged[0] else otherwise
+
+
+def _test_set(
+    reading: Reading, rows: TestRows, progress: PassProgress | None
+) -> StreamedEvaluation:
+    """Return the test set with the labels and weights of its records, read in one narrow pass."""
+    work = NarrowWork(reading, _labels_only)
+    part = reduce_pass(
+        current_passes(), work, reading.pieces, what="test labels", progress=progress
+    )
+    if not part:
+        raise InputError("the test data must have at least one row, got 0.")
+    y, weights = np.concatenate(part["y"]), np.concatenate(part["weights"])
+    total = float(weights.sum())
+    if not total > 0:
+        raise InputError("`sample_weight_test` must not be 0 everywhere.")
+    return StreamedEvaluation(
+        replace(rows, total_weight=total), len(y), y, weights / total, progress
+    )
+
+
+def _labels_only(records: Records) -> Part:
+    return {"y": [records.y], "weights": [records.weights]}
+
+
+def _given_loss(estimator: BaseEstimator, evaluation: StreamedEvaluation) -> float:
+    """Return the test loss of an estimator as it was given."""
+    model = final_step(estimator)
+    given = (np.atleast_2d(model.coef_), np.ravel(model.intercept_))
+    return float(evaluation.sum(_loss_of, *given, what="given fit")["loss"])
+
+
+def _loss_of(
+    evaluation: Evaluation, records: Records, coefficients: FloatArray, intercept: FloatArray
+) -> Part:
+    s = np.asarray(records.features @ coefficients.T) + intercept
+    return {"loss": evaluation.weights @ evaluation.loss.value(s, evaluation.y)}

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of records on disk: their sums by label, and the drawn changes of their labels.
+
+One pass gives the sums of all groups; they are kept, so that another ε, or another question about the same
+groups, costs no pass at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.data.expressions import Expression
+from epsilens.data.parquet_pieces import Piece
+from epsilens.influence.label_changes import Changes, sum_changes
+from epsilens.influence.label_noise import GroupSums, LabelNoise, sum_group
+from epsilens.models import Problem
+from epsilens.models.objective import LinearObjective
+from epsilens.models.passes import Part, added, current_passes, reduce_pass
+from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
+from epsilens.models.streamed_records import Records
+
+__all__ = ["StreamedGroup", "StreamedLabelNoise", "sum_groups"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StreamedGroup:
+    """A named group of records that are read again at every pass.
+
+    Attributes
+    ----------
+    name : str
+    expression : Expression or None
+        None: everybody.
+    size : int
+        Training records in it.
+    test_mask : int or None
+        Its place among the groups that the test set looks at; None for everybody, who has no gap.
+    """
+
+    name: str
+    expression: Expression | None
+    size: int = 0
+    test_mask: int | None = None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns its expression mentions."""
+        return frozenset() if self.expression is None else self.expression.columns
+
+    @property
+    def key(self) -> str:
+        """What tells its members from those of another group."""
+        return "" if self.expression is None else self.expression.text
+
+
+@dataclass(frozen=True, repr=False)
+class StreamedLabelNoise(LabelNoise):
+    """The sums of a group whose records are on disk; `mask` and `codes` are empty.
+
+    Attributes
+    ----------
+    rows : TrainingRows or None
+        The records, with the group as the only one.
+    members : array of int, shape (n_pieces,)
+        How many of its records each piece holds.
+    label_counts : array of int, shape (k,)
+    """
+
+    rows: TrainingRows | None = None
+    members: NDArray[np.int64] | None = None
+    label_counts: NDArray[np.int64] | None = None
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many records of the group have each label, (k,)."""
+        assert self.label_counts is not None  # noqa: S101
+        return self.label_counts
+
+    def pull_changes(
+        self, problem: LinearObjective, changes: Changes, *, direction: FloatArray | None = None
+    ) -> FloatArray:
+        """Return how far changed labels move the linear term, (n_slots, K·p), or along v."""
+        assert isinstance(problem, StreamedProblem)  # noqa: S101
+        assert self.rows is not None  # noqa: S101
+        assert self.members is not None  # noqa: S101
+        ends = np.cumsum(self.members)
+        pieces = self.rows.reading.pieces
+        tasks = [
+            (piece, changes.between(int(end - size), int(end)))
+            for piece, size, end in zip(pieces, self.members, ends, strict=True)
+        ]
+        # A piece without a change is not read.
+        tasks = [task for task in tasks if len(task[1].record)]
+        width = 1 if direction is not None else problem.n_parameters
+        if not tasks:
+            return np.zeros((changes.n_slots, width))
+        work = _ChangeWork(self.rows, self.statistics, direction)
+        part = reduce_pass(
+            current_passes(), work, tasks, what="drawn changes", progress=problem.progress
+        )
+        moved: FloatArray = part["moved"] / problem.n_rows
+        return moved
+
+
+@dataclass(frozen=True, repr=False)
+class _ChangeWork:
+    """What the drawn changes of a piece's records pull."""
+
+    rows: TrainingRows
+    statistics: FloatArray
+    direction: FloatArray | None
+
+    def __call__(self, task: tuple[Piece, Changes]) -> Part:
+        piece, changes = task
+        total: Part = {}
+        first = 0
+        for records in self.rows.reading.records(piece):
+            members = np.flatnonzero(records.masks[0])
+            own = changes.between(first, first + len(members))
+            first += len(members)
+            if len(own.record) == 0:
+                continue
+            moved = sum_changes(
+                self.rows.problem(records),
+                records.codes,
+                self.statistics,
+                members,
+                own,
+                direction=self.direction,
+            )
+            total = added(total, {"moved": moved})
+        return total
+
+
+def with_groups(rows: TrainingRows, groups: Sequence[StreamedGroup]) -> TrainingRows:
+    """Return training rows that say who belongs to each group."""
+    expressions = tuple(group.expression for group in groups)
+    return replace(rows, reading=replace(rows.reading, groups=expressions))
+
+
+def sum_groups(
+    problem: StreamedProblem, groups: Sequence[StreamedGroup], statistics: FloatArray
+) -> list[StreamedLabelNoise]:
+    """Sum all groups' records by label, in one pass.
+
+    Parameters
+    ----------
+    problem : StreamedProblem
+    groups : sequence of StreamedGroup
+    statistics : array of shape (k, K)
+    """
+    looking = replace(problem, rows=with_groups(problem.rows, groups))
+    part = looking.sum(_group_sums, len(statistics), what="group sums")
+    n = problem.n_rows
+    pieces = problem.rows.reading.pieces
+    places = {piece.first_row: number for number, piece in enumerate(pieces)}
+    members = np.zeros((len(pieces), len(groups)), dtype=np.int64)
+    for first_row, counts in part["members"]:
+        members[places[first_row]] += counts
+    nobody = np.zeros(0, dtype=np.int64)
+    result = []
+    for g, group in enumerate(groups):
+        sums = GroupSums(part["pulls"][g], part["grams"][g], part["counts"][g], part["sizes"][g])
+        result.append(
+            StreamedLabelNoise(
+                mask=nobody.astype(bool),
+                codes=nobody,
+                statistics=statistics,
+                pulls=sums.pulls / n,
+                grams=sums.grams / n**2,
+                evenness=sums.evenness,
+                rows=with_groups(problem.rows, [group]),
+                members=members[:, g],
+                label_counts=sums.counts,
+            )
+        )
+    return result
+
+
+def _group_sums(problem: Problem, records: Records, k: int) -> Part:
+    sums = [sum_group(problem, records.codes, k, mask, with_grams=True) for mask in records.masks]
+    counts = np.array([one.counts for one in sums])
+    return {
+        "pulls": np.array([one.pulls for one in sums]),
+        "grams": np.array([one.grams for one in sums]),
+        "counts": counts,
+        "sizes": np.array([one.sizes for one in sums]),
+        "members": [(records.piece, counts.sum(axis=1))],
+    }

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The training objective of records that are read again at every pass.
+
+An objective over many records is the sum of those over pieces: each piece becomes an ordinary `Problem` in
+memory, whose own formulas give its share, and the shares are added in the order of the pieces.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.data.parquet_pieces import Piece
+from epsilens.models.design import Design
+from epsilens.models.losses import Loss
+from epsilens.models.passes import (
+    Part,
+    PassProgress,
+    added,
+    current_passes,
+    largest,
+    reduce_pass,
+)
+from epsilens.models.problem import Problem
+from epsilens.models.streamed_records import Reading, Records
+
+__all__ = ["FusedObjective", "StreamedProblem", "TrainingRows"]
+
+FloatArray = NDArray[np.float64]
+Formula = Callable[..., Part]
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingRows:
+    """Training records on disk, as problems of a few rows each.
+
+    Attributes
+    ----------
+    reading : Reading
+    frame : Problem
+        Without rows: scales, loss and penalty of the whole.
+    intercept : float or None
+        The value of the intercept's column.
+    weight_unit : float
+        What weights are multiplied by to have a mean of 1.
+    """
+
+    reading: Reading
+    frame: Problem
+    intercept: float | None
+    weight_unit: float = 1.0
+
+    def problem(self, records: Records) -> Problem:
+        """Return some records as a problem in memory."""
+        like = self.frame.design
+        return replace(
+            self.frame,
+            design=Design.from_features(records.features, intercept=self.intercept, like=like),
+            weights=records.weights * self.weight_unit,
+            looks_for_alike=False,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class PieceWork:
+    """A formula on every piece; can be pickled, and called anywhere that sees the files."""
+
+    rows: TrainingRows
+    formula: Formula
+    arguments: tuple[object, ...]
+    join: Callable[[Part, Part], Part] = added
+
+    def __call__(self, piece: Piece) -> Part:
+        """Return the formula's parts of a piece, joined."""
+        total: Part = {}
+        for records in self.rows.reading.records(piece):
+            part = self.formula(self.rows.problem(records), records, *self.arguments)
+            total = self.join(total, part)
+        return total
+
+
+@dataclass(frozen=True, repr=False)
+class StreamedProblem:
+    """The doors of `Problem`, each a pass over the pieces.
+
+    Attributes
+    ----------
+    rows : TrainingRows
+    n_rows : int
+        Of all pieces together.
+    progress : callable, optional
+        Called with (done, total, what) within every pass.
+    """
+
+    rows: TrainingRows
+    n_rows: int
+    progress: PassProgress | None = None
+
+    def sum(
+        self,
+        formula: Formula,
+        *arguments: object,
+        join: Callable[[Part, Part], Part] = added,
+        what: str,
+    ) -> Part:
+        """Return a formula's parts over all pieces, joined in their order."""
+        return reduce_pass(
+            current_passes(),
+            PieceWork(self.rows, formula, arguments, join),
+            self.rows.reading.pieces,
+            join=join,
+            what=what,
+            progress=self.progress,
+        )
+
+    @property
+    def loss(self) -> Loss:
+        """The loss at the linear predictor."""
+        return self.rows.frame.loss
+
+    @property
+    def n_parameters(self) -> int:
+        """K·p, one coefficient per column and output."""
+        return self.rows.frame.n_parameters
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether one Newton step is exact."""
+        return self.rows.frame.is_quadratic
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the objective has one minimum."""
+        return True
+
+    def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
+        """Return ∇F for columns of parameters (K·p, B)."""
+        total = self.sum(_gradient, theta, what="gradient")["gradient"]
+        gradient: FloatArray = total / self.n_rows + self.rows.frame.penalise(theta) - linear
+        return gradient
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return ∇²F(θ)."""
+        return self.hessians(theta[:, None])[0]
+
+    def hessians(self, thetas: FloatArray) -> list[FloatArray]:
+        """Return ∇²F at every column of parameters, in one pass."""
+        if thetas.shape[1] == 0:
+            return []
+        total = self.sum(_hessians, thetas, what="curvature")["hessians"]
+        penalty = self.rows.frame.penalty_hessian()
+        return [hessian / self.n_rows + penalty for hessian in total]
+
+    def gradient_and_hessian(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ∇F(θ), but for its linear term, and ∇²F(θ), in one pass."""
+        total = self.sum(_gradient_and_hessian, theta, what="fit")
+        frame = self.rows.frame
+        return (
+            total["gradient"][:, 0] / self.n_rows + frame.penalise(theta),
+            total["hessians"][0] / self.n_rows + frame.penalty_hessian(),
+        )
+
+    def thirds(
+        self, thetas: FloatArray, middles: list[FloatArray], *, are_roots: bool
+    ) -> list[FloatArray]:
+        """Return ∇³F[M] at every column of parameters, in one pass."""
+        total = self.sum(_thirds, thetas, middles, are_roots, what="third derivative")["thirds"]
+        return [third / self.n_rows for third in total]
+
+    def along_lines(
+        self, theta: FloatArray, directions: FloatArray, lengths: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return slope and bend, but for the linear term, at θ + a_b·d_b along every d_b."""
+        total = self.sum(_along_lines, theta, directions, lengths, what="line search")["sums"]
+        held, stiff = self.rows.frame.penalty_along(theta, directions, lengths)
+        return total[0] / self.n_rows + held, total[1] / self.n_rows + stiff
+
+    def reach(self, steps: FloatArray) -> FloatArray:
+        """Return the furthest that each column of steps moves a record's predictor, (B,)."""
+        reach = self.sum(_reach, steps, join=largest, what="reach")["reach"]
+        return np.asarray(reach, dtype=np.float64)
+
+    def largest_leverage(self, theta: FloatArray, inverse: FloatArray) -> float:
+        """Return the largest share that a record has in its own prediction."""
+        found = self.sum(_leverage, theta, inverse, join=largest, what="leverage")["leverage"]
+        return float(found[0]) / self.n_rows
+
+    def is_separated(self, theta: FloatArray) -> bool:
+        """Return whether the model gets every record with a weight right."""
+        return not self.sum(_wrong, theta, join=largest, what="separation")["wrong"][0]
+
+    def by_row(self, formula: Formula, *arguments: object, what: str) -> FloatArray:
+        """Return one number a record, in the order of the records."""
+        rows: FloatArray = np.concatenate(self.sum(formula, *arguments, what=what)["row"])
+        return rows
+
+
+@dataclass(frozen=True, repr=False)
+class FusedObjective:
+    """A streamed objective whose gradient brings the Hessian along: one pass for both.
+
+    Attributes
+    ----------
+    problem : StreamedProblem
+    """
+
+    problem: StreamedProblem
+    _known: list[tuple[FloatArray, FloatArray, float]] = field(default_factory=list)
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether one Newton step is exact."""
+        return self.problem.is_quadratic
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the objective has one minimum."""
+        return True
+
+    def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
+        """Return ∇F at one column of parameters."""
+        started = time.perf_counter()
+        gradient, hessian = self.problem.gradient_and_hessian(theta[:, 0])
+        self._known[:] = [(theta[:, 0].copy(), hessian, time.perf_counter() - started)]
+        return gradient[:, None] - linear
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return ∇²F(θ), known already where the gradient was taken."""
+        known = self._known and np.array_equal(self._known[0][0], theta)
+        return self._known[0][1] if known else self.problem.hessian(theta)
+
+    @property
+    def last(self) -> tuple[FloatArray, FloatArray]:
+        """Where the last gradient was taken, and the Hessian there."""
+        return self._known[0][:2]
+
+    @property
+    def seconds(self) -> float:
+        """What the last pass took."""
+        return self._known[0][2]
+
+    def reach(self, steps: FloatArray) -> FloatArray:
+        """Return the furthest that each column of steps moves a record's predictor."""
+        return self.problem.reach(steps)
+
+
+def _gradient(problem: Problem, records: Records, theta: FloatArray) -> Part:
+    return {"gradient": problem.gradient_sum(theta)}
+
+
+def _hessians(problem: Problem, records: Records, thetas: FloatArray) -> Part:
+    return {"hessians": np.array([problem.hessian_sum(theta) for theta in thetas.T])}
+
+
+def _gradient_and_hessian(problem: Problem, records: Records, theta: FloatArray) -> Part:
+    return {
+        **_gradient(problem, records, theta[:, None]),
+        **_hessians(problem, records, theta[:, None]),
+    }
+
+
+def _thirds(
+    problem: Problem,
+    records: Records,
+    thetas: FloatArray,
+    middles: list[FloatArray],
+    are_roots: bool,
+) -> Part:
+    thirds = [
+        problem.third_sum(theta, middle, is_root=are_roots)
+        for theta, middle in zip(thetas.T, middles, strict=True)
+    ]
+    return {"thirds": np.array(thirds)}
+
+
+def _along_lines(
+    problem: Problem,
+    records: Records,
+    theta: FloatArray,
+    directions: FloatArray,
+    lengths: FloatArray,
+) -> Part:
+    return {"sums": np.array(problem.line_sums(theta, directions, lengths))}
+
+
+def _reach(problem: Problem, records: Records, steps: FloatArray) -> Part:
+    return {"reach": problem.reach(steps)}
+
+
+def _leverage(problem: Problem, records: Records, theta: FloatArray, inverse: FloatArray) -> Part:
+    return {"leverage": problem.leverages(theta, inverse).max(keepdims=True)}
+
+
+def _wrong(problem: Problem, records: Records, theta: FloatArray) -> Part:
+    s = problem.design.predict(theta)
+    right = (s[:, 0] > 0) == (records.y > 0.5)
+    if problem.loss.n_outputs > 1:
+        right = s.argmax(axis=1) == records.y
+    return {"wrong": (~right[problem.weights > 0]).any(keepdims=True)}

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a piece of a parquet table to checked arrays, in the same way at every pass.
+
+What is needed for that (columns, classes, frozen transformers, groups, which rows are set aside) is a small
+value that can be pickled; the rows themselves never leave the worker that reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from epsilens.data.columnar import frame_from_arrow
+from epsilens.data.encoding import check_categories
+from epsilens.data.expressions import Expression
+from epsilens.data.model_input import as_model_input
+from epsilens.data.parquet_pieces import ParquetSource, Piece
+from epsilens.data.schema import Schema
+from epsilens.errors import InputError
+from epsilens.models.label import class_codes, numbers_of
+from epsilens.models.scikit_learn import transform
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sklearn.pipeline import Pipeline
+
+__all__ = ["Coin", "Reading", "Records"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Coin:
+    """Which rows are set aside for testing, decided by their position alone.
+
+    Parameters
+    ----------
+    seed : int
+    share : float in (0, 1)
+        Of the rows set aside, on average.
+    aside : bool
+        Whether the rows that are set aside are meant, or the others.
+
+    Examples
+    --------
+    >>> int(Coin(0, 0.25, True).chosen(0, 10_000).sum())
+    2493
+    """
+
+    seed: int
+    share: float
+    aside: bool
+
+    def chosen(self, first: int, n_rows: int) -> NDArray[np.bool_]:
+        """Return which of some rows are meant, `first` being the position of the first."""
+        # splitmix64: a number for every position, without drawing those before it.
+        with np.errstate(over="ignore"):
+            word = np.arange(first, first + n_rows, dtype=np.uint64)
+            word += np.uint64((self.seed * 0xD1342543DE82EF95 + 1) % 2**64)
+            word *= np.uint64(0x9E3779B97F4A7C15)
+            word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            word ^= word >> np.uint64(31)
+        aside: NDArray[np.bool_] = (word >> np.uint64(11)).astype(np.float64) < self.share * 2.0**53
+        return aside if self.aside else ~aside
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class Records:
+    """Some rows as arrays.
+
+    Attributes
+    ----------
+    features : array or CSR matrix of shape (c, n_features)
+    y : array of shape (c,)
+        As the loss sees it.
+    codes : array of int, shape (c,)
+        Labels as positions in the domain; all 0 if there is none.
+    weights : array of shape (c,)
+        Before any scaling.
+    masks : tuple of arrays of bool, shape (c,)
+        Who belongs to each group.
+    piece : int
+        The position of the first row of the piece that they come from.
+    """
+
+    features: FloatArray | scipy.sparse.csr_array
+    y: FloatArray
+    codes: NDArray[np.int64]
+    weights: FloatArray
+    masks: tuple[NDArray[np.bool_], ...] = ()
+    piece: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class Reading:
+    """How rows are read.
+
+    Attributes
+    ----------
+    source : ParquetSource
+    features : tuple of str
+        The columns to learn from, in order.
+    label : str
+    weight : str or None
+    what : {"training", "test"}
+        For messages.
+    classes : tuple or None
+        The label's classes in the user's own values; None for a regression.
+    values : array of shape (k,) or None
+        The domain as the loss sees it; None for a target without one.
+    transformers : Pipeline or None
+        Fitted and frozen; None: all columns are numbers.
+    schema : Schema or None
+        Of the default model's columns: what the encoder knows.
+    groups : tuple of Expression or None
+        None stands for everybody.
+    coin : Coin or None
+        Which rows belong; None: all.
+    """
+
+    source: ParquetSource
+    features: tuple[str, ...]
+    label: str
+    weight: str | None
+    what: str
+    classes: tuple[object, ...] | None = None
+    values: FloatArray | None = None
+    transformers: Pipeline | None = None
+    schema: Schema | None = None
+    groups: tuple[Expression | None, ...] = ()
+    coin: Coin | None = None
+    _names: tuple[str, ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        beside = {name for group in self.groups if group is not None for name in group.columns}
+        extra = (self.label, *(() if self.weight is None else (self.weight,)), *sorted(beside))
+        object.__setattr__(self, "_names", tuple(dict.fromkeys((*self.features, *extra))))
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The pieces of the table."""
+        return self.source.pieces
+
+    def tables(self, piece: Piece) -> Iterator[pa.Table]:
+        """Yield the rows of a piece that belong, some at a time, refusing missing answers."""
+        for first, whole in self.source.batches(piece, self._names):
+            table = whole
+            if self.coin is not None:
+                table = whole.filter(self.coin.chosen(first, whole.num_rows))
+            if table.num_rows == 0:
+                continue
+            for name in (
+                *self.features,
+                self.label,
+                *(() if self.weight is None else (self.weight,)),
+            ):
+                if table.column(name).null_count:
+                    raise InputError(
+                        f"column {name!r} of the {self.what} data must have no missing values to be "
+                        "streamed, but some are missing. Fill or drop them first, or read the table "
+                        "into memory."
+                    )
+            yield table
+
+    def records(self, piece: Piece) -> Iterator[Records]:
+        """Yield the rows of a piece as arrays, some at a time."""
+        for table in self.tables(piece):
+            y, codes = self.labels(table)
+            yield Records(
+                features=self.matrix(table),
+                y=y,
+                codes=codes,
+                weights=self.weights(table),
+                masks=self.masks(table),
+                piece=piece.first_row,
+            )
+
+    def matrix(self, table: pa.Table) -> FloatArray | scipy.sparse.csr_array:
+        """Return the features that the linear model sees."""
+        if self.transformers is None:
+            return self._plain_matrix(table)
+        frame = frame_from_arrow(table.select(list(self.features)), name=self.source.name)
+        if self.schema is not None:
+            check_categories(self.schema, frame, what=f"{self.what} data")
+            frame = as_model_input(frame, self.schema, {}, frame)
+        return transform(self.transformers, frame, what=self.what)
+
+    def _plain_matrix(self, table: pa.Table) -> FloatArray:
+        import pyarrow as pa
+
+        matrix = np.empty((table.num_rows, len(self.features)))
+        for place, name in enumerate(self.features):
+            kind = table.schema.field(name).type
+            if not (
+                pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+            ):
+                raise InputError(
+                    f"the {self.what} features must be numbers, but column {name!r} is not. Put a "
+                    "OneHotEncoder for it into a fitted Pipeline in front of the model."
+                )
+            matrix[:, place] = table.column(name).to_numpy()
+        if not np.isfinite(matrix).all():
+            raise InputError(
+                f"the {self.what} features must be finite, but some are missing (NaN) or infinite. "
+                "Impute or drop them first; nothing is filled in silently."
+            )
+        return matrix
+
+    def labels(self, table: pa.Table) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Return the labels as the loss sees them, and as positions in the domain."""
+        raw = plain_column(table, self.label)
+        if self.classes is not None and self.values is not None:
+            codes = class_codes(raw, self.classes, what=self.what)
+            return self.values[codes], codes
+        y = numbers_of(raw, what=self.what)
+        if self.values is None:
+            return y, np.zeros(len(y), dtype=np.int64)
+        return y, np.searchsorted(self.values, y).astype(np.int64)
+
+    def weights(self, table: pa.Table) -> FloatArray:
+        """Return the rows' weights, 1 without any."""
+        if self.weight is None:
+            return np.ones(table.num_rows)
+        raw = plain_column(table, self.weight)
+        if raw.dtype.kind not in "iuf":
+            raise InputError(
+                f"`weight` must name a column of numbers, got {self.weight!r}, which is not."
+            )
+        weights = raw.astype(np.float64)
+        if not (np.isfinite(weights) & (weights >= 0)).all():
+            raise InputError(
+                f"weights must be finite and at least 0, but some in column {self.weight!r} are not. "
+                "Mend or remove those rows."
+            )
+        return weights
+
+    def masks(self, table: pa.Table) -> tuple[NDArray[np.bool_], ...]:
+        """Return who belongs to each group."""
+        named = sorted({n for group in self.groups if group is not None for n in group.columns})
+        frame = None
+        if named:
+            frame = frame_from_arrow(table.select(named), name=self.source.name)
+        everybody = np.ones(table.num_rows, dtype=bool)
+        return tuple(everybody if group is None else group.mask(frame) for group in self.groups)
+
+
+def plain_column(table: pa.Table, name: str) -> NDArray[np.generic]:
+    """Return a column without missing values as an array: words as objects."""
+    import pyarrow as pa
+
+    column = table.column(name)
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        values: NDArray[np.generic] = column.to_numpy()
+        return values
+    frame = frame_from_arrow(table.select([name]), name=name)
+    return frame[name].to_numpy(dtype=object)
