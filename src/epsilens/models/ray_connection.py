@@ -117,6 +117,7 @@ def connect(address: str) -> Connection:
             raise InputError(
                 "Ray is connected in this process already, by other code. Call `ray.shutdown()` first."
             )
+        ending.enter_context(_clean_output())
         with _own_signals():
             _join(ray, address)
         ending.callback(_leave, ray)
@@ -184,6 +185,30 @@ def _environment() -> Iterator[None]:
     finally:
         for name in added:
             os.environ.pop(name, None)
+
+
+@contextmanager
+def _clean_output() -> Iterator[None]:
+    """Keep Ray from printing to standard output, where our numbers go, that a node was lost.
+
+    It has no setting for that. A version of it that does this elsewhere is left as it is.
+    """
+    from ray._private import worker
+
+    name = "print_to_stdstream"
+    before = getattr(worker, name, None)
+    if before is None:
+        yield
+        return
+    setattr(worker, name, _print_nothing)
+    try:
+        yield
+    finally:
+        setattr(worker, name, before)
+
+
+def _print_nothing(*_: object, **__: object) -> None:
+    """Take what Ray would print."""
 
 
 @contextmanager

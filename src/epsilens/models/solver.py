@@ -251,7 +251,9 @@ def minimise(
         gradient_norm=np.abs(gradient).max(axis=0, initial=0.0),
         converged=~active & np.isfinite(theta).all(axis=0),
         n_gradients=n_gradients,
-        curvatures=tuple(one for one in (known[cluster] for cluster in cluster_of) if one is not None),
+        curvatures=tuple(
+            one for one in (known[cluster] for cluster in cluster_of) if one is not None
+        ),
     )
 
 
