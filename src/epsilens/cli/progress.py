@@ -67,6 +67,9 @@ def show_progress(*, quiet: bool = False, json: bool = False) -> Iterator[Progre
         def progress(done: int, total: int, what: str) -> None:
             if what not in tasks:
                 tasks[what] = display.add_task(what, total=total)
+            elif done <= 1:
+                # The same kind of pass once more: its time starts again.
+                display.reset(tasks[what], total=total)  # type: ignore[arg-type]
             display.update(tasks[what], completed=done, total=total)  # type: ignore[arg-type]
 
         yield progress

@@ -244,6 +244,9 @@ def risk(
 
     Example: [bold]epsilens risk survey.csv --label smokes --protect smokes --mechanism rr
     --epsilon 0.1:10:10 --out risk.png[/bold]
+
+    On a cluster: [bold]epsilens risk survey.csv --label smokes --shadow-models 10000
+    --cluster ray://head:10001[/bold]
     """
     from epsilens.cli.progress import show_progress
     from epsilens.cli.session import print_json, withhold_names

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.cluster_option import Cluster, on_cluster
 from epsilens.cli.options import (
     Anonymous,
     BinsOption,
@@ -42,6 +43,7 @@ from epsilens.cli.training import (
     with_notes,
 )
 from epsilens.cli.whatif_output import print_answer, write_answer
+from epsilens.cli.whatif_stream import ask_streamed, wants_stream
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -164,9 +166,18 @@ def whatif(
         typer.Option(
             "--checkpoint",
             metavar="FILE",
-            help="Keeps finished retrainings; a killed run goes on from it.",
+            help="Keeps finished retrainings, or with --stream finished passes (a folder); a killed run "
+            "goes on from it.",
         ),
     ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Read parquet piece by piece at every pass instead of into memory; by itself for a "
+            "table that would take more than a quarter of the memory.",
+        ),
+    ] = False,
     max_loss_increase: Annotated[
         float | None,
         typer.Option(
@@ -178,6 +189,7 @@ def whatif(
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="S", help="The time that auto may take.")
     ] = 10.0,
+    cluster: Cluster = None,
     categories: Categories = None,
     dependent_groups: Annotated[
         bool,
@@ -224,6 +236,9 @@ def whatif(
 
     Example: [bold]epsilens whatif survey.csv --label smokes --protect smokes
     --group 'young=age < 30' --epsilon 0.1:10:30 --out report.html[/bold]
+
+    On a cluster: [bold]epsilens whatif census.parquet --label smokes --stream
+    --cluster ray://head:10001[/bold]
     """
     from dataclasses import replace
     from pathlib import Path
@@ -261,36 +276,72 @@ def whatif(
         model=model,
         seed=seed,
     )
-    prepared = table.prepare(data, groups=group or [])
     by_bits = mechanism in {MechanismChoice.oue, MechanismChoice.rappor, MechanismChoice.the}
-    estimator = estimator_for(
-        prepared,
-        model=model,
-        regularisation=regularisation,
-        protect=protected,
-        categories=categories,
-        keep_all=protected if by_bits else (),
-    )
-    study = fit_on(WhatIf(estimator), prepared)
-    with show_progress(quiet=quiet, json=json) as progress:
-        result = _ask(
-            study,
-            prepared,
-            protect=protected,
-            epsilon=budget,
-            method=method,
-            inverse_hessian=None if inverse_hessian is None else inverse_hessian.value,
-            correction=correction.value,
-            mechanism=mechanism.value,
-            repeats=repeats,
-            checkpoint=checkpoint,
-            seconds=seconds,
-            seed=seed,
-            categories=declared_domains(categories, protected, table, prepared),
-            dependent="warn" if dependent_groups else "refuse",
-            progress=progress,
+    needing = [
+        *(["--protect"] if protected != (label,) else []),
+        *(["--correction"] if correction is not CorrectionChoice.none else []),
+        *(["--mechanism"] if by_bits else []),
+        *(
+            ["--inverse-hessian"]
+            if inverse_hessian not in {None, InverseHessianChoice.cholesky}
+            else []
+        ),
+    ]
+    streamed = wants_stream(data, table, asked=stream, elsewhere=needing)
+    if cluster is not None and not streamed and method is not MethodChoice.retrain:
+        raise InputError(
+            "`--cluster` carries what `--stream` or `--method retrain` asks for; one machine does the "
+            "rest. Add one of them, or leave it out."
         )
-    document = with_notes(result.document, prepared.notes)
+    with on_cluster(cluster), show_progress(quiet=quiet, json=json) as progress:
+        if streamed:
+            result, notes = ask_streamed(
+                data,
+                table,
+                regularisation=regularisation,
+                checkpoint=checkpoint,
+                categories=categories,
+                groups=group,
+                question={
+                    "epsilon": budget,
+                    "method": method.value,
+                    "mechanism": mechanism.value,
+                    "seconds": seconds,
+                    "repeats": repeats,
+                    "random_state": seed,
+                    "dependent_groups": "warn" if dependent_groups else "refuse",
+                },
+                progress=progress,
+            )
+        else:
+            prepared = table.prepare(data, groups=group or [])
+            estimator = estimator_for(
+                prepared,
+                model=model,
+                regularisation=regularisation,
+                protect=protected,
+                categories=categories,
+                keep_all=protected if by_bits else (),
+            )
+            notes = prepared.notes
+            result = _ask(
+                fit_on(WhatIf(estimator), prepared),
+                prepared,
+                protect=protected,
+                epsilon=budget,
+                method=method,
+                inverse_hessian=None if inverse_hessian is None else inverse_hessian.value,
+                correction=correction.value,
+                mechanism=mechanism.value,
+                repeats=repeats,
+                checkpoint=checkpoint,
+                seconds=seconds,
+                seed=seed,
+                categories=declared_domains(categories, protected, table, prepared),
+                dependent="warn" if dependent_groups else "refuse",
+                progress=progress,
+            )
+    document = with_notes(result.document, notes)
     if anonymous:
         document = anonymise(document)
     choice = None

@@ -8,6 +8,7 @@ time, with the columns and types of the whole.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -125,6 +126,10 @@ class ParquetSource:
             raise damaged(Path(piece.path).name, "parquet") from None
         if at != piece.first_row + piece.n_rows:
             raise damaged(Path(piece.path).name, "parquet")
+
+    def number_of(self, piece: Piece) -> int:
+        """Return the place of a piece among all."""
+        return bisect.bisect_left(self.pieces, piece.first_row, key=lambda one: one.first_row)
 
     def require(self, names: Sequence[str], *, argument: str) -> None:
         """Refuse names that are no columns."""

@@ -59,7 +59,7 @@ class _LabelWork:
 
     def __call__(self, piece: object) -> Part:
         total: Part = {}
-        for table in self.reading.tables(piece):  # type: ignore[arg-type]
+        for _, table in self.reading.tables(piece):  # type: ignore[arg-type]
             raw = plain_column(table, self.reading.label)
             refuse_missing(raw, what=self.reading.what)
             values, counts = distinct(raw)

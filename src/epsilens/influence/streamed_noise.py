@@ -156,13 +156,10 @@ def sum_groups(
     statistics : array of shape (k, K)
     """
     looking = replace(problem, rows=with_groups(problem.rows, groups))
-    part = looking.sum(_group_sums, len(statistics), what="group sums")
+    n_pieces = len(problem.rows.reading.pieces)
+    part = looking.sum(_group_sums, len(statistics), n_pieces, what="group sums")
     n = problem.n_rows
-    pieces = problem.rows.reading.pieces
-    places = {piece.first_row: number for number, piece in enumerate(pieces)}
-    members = np.zeros((len(pieces), len(groups)), dtype=np.int64)
-    for first_row, counts in part["members"]:
-        members[places[first_row]] += counts
+    members = part["members"]
     nobody = np.zeros(0, dtype=np.int64)
     result = []
     for g, group in enumerate(groups):
@@ -183,13 +180,15 @@ def sum_groups(
     return result
 
 
-def _group_sums(problem: Problem, records: Records, k: int) -> Part:
+def _group_sums(problem: Problem, records: Records, k: int, n_pieces: int) -> Part:
     sums = [sum_group(problem, records.codes, k, mask, with_grams=True) for mask in records.masks]
     counts = np.array([one.counts for one in sums])
+    members = np.zeros((n_pieces, len(sums)), dtype=np.int64)
+    members[records.piece] = counts.sum(axis=1)
     return {
         "pulls": np.array([one.pulls for one in sums]),
         "grams": np.array([one.grams for one in sums]),
         "counts": counts,
         "sizes": np.array([one.sizes for one in sums]),
-        "members": [(records.piece, counts.sum(axis=1))],
+        "members": members,
     }

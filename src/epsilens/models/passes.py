@@ -27,6 +27,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from epsilens.models.execution import n_cores, workers
+from epsilens.models.pass_store import current_store
 
 __all__ = [
     "LocalPasses",
@@ -184,12 +185,17 @@ def reduce_pass(
     >>> int(reduce_pass(LocalPasses(2), lambda task: {"n": np.array(task)}, [1, 2, 3])["n"])
     6
     """
-    total: Part | None = None
-    for done, part in enumerate(passes.map(work, tasks), start=1):
-        total = part if total is None else join(total, part)
+    store = current_store()
+    kept = None if store is None else store.begin(what, work)
+    total, first = kept.found if kept is not None and kept.found is not None else ({}, 0)
+    for done, part in enumerate(passes.map(work, tasks[first:]), start=first + 1):
+        total = join(total, part)
         if progress is not None:
             progress(done, len(tasks), what)
-    assert total is not None  # noqa: S101  (a source without pieces is refused)
+        if kept is not None and done < len(tasks):
+            kept.keep_sometimes(total, done)
+    if kept is not None and first < len(tasks):
+        kept.keep(total, len(tasks))
     return total
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sklearn.pipeline import Pipeline
 
-__all__ = ["Coin", "Reading", "Records"]
+__all__ = ["Coin", "Reading", "Records", "plain_column", "uniform_at"]
 
 FloatArray = NDArray[np.float64]
 
@@ -58,16 +58,31 @@ class Coin:
 
     def chosen(self, first: int, n_rows: int) -> NDArray[np.bool_]:
         """Return which of some rows are meant, `first` being the position of the first."""
-        # splitmix64: a number for every position, without drawing those before it.
-        with np.errstate(over="ignore"):
-            word = np.arange(first, first + n_rows, dtype=np.uint64)
-            word += np.uint64((self.seed * 0xD1342543DE82EF95 + 1) % 2**64)
-            word *= np.uint64(0x9E3779B97F4A7C15)
-            word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            word ^= word >> np.uint64(31)
-        aside: NDArray[np.bool_] = (word >> np.uint64(11)).astype(np.float64) < self.share * 2.0**53
+        positions = np.arange(first, first + n_rows, dtype=np.int64)
+        aside = uniform_at(positions, self.seed * 0xD1342543DE82EF95 + 1) < self.share
         return aside if self.aside else ~aside
+
+
+def uniform_at(positions: NDArray[np.int64], key: int) -> FloatArray:
+    """Return a number in [0, 1) for every position, the same whoever asks and in whatever order.
+
+    For simulation only: splitmix64 is no cipher.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bool(uniform_at(np.arange(5), 1)[3] == uniform_at(np.array([3]), 1)[0])
+    True
+    """
+    with np.errstate(over="ignore"):
+        word = positions.astype(np.uint64)
+        word += np.uint64(key % 2**64)
+        word *= np.uint64(0x9E3779B97F4A7C15)
+        word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        word ^= word >> np.uint64(31)
+    number: FloatArray = (word >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return number
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -86,7 +101,9 @@ class Records:
     masks : tuple of arrays of bool, shape (c,)
         Who belongs to each group.
     piece : int
-        The position of the first row of the piece that they come from.
+        The number of the piece that they come from.
+    positions : array of int, shape (c,)
+        Of these rows among all rows of the table.
     """
 
     features: FloatArray | scipy.sparse.csr_array
@@ -95,6 +112,7 @@ class Records:
     weights: FloatArray
     masks: tuple[NDArray[np.bool_], ...] = ()
     piece: int = 0
+    positions: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,12 +165,17 @@ class Reading:
         """The pieces of the table."""
         return self.source.pieces
 
-    def tables(self, piece: Piece) -> Iterator[pa.Table]:
-        """Yield the rows of a piece that belong, some at a time, refusing missing answers."""
+    def tables(self, piece: Piece) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
+        """Yield the rows of a piece that belong, and where they stand, some at a time.
+
+        Missing answers are refused.
+        """
         for first, whole in self.source.batches(piece, self._names):
             table = whole
+            positions = np.arange(first, first + whole.num_rows, dtype=np.int64)
             if self.coin is not None:
-                table = whole.filter(self.coin.chosen(first, whole.num_rows))
+                chosen = self.coin.chosen(first, whole.num_rows)
+                table, positions = whole.filter(chosen), positions[chosen]
             if table.num_rows == 0:
                 continue
             for name in (
@@ -166,11 +189,12 @@ class Reading:
                         "streamed, but some are missing. Fill or drop them first, or read the table "
                         "into memory."
                     )
-            yield table
+            yield positions, table
 
     def records(self, piece: Piece) -> Iterator[Records]:
         """Yield the rows of a piece as arrays, some at a time."""
-        for table in self.tables(piece):
+        number = self.source.number_of(piece)
+        for positions, table in self.tables(piece):
             y, codes = self.labels(table)
             yield Records(
                 features=self.matrix(table),
@@ -178,7 +202,8 @@ class Reading:
                 codes=codes,
                 weights=self.weights(table),
                 masks=self.masks(table),
-                piece=piece.first_row,
+                piece=number,
+                positions=positions,
             )
 
     def matrix(self, table: pa.Table) -> FloatArray | scipy.sparse.csr_array:

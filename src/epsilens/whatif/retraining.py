@@ -31,6 +31,7 @@ from epsilens.influence.groups import Group
 from epsilens.influence.question import Asked
 from epsilens.influence.realised import RealisedObjective
 from epsilens.influence.reports import Reports
+from epsilens.influence.trained import TrainedModel
 from epsilens.models import factorise, minimise
 from epsilens.models.class_weights import class_totals, class_weights
 from epsilens.models.passes import under_way
@@ -47,13 +48,14 @@ RUN_OUTCOMES = ("loss", "accuracy", "auc", "loss_gap", "accuracy_gap")
 _BLOCK_NUMBERS = 1 << 22
 
 
-def _run_seed(seed: int, group: str, epsilon: float, repeat: int) -> np.random.SeedSequence:
+def run_seed(seed: int, group: str, epsilon: float, repeat: int) -> np.random.SeedSequence:
+    """Return the seed of one run, from its group, its ε and its number."""
     key = hashlib.sha256(f"{group}\x00{epsilon!r}\x00{repeat}".encode()).digest()
     words = np.frombuffer(key, dtype=np.uint32).tolist()
     return np.random.SeedSequence([seed, *words])
 
 
-def _seed_name(asked: Asked, group: Group) -> str:
+def seed_name(asked: Asked, group: Group) -> str:
     """Return the group's name, with the budget of every column where they differ."""
     if not asked.is_mapping:
         return group.name
@@ -246,14 +248,20 @@ def _train_part(
     return train(baseline, asked, asked.groups[g], e, repeats, seed)
 
 
-def run_outcomes(baseline: Baseline, group: Group, theta: FloatArray) -> Run:
+def run_outcomes(baseline: TrainedModel, group: Group, theta: FloatArray) -> Run:
     """Return what the test set says of a run, the gaps of its group included."""
+    return runs_outcomes(baseline, group, theta[:, None])[0]
+
+
+def runs_outcomes(baseline: TrainedModel, group: Group, thetas: FloatArray) -> list[Run]:
+    """Return the same of several runs, (K·p, n_runs)."""
     contrast = baseline.evaluation.contrast(group.test_mask)
-    outcomes = baseline.evaluation.outcomes(theta, contrast)
-    return tuple(getattr(outcomes, name) for name in RUN_OUTCOMES)
+    found = baseline.evaluation.outcomes_at(thetas, [contrast] * thetas.shape[1])
+    return [tuple(getattr(outcomes, name) for name in RUN_OUTCOMES) for outcomes in found]
 
 
-def _refuse_one_class(labels: NDArray[np.int64]) -> None:
+def refuse_one_class(labels: NDArray[np.int64]) -> None:
+    """Refuse a run whose drawn labels are all the same."""
     if len(np.unique(labels)) < 2:
         raise EstimateNotTrustworthyError(
             "a randomised run has records of one class only, and no model: the data are too few for "
@@ -275,26 +283,25 @@ def _train_labels(
     start = minimise(problem, centre[:, None], baseline.theta[:, None], curvatures=known).theta
     labels = np.repeat(codes[:, None], len(repeats), axis=1)
     for j, repeat in enumerate(repeats):
-        generator = np.random.default_rng(
-            _run_seed(seed, _seed_name(asked, group), epsilon, repeat)
-        )
+        generator = np.random.default_rng(run_seed(seed, seed_name(asked, group), epsilon, repeat))
         labels[rows, j] = simulate(channel, codes[rows], generator)
         if baseline.is_classifier:
-            _refuse_one_class(labels[:, j])
+            refuse_one_class(labels[:, j])
     solution = minimise(
         problem,
         problem.linear_term(np.moveaxis(statistics[labels], 2, 1)),
         np.repeat(start, len(repeats), axis=1),
         clusters=np.zeros(len(repeats), dtype=np.intp),
     )
-    _refuse_unconverged(solution.converged)
+    refuse_unconverged(solution.converged)
     return [
         ((group.name, epsilon, repeat), run_outcomes(baseline, group, solution.theta[:, j]))
         for j, repeat in enumerate(repeats)
     ]
 
 
-def _refuse_unconverged(converged: NDArray[np.bool_]) -> None:
+def refuse_unconverged(converged: NDArray[np.bool_]) -> None:
+    """Refuse runs whose optimum was not reached."""
     if not converged.all():
         raise EstimateNotTrustworthyError(
             f"{int(np.sum(~converged))} retrainings did not converge. Add regularisation."
@@ -336,9 +343,7 @@ def _train_general(
     start, curvature = baseline.theta, baseline.curvature
     finished: Finished = []
     for repeat in repeats:
-        generator = np.random.default_rng(
-            _run_seed(seed, _seed_name(asked, group), epsilon, repeat)
-        )
+        generator = np.random.default_rng(run_seed(seed, seed_name(asked, group), epsilon, repeat))
         values, alternatives = asked.alternatives.codes.copy(), asked.alternatives
         if asked.unary is not None:
             values, alternatives = _drawn_bits(asked, baseline, rows, epsilon, generator)
@@ -357,7 +362,7 @@ def _train_general(
             codes = truth.copy()
             codes[rows] = simulate(asked.label_channels[e], truth[rows], generator)
             if baseline.is_classifier:
-                _refuse_one_class(codes)
+                refuse_one_class(codes)
             y = domain[codes]
             if corrected:
                 matrix = asked.label_channels[e].matrix
@@ -377,7 +382,7 @@ def _train_general(
             reports=reports,
         )
         solution = minimise(objective, nothing, start[:, None], curvatures=(curvature,))
-        _refuse_unconverged(solution.converged)
+        refuse_unconverged(solution.converged)
         theta = solution.theta[:, 0]
         if not finished:
             # The other runs of the cell lie close to the first.

@@ -135,7 +135,7 @@ def fit_from_parquet(
 def _head(reading: Reading) -> pd.DataFrame:
     """Return a few rows, for the names and types of the columns."""
     for piece in reading.pieces:
-        for table in reading.tables(piece):
+        for _, table in reading.tables(piece):
             chosen = table.slice(0, 10).select(list(reading.features))
             return frame_from_arrow(chosen, name=reading.source.name)
     raise InputError("the training data must have at least one row, got 0.")

@@ -46,6 +46,7 @@ from epsilens.whatif.ladder import climb, is_label_only, plan
 from epsilens.whatif.pattern_sampling import with_sampling_error
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import retrain_cells
+from epsilens.whatif.streamed_retraining import retrain_streamed
 from epsilens.whatif.streamed_study import StreamedFit, fit_from_parquet
 
 if TYPE_CHECKING:
@@ -228,10 +229,10 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             seed=random_state,
             progress=progress,
         )
-        self._keep(fitted)
+        self.keep_streamed(fitted)
         return self
 
-    def _keep(self, fitted: StreamedFit) -> None:
+    def keep_streamed(self, fitted: StreamedFit) -> None:
         """Take a model that was fitted to parquet files for this study's."""
         self.baseline_ = fitted.baseline
         self._name_coefficients()
@@ -401,15 +402,25 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             protect, epsilon, groups, categories, dependent_groups, mechanism=mechanism
         )
         corrected = _as_correction(correction, asked, baseline)
-        runs = retrain_cells(
-            baseline,
-            asked,
-            corrected=corrected,
-            repeats=repeats,
-            seed=seed,
-            checkpoint=checkpoint,
-            progress=progress,
-        )
+        if isinstance(baseline, StreamedBaseline):
+            runs = retrain_streamed(
+                baseline,
+                asked,
+                repeats=repeats,
+                seed=seed,
+                checkpoint=checkpoint,
+                progress=progress,
+            )
+        else:
+            runs = retrain_cells(
+                baseline,
+                asked,
+                corrected=corrected,
+                repeats=repeats,
+                seed=seed,
+                checkpoint=checkpoint,
+                progress=progress,
+            )
         return write_retraining(
             self._study(),
             asked,

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`epsilens whatif` on a parquet table that is too large for memory."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from epsilens.cli.options import MissingChoice, categories_of, comma_list
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from epsilens.cli.progress import Progress
+    from epsilens.cli.training import TableOptions
+    from epsilens.whatif import LossChangeEstimate, WhatIf
+
+__all__ = ["LARGEST_SHARE", "ask_streamed", "wants_stream"]
+
+LARGEST_SHARE = 0.25
+"""A parquet table that would take more than this share of the machine's memory is streamed."""
+
+
+def wants_stream(data: str, table: TableOptions, *, asked: bool, elsewhere: Sequence[str]) -> bool:
+    """Say whether the table is streamed: on demand, or since it would not fit.
+
+    Parameters
+    ----------
+    data : str
+    table : TableOptions
+    asked : bool
+        Whether `--stream` was typed.
+    elsewhere : sequence of str
+        Other options in use that need the table in memory.
+    """
+    from epsilens.data.parquet_pieces import open_parquet
+
+    needing = [
+        *elsewhere,
+        *(["--bins"] if table.bins else []),
+        *(["--positive"] if table.positive is not None else []),
+        *(["--missing"] if table.missing not in {MissingChoice.auto, MissingChoice.error} else []),
+    ]
+    if asked:
+        if needing:
+            raise InputError(
+                f"`{needing[0]}` needs the table in memory and cannot go with `--stream`. Leave one of "
+                "them out."
+            )
+        return True
+    path = Path(data)
+    if needing or not (path.is_dir() or path.suffix == ".parquet") or not path.exists():
+        return False
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return False
+    return open_parquet(path).n_bytes > LARGEST_SHARE * memory
+
+
+def ask_streamed(
+    data: str,
+    table: TableOptions,
+    *,
+    regularisation: float | None,
+    checkpoint: str | None,
+    categories: Sequence[str] | None,
+    groups: Sequence[str] | None,
+    question: dict[str, object],
+    progress: Progress,
+) -> tuple[LossChangeEstimate, tuple[str, ...]]:
+    """Fit the default model to a table on disk and answer; return also what was left out.
+
+    Parameters
+    ----------
+    data : str
+    table : TableOptions
+    regularisation : float, optional
+    checkpoint : str, optional
+        A folder for finished passes.
+    categories, groups : sequence of str, optional
+        What was typed for `--categories` and `--group`.
+    question : mapping
+        Of `WhatIf.estimate`.
+    progress : callable
+    """
+    from epsilens.data.expressions import parse_group
+    from epsilens.data.parquet_pieces import open_parquet
+
+    named = dict(parse_group(text) for text in groups) if groups else None
+    identity: dict[str, object] = {
+        "data": [list(piece.stamp) for piece in open_parquet(data).pieces],
+        "table": repr(table),
+        "regularisation": regularisation,
+        "question": repr(sorted(question.items())),
+        "groups": list(groups or ()),
+        "categories": list(categories or ()),
+    }
+    with _kept_passes(checkpoint, identity):
+        study, notes = _fit(data, table, regularisation=regularisation, progress=progress)
+        result = study.estimate(
+            protect=[table.label],
+            groups=named,
+            categories=_label_domain(categories, table.label, study),
+            progress=progress,
+            **question,  # type: ignore[arg-type]
+        )
+    return result, notes
+
+
+def _kept_passes(
+    checkpoint: str | None, identity: dict[str, object]
+) -> AbstractContextManager[object]:
+    """Return where finished passes are kept, if a folder was named."""
+    from epsilens.models.pass_store import PassStore, keeping_passes
+
+    if checkpoint is None:
+        return nullcontext()
+    return keeping_passes(PassStore(checkpoint, identity))
+
+
+def _fit(
+    data: str,
+    table: TableOptions,
+    *,
+    regularisation: float | None,
+    progress: Progress,
+) -> tuple[WhatIf, tuple[str, ...]]:
+    """Fit the default model to a table on disk; return the study and what was left out."""
+    from epsilens.models.streamed_encoder import streamed_estimator
+    from epsilens.whatif import WhatIf
+    from epsilens.whatif.streamed_study import fit_from_parquet, readings_of
+
+    chosen = {"label": table.label, "weight": table.weight, "drop": comma_list(table.drop)}
+    split = {"test_share": table.test_share, "seed": table.seed}
+    reading, _, _ = readings_of(data, table.test, **chosen, **split)  # type: ignore[arg-type]
+    estimator, schema = streamed_estimator(
+        reading,
+        model=table.model.value,
+        regularisation=regularisation,
+        categorical=comma_list(table.categorical),
+        progress=progress,
+    )
+    study = WhatIf(estimator)
+    fitted = fit_from_parquet(
+        estimator,
+        data,
+        table.test,
+        **chosen,  # type: ignore[arg-type]
+        **split,  # type: ignore[arg-type]
+        schema=schema,
+        progress=progress,
+    )
+    study.keep_streamed(fitted)
+    notes = [
+        f"{column.name}: {column.note}"
+        for column in schema.columns
+        if column.encoding == "left out"
+    ]
+    return study, tuple(notes)
+
+
+def _label_domain(
+    typed: Sequence[str] | None, label: str, study: WhatIf
+) -> dict[str, list[object]] | None:
+    """Return the label's domain as it was typed, in the label's own type."""
+    given = categories_of(typed, protected=(label,)).get(label)
+    if given is None:
+        return None
+    known = study.baseline_.label.categories
+    if known is not None and all(isinstance(value, str) for value in known):
+        return {label: list(given)}
+    try:
+        return {label: [float(text) for text in given]}
+    except ValueError:
+        raise InputError(
+            f"`--categories` of {label!r} must be numbers, like the column itself."
+        ) from None
