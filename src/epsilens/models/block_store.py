@@ -12,20 +12,17 @@ import json
 import re
 import secrets
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.data.atomic import replacing
 from epsilens.errors import InputError
-from epsilens.models.passes import under_way
 
-__all__ = ["BlockStore", "made_or_kept"]
-
-Task = TypeVar("Task")
+__all__ = ["BlockStore"]
 
 _HEAD = "run.json"
 _BLOCK = re.compile(r"block-(\d{6})\.npz")
@@ -160,46 +157,6 @@ class BlockStore:
         with replacing(self.path / _HEAD) as scratch:
             scratch.chmod(0o600)
             scratch.write_text(json.dumps(head, indent=1) + "\n", encoding="utf-8")
-
-
-def made_or_kept(
-    store: BlockStore,
-    work: Callable[[Task], NDArray[Any]],
-    tasks: Mapping[int, Task],
-    *,
-    name: str,
-) -> Iterator[NDArray[Any]]:
-    """Yield the array of every block, in order: from the store where it is there, else made and kept.
-
-    Blocks are made by whoever carries passes now, on this machine or on a cluster; files are written
-    here only.
-
-    Parameters
-    ----------
-    store : BlockStore
-    work : callable
-        From a task to the array of its block; can be pickled, and is pure.
-    tasks : mapping of block number to task
-    name : str
-        Of the array in the store.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> store = BlockStore(None, {})
-    >>> [made.tolist() for made in made_or_kept(store, np.arange, {0: 2, 1: 3}, name="numbers")]
-    [[0, 1], [0, 1, 2]]
-    """
-    known = store.done
-    todo = [task for number, task in tasks.items() if number not in known]
-    with under_way(work, todo) as fresh:
-        for number in tasks:
-            if number in known:
-                yield store.read(number)[name]
-            else:
-                made = next(fresh)
-                store.write(number, {name: made})
-                yield made
 
 
 def _digest(salt: str, data: Sequence[NDArray[np.generic]]) -> str:

@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilens._validate import as_codes, as_count, as_positive
 from epsilens.errors import EstimateNotTrustworthyError, InputError, InputTypeError
-from epsilens.models.block_store import BlockStore, made_or_kept
+from epsilens.models.block_passes import made_or_kept
+from epsilens.models.block_store import BlockStore
 from epsilens.models.dp_sgd_settings import DPSGDSettings, TrainingPlan
 from epsilens.models.ghost_norms import BatchTable
 from epsilens.models.networks import Floats, Network

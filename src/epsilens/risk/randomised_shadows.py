@@ -17,7 +17,8 @@ from epsilens.errors import InputError
 from epsilens.influence.alternatives import no_alternatives
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.question import Asked
-from epsilens.models.block_store import BlockStore, made_or_kept
+from epsilens.models.block_passes import made_or_kept
+from epsilens.models.block_store import BlockStore
 from epsilens.risk.answer_inference import AnswerAttack
 from epsilens.risk.halves import draw_members, model_generator
 from epsilens.risk.logits import scores_from_logits, scores_from_margins
