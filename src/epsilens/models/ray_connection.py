@@ -226,19 +226,23 @@ def _own_signals() -> Iterator[None]:
 
 
 def _join(ray: Any, address: str) -> None:
-    try:
-        ray.init(address=address, logging_level="ERROR", log_to_driver=False)
-    except (ConnectionError, TimeoutError) as error:
-        _leave(ray)
-        if "Initialization failure" in str(error):
-            raise InputError(
-                "the cluster did not start what serves a client. Try again, or run on one of its nodes "
-                "with `auto`."
-            ) from None
-        raise _nobody(address) from None
-    except (RuntimeError, ValueError) as error:
-        _leave(ray)
-        raise InputError(_refusal(str(error))) from None
+    for is_last in (False, True):
+        try:
+            ray.init(address=address, logging_level="ERROR", log_to_driver=False)
+            return
+        except (ConnectionError, TimeoutError) as error:
+            _leave(ray)
+            if "Initialization failure" not in str(error):
+                raise _nobody(address) from None
+            # What serves a client is started for each, and on a busy machine sometimes fails to.
+            if is_last:
+                raise InputError(
+                    "the cluster did not start what serves a client, tried twice. Try again, or run on "
+                    "one of its nodes with `auto`."
+                ) from None
+        except (RuntimeError, ValueError) as error:
+            _leave(ray)
+            raise InputError(_refusal(str(error))) from None
 
 
 def _refusal(said: str) -> str:

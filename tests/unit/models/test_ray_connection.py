@@ -68,6 +68,45 @@ def test_a_wrong_address_is_one_line_and_exit_code_2(ray_is_there, capsys, port,
         assert "no Ray cluster answers at 127.0.0.1:1" in said
 
 
+def test_a_cluster_without_anything_to_do_is_refused(capsys, tmp_path):
+    data = tmp_path / "survey.csv"
+    data.write_text("age,smokes\n30,yes\n")
+    assert main(["whatif", str(data), "--label", "smokes", "--cluster", "127.0.0.1:1"]) == 2
+    assert (
+        "`--cluster` carries what `--stream` or `--method retrain` asks for"
+        in capsys.readouterr().err
+    )
+
+
+class FakeRay:
+    """Fails to connect as Ray does, with an error each time."""
+
+    def __init__(self, *errors):
+        self.errors, self.n_left = list(errors), 0
+
+    def init(self, **_):
+        if self.errors:
+            raise self.errors.pop(0)
+
+    def shutdown(self):
+        self.n_left += 1
+
+
+def test_a_client_is_tried_twice_and_whatever_fails_is_left():
+    failure = ConnectionAbortedError("Initialization failure from server: many lines")
+    ray = FakeRay(failure)
+    ray_connection._join(ray, "ray://head:10001")
+    assert ray.n_left == 1
+    ray = FakeRay(failure, failure)
+    with pytest.raises(InputError, match="did not start what serves a client"):
+        ray_connection._join(ray, "ray://head:10001")
+    assert ray.n_left == 2
+    with pytest.raises(InputError, match="no Ray cluster answers at head:6379"):
+        ray_connection._join(FakeRay(ConnectionError("gone")), "head:6379")
+    with pytest.raises(InputError, match="this machine is not a node of the cluster"):
+        ray_connection._join(FakeRay(RuntimeError("No node info found matching ...")), "head:6379")
+
+
 def test_other_versions_are_named_in_one_line():
     assert ray_connection._refusal(MISMATCH) == (
         "the cluster runs Ray 2.40.0, Python 3.12.1, and this program Ray 2.55.1, Python 3.11.7: they "
