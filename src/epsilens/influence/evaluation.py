@@ -356,9 +356,11 @@ class Evaluation:
         zero = self.loss.value(s, self.y)
         for rows in self.design.chunks(width=2 * n_draws * n_outputs):
             moved = self._single.predict_rows(rows, deviations)  # type: ignore[arg-type]
-            moved += s[rows, :, None].astype(np.float32)
+            single = s[rows].astype(np.float32)
+            moved += single[:, :, None]
             change = self.loss.value(moved, y[rows])  # type: ignore[arg-type]
-            change -= zero[rows, None].astype(np.float32)
+            # Against the loss of the same rounded predictor, so that its rounding cancels.
+            change -= self.loss.value(single, y[rows])[:, None]  # type: ignore[arg-type]
             weights = self.weights[rows]
             # The weights sum to 1 and are far from the smallest single: sum in double.
             change = change.astype(np.float64)

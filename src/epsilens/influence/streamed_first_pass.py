@@ -27,7 +27,7 @@ __all__ = ["Columns", "LabelsSeen", "describe_columns", "look_at_labels", "read_
 FloatArray = NDArray[np.float64]
 
 _MOST_CLASSES = 1000
-_SAMPLE_ROWS = 1 << 17
+_SAMPLE_ROWS = 1 << 16
 _SAMPLE_PLACES = 8
 
 

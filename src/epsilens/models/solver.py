@@ -31,7 +31,8 @@ _BOLD_DECREMENT = 0.05
 _SLOW_CONTRACTION = 0.2
 _OVERSHOOT = 0.5
 _PATIENCE = 2
-_POLISHING_STEPS = 3
+_POLISHING_STEPS = 6
+_ROUNDING = 1e-15
 
 
 class Objective(Protocol):
@@ -277,4 +278,6 @@ def polish(problem: Objective, linear: FloatArray, solution: Solution) -> FloatA
         if not np.abs(left).max(initial=0.0) < np.abs(gradient).max(initial=0.0):
             break
         theta, gradient = further, left
+        if np.abs(gradient).max(initial=0.0) <= _ROUNDING:
+            break
     return theta

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,7 @@ from epsilens.whatif.label_curve import answer_by_curve, curve_bytes, suits_a_cu
 __all__ = ["climb_labels"]
 
 FloatArray = NDArray[np.float64]
+Result = TypeVar("Result")
 
 _MEMORY_FOR_DRAWS = 512 * 2**20
 _GROUPS_SIDE_BY_SIDE = 8
@@ -191,7 +193,7 @@ def _answers(baseline: TrainedModel, question: Question, rung: Rung) -> Iterator
                 partial(answer_by_curve, baseline, question, batch, [seeds[g] for g in batch])
                 for batch in batches
             ]
-            curves = (task() for task in tasks) if baseline.is_streamed else team.run(tasks)
+            curves = _in_turn(tasks) if baseline.is_streamed else team.run(tasks)
             for batch, found in zip(batches, curves, strict=True):
                 left += [g for g, answers in zip(batch, found, strict=True) if answers is None]
                 yield from (answers for answers in found if answers is not None)
@@ -213,19 +215,18 @@ def _cell_by_cell(
     evaluation = baseline.evaluation
     with workers() as team:
         noises = baseline.group_noises([question.groups[g] for g in groups])
-        prepared = list(
-            team.run(
-                partial(
-                    draw_runs,
-                    baseline.problem,
-                    noise,
-                    question.label_channels,
-                    n_draws=question.n_draws,
-                    seed=seeds[g],
-                )
-                for g, noise in zip(groups, noises, strict=True)
+        drawing = [
+            partial(
+                draw_runs,
+                baseline.problem,
+                noise,
+                question.label_channels,
+                n_draws=question.n_draws,
+                seed=seeds[g],
             )
-        )
+            for g, noise in zip(groups, noises, strict=True)
+        ]
+        prepared = list(_in_turn(drawing) if baseline.is_streamed else team.run(drawing))
         shifts = np.stack(
             [
                 np.column_stack([runs.noise.shift(channel) for runs in prepared])
@@ -249,10 +250,12 @@ def _cell_by_cell(
             for point in _path(baseline, shifts, rung)
             for columns in shared
         )
-        if baseline.is_streamed:
-            yield from (task() for task in tasks)
-        else:
-            yield from team.run(tasks)
+        yield from _in_turn(tasks) if baseline.is_streamed else team.run(tasks)
+
+
+def _in_turn(tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
+    """Yield the results of tasks one after the other: each of them shares out its own passes."""
+    return (task() for task in tasks)
 
 
 def _path(baseline: TrainedModel, shifts: FloatArray, rung: Rung) -> Iterator[PathPoint]:
