@@ -49,7 +49,7 @@ class Coin:
     Examples
     --------
     >>> int(Coin(0, 0.25, True).chosen(0, 10_000).sum())
-    2493
+    2569
     """
 
     seed: int

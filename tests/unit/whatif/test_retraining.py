@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from epsilens import WhatIf
 from epsilens.channels import RandomizedResponse, simulate
 from epsilens.errors import InputError
-from epsilens.whatif.retraining import _run_seed
+from epsilens.whatif.retraining import run_seed
 
 GRID = [0.5, 2.0]
 
@@ -34,7 +34,7 @@ def test_a_run_is_a_real_scikit_learn_fit_on_the_drawn_labels(study, survey, pip
     model = LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000)
     for row in runs.itertuples():
         drawn = codes.copy()
-        generator = np.random.default_rng(_run_seed(7, "g", row.epsilon, row.repeat))
+        generator = np.random.default_rng(run_seed(7, "g", row.epsilon, row.repeat))
         drawn[mask] = simulate(RandomizedResponse(2, row.epsilon), codes[mask], generator)
         assert (drawn != codes).any()
         p = pipeline(model).fit(survey.X, drawn).predict_proba(survey.X_test)[:, 1]
