@@ -51,6 +51,11 @@ _SECTIONS = {
         "Labels on MNIST",
         "P1 Table III. Groups are drawn at random: P1's, all of one digit, give the label away.",
     ),
+    "whatif-scale": (
+        "Ten million rows",
+        "The same answers from parquet files that are read again at every pass. The bare pass reads the same file "
+        "with as many workers and forms XᵀDX, and does nothing else.",
+    ),
     "ridge": (
         "A ridge model with noise",
         "P3 part 1. On these tables AdaSSP loses less than noise on the coefficients at every ρ. diffprivlib "

@@ -58,7 +58,10 @@ def wants_stream(data: str, table: TableOptions, *, asked: bool, elsewhere: Sequ
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
         return False
-    return open_parquet(path).n_bytes > LARGEST_SHARE * memory
+    try:
+        return open_parquet(path).n_bytes > LARGEST_SHARE * memory
+    except InputError:
+        return False  # reading it into memory may do, or says what is wrong
 
 
 def ask_streamed(
@@ -130,9 +133,9 @@ def _fit(
     progress: Progress,
 ) -> tuple[WhatIf, tuple[str, ...]]:
     """Fit the default model to a table on disk; return the study and what was left out."""
+    from epsilens.influence.streamed_fit import fit_from_parquet, readings_of
     from epsilens.models.streamed_encoder import streamed_estimator
     from epsilens.whatif import WhatIf
-    from epsilens.whatif.streamed_study import fit_from_parquet, readings_of
 
     chosen = {"label": table.label, "weight": table.weight, "drop": comma_list(table.drop)}
     split = {"test_share": table.test_share, "seed": table.seed}

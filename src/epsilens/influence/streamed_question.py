@@ -67,6 +67,10 @@ def read_streamed_question(
         warnings.warn(notes[-1], PrivacyLeakWarning, stacklevel=4)
     members = _read_groups(groups, reading.source.columns)
     asking = replace(baseline, label=label)
+    if groups is None:
+        # Everybody's size is known, and nobody is outside: no pass is needed to check that.
+        members = [replace(members[0], size=baseline.problem.n_rows)]
+        return _asked(asking, label_name, members, budgets, is_mapping, mechanism, notes)
     noises = asking.group_noises(members)
     members = [
         replace(group, size=int(noise.counts.sum()))
@@ -88,26 +92,39 @@ def read_streamed_question(
         protected=label_name,
         action="warn" if is_paper or dependent_groups == "warn" else "refuse",
     )
+    return _asked(asking, label_name, members, budgets, is_mapping, mechanism, notes)
+
+
+def _asked(
+    baseline: StreamedBaseline,
+    name: str,
+    members: list[StreamedGroup],
+    budgets: list[dict[str, float]],
+    is_mapping: bool,
+    mechanism: str,
+    notes: list[str],
+) -> tuple[Asked, StreamedBaseline]:
+    """Return the checked question, and the model whose test set knows its groups."""
+    how, label = as_mechanism(mechanism), baseline.label
+    _, values = label.domain()
     evaluation = baseline.evaluation.with_groups(tuple(group.expression for group in members))
     asked = Asked(
         label=label,
-        names=tuple(names),
+        names=(name,),
         label_is_protected=True,
         alternatives=no_alternatives(baseline.problem.rows.frame.design),
         groups=members,  # type: ignore[arg-type]
-        epsilons=tuple(
-            sum(budget.values()) if is_mapping else budget[names[0]] for budget in budgets
-        ),
-        record_epsilons=tuple(sum(budget.values()) for budget in budgets),
+        epsilons=tuple(budget[name] for budget in budgets),
+        record_epsilons=tuple(budget[name] for budget in budgets),
         is_mapping=is_mapping,
-        label_channels=tuple(channel_of(how, len(values), b[label_name]) for b in budgets),
+        label_channels=tuple(channel_of(how, len(values), b[name]) for b in budgets),
         feature_channels=(),
         mechanism=how,
         unary=None,
         budgets=tuple(budgets),
         notes=notes,
     )
-    return asked, replace(asking, evaluation=evaluation)
+    return asked, replace(baseline, evaluation=evaluation)
 
 
 def _read_groups(

@@ -21,6 +21,7 @@ from epsilens.valuation.model_moves import ModelForProvider, ModelForTester, bat
 from epsilens.valuation.payments import share_payment
 from epsilens.valuation.score_rounding import RoundedScores, round_scores
 from epsilens.valuation.single_records import add_one, leave_one_out
+from epsilens.valuation.streamed_worth import leave_one_out_parquet
 from epsilens.valuation.yardstick import Yardstick, n_coefficients
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "default_limit",
     "item_moves",
     "leave_one_out",
+    "leave_one_out_parquet",
     "n_coefficients",
     "offer_batch",
     "removal_curve",

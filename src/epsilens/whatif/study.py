@@ -30,6 +30,7 @@ from epsilens.influence.baseline import Baseline, fit_baseline
 from epsilens.influence.groups import is_associated
 from epsilens.influence.question import Asked, Epsilon, read_question
 from epsilens.influence.streamed_baseline import StreamedBaseline
+from epsilens.influence.streamed_fit import StreamedFit, fit_from_parquet
 from epsilens.influence.streamed_question import read_streamed_question
 from epsilens.models.execution import workers
 from epsilens.models.tables import (
@@ -47,7 +48,6 @@ from epsilens.whatif.pattern_sampling import with_sampling_error
 from epsilens.whatif.result import LossChangeEstimate
 from epsilens.whatif.retraining import retrain_cells
 from epsilens.whatif.streamed_retraining import retrain_streamed
-from epsilens.whatif.streamed_study import StreamedFit, fit_from_parquet
 
 if TYPE_CHECKING:
     from epsilens.models import Problem

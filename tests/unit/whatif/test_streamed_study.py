@@ -23,6 +23,8 @@ from epsilens.errors import ApproximationWarning, InputError
 from epsilens.models.pass_store import PassStore, keeping_passes
 from epsilens.models.passes import LocalPasses, use_passes
 from epsilens.models.streamed_records import Coin
+from epsilens.valuation import leave_one_out
+from epsilens.valuation.streamed_worth import leave_one_out_parquet
 from epsilens.whatif import WhatIf
 
 # Sums in another order differ by rounding, which a Newton step and a solve enlarge a little.
@@ -364,3 +366,21 @@ def test_what_cannot_be_streamed_says_so(folders):
     plain = WhatIf(LinearRegression()).fit_parquet(*folders, label="x1", drop=["w"])
     with pytest.raises(InputError, match="2 to 20 distinct values"):
         plain.estimate(epsilon=1.0)
+
+
+@pytest.mark.parametrize("method", ["newton", "second-order", "first-order"])
+def test_what_a_record_is_worth_is_the_same_from_disk(folders, method):
+    train, test = people(700, 2, 1), people(300, 2, 2)
+    expected = leave_one_out(
+        LogisticRegression(),
+        *(train[COLUMNS], train["y"], test[COLUMNS], test["y"]),
+        method=method,
+        sample_weight=train["w"],
+        sample_weight_test=test["w"],
+    )
+    found = leave_one_out_parquet(
+        LogisticRegression(), *folders, label="y", weight="w", method=method
+    )
+    np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE)
+    with pytest.raises(InputError, match="for linear and ridge models"):
+        leave_one_out_parquet(LogisticRegression(), *folders, label="y", method="exact")

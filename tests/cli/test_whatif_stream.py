@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from epsilens.cli import main, whatif_stream
+from epsilens.document import load_document
+
+QUESTION = (
+    *("--label", "smokes", "--categories", "smokes=no|yes", "--epsilon", "0.5,2"),
+    *("--method", "exact", "--group", "young=age < 40", "--json"),
+)
+
+
+@pytest.fixture
+def files(table, tmp_path):
+    """Return training and test rows as parquet files of several row groups, without gaps."""
+    paths = []
+    for name, part in (("train", table.iloc[:600]), ("test", table.iloc[600:])):
+        path = tmp_path / f"{name}.parquet"
+        part.reset_index(drop=True).to_parquet(path, row_group_size=150)
+        paths.append(path)
+    return paths
+
+
+def answer(capsys, *arguments):
+    assert main(["whatif", *map(str, arguments)]) == 0
+    return load_document(capsys.readouterr().out)
+
+
+def test_a_streamed_table_gives_the_answer_of_the_table_in_memory(
+    files, tmp_path, capsys, monkeypatch
+):
+    train, test = files
+    memory = answer(capsys, train, "--test", test, *QUESTION)
+    kept = tmp_path / "kept"
+    streamed = answer(capsys, train, "--test", test, *QUESTION, "--stream", "--checkpoint", kept)
+    # Nothing is left of the machine's memory: the table is streamed by itself.
+    monkeypatch.setattr(whatif_stream, "LARGEST_SHARE", 0.0)
+    by_itself = answer(capsys, train, "--test", test, *QUESTION, "--checkpoint", kept)
+    for other in (streamed, by_itself):
+        assert other.baseline.loss == pytest.approx(memory.baseline.loss, abs=1e-10)
+        for one, found in zip(memory.cells, other.cells, strict=True):
+            for name in ("loss_change", "loss_change_low", "loss_change_high", "accuracy_change"):
+                assert getattr(found, name) == pytest.approx(getattr(one, name), abs=1e-10)
+    assert json.loads((kept / "run.json").read_text())["epsilens_blocks"] == 1
+
+
+def test_without_test_rows_a_coin_is_said(files, capsys):
+    document = answer(capsys, files[0], *QUESTION, "--stream")
+    assert any("a coin for every row's position" in note for note in document.warnings)
+    assert document.baseline.n_train + document.baseline.n_test == 600
+
+
+@pytest.mark.parametrize(
+    ("spoil", "more", "words"),
+    [
+        (lambda f: f, ("--protect", "age"), "cannot go with `--stream`"),
+        (lambda f: f, ("--bins", "age=4"), "cannot go with `--stream`"),
+        (lambda f: f.assign(age=f["age"].where(f.index != 599)), (), "no missing values"),
+        (lambda f: f.assign(smokes="yes"), (), "two classes"),
+        (lambda f: f.iloc[:0], (), "at least one row"),
+        (lambda f: f.assign(age=pd.Timestamp("2024-01-31")), (), "numbers or words"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(files, tmp_path, capsys, spoil, more, words):
+    train, test = files
+    bad, out = tmp_path / "bad.parquet", tmp_path / "result.json"
+    spoil(pd.read_parquet(train)).to_parquet(bad, row_group_size=150)
+    arguments = ["whatif", bad, "--test", test, *QUESTION[:6], "--stream", "--out", out, *more]
+    assert main([*map(str, arguments)]) == 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert words in shown
+    assert "Traceback" not in shown
+    assert not out.exists()
+
+
+def test_a_category_that_the_encoder_has_not_seen_is_named_by_its_column(files, tmp_path, capsys):
+    train, test = files
+    word = next(
+        name
+        for name, kind in pd.read_parquet(train).dtypes.items()
+        if name != "smokes" and not pd.api.types.is_numeric_dtype(kind)
+    )
+    frame = pd.read_parquet(test)
+    frame.loc[frame.index[-1], word] = "unmistakable-secret"
+    frame.to_parquet(test, row_group_size=100)
+    assert main(["whatif", str(train), "--test", str(test), *QUESTION[:6], "--stream"]) == 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert f"column {word!r} of the test data must hold categories" in shown
+    assert "secret" not in shown
+
+
+def test_csv_cannot_be_streamed(file, capsys):
+    assert main(["whatif", str(file), *QUESTION[:6], "--stream"]) == 2
+    assert "parquet" in capsys.readouterr().err
