@@ -37,7 +37,7 @@ class Estimate:
 
 
 def bytes_of_a_part(p: int) -> int:
-    """What a piece sends back in a pass of the fit: a gradient and a Hessian of float64."""
+    """Return what a piece sends back in a pass of the fit: gradient and Hessian, of float64."""
     return 8 * (p * p + p)
 
 
