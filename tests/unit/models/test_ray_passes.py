@@ -37,16 +37,21 @@ pytestmark = [
 SOURCE = str(Path(epsilens.__file__).parents[1])
 # In a process of its own, which ends its nodes when we end; a line takes the second node away.
 TWO_NODES = """
+import socket
 import sys
 from ray.cluster_utils import Cluster
 
+with socket.socket() as probe:
+    probe.bind(("127.0.0.1", 0))
+    port = probe.getsockname()[1]
 node = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_log_monitor": False}
 soon = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500}
 soon |= {"health_check_failure_threshold": 3}
 head = {**node, "include_dashboard": False, "no_monitor": True, "_system_config": soon}
+head |= {"ray_client_server_port": port}
 cluster = Cluster(initialize_head=True, connect=False, shutdown_at_exit=True, head_node_args=head)
 second = cluster.add_node(**node)
-print(cluster.address, flush=True)
+print(cluster.address, port, flush=True)
 for line in sys.stdin:
     cluster.remove_node(second, allow_graceful=False)
     print("gone", flush=True)
@@ -59,7 +64,8 @@ class Nodes:
 
     def __init__(self, process):
         self.process = process
-        self.address = process.stdout.readline().strip()
+        self.address, port = process.stdout.readline().split()
+        self.client_address = f"ray://{self.address.rpartition(':')[0]}:{port}"
 
     def lose_one(self):
         self.process.stdin.write("now\n")
@@ -375,10 +381,10 @@ def test_the_command_says_that_a_cluster_was_used_and_not_which(cluster, capfd, 
     typed += ["--shadow-models", "20", "--categories", "smokes=no|yes", "--json"]
     handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     before = dict(os.environ)
-    assert main([*typed, "--cluster", cluster.address]) == 0
+    assert main([*typed, "--cluster", cluster.client_address]) == 0
     out, said = capfd.readouterr()
     assert json.loads(out)["provenance"]["settings"]["cluster"] is True
-    assert cluster.address not in out
+    assert "ray://" not in out
     assert said.count("\n") == said.count("Warning: ")  # our lines, and none of Ray's
     assert not epsilens.cluster.is_connected()
     assert isinstance(current_passes(), LocalPasses)
