@@ -4,22 +4,18 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import TYPE_CHECKING, Literal, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from epsilens._validate import as_choice, as_count, as_positive
 from epsilens.data.frames import series_name
-from epsilens.errors import ApproximationWarning, InputError
+from epsilens.errors import InputError
 from epsilens.influence import (
-    FirstOrder,
-    HessianOperator,
     InverseHessian,
     PointTable,
     as_inverse_hessian,
@@ -27,12 +23,10 @@ from epsilens.influence import (
     label_point_table,
 )
 from epsilens.influence.baseline import Baseline, fit_baseline
-from epsilens.influence.groups import is_associated
 from epsilens.influence.question import Asked, Epsilon, read_question
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_fit import StreamedFit, fit_from_parquet
 from epsilens.influence.streamed_question import read_streamed_question
-from epsilens.models.execution import workers
 from epsilens.models.tables import (
     column_names,
     for_scikit_learn,
@@ -40,8 +34,14 @@ from epsilens.models.tables import (
     schema_fingerprint,
 )
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
+from epsilens.whatif.asking import (
+    as_correction,
+    as_question,
+    refuse_matrix_free,
+    solve_first_order,
+)
 from epsilens.whatif.calibration import Calibration, fit_calibration
-from epsilens.whatif.cells import Progress, Question, Rung
+from epsilens.whatif.cells import Progress, Rung
 from epsilens.whatif.general_ladder import objective_of
 from epsilens.whatif.ladder import climb, is_label_only, plan
 from epsilens.whatif.pattern_sampling import with_sampling_error
@@ -50,16 +50,11 @@ from epsilens.whatif.retraining import retrain_cells
 from epsilens.whatif.streamed_retraining import retrain_streamed
 
 if TYPE_CHECKING:
-    from epsilens.models import Problem
+    pass
 
 __all__ = ["WhatIf"]
 
 DependentGroups = Literal["refuse", "warn"]
-_CONDITIONS_OF_CORRECTION = (
-    "forward correction leads back to the model of the true labels (P1 Thm 1) only if the model is well "
-    "specified and who is in the group does not depend on the label, given the features; P1's proof "
-    "does not say so."
-)
 _FIRST_ORDER = ("influence", "paper")
 METHODS = ("auto", "influence", "newton", "exact", "retrain", "paper")
 
@@ -338,13 +333,13 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             mechanism=mechanism,
             is_paper=rung == "paper",
         )
-        corrected = _as_correction(correction, asked, baseline)
-        question = _as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
+        corrected = as_correction(correction, asked, baseline)
+        question = as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
         used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
         if used in _FIRST_ORDER:
             inverse = as_inverse_hessian(inverse_hessian, random_state=seed)
-            _refuse_matrix_free(baseline, inverse)
-            question = replace(question, first_order=_solve(baseline, inverse))
+            refuse_matrix_free(baseline, inverse)
+            question = replace(question, first_order=solve_first_order(baseline, inverse))
         answers = climb(baseline, question, used, progress=progress)
         if isinstance(baseline, Baseline) and asked.unary is not None and asked.unary.is_sampled:
             answers = with_sampling_error(baseline, asked, question, used, answers)
@@ -401,7 +396,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         asked, baseline = self._ask(
             protect, epsilon, groups, categories, dependent_groups, mechanism=mechanism
         )
-        corrected = _as_correction(correction, asked, baseline)
+        corrected = as_correction(correction, asked, baseline)
         if isinstance(baseline, StreamedBaseline):
             runs = retrain_streamed(
                 baseline,
@@ -493,11 +488,11 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "baseline_")
         inverse = as_inverse_hessian(inverse_hessian)
         asked, baseline = self._ask(protect, 1.0, None, categories, "warn")
-        _refuse_matrix_free(baseline, inverse)
-        solution = _solve(baseline, inverse).solution
+        refuse_matrix_free(baseline, inverse)
+        solution = solve_first_order(baseline, inverse).solution
         if isinstance(baseline, StreamedBaseline):
             return replace(baseline.point_table(solution.vector), solution=solution)
-        question = _as_question(asked, corrected=False, n_draws=0, seed=0)
+        question = as_question(asked, corrected=False, n_draws=0, seed=0)
         if not is_label_only(baseline, question):
             objective = objective_of(baseline, question, 0, 0)
             table = general_point_table(objective, solution.vector, baseline.theta)
@@ -553,76 +548,3 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             ),
             template=self._template,
         )
-
-
-def _refuse_matrix_free(baseline: Baseline | StreamedBaseline, inverse: InverseHessian) -> None:
-    """Refuse a solver that would read the whole table at every step."""
-    if baseline.is_streamed and inverse.is_matrix_free:
-        raise InputError(
-            f"`inverse_hessian` must be 'cholesky' while the table is streamed, got {inverse.name!r}. "
-            "Leave it out, or read the table into memory."
-        )
-
-
-def _solve(baseline: Baseline | StreamedBaseline, inverse: InverseHessian) -> FirstOrder:
-    """Return v = H⁻¹η, and warn if the solver did not get there."""
-    known = None if inverse.is_matrix_free else baseline.curvature
-    # Of streamed records only the factor is asked for, which is known.
-    operator = HessianOperator(cast("Problem", baseline.problem), baseline.theta, known)
-    with workers():
-        found = FirstOrder.of(operator, inverse, baseline.evaluation.gradient(baseline.theta))
-    if found.solution.note:
-        warnings.warn(found.solution.note, ApproximationWarning, stacklevel=3)
-    return found
-
-
-def _as_correction(
-    correction: str | None, asked: Asked, baseline: Baseline | StreamedBaseline
-) -> bool:
-    """Return whether the loss is corrected, and note under which conditions that helps."""
-    if (
-        correction is None
-        or as_choice(correction, ("none", "forward"), name="correction") == "none"
-    ):
-        return False
-    if not asked.label_is_protected:
-        raise InputError(
-            "`correction` is for a randomised label, and the label is not protected. Leave it out, "
-            "or protect the label."
-        )
-    if baseline.is_streamed:
-        raise InputError(
-            "`correction` cannot be streamed. Leave it out, or read the table into memory with `fit`."
-        )
-    if baseline.problem.loss.is_quadratic:
-        raise InputError(
-            "`correction` mixes predicted probabilities, and a squared loss has none. Leave it out, "
-            "or use LogisticRegression."
-        )
-    asked.notes.append(_CONDITIONS_OF_CORRECTION)
-    codes, _ = asked.label.domain()
-    for group in asked.groups:
-        if is_associated(group.mask, codes):
-            text = (
-                f"who is in group {group.name!r} goes with the label: unless the features explain "
-                "that, forward correction leads away from the model of the true labels."
-            )
-            warnings.warn(text, ApproximationWarning, stacklevel=4)
-            asked.notes.append(text)
-    return True
-
-
-def _as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> Question:
-    n_epsilon = len(asked.epsilons)
-    one = [np.ones((1, 1))] * n_epsilon
-    return Question(
-        groups=asked.groups,
-        label_channels=[c.matrix for c in asked.label_channels] or one,
-        joints=asked.joints(),
-        lie_probabilities=np.array([c.lie_probability for c in asked.label_channels]),
-        label_is_protected=asked.label_is_protected,
-        alternatives=asked.alternatives,
-        is_corrected=corrected,
-        n_draws=n_draws,
-        seed=seed,
-    )

@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
 from epsilens.influence import Cholesky, ConjugateGradient
+from epsilens.whatif.asking import as_question, solve_first_order
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_ladder import climb_labels
-from epsilens.whatif.study import _as_question, _solve
 
 TOLERANCE = {"influence": 1e-9, "newton": 1e-7, "exact": 1e-9}
 
@@ -41,12 +41,12 @@ def case(request, survey, pipeline):
         )
     half = np.random.default_rng(6).random(600) < 0.5
     asked, baseline = study._ask(None, [0.3, 1.0, 4.0], {"half": half}, None, "warn")
-    return baseline, _as_question(asked, corrected=False, n_draws=400, seed=0)
+    return baseline, as_question(asked, corrected=False, n_draws=400, seed=0)
 
 
 def along(case, inverse):
     baseline, question = case
-    return baseline, replace(question, first_order=_solve(baseline, inverse))
+    return baseline, replace(question, first_order=solve_first_order(baseline, inverse))
 
 
 @pytest.mark.parametrize("rung", TOLERANCE)
