@@ -31,7 +31,7 @@ TORCH := torch==2.13.0
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet $(TORCH)
-	$(BIN)/python -m pip install --quiet --editable '.[dev,torch,federated,mask,private-valuation]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,torch,federated,cluster,mask,private-valuation]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.browser:

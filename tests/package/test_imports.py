@@ -25,6 +25,7 @@ ALLOWED = {
     "whatif": LEFT | {"data", "channels", "models", "influence"},
     # A public door: it names what other rooms hold.
     "ridge": {"models", "whatif"},
+    "cluster": {"models"},
     "valuation": LEFT | {"data", "channels", "models", "influence"},
     "audit": LEFT | {"data", "channels", "models"},
     # What an attack proves is proved by the audit's theorems.
@@ -40,7 +41,17 @@ ALLOWED = {
     | {"risk", "audit", "decision", "display"},
     "cli": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
-    | {"risk", "audit", "masking", "decision", "federated", "display", "reporting", "app"},
+    | {
+        "risk",
+        "audit",
+        "masking",
+        "decision",
+        "federated",
+        "display",
+        "reporting",
+        "app",
+        "cluster",
+    },
     # On top, beside the command line, whose way from a table to a study it shares.
     "app": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.cluster_option import Cluster, on_cluster
 from epsilens.cli.mask import check_identity, masked_columns, without_columns
 from epsilens.cli.options import (
     Anonymous,
@@ -149,6 +150,7 @@ def decide(
             help="Keeps finished models; a killed run goes on from it. Delete it afterwards.",
         ),
     ] = None,
+    cluster: Cluster = None,
     categories: Categories = None,
     drop: Drop = None,
     weight: Weight = None,
@@ -237,7 +239,7 @@ def decide(
         seed=seed,
     )
     budget = read_epsilon(epsilon)
-    with show_progress(quiet=quiet, json=json) as progress:
+    with on_cluster(cluster), show_progress(quiet=quiet, json=json) as progress:
         prepared = table.prepare(data, beside=() if identity is None else (identity,))
         question: dict[str, object] = {
             "protect": columns,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.cluster_option import Cluster, on_cluster
 from epsilens.cli.options import (
     Anonymous,
     BinsOption,
@@ -137,6 +138,7 @@ def risk(
             help="Keeps finished models; a killed run goes on from it. Delete it afterwards.",
         ),
     ] = None,
+    cluster: Cluster = None,
     delta: Annotated[
         float | None,
         typer.Option(
@@ -242,6 +244,9 @@ def risk(
 
     Example: [bold]epsilens risk survey.csv --label smokes --protect smokes --mechanism rr
     --epsilon 0.1:10:10 --out risk.png[/bold]
+
+    On a cluster: [bold]epsilens risk survey.csv --label smokes --shadow-models 10000
+    --cluster ray://head:10001[/bold]
     """
     from epsilens.cli.progress import show_progress
     from epsilens.cli.session import print_json, withhold_names
@@ -307,7 +312,7 @@ def risk(
         shadow_models=shadow_models,
         online=online,
     )
-    with show_progress(quiet=quiet, json=json) as progress:
+    with on_cluster(cluster), show_progress(quiet=quiet, json=json) as progress:
         prepared, curve = question.ask(data, checkpoint=checkpoint, progress=progress)
         document = curve.document
         if compare is not None:

@@ -38,15 +38,24 @@ def remember(arguments: Sequence[str] | None) -> None:
 
 
 def typed_command() -> str:
-    """Return the command that is running, quoted for a shell.
+    """Return the command that is running, quoted for a shell, without the address of a cluster.
 
     Examples
     --------
     >>> remember(["inspect", "my survey.csv"])
     >>> typed_command()
     "epsilens inspect 'my survey.csv'"
+    >>> remember(["risk", "survey.csv", "--cluster", "ray://10.0.0.7:10001"])
+    >>> typed_command()
+    'epsilens risk survey.csv --cluster ADDRESS'
     """
-    return printable(shlex.join(["epsilens", *(_typed.get() or ())]))
+    words = list(_typed.get() or ())
+    for i, word in enumerate(words):
+        if word.startswith("--cluster="):
+            words[i] = "--cluster=ADDRESS"
+        elif i and words[i - 1] == "--cluster":
+            words[i] = "ADDRESS"
+    return printable(shlex.join(["epsilens", *words]))
 
 
 def printable(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.cluster_option import Cluster, on_cluster
 from epsilens.cli.options import (
     Anonymous,
     BinsOption,
@@ -188,6 +189,7 @@ def whatif(
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="S", help="The time that auto may take.")
     ] = 10.0,
+    cluster: Cluster = None,
     categories: Categories = None,
     dependent_groups: Annotated[
         bool,
@@ -234,6 +236,9 @@ def whatif(
 
     Example: [bold]epsilens whatif survey.csv --label smokes --protect smokes
     --group 'young=age < 30' --epsilon 0.1:10:30 --out report.html[/bold]
+
+    On a cluster: [bold]epsilens whatif census.parquet --label smokes --stream
+    --cluster ray://head:10001[/bold]
     """
     from dataclasses import replace
     from pathlib import Path
@@ -283,7 +288,12 @@ def whatif(
         ),
     ]
     streamed = wants_stream(data, table, asked=stream, elsewhere=needing)
-    with show_progress(quiet=quiet, json=json) as progress:
+    if cluster is not None and not streamed and method is not MethodChoice.retrain:
+        raise InputError(
+            "`--cluster` carries what `--stream` or `--method retrain` asks for; one machine does the "
+            "rest. Add one of them, or leave it out."
+        )
+    with on_cluster(cluster), show_progress(quiet=quiet, json=json) as progress:
         if streamed:
             result, notes = ask_streamed(
                 data,

@@ -116,6 +116,12 @@ class ParquetSource:
                 table = pa.Table.from_batches([batch]).select(names).cast(wanted)
                 yield at, table
                 at += table.num_rows
+        except FileNotFoundError:
+            raise InputError(
+                f"{Path(piece.path).name!r} must stay where it is while it is read, and every machine that "
+                "reads it must see it under the same path, but it was not found. Put it into a folder that "
+                "all of them share."
+            ) from None
         except (pa.ArrowException, OSError):
             raise damaged(Path(piece.path).name, "parquet") from None
         if at != piece.first_row + piece.n_rows:
@@ -185,11 +191,13 @@ def open_parquet(source: str | Path, *, piece_rows: int = _PIECE_ROWS) -> Parque
     for file in files:
         try:
             stamp = _stamp(file)
-            opened = _opened(str(file), stamp)
+            # A worker elsewhere has another working folder.
+            place = str(file.absolute())
+            opened = _opened(place, stamp)
         except (pa.ArrowException, OSError):
             raise damaged(file.name, "parquet") from None
         schemas.append(_plain(opened.schema_arrow))
-        pieces += _pieces(str(file), stamp, opened.metadata, at, piece_rows)
+        pieces += _pieces(place, stamp, opened.metadata, at, piece_rows)
         at += opened.metadata.num_rows
     whole = schemas[0] if len(schemas) == 1 else common_schema(schemas[0], schemas, path)
     require_unique(whole.names, what=f"the column names of {name!r}")

@@ -23,13 +23,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilens._validate import as_codes, as_count, as_positive
 from epsilens.errors import EstimateNotTrustworthyError, InputError, InputTypeError
+from epsilens.models.block_passes import made_or_kept
 from epsilens.models.block_store import BlockStore
-from epsilens.models.box_muller import NormalNoise
 from epsilens.models.dp_sgd_settings import DPSGDSettings, TrainingPlan
-from epsilens.models.execution import workers
-from epsilens.models.ghost_norms import BatchTable, ClippedGradients
+from epsilens.models.ghost_norms import BatchTable
 from epsilens.models.networks import Floats, Network
-from epsilens.models.poisson_sampling import batch_capacity, fill_batches
+from epsilens.models.noisy_training import NoisyTraining
+from epsilens.models.poisson_sampling import batch_capacity
 from epsilens.models.privacy_accounting import NoiseCalibration
 
 __all__ = [
@@ -46,10 +46,8 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 Reduction: TypeAlias = Callable[[Floats], NDArray[np.generic]]
 """From logits of some models, (n_models, n_rows, n_outputs), to what is kept, (n_models, …)."""
 
-_STREAMS = ("sampling", "noise", "start")
 _BLOCK_BYTES = 6 << 20
 _MOST_MODELS = 64
-_STEPS_DRAWN_AT_ONCE = 512
 _LOGITS_AT_ONCE = 1 << 22
 _LARGEST_FEATURE = 1e9
 _LARGEST_LOGIT = 1e12
@@ -229,9 +227,11 @@ def score_ensemble(
     run = Ensemble.check(X, codes, membership, settings, n_classes, expected_records, random_state)
     rows = run.X if X_score is None else _as_features(X_score, n_features=run.X.shape[1])
 
+    network = run.network  # of the run no more: what is scored may be scored on another machine
+
     def reduce(parameters: Floats) -> NDArray[np.generic]:
         return np.concatenate(
-            [np.asarray(score(part)) for _, part in _logit_blocks(run.network, parameters, rows)]
+            [np.asarray(score(part)) for _, part in _logit_blocks(network, parameters, rows)]
         )
 
     name = f"{score_name} of {len(rows)} rows"
@@ -348,89 +348,28 @@ class Ensemble:
             },
             data=[self.X, self.codes, self.membership, *([] if scored is None else [scored])],
         )
-        table = BatchTable(self.X, self.codes, self.network, self.settings.dtype)
-        known = store.done
-        todo = [block for block in range(len(first)) if block not in known]
-        tasks = (
-            partial(
-                self._train, table, range(first[block], min(first[block] + size, n_models)), reduce
-            )
-            for block in todo
+        tasks = {
+            block: range(begin, min(begin + size, n_models)) for block, begin in enumerate(first)
+        }
+        training = NoisyTraining(
+            table=BatchTable(self.X, self.codes, self.network, self.settings.dtype),
+            membership=self.membership,
+            settings=self.settings,
+            plan=self.plan,
+            network=self.network,
+            noise_multiplier=self.calibration.noise_multiplier,
+            seed=self.seed,
         )
         done = 0
-        with workers() as team:
-            fresh = team.run(tasks)
-            for block in range(len(first)):
-                if block in known:
-                    kept = store.read(block)["kept"]
-                else:
-                    kept = next(fresh)
-                    store.write(block, {"kept": kept})
-                done += len(kept)
-                if progress is not None:
-                    progress(done, n_models, "train")
-                yield kept
-
-    @np.errstate(over="ignore", invalid="ignore")  # steps too long are noticed when models are read
-    def _train(self, table: BatchTable, models: range, reduce: Reduction) -> NDArray[np.generic]:
-        """Train some models side by side."""
-        settings, plan, network = self.settings, self.plan, self.network
-        dtype = table.rows.dtype.type
-        members = [np.flatnonzero(self.membership[model]) for model in models]
-        sampling, noise_streams, start = (
-            [np.random.default_rng(_seed(self.seed, model, stream)) for model in models]
-            for stream in _STREAMS
-        )
-        parameters = network.initial(start, dtype)
-        layers = network.layers(parameters)
-        sums: Floats = np.empty_like(parameters)
-        sums_by_layer = network.layers(sums)
-        capacity = batch_capacity(plan.expected_batch)
-        gradients = ClippedGradients(table, network, len(models), capacity, settings.clip)
-        leftover = _Leftover(table, network, capacity, settings.clip)
-        sigma = self.calibration.noise_multiplier * settings.clip
-        noise = NormalNoise(noise_streams, network.n_parameters, sigma, dtype) if sigma else None
-        step_length = dtype(settings.learning_rate / plan.expected_batch)
-        for first in range(0, plan.n_steps, _STEPS_DRAWN_AT_ONCE):
-            n_steps = min(_STEPS_DRAWN_AT_ONCE, plan.n_steps - first)
-            batches = np.full((n_steps, len(models), capacity), table.padding, dtype=np.intp)
-            over = [
-                fill_batches(batches[:, j], own, plan.sampling_probability, sampling[j])
-                for j, own in enumerate(members)
-            ]
-            for step in range(n_steps):
-                gradients.add_up(layers, batches[step], sums_by_layer)
-                for j, late in enumerate(over):
-                    if step in late:
-                        sums[j] += leftover.add_up(parameters[j], late[step])
-                if noise is not None:
-                    sums += noise.draw()
-                sums *= step_length
-                parameters -= sums
-        return reduce(parameters)
+        for kept in made_or_kept(store, partial(_train, training, reduce), tasks, name="kept"):
+            done += len(kept)
+            if progress is not None:
+                progress(done, n_models, "train")
+            yield kept
 
 
-class _Leftover:
-    """Gradients of the records that did not fit into their batch, one model at a time."""
-
-    def __init__(self, table: BatchTable, network: Network, capacity: int, clip: float) -> None:
-        self._network, self._padding, self._capacity = network, table.padding, capacity
-        self._gradients = ClippedGradients(table, network, 1, capacity, clip)
-
-    def add_up(self, parameters: Floats, records: NDArray[np.intp]) -> Floats:
-        total, part = np.zeros_like(parameters), np.empty_like(parameters)
-        layers, sums = self._network.layers(parameters[None]), self._network.layers(part[None])
-        for first in range(0, len(records), self._capacity):
-            batch = np.full((1, self._capacity), self._padding, dtype=np.intp)
-            some = records[first : first + self._capacity]
-            batch[0, : len(some)] = some
-            self._gradients.add_up(layers, batch, sums)
-            total += part
-        return total
-
-
-def _seed(seed: int, model: int, stream: str) -> np.random.SeedSequence:
-    return np.random.SeedSequence(seed, spawn_key=(model, _STREAMS.index(stream)))
+def _train(training: NoisyTraining, reduce: Reduction, models: range) -> NDArray[np.generic]:
+    return reduce(training.train(models))
 
 
 def _models_in_cache(network: Network, capacity: int, dtype: type[np.floating]) -> int:

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["Workers", "workers"]
+__all__ = ["Workers", "one_blas_thread", "workers"]
 
 Result = TypeVar("Result")
 
@@ -62,7 +62,7 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _one_blas_thread() -> AbstractContextManager[object]:
+def one_blas_thread() -> AbstractContextManager[object]:
     """Hold the BLAS at one thread, if this is the main thread.
 
     The number belongs to the whole process, and OpenBLAS lets only one thread change it: a second
@@ -93,7 +93,7 @@ def workers(n_workers: int | None = None) -> Iterator[Workers]:
     n = n_workers or n_cores()
     pool = ThreadPoolExecutor(max_workers=n, thread_name_prefix="epsilens")
     try:
-        with _one_blas_thread():
+        with one_blas_thread():
             yield Workers(pool, n)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -19,8 +19,8 @@ Whoever wants to carry passes elsewhere, onto a cluster for instance, implements
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -38,6 +38,7 @@ __all__ = [
     "current_passes",
     "largest",
     "reduce_pass",
+    "under_way",
     "use_passes",
 ]
 
@@ -196,3 +197,21 @@ def reduce_pass(
     if kept is not None and first < len(tasks):
         kept.keep(total, len(tasks))
     return total
+
+
+@contextmanager
+def under_way(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Iterator[Result]]:
+    """Give the results of all tasks, by whoever carries passes now; nobody works on when it is left.
+
+    Examples
+    --------
+    >>> with under_way(abs, [-1, 2]) as results:
+    ...     list(results)
+    [1, 2]
+    """
+
+    def results() -> Generator[Result, None, None]:
+        yield from current_passes().map(work, tasks)
+
+    with closing(results()) as begun:
+        yield begun

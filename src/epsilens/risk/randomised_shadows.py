@@ -13,18 +13,16 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.channels import simulate
-from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.errors import InputError
 from epsilens.influence.alternatives import no_alternatives
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.question import Asked
+from epsilens.models.block_passes import made_or_kept
 from epsilens.models.block_store import BlockStore
-from epsilens.models.class_weights import class_totals, class_weights
-from epsilens.models.execution import workers
 from epsilens.risk.answer_inference import AnswerAttack
-from epsilens.risk.convex_ensemble import EnsembleObjective, train_side_by_side
 from epsilens.risk.halves import draw_members, model_generator
 from epsilens.risk.logits import scores_from_logits, scores_from_margins
+from epsilens.risk.shadow_training import ShadowTraining
 
 __all__ = ["RandomisedShadows", "ShadowOutcome", "scores_and_predictions"]
 
@@ -120,6 +118,24 @@ class RandomisedShadows:
         return draw_members(self.seed, range(self.n_models), self.baseline.problem.n_rows)
 
     @cached_property
+    def training(self) -> ShadowTraining:
+        """How a block of models is trained, with what that needs of the baseline and the question."""
+        baseline, asked = self.baseline, self.asked
+        return ShadowTraining(
+            problem=baseline.problem,
+            label=asked.label,
+            alternatives=asked.alternatives,
+            label_channels=asked.label_channels,
+            feature_channels=asked.feature_channels,
+            n_budgets=len(asked.epsilons),
+            sample_weights=baseline.sample_weights,
+            count_weights=baseline.count_weights,
+            class_weight=baseline.class_weight,
+            penalty_per_record=baseline.penalty_per_record,
+            seed=self.seed,
+        )
+
+    @cached_property
     def attack(self) -> AnswerAttack:
         """The guess of the protected answers."""
         return AnswerAttack(
@@ -198,97 +214,21 @@ class RandomisedShadows:
 
         One beyond the last is without noise: every answer as it is.
         """
-        blocks = [
-            range(first, min(first + BLOCK, self.n_models))
+        before = e * (self.n_models // BLOCK + 1)
+        blocks = {
+            before + first // BLOCK: range(first, min(first + BLOCK, self.n_models))
             for first in range(0, self.n_models, BLOCK)
-        ]
+        }
         total = self.n_models * (len(self.asked.epsilons) + bool(self.asked.names))
         parts = []
-        with workers() as team:
-            tasks = (partial(self._one_block, e, block, start, store) for block in blocks)
-            for block, (number, theta, is_new) in zip(blocks, team.run(tasks), strict=True):
-                if is_new:
-                    store.write(number, {"theta": theta})
-                parts.append(theta)
-                if progress is not None:
-                    progress(e * self.n_models + block.stop, total, "attack")
+        work = partial(self.training.train, e, start=start)
+        for block, theta in zip(
+            blocks.values(), made_or_kept(store, work, blocks, name="theta"), strict=True
+        ):
+            parts.append(np.asarray(theta, dtype=np.float64))
+            if progress is not None:
+                progress(e * self.n_models + block.stop, total, "attack")
         return np.concatenate(parts, axis=1)
-
-    def _one_block(
-        self, e: int, block: range, start: FloatArray, store: BlockStore
-    ) -> tuple[int, FloatArray, bool]:
-        """Return the number of a block, its models, and whether they had to be trained."""
-        number = e * (self.n_models // BLOCK + 1) + block.start // BLOCK
-        if number in store.done:
-            return number, np.asarray(store.read(number)["theta"], dtype=np.float64), False
-        return number, self._train_block(e, block, start), True
-
-    def _train_block(self, e: int, models: range, start: FloatArray) -> FloatArray:
-        problem, label = self.baseline.problem, self.asked.label
-        members = self.members[:, models.start : models.stop]
-        values, codes = self._reports(e, models)
-        labels = label.y[:, None] if codes is None else label.domain()[1][codes]
-        weights = self.baseline.sample_weights[:, None] * members
-        if self.baseline.class_weight is not None and label.codes is not None:
-            weights *= self._class_weights(
-                label.codes[:, None] if codes is None else codes, members
-            )
-        _refuse_one_class(labels, members)
-        share = weights.sum(axis=0) / self.baseline.sample_weights.sum()
-        per_record = self.baseline.penalty_per_record * problem.n_rows
-        objective = EnsembleObjective(
-            problem=problem,
-            alternatives=self.asked.alternatives,
-            values=values,
-            weights=weights,
-            penalty_factors=1.0 - per_record + per_record * share,
-        )
-        n_rows, n_models = members.shape
-        spread = np.broadcast_to(labels, (n_rows, n_models)).reshape(-1)
-        statistics = problem.loss.statistic(spread).reshape(n_rows, n_models, -1)
-        return train_side_by_side(objective, np.moveaxis(statistics, 2, 1), start)
-
-    def _reports(
-        self, e: int, models: range
-    ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-        """Draw what every record reports to every model: joint feature values, and labels.
-
-        The random numbers of a model are the same at every ε, so that curves over ε are smooth.
-        """
-        asked, values, codes = self.asked, [], []
-        if e == len(asked.epsilons):
-            true_values = np.repeat(asked.alternatives.codes[:, None], len(models), axis=1)
-            return true_values if asked.feature_channels else None, None
-        for model in models:
-            generator = model_generator(self.seed, model, "reports")
-            if asked.feature_channels:
-                sizes = asked.alternatives.sizes
-                digits = np.unravel_index(asked.alternatives.codes, sizes)
-                drawn = [
-                    simulate(channel, digit, generator)
-                    for channel, digit in zip(
-                        asked.feature_channels[e].channels, digits, strict=True
-                    )
-                ]
-                values.append(np.ravel_multi_index(tuple(drawn), sizes))
-            if asked.label_channels:
-                codes.append(simulate(asked.label_channels[e], asked.label.domain()[0], generator))
-        return (
-            np.stack(values, axis=1) if values else None,
-            np.stack(codes, axis=1) if codes else None,
-        )
-
-    def _class_weights(self, codes: NDArray[np.int64], members: NDArray[np.bool_]) -> FloatArray:
-        """Return the weight of every record's reported class in every model."""
-        label, kind = self.asked.label, self.baseline.class_weight
-        n_rows, n_models = members.shape
-        by_model = np.broadcast_to(codes, (n_rows, n_models))
-        result = np.empty((n_rows, n_models))
-        for j in range(n_models):
-            counted = self.baseline.count_weights * members[:, j]
-            totals = class_totals(by_model[:, j], counted, label.n_classes)
-            result[:, j] = class_weights(kind, label, totals)[by_model[:, j]]
-        return result
 
     def _guess_answers(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return how often the answers of people in, and not in, each model are guessed."""
@@ -335,14 +275,3 @@ def scores_and_predictions(
         phi = scores_from_margins(logits[:, :, 0], classes)
         return phi, (logits[:, :, 0] > 0) == (classes == 1)
     return scores_from_logits(logits, classes), logits.argmax(axis=2) == classes
-
-
-def _refuse_one_class(labels: FloatArray, members: NDArray[np.bool_]) -> None:
-    shown = np.broadcast_to(labels, members.shape)
-    lowest = np.where(members, shown, np.inf).min(axis=0)
-    highest = np.where(members, shown, -np.inf).max(axis=0)
-    if not (lowest < highest).all():
-        raise EstimateNotTrustworthyError(
-            "a random half has records of one class only, and no model: the data are too few. Add "
-            "records."
-        )

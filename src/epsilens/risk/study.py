@@ -27,6 +27,7 @@ from epsilens.influence.baseline import Baseline, fit_baseline
 from epsilens.influence.question import Asked, Epsilon, read_grid, read_question
 from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.privacy_accounting import attack_ceiling
+from epsilens.models.ray_connection import place_of_work
 from epsilens.models.tables import column_names, for_scikit_learn, in_order_of, schema_fingerprint
 from epsilens.risk.answer_inference import AnswerAttack, inference_ceiling
 from epsilens.risk.halves import model_generator
@@ -366,6 +367,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
                 **settings,
                 "estimator": type(self.estimator).__name__,
                 "loss": self.baseline_.problem.loss.name,
+                **place_of_work(),
             },
             seed=seed,
             simulated=True,

@@ -62,15 +62,17 @@ class TrainedShadows:
         """Train and attack the models of one ε."""
         X, X_test = self.features
         classes = self.baseline.label.y.astype(np.int64)
-        evaluation = self.baseline.evaluation
+        # Only what is used, since what is scored may be scored on another machine.
+        tested_classes = self.baseline.evaluation.y.astype(np.int64)
+        test_weights = self.baseline.evaluation.weights
         attacked = classes[self.targets]
 
         def score(logits: Floats) -> NDArray[np.float32]:
             """Return φ and right predictions of the attacked records, and the test accuracy last."""
             phi, right = scores_and_predictions(logits[:, : len(attacked)], attacked)
             tested = logits[:, len(attacked) :]
-            _, tested_right = scores_and_predictions(tested, evaluation.y.astype(np.int64))
-            accuracy = tested_right @ evaluation.weights
+            _, tested_right = scores_and_predictions(tested, tested_classes)
+            accuracy = tested_right @ test_weights
             return np.column_stack([phi, right, accuracy]).astype(np.float32)
 
         found = score_ensemble(

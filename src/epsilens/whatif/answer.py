@@ -17,6 +17,7 @@ from epsilens.document import (
 )
 from epsilens.influence import FirstOrder
 from epsilens.influence.question import Asked
+from epsilens.models.ray_connection import place_of_work
 from epsilens.whatif.cells import CellAnswer
 from epsilens.whatif.ladder import AnyBaseline
 from epsilens.whatif.result import LossChangeEstimate
@@ -64,6 +65,7 @@ class Study:
                 "estimator": self.estimator,
                 "loss": self.baseline.problem.loss.name,
                 **settings,
+                **place_of_work(),
             },
             seed=seed,
             simulated=True,

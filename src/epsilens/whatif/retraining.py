@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -33,7 +34,7 @@ from epsilens.influence.reports import Reports
 from epsilens.influence.trained import TrainedModel
 from epsilens.models import factorise, minimise
 from epsilens.models.class_weights import class_totals, class_weights
-from epsilens.models.execution import workers
+from epsilens.models.passes import under_way
 
 __all__ = ["RUN_OUTCOMES", "Run", "retrain_cells", "run_outcomes"]
 
@@ -211,14 +212,17 @@ def retrain_cells(
     done = len(wanted) - len(todo)
     plain = not asked.alternatives.sizes and not corrected and baseline.class_weight is None
     train = _train_labels if plain else partial(_train_general, corrected=corrected)
+    places = {group.name: g for g, group in enumerate(asked.groups)}
     tasks = []
     for (group, e), runs in groupby(todo, key=lambda run: (run[0], run[1])):
         numbers = [repeat for *_, repeat in runs]
         for first in range(0, len(numbers), block):
             part = numbers[first : first + block]
-            tasks.append(partial(train, baseline, asked, group, e, part, seed))
-    with workers() as team:
-        for finished in team.run(tasks):
+            tasks.append((places[group.name], e, part))
+    # Without the records before any transformer: a run may be trained on another machine.
+    needed = replace(baseline, table=None, test_table=None, transformers=None)
+    with under_way(partial(_train_part, train, needed, asked, seed), tasks) as results:
+        for finished in results:
             kept.add([((keys[name], e, r), run) for (name, e, r), run in finished])
             done += len(finished)
             if progress is not None:
@@ -230,6 +234,18 @@ def retrain_cells(
 
 
 Finished = list[tuple[tuple[str, float, int], Run]]
+
+
+def _train_part(
+    train: Callable[..., Finished],
+    baseline: Baseline,
+    asked: Asked,
+    seed: int,
+    part: tuple[int, int, list[int]],
+) -> Finished:
+    """Train some runs of one cell."""
+    g, e, repeats = part
+    return train(baseline, asked, asked.groups[g], e, repeats, seed)
 
 
 def run_outcomes(baseline: TrainedModel, group: Group, theta: FloatArray) -> Run:

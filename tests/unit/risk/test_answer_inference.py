@@ -22,7 +22,7 @@ N_MODELS = 5
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_guess_is_the_candidate_of_largest_belief(protect, n_classes, shadows_of):
     shadows = shadows_of(LogisticRegression(), protect, n_classes=n_classes)
-    theta = shadows._train_block(0, range(N_MODELS), shadows.baseline.theta)
+    theta = shadows.training.train(0, range(N_MODELS), start=shadows.baseline.theta)
     attack, features = shadows.attack, shadows.asked.alternatives
     calibration = Calibration(share=0.3, evidence=0.9)
     found = attack.successes(theta, calibration)

@@ -28,8 +28,8 @@ def test_models_are_those_of_scikit_learn_on_their_own_records(name, protect, sh
     model, n_classes = MODELS[name]
     shadows = shadows_of(model, protect, n_classes=n_classes)
     asked, baseline = shadows.asked, shadows.baseline
-    theta = shadows._train_block(0, range(N_MODELS), baseline.theta)
-    values, codes = shadows._reports(0, range(N_MODELS))
+    theta = shadows.training.train(0, range(N_MODELS), start=baseline.theta)
+    values, codes = shadows.training.reports(0, range(N_MODELS))
     features = asked.alternatives
     for j in range(N_MODELS):
         rows = np.flatnonzero(shadows.members[:, j])
@@ -52,8 +52,8 @@ def test_models_are_those_of_scikit_learn_on_their_own_records(name, protect, sh
 
 def test_a_penalty_of_the_mean_shrinks_with_the_records(shadows_of):
     shadows = shadows_of(SGDClassifier(loss="log_loss", alpha=0.01, tol=None, max_iter=5), ["ill"])
-    theta = shadows._train_block(0, range(N_MODELS), shadows.baseline.theta)
-    _, codes = shadows._reports(0, range(N_MODELS))
+    theta = shadows.training.train(0, range(N_MODELS), start=shadows.baseline.theta)
+    _, codes = shadows.training.reports(0, range(N_MODELS))
     design = shadows.baseline.problem.design
     for j in range(N_MODELS):
         rows = np.flatnonzero(shadows.members[:, j])
@@ -67,28 +67,28 @@ def test_a_penalty_of_the_mean_shrinks_with_the_records(shadows_of):
 
 def test_blocks_of_any_size_give_the_same_models(shadows_of):
     shadows = shadows_of(LogisticRegression(), ["town", "ill"])
-    together = shadows._train_block(0, range(N_MODELS), shadows.baseline.theta)
+    together = shadows.training.train(0, range(N_MODELS), start=shadows.baseline.theta)
     for j in range(N_MODELS):
-        alone = shadows._train_block(0, range(j, j + 1), shadows.baseline.theta)
+        alone = shadows.training.train(0, range(j, j + 1), start=shadows.baseline.theta)
         np.testing.assert_allclose(alone[:, 0], together[:, j], atol=1e-7)
 
 
 def test_without_noise_the_reports_are_the_truth(shadows_of):
     shadows = shadows_of(LogisticRegression(), ["town", "ill"], epsilon=np.inf)
-    values, codes = shadows._reports(0, range(2))
+    values, codes = shadows.training.reports(0, range(2))
     assert (values == shadows.asked.alternatives.codes[:, None]).all()
     assert (codes == shadows.asked.label.codes[:, None]).all()
 
 
 def test_a_record_that_is_not_in_a_model_has_no_say_in_it(shadows_of):
     shadows = shadows_of(LogisticRegression(), ["ill"])
-    before = shadows._train_block(0, range(1), shadows.baseline.theta)
+    before = shadows.training.train(0, range(1), start=shadows.baseline.theta)
     outside = ~shadows.members[:, 0]
     design = shadows.baseline.problem.design
     matrix = design.matrix.copy()
     matrix[outside, :-1] = 1.0
     design.matrix[:] = matrix
-    after = shadows._train_block(0, range(1), shadows.baseline.theta)
+    after = shadows.training.train(0, range(1), start=shadows.baseline.theta)
     np.testing.assert_allclose(before, after, atol=1e-9)
 
 

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The connection with a Ray cluster that is already there: made, checked, and left without a trace.
+
+Nothing is started but tasks, and no address is guessed: Ray by itself would wait for minutes for
+somebody who is not there, print its own lines, and take over the signals that end a program.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from epsilens.errors import InputError, MissingExtraError
+from epsilens.models.passes import use_passes
+
+__all__ = ["Connection", "connect", "is_connected", "open_connection", "place_of_work"]
+
+SECONDS_TO_REACH = 10.0
+"""Within which somebody must answer at the address."""
+SECONDS_TO_CHECK = 60.0
+"""Within which a node must have answered the first task; one that has not is left to Ray."""
+
+_HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_HTTP2_SETTINGS = 4
+_CLIENT = "ray://"
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Otherwise a program started by `uv run` sends its whole working folder to the cluster.
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    # The first failure is raised here; the others of the same pass need not be printed.
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",
+    "RAY_DEDUP_LOGS": "0",
+}
+
+_open: list[Connection] = []
+"""The connection that is open, if any: Ray has one a process."""
+
+
+class Connection:
+    """A cluster in use; leave it by `stop`, or at the end of a `with` block."""
+
+    def __init__(self, ending: ExitStack) -> None:
+        self._ending = ending
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Disconnect and let this machine do the work again; doing it twice does no harm."""
+        if self in _open:
+            _open.remove(self)
+        self._ending.close()
+
+
+def is_connected() -> bool:
+    """Return whether passes go to a cluster now."""
+    return bool(_open)
+
+
+def place_of_work() -> dict[str, object]:
+    """Return what a result says about where it was computed: that it was a cluster, never which.
+
+    Examples
+    --------
+    >>> place_of_work()
+    {}
+    """
+    return {"cluster": True} if is_connected() else {}
+
+
+def open_connection() -> Connection | None:
+    """Return the connection that is open, if any."""
+    return _open[0] if _open else None
+
+
+def connect(address: str) -> Connection:
+    """Connect with a cluster, look whether its nodes can do our work, and let it carry the passes.
+
+    Parameters
+    ----------
+    address : str
+        `ray://HOST:PORT`, `HOST:PORT`, or `auto`.
+
+    Raises
+    ------
+    MissingExtraError
+        If Ray is not installed.
+    InputError
+        If there is no such cluster, or its versions are others than ours.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise MissingExtraError(
+            'a cluster needs ray, which is not installed. Run: pip install "epsilens[cluster]"'
+        )
+    if _open:
+        raise InputError(
+            "a cluster is in use already. Leave it by `epsilens.cluster.stop()` before using another."
+        )
+    _require_somebody(_checked(address))
+    with ExitStack() as ending:
+        ending.enter_context(_environment())
+        # Imported only now: Ray reads its settings when it is imported.
+        import ray
+
+        if ray.is_initialized():
+            raise InputError(
+                "Ray is connected in this process already, by other code. Call `ray.shutdown()` first."
+            )
+        ending.enter_context(_clean_output())
+        with _own_signals():
+            _join(ray, address)
+        ending.callback(_leave, ray)
+        _check_nodes(ray)
+        from epsilens.models.ray_passes import RayPasses
+
+        ending.enter_context(use_passes(RayPasses()))
+        connection = Connection(ending.pop_all())
+    _open.append(connection)
+    return connection
+
+
+# --- Reaching it ---
+
+
+def _checked(address: str) -> str:
+    plain = address.removeprefix(_CLIENT)
+    host, _, port = plain.rpartition(":")
+    is_place = bool(re.fullmatch(r"[\w.\-\[\]:%]+", host)) and port.isascii() and port.isdecimal()
+    if address != "auto" and not (is_place and 0 < int(port) < 65536):
+        raise InputError(
+            "the address of a cluster must be `ray://HOST:10001`, `HOST:6379` or `auto`, got "
+            f"{address!r}. Ask whoever runs the cluster."
+        )
+    return address
+
+
+def _require_somebody(address: str) -> None:
+    """Refuse an address where nobody answers as Ray does: Ray itself would take two minutes.
+
+    Its servers speak HTTP/2, which begins with a frame of settings from each side.
+    """
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS", "auto")
+        if address == "auto":
+            return  # Ray looks whether there is one on this machine, and says so at once
+    host, _, port = address.removeprefix(_CLIENT).rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_REACH) as link:
+            if os.environ.get("RAY_USE_TLS", "0") == "1":
+                return
+            link.settimeout(SECONDS_TO_REACH)
+            link.sendall(_HTTP2_HELLO)
+            said = link.recv(9)
+    except (OSError, ValueError):
+        said = b""
+    if len(said) < 4 or said[3] != _HTTP2_SETTINGS:
+        raise _nobody(address)
+
+
+def _nobody(address: str) -> InputError:
+    return InputError(
+        f"no Ray cluster answers at {address} (waited at most {SECONDS_TO_REACH:.0f} seconds). Check "
+        "the address, or start one: ray start --head"
+    )
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """Set what keeps Ray quiet, where the user has not said otherwise."""
+    added = [name for name in _QUIET if name not in os.environ]
+    os.environ.update({name: _QUIET[name] for name in added})
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _clean_output() -> Iterator[None]:
+    """Keep Ray from printing to standard output, where our numbers go, that a node was lost.
+
+    It has no setting for that. A version of it that does this elsewhere is left as it is.
+    """
+    from ray._private import worker
+
+    name = "print_to_stdstream"
+    before = getattr(worker, name, None)
+    if before is None:
+        yield
+        return
+    setattr(worker, name, _print_nothing)
+    try:
+        yield
+    finally:
+        setattr(worker, name, before)
+
+
+def _print_nothing(*_: object, **__: object) -> None:
+    """Take what Ray would print."""
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep what the program has arranged for its end, which Ray overwrites."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def _join(ray: Any, address: str) -> None:
+    for is_last in (False, True):
+        try:
+            ray.init(address=address, logging_level="ERROR", log_to_driver=False)
+            return
+        except (ConnectionError, TimeoutError) as error:
+            _leave(ray)
+            if "Initialization failure" not in str(error):
+                raise _nobody(address) from None
+            # What serves a client is started for each, and on a busy machine sometimes fails to.
+            if is_last:
+                raise InputError(
+                    "the cluster did not start what serves a client, tried twice. Try again, or run on "
+                    "one of its nodes with `auto`."
+                ) from None
+        except (RuntimeError, ValueError) as error:
+            _leave(ray)
+            raise InputError(_refusal(str(error))) from None
+
+
+def _refusal(said: str) -> str:
+    """Return one line for what Ray says in many."""
+    found = re.findall(r"(Ray|Python): (\S+)", said)
+    if "ersion mismatch" in said and len(found) == 4:
+        theirs, ours = (", ".join(" ".join(pair) for pair in found[i : i + 2]) for i in (0, 2))
+        return (
+            f"the cluster runs {theirs}, and this program {ours}: they must be the same. Install the "
+            "cluster's versions here."
+        )
+    if "No node info found" in said or "IP address" in said:
+        return (
+            "this machine is not a node of the cluster. Use its `ray://HOST:10001` address, or run on one "
+            "of its nodes."
+        )
+    line = " ".join(said.split())
+    return f"Ray could not connect ({line[:160]!r}). Check the address and the cluster's logs."
+
+
+def _leave(ray: Any) -> None:
+    with _own_signals():
+        ray.shutdown()
+
+
+# --- Whether its nodes can do our work ---
+
+
+def _check_nodes(ray: Any) -> None:
+    """Refuse a cluster with a node that lacks this package, or has another version of it."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    nodes = [
+        node["NodeID"]
+        for node in ray.nodes()
+        if node["Alive"] and node["Resources"].get("CPU", 0) >= 1
+    ]
+    if not nodes:
+        raise InputError("the cluster has no node with a processor to offer. Start one.")
+    # Defined in a function, so that Ray sends it whole instead of asking for our package.
+    look = ray.remote(num_cpus=0, max_retries=1)(_look_of_worker())
+    asked = [
+        look.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+        ).remote()
+        for node in nodes
+    ]
+    answered, _ = ray.wait(asked, num_returns=len(asked), timeout=SECONDS_TO_CHECK)
+    if not answered:
+        raise InputError(
+            f"no node of the cluster began a task within {SECONDS_TO_CHECK:.0f} seconds. Look at the "
+            "cluster's logs."
+        )
+    found = []
+    for reference in answered:
+        try:
+            found.append(ray.get(reference))
+        except ray.exceptions.RayError:
+            continue  # the node was lost meanwhile, as nodes may be
+    _require_package(found)
+
+
+def _look_of_worker() -> Any:
+    def look() -> str | None:
+        try:
+            import epsilens
+        except ImportError:
+            return None
+        return str(epsilens.__version__)
+
+    return look
+
+
+def _require_package(found: list[str | None]) -> None:
+    import epsilens
+
+    ours = epsilens.__version__
+    install = f'pip install "epsilens[cluster]=={ours}"'
+    if None in found:
+        raise InputError(
+            f"{found.count(None)} of {len(found)} nodes of the cluster do not have epsilens. Run at every "
+            f"node: {install}"
+        )
+    others = sorted({str(version) for version in found} - {ours})
+    if others:
+        raise InputError(
+            f"nodes of the cluster have epsilens {', '.join(others)}, and this program {ours}. Run at "
+            f"every node: {install}"
+        )
