@@ -185,8 +185,12 @@ def fit_baseline(
     *,
     sample_weight: object | None,
     sample_weight_test: object | None,
+    given: str = "fit",
 ) -> Baseline:
-    """Train to convergence and evaluate; see `WhatIf.fit` for the parameters."""
+    """Train to convergence and evaluate; see `WhatIf.fit` for the parameters.
+
+    What was given, a "fit" or a "head", is what the note on its distance speaks of.
+    """
     if not is_search(estimator):
         read_specification(estimator)  # refuse before any work
     already = is_fitted(estimator)
@@ -275,7 +279,7 @@ def fit_baseline(
     if is_search(estimator):
         notes.append("the penalty that cross-validation chose on the true labels is kept.")
     if already:
-        notes.extend(_distance_note(estimator, evaluation, test_features, outcomes))
+        notes.extend(_distance_note(estimator, evaluation, test_features, outcomes, given))
     return Baseline(
         problem=problem,
         evaluation=evaluation,
@@ -428,18 +432,18 @@ class _Space:
 
 
 def _distance_note(
-    estimator: object, evaluation: Evaluation, features: object, outcomes: Outcomes
+    estimator: object, evaluation: Evaluation, features: object, outcomes: Outcomes, what: str
 ) -> list[str]:
     """Say by how much the given fit misses the optimum of its own objective."""
     model = final_step(estimator)
     coefficients = np.atleast_2d(model.coef_)
-    given = np.asarray(features @ coefficients.T) + np.ravel(model.intercept_)
-    loss = float(evaluation.weights @ evaluation.loss.value(given, evaluation.y))
+    predictor = np.asarray(features @ coefficients.T) + np.ravel(model.intercept_)
+    loss = float(evaluation.weights @ evaluation.loss.value(predictor, evaluation.y))
     distance = loss - outcomes.loss
     if abs(distance) <= _WORTH_SAYING:
         return []
     text = (
-        f"the given fit is not converged: its test loss is {distance:+.2g} away from that of its own "
+        f"the given {what} is not converged: its test loss is {distance:+.2g} away from that of its own "
         "objective's optimum, which is used as the baseline."
     )
     warnings.warn(text, ApproximationWarning, stacklevel=4)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from epsilens.data.frames import series_name, to_vector
 from epsilens.errors import InputError
 
-__all__ = ["Label", "encode_test_label", "read_label"]
+__all__ = ["Label", "classes_of", "encode_test_label", "read_label"]
 
 FloatArray = NDArray[np.float64]
 DomainSource = Literal["given", "dtype", "observed"]
@@ -215,6 +215,22 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
         source=source,
         is_class=True,
     )
+
+
+def classes_of(y: object) -> tuple[object, ...]:
+    """Return the classes of labels in order: as their dtype declares them, else sorted.
+
+    Examples
+    --------
+    >>> classes_of([3, 1, 3])
+    (1, 3)
+    """
+    declared = _declared_categories(y)
+    if declared is not None:
+        return declared
+    values = to_vector(y)
+    _refuse_missing(values, what="training")
+    return _sorted_distinct(values)
 
 
 def _sorted_distinct(values: NDArray[np.generic]) -> tuple[object, ...]:

@@ -4,22 +4,18 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from epsilens._validate import as_choice, as_count, as_positive
 from epsilens.data.frames import series_name
-from epsilens.errors import ApproximationWarning, InputError
+from epsilens.errors import InputError
 from epsilens.influence import (
-    FirstOrder,
-    HessianOperator,
     InverseHessian,
     PointTable,
     as_inverse_hessian,
@@ -27,9 +23,7 @@ from epsilens.influence import (
     label_point_table,
 )
 from epsilens.influence.baseline import Baseline, fit_baseline
-from epsilens.influence.groups import is_associated
 from epsilens.influence.question import Asked, Epsilon, read_question
-from epsilens.models.execution import workers
 from epsilens.models.tables import (
     column_names,
     for_scikit_learn,
@@ -37,8 +31,10 @@ from epsilens.models.tables import (
     schema_fingerprint,
 )
 from epsilens.whatif.answer import Study, write_estimate, write_retraining
+from epsilens.whatif.asking import as_correction, as_question, solve
 from epsilens.whatif.calibration import Calibration, fit_calibration
-from epsilens.whatif.cells import Progress, Question, Rung
+from epsilens.whatif.cells import Progress, Rung
+from epsilens.whatif.deep import fit_head, refuse_head, refuse_inputs
 from epsilens.whatif.general_ladder import objective_of
 from epsilens.whatif.ladder import climb, is_label_only, plan
 from epsilens.whatif.pattern_sampling import with_sampling_error
@@ -48,11 +44,6 @@ from epsilens.whatif.retraining import retrain_cells
 __all__ = ["WhatIf"]
 
 DependentGroups = Literal["refuse", "warn"]
-_CONDITIONS_OF_CORRECTION = (
-    "forward correction leads back to the model of the true labels (P1 Thm 1) only if the model is well "
-    "specified and who is in the group does not depend on the label, given the features; P1's proof "
-    "does not say so."
-)
 _FIRST_ORDER = ("influence", "paper")
 METHODS = ("auto", "influence", "newton", "exact", "retrain", "paper")
 
@@ -66,9 +57,19 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    estimator : scikit-learn estimator
+    estimator : scikit-learn estimator or torch module
         LogisticRegression, Ridge, LinearRegression, or a Pipeline that ends in one of them; fitted
-        or not. Transformers of a pipeline are frozen. It is never changed.
+        or not. Transformers of a pipeline are frozen. It is never changed. Or a trained
+        torch.nn.Module, with `head`.
+    head : str, optional
+        The name of the module's last torch.nn.Linear, such as "fc" or "classifier.1" (extra
+        `epsilens[torch]`). The layers before it are frozen and run in evaluation mode; the head, one
+        output per class or one for yes/no, is trained to convergence on what it receives. Only
+        labels can be protected.
+    regularisation : float
+        With a head only: C of LogisticRegression, the objective being Σℓ + ‖W‖²/(2C). SGD's
+        `weight_decay` λ beside a mean loss over n records is C = 1/(nλ), up to its shrinking the bias
+        too, which is free here; AdamW's has no objective.
 
     Attributes
     ----------
@@ -104,8 +105,12 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
     1      2.0  exact     True
     """
 
-    def __init__(self, estimator: BaseEstimator) -> None:
+    def __init__(
+        self, estimator: object, *, head: str | None = None, regularisation: float = 1.0
+    ) -> None:
         self.estimator = estimator
+        self.head = head
+        self.regularisation = regularisation
 
     def fit(
         self,
@@ -116,33 +121,54 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         sample_weight: object | None = None,
         *,
         sample_weight_test: object | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Train the model to convergence and evaluate it.
 
         Parameters
         ----------
         X, X_test : pandas, polars or arrow frame, or array
-            Training and test features, as the estimator takes them.
+            Training and test features, as the estimator takes them; for a torch module tensors or
+            arrays of any shape.
         y, y_test : column
             Labels. A name lets `protect` refer to it; a categorical dtype declares its domain.
         sample_weight, sample_weight_test : column, optional
             Weights ≥ 0 of the training and the test records.
+        progress : callable, optional
+            Called with (rows done, rows, what) while a torch module computes its features.
 
         Returns
         -------
         WhatIf
         """
-        features = for_scikit_learn(X)
-        test_features = in_order_of(features, for_scikit_learn(X_test))
-        self.baseline_: Baseline = fit_baseline(
-            self.estimator,
-            features,
-            y,
-            test_features,
-            y_test,
-            sample_weight=sample_weight,
-            sample_weight_test=sample_weight_test,
-        )
+        features: object
+        if self.head is not None:
+            found = fit_head(
+                self.estimator,
+                self.head,
+                X,
+                y,
+                X_test,
+                y_test,
+                regularisation=self.regularisation,
+                sample_weight=sample_weight,
+                sample_weight_test=sample_weight_test,
+                progress=progress,
+            )
+            self.baseline_, features = found.baseline, found.features
+        else:
+            refuse_head(self.estimator, self.regularisation)
+            features = for_scikit_learn(X)
+            test = in_order_of(features, for_scikit_learn(X_test))
+            self.baseline_ = fit_baseline(
+                self.estimator,
+                features,
+                y,
+                test,
+                y_test,
+                sample_weight=sample_weight,
+                sample_weight_test=sample_weight_test,
+            )
         one = len(self.baseline_.intercept) == 1
         self.coef_ = self.baseline_.coefficients[0] if one else self.baseline_.coefficients
         self.intercept_ = float(self.baseline_.intercept[0]) if one else self.baseline_.intercept
@@ -245,12 +271,12 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             mechanism=mechanism,
             is_paper=rung == "paper",
         )
-        corrected = _as_correction(correction, asked, baseline)
-        question = _as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
+        corrected = as_correction(correction, asked, baseline)
+        question = as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
         used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
         if used in _FIRST_ORDER:
             inverse = as_inverse_hessian(inverse_hessian, random_state=seed)
-            question = replace(question, first_order=_solve(baseline, inverse))
+            question = replace(question, first_order=solve(baseline, inverse))
         answers = climb(baseline, question, used, progress=progress)
         if asked.unary is not None and asked.unary.is_sampled:
             answers = with_sampling_error(baseline, asked, question, used, answers)
@@ -307,7 +333,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         asked, baseline = self._ask(
             protect, epsilon, groups, categories, dependent_groups, mechanism=mechanism
         )
-        corrected = _as_correction(correction, asked, baseline)
+        corrected = as_correction(correction, asked, baseline)
         runs = retrain_cells(
             baseline,
             asked,
@@ -336,6 +362,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         categories: Mapping[str, Sequence[object]] | None = None,
         correction: str | None = None,
         method: str = "influence",
+        truth: object | None = None,
         repeats: int = 10,
         random_state: int = 0,
         progress: Progress | None = None,
@@ -348,6 +375,10 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             As in `retrain`; a few values of ε are enough.
         method : str
             The rung to be calibrated.
+        truth : LossChangeEstimate or frame, optional
+            Changes of the test loss that were found elsewhere, such as by training a whole network
+            again: columns epsilon and loss_change, and group where there are several; several rows of
+            a cell are averaged. Nothing is then retrained here.
 
         Returns
         -------
@@ -364,7 +395,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             "progress": progress,
         }
         estimate = self.estimate(**question, method=method)  # type: ignore[arg-type]
-        truth = self.retrain(**question, repeats=repeats)  # type: ignore[arg-type]
+        if truth is None:
+            truth = self.retrain(**question, repeats=repeats)  # type: ignore[arg-type]
         return fit_calibration(estimate, truth)
 
     def point_table(
@@ -389,8 +421,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "baseline_")
         inverse = as_inverse_hessian(inverse_hessian)
         asked, baseline = self._ask(protect, 1.0, None, categories, "warn")
-        solution = _solve(baseline, inverse).solution
-        question = _as_question(asked, corrected=False, n_draws=0, seed=0)
+        solution = solve(baseline, inverse).solution
+        question = as_question(asked, corrected=False, n_draws=0, seed=0)
         if not is_label_only(baseline, question):
             objective = objective_of(baseline, question, 0, 0)
             table = general_point_table(objective, solution.vector, baseline.theta)
@@ -410,6 +442,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         mechanism: str = "rr",
         is_paper: bool = False,
     ) -> tuple[Asked, Baseline]:
+        if self.head is not None:
+            protect = refuse_inputs(protect, groups, self.label_name_)
         asked = read_question(
             self.baseline_,
             protect=protect,
@@ -417,7 +451,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             groups=groups,
             categories=categories,
             dependent_groups=dependent_groups,
-            columns=column_names(self._table),
+            columns=[] if self.head is not None else column_names(self._table),
             mechanism=mechanism,
             is_paper=is_paper,
         )
@@ -426,7 +460,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
     def _study(self) -> Study:
         return Study(
             baseline=self.baseline_,
-            estimator=type(self.estimator).__name__,
+            estimator=".".join(filter(None, (type(self.estimator).__name__, self.head))),
             fingerprint=schema_fingerprint(
                 self._table,
                 self.label_name_,
@@ -435,60 +469,3 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             ),
             template=self._template,
         )
-
-
-def _solve(baseline: Baseline, inverse: InverseHessian) -> FirstOrder:
-    """Return v = H⁻¹η, and warn if the solver did not get there."""
-    known = None if inverse.is_matrix_free else baseline.curvature
-    operator = HessianOperator(baseline.problem, baseline.theta, known)
-    with workers():
-        found = FirstOrder.of(operator, inverse, baseline.evaluation.gradient(baseline.theta))
-    if found.solution.note:
-        warnings.warn(found.solution.note, ApproximationWarning, stacklevel=3)
-    return found
-
-
-def _as_correction(correction: str | None, asked: Asked, baseline: Baseline) -> bool:
-    """Return whether the loss is corrected, and note under which conditions that helps."""
-    if (
-        correction is None
-        or as_choice(correction, ("none", "forward"), name="correction") == "none"
-    ):
-        return False
-    if not asked.label_is_protected:
-        raise InputError(
-            "`correction` is for a randomised label, and the label is not protected. Leave it out, "
-            "or protect the label."
-        )
-    if baseline.problem.loss.is_quadratic:
-        raise InputError(
-            "`correction` mixes predicted probabilities, and a squared loss has none. Leave it out, "
-            "or use LogisticRegression."
-        )
-    asked.notes.append(_CONDITIONS_OF_CORRECTION)
-    codes, _ = asked.label.domain()
-    for group in asked.groups:
-        if is_associated(group.mask, codes):
-            text = (
-                f"who is in group {group.name!r} goes with the label: unless the features explain "
-                "that, forward correction leads away from the model of the true labels."
-            )
-            warnings.warn(text, ApproximationWarning, stacklevel=4)
-            asked.notes.append(text)
-    return True
-
-
-def _as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> Question:
-    n_epsilon = len(asked.epsilons)
-    one = [np.ones((1, 1))] * n_epsilon
-    return Question(
-        groups=asked.groups,
-        label_channels=[c.matrix for c in asked.label_channels] or one,
-        joints=asked.joints(),
-        lie_probabilities=np.array([c.lie_probability for c in asked.label_channels]),
-        label_is_protected=asked.label_is_protected,
-        alternatives=asked.alternatives,
-        is_corrected=corrected,
-        n_draws=n_draws,
-        seed=seed,
-    )
