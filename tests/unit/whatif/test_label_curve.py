@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from epsilens import WhatIf
 from epsilens.whatif import label_curve, label_ladder
 from epsilens.whatif.label_curve import suits_a_curve
-from epsilens.whatif.study import _as_question
+from epsilens.whatif.asking import as_question
 
 GRID = np.r_[np.geomspace(0.05, 8.0, 11), np.inf]
 
@@ -33,7 +33,7 @@ def case(request, survey, pipeline):
         )
     groups = {"some": np.random.default_rng(6).random(600) < 0.5, "age >= 40": "age >= 40"}
     asked, baseline = study._ask(None, GRID, groups, None, "warn")
-    return baseline, _as_question(asked, corrected=False, n_draws=400, seed=0)
+    return baseline, as_question(asked, corrected=False, n_draws=400, seed=0)
 
 
 def cells_of(baseline, question):

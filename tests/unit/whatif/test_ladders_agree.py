@@ -12,7 +12,7 @@ from epsilens import WhatIf
 from epsilens.influence import Cholesky, ConjugateGradient
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_ladder import climb_labels
-from epsilens.whatif.study import _as_question, _solve
+from epsilens.whatif.asking import as_question, _solve
 
 TOLERANCE = {"influence": 1e-9, "newton": 1e-7, "exact": 1e-9}
 
@@ -41,7 +41,7 @@ def case(request, survey, pipeline):
         )
     half = np.random.default_rng(6).random(600) < 0.5
     asked, baseline = study._ask(None, [0.3, 1.0, 4.0], {"half": half}, None, "warn")
-    return baseline, _as_question(asked, corrected=False, n_draws=400, seed=0)
+    return baseline, as_question(asked, corrected=False, n_draws=400, seed=0)
 
 
 def along(case, inverse):
