@@ -12,7 +12,7 @@ from epsilens import WhatIf
 from epsilens.influence import Cholesky, ConjugateGradient
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_ladder import climb_labels
-from epsilens.whatif.asking import as_question, _solve
+from epsilens.whatif.asking import as_question, solve
 
 TOLERANCE = {"influence": 1e-9, "newton": 1e-7, "exact": 1e-9}
 
@@ -46,7 +46,7 @@ def case(request, survey, pipeline):
 
 def along(case, inverse):
     baseline, question = case
-    return baseline, replace(question, first_order=_solve(baseline, inverse))
+    return baseline, replace(question, first_order=solve(baseline, inverse))
 
 
 @pytest.mark.parametrize("rung", TOLERANCE)
