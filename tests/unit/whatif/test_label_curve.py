@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
 from epsilens.whatif import label_curve, label_ladder
-from epsilens.whatif.label_curve import suits_a_curve
 from epsilens.whatif.asking import as_question
+from epsilens.whatif.label_curve import suits_a_curve
 
 GRID = np.r_[np.geomspace(0.05, 8.0, 11), np.inf]
 

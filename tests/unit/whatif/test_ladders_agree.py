@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
 from epsilens.influence import Cholesky, ConjugateGradient
+from epsilens.whatif.asking import as_question, solve
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_ladder import climb_labels
-from epsilens.whatif.asking import as_question, solve
 
 TOLERANCE = {"influence": 1e-9, "newton": 1e-7, "exact": 1e-9}
 
