@@ -26,8 +26,10 @@ from epsilens.errors import (
     InputError,
 )
 from epsilens.influence.evaluation import Evaluation, Outcomes
+from epsilens.influence.inverse_hessian import HessianOperator
 from epsilens.influence.trust import LARGEST_CONDITION
-from epsilens.models import Curvature, Design, Problem, factorise, minimise
+from epsilens.influence.wide import curvature_at, curvature_finder, is_wide, refuse_matrix
+from epsilens.models import Curvature, Design, Problem, minimise
 from epsilens.models.class_weights import own_class_weights
 from epsilens.models.design import empty_directions, independent_columns
 from epsilens.models.execution import workers
@@ -98,7 +100,7 @@ class Baseline:
     notes : tuple of str
         Warnings given on the way.
     hessian_seconds : float
-        What one Hessian costs here, for planning.
+        What one Hessian costs here, for planning; of a wide model one product with it.
     penalty_per_record : float
         The share of the penalty that comes with each record: 1/n where the estimator's penalty is of
         the mean (SGDClassifier), 0 where it is of the sum (C, alpha).
@@ -255,7 +257,9 @@ def fit_baseline(
     )
     linear = problem.linear_term(loss.statistic(label.y))
     start = np.zeros((problem.n_parameters, 1))
-    solution = minimise(problem, linear[:, None], start, tolerance=1e-9)
+    solution = minimise(
+        problem, linear[:, None], start, curvature_at=curvature_finder(problem), tolerance=1e-9
+    )
     theta = solution.theta[:, 0]
     _refuse_unusable(problem, label, theta, converged=bool(solution.converged[0]))
     outcomes = evaluation.outcomes(theta)
@@ -267,7 +271,13 @@ def fit_baseline(
             f"the {full.n_columns} columns of the design span {design.n_columns} dimensions; the "
             "shortest coefficients are taken."
         )
-    curvature = factorise(problem.hessian(theta))
+    curvature = curvature_at(problem, theta)
+    if is_wide(problem.n_parameters):
+        notes.append(
+            f"the {problem.n_parameters:,} parameters are too many for a matrix: all is found by conjugate gradient, "
+            f"the condition of the Hessian is only estimated ({curvature.condition:.0g}), and no leverage is "
+            "looked at."
+        )
     if curvature.condition > LARGEST_CONDITION:
         notes.append(_nearly_separable())
     leverage = _largest_leverage(problem, theta, curvature)
@@ -308,11 +318,14 @@ def fit_baseline(
 
 def _seconds_of_hessian(problem: Problem) -> float:
     """Return what a Hessian costs a worker: the best of three, for the first warms up."""
-    seconds = np.inf
+    seconds, nothing = np.inf, np.zeros(problem.n_parameters)
     with workers():
         for _ in range(3):
             started = time.perf_counter()
-            problem.hessian(np.zeros(problem.n_parameters))
+            if is_wide(problem.n_parameters):
+                HessianOperator(problem, nothing).product(nothing)
+            else:
+                problem.hessian(nothing)
             seconds = min(seconds, time.perf_counter() - started)
             if seconds > _LONG_HESSIAN:
                 break
@@ -382,6 +395,15 @@ class _Space:
         cls, design: Design, weights: FloatArray, penalty: FloatArray, specification: Specification
     ) -> _Space:
         n_features = design.n_columns - (specification.intercept is not None)
+        if is_wide(design.n_columns):
+            # Only a penalty says without a matrix that no column depends on the others.
+            if not (penalty[:n_features] > 0).all():
+                raise refuse_matrix(
+                    design.n_columns,
+                    "a model without a penalty",
+                    instead="Add regularisation (a finite C, an alpha above 0).",
+                )
+            return cls(None, np.zeros((n_features, 0)), np.zeros(n_features))
         gram = design.gram(weights) / design.n_rows
         inner = gram[:n_features, :n_features]
         centre = np.zeros(n_features)

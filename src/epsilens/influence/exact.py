@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.models import Curvature, Problem, factorise, minimise
+from epsilens.influence.wide import curvature_at, curvature_finder
+from epsilens.models import Curvature, Problem, minimise
 from epsilens.models.solver import LONGEST_REACH
 
 __all__ = ["PathPoint", "walk"]
@@ -85,8 +86,9 @@ def walk(
             linear[:, None] + shifts[index],
             start,
             curvatures=curvatures,
+            curvature_at=curvature_finder(problem),
             tolerance=tolerance,
         )
         at, previous = solution.theta, shifts[index]
-        curvatures = tuple(factorise(problem.hessian(at[:, g])) for g in range(n_groups))
+        curvatures = tuple(curvature_at(problem, at[:, g]) for g in range(n_groups))
         yield PathPoint(index=index, theta=at, converged=solution.converged, curvatures=curvatures)

@@ -117,7 +117,7 @@ class HessianOperator:
         design, p = self.problem.design, self.problem.design.n_columns
         n_outputs = self.problem.loss.n_outputs
         total = np.zeros((p, n_outputs))
-        for rows in design.chunks(width=design.n_columns):
+        for rows in design.chunks(width=0 if design.is_sparse else p):
             total += _squares(design.matrix[rows]).T @ self._own_curvature(rows)
         # The penalty is the same for every output: that of the first shows its diagonal.
         first = np.zeros(self.n_parameters)
@@ -132,7 +132,7 @@ class HessianOperator:
         design, p = self.problem.design, self.problem.design.n_columns
         inverse = (1.0 / self.diagonal).reshape(-1, p).T
         shares = np.zeros(self.n_rows)
-        for rows in design.chunks(width=design.n_columns):
+        for rows in design.chunks(width=0 if design.is_sparse else p):
             sizes = np.asarray(_squares(design.matrix[rows]) @ inverse)
             shares[rows] = (sizes * self._own_curvature(rows)).sum(axis=1)
         return shares

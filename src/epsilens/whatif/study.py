@@ -228,8 +228,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         dependent_groups : {"refuse", "warn"}
             What to do when membership of a group gives the protected answer away.
         inverse_hessian : {"cholesky", "cg", "stochastic"} or solver, optional
-            How the inverse Hessian is applied on the rungs of first order; None: "cholesky". A
-            solver such as `ConjugateGradient(tolerance=1e-6)` carries its own settings. What it
+            How the inverse Hessian is applied on the rungs of first order; None: "cholesky", and
+            "cg" beyond 5,000 parameters, where no matrix of them is formed. A solver such as `ConjugateGradient(tolerance=1e-6)` carries its own settings. What it
             left is in the provenance, and among the warnings where it did not converge.
         progress : callable, optional
             Called with (done, total, what).
@@ -275,7 +275,10 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         question = as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
         used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
         if used in _FIRST_ORDER:
-            inverse = as_inverse_hessian(inverse_hessian, random_state=seed)
+            n_parameters = baseline.problem.n_parameters
+            inverse = as_inverse_hessian(
+                inverse_hessian, random_state=seed, n_parameters=n_parameters
+            )
             question = replace(question, first_order=solve(baseline, inverse))
         answers = climb(baseline, question, used, progress=progress)
         if asked.unary is not None and asked.unary.is_sampled:
@@ -419,7 +422,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             As in `estimate`; `table.solution` says how well the inverse Hessian was applied.
         """
         check_is_fitted(self, "baseline_")
-        inverse = as_inverse_hessian(inverse_hessian)
+        n_parameters = self.baseline_.problem.n_parameters
+        inverse = as_inverse_hessian(inverse_hessian, n_parameters=n_parameters)
         asked, baseline = self._ask(protect, 1.0, None, categories, "warn")
         solution = solve(baseline, inverse).solution
         question = as_question(asked, corrected=False, n_draws=0, seed=0)
