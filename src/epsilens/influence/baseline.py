@@ -353,7 +353,7 @@ def _refuse_unusable(problem: Problem, label: Label, theta: FloatArray, *, conve
 
 def _largest_leverage(problem: Problem, theta: FloatArray, curvature: Curvature) -> float:
     """Return the largest share that a record has in its own prediction, tr(∇²ℓ_i H⁻¹)/n."""
-    if problem.n_parameters > _MANY_PARAMETERS:
+    if problem.n_parameters > _MANY_PARAMETERS or is_wide(problem.n_parameters):
         return 0.0  # a pass of n (K·p)² for a remark is too much
     inverse = curvature.solve(np.eye(problem.n_parameters))
     forms = problem.design.quadratic(inverse)

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.models import Curvature, Design, Problem, factorise
+from epsilens.models import Curvature, Design, Problem, SoftmaxLoss, factorise
 
 __all__ = ["DrawnRows", "HessianOperator", "InverseHessian", "InverseSolution", "relative_norms"]
 
@@ -75,6 +75,11 @@ class HessianOperator:
         return self.problem.design.predict(self.theta)
 
     @cached_property
+    def _mean(self) -> FloatArray:
+        """The class probabilities of every record, (n, K)."""
+        return self.problem.loss.mean(self._predictor)
+
+    @cached_property
     def _curvature(self) -> FloatArray:
         """w·ψ″ of every record of a model with one output, (n,)."""
         return self.problem.weights * self.problem.loss.curvature(self._predictor)[:, 0, 0]
@@ -83,8 +88,13 @@ class HessianOperator:
         """Return w·ψ″ times what the vectors add to the predictors, (c, K, B)."""
         if self.problem.loss.n_outputs == 1:
             return along * self._curvature[rows, None, None]
-        curvature = self.problem.loss.curvature(self._predictor[rows])
-        bent: FloatArray = curvature @ along
+        bent: FloatArray
+        if isinstance(self.problem.loss, SoftmaxLoss):
+            # (diag(h) − hhᵀ)a without the matrix of a record.
+            h = self._mean[rows, :, None]
+            bent = h * (along - (h * along).sum(axis=1, keepdims=True))
+        else:
+            bent = self.problem.loss.curvature(self._predictor[rows]) @ along
         bent *= self.problem.weights[rows, None, None]
         return bent
 

@@ -135,7 +135,7 @@ def curvature_at(problem: Problem, theta: FloatArray) -> Curvature:
 
 
 def _as_products(objective: Objective, theta: FloatArray) -> Curvature:
-    return WideCurvature(HessianOperator(cast(Problem, objective), theta))
+    return WideCurvature(HessianOperator(cast(Problem, objective), theta), _LOOSE)
 
 
 def curvature_finder(problem: Problem) -> CurvatureAt | None:
