@@ -325,6 +325,7 @@ def main() -> None:
     X, y = digits.as_images(raw, "train", n=n, rng=rng)
     X_test, y_test = digits.as_images(raw, "test", n=m, rng=rng)
     data = Data(*(torch.from_numpy(part) for part in (X, y, X_test, y_test)))
+    n, m = len(y), len(y_test)
     groups = draw_groups(n, np.arange(n), SIZES[:1] if settings.quick else SIZES, rng)
     results = [
         one_seed(data, groups, seed, settings, epochs)

@@ -51,6 +51,17 @@ _SECTIONS = {
         "Labels on MNIST",
         "P1 Table III. Groups are drawn at random: P1's, all of one digit, give the label away.",
     ),
+    "whatif-deep": (
+        "The last layer of a network",
+        "P1 V-D and V-E. The estimate knows the last layer over frozen features, so what it must match is training that "
+        "layer again. Training the whole network again is another experiment: it starts from fresh weights, is stopped after "
+        "a few epochs instead of converging, and its features learn the randomised labels too. P1 says that for a network "
+        "the last layer is taken, and shows none.",
+    ),
+    "whatif-wide": (
+        "Models of thousands of columns",
+        "Beyond 5,000 parameters no matrix of them is formed; here the two ways are set side by side where both go.",
+    ),
     "ridge": (
         "A ridge model with noise",
         "P3 part 1. On these tables AdaSSP loses less than noise on the coefficients at every ρ. diffprivlib "
