@@ -73,7 +73,8 @@ def test_a_network_is_set_against_its_head_and_itself(monkeypatch, capsys):
     importlib.import_module("whatif_deep").main()
     printed = capsys.readouterr().out
     lines = [line for line in printed.splitlines() if line.startswith("| 30.00% |")]
-    assert len(lines) == 7 + 2 + 2  # a line an ε, then the errors and the lines of two estimates
+    # A line an ε, then the errors, those under a strong penalty and the lines of two estimates.
+    assert len(lines) == 7 + 2 + 2 + 2
     assert "0.0283, ρ 0.838" in printed
 
 
