@@ -54,9 +54,13 @@ _SECTIONS = {
     "whatif-deep": (
         "The last layer of a network",
         "P1 V-D and V-E. The estimate knows the last layer over frozen features, so what it must match is training that "
-        "layer again. Training the whole network again is another experiment: it starts from fresh weights, is stopped after "
-        "a few epochs instead of converging, and its features learn the randomised labels too. P1 says that for a network "
-        "the last layer is taken, and shows none.",
+        "layer again, and `exact` does. **First order does not**: the network has pulled the classes apart, the converged head "
+        "overfits, and the tangent at it, along which randomised labels help like a penalty, has the wrong sign; P1's "
+        "formula is that tangent. Training the whole network again is another experiment: it is stopped after a few "
+        "epochs instead of converging, and its features learn the randomised labels too. It departs from the head where "
+        "everybody's labels are randomised strongly, where it loses more, and where they are randomised weakly, where the noise of "
+        "training is larger than the effect. A line from four ε then mends first order by an order of magnitude or more, and gains "
+        "nothing on `exact`. P1 says that for a network the last layer is taken, and shows none.",
     ),
     "whatif-wide": (
         "Models of thousands of columns",
