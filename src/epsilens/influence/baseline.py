@@ -468,5 +468,5 @@ def _distance_note(
         f"the given {what} is not converged: its test loss is {distance:+.2g} away from that of its own "
         "objective's optimum, which is used as the baseline."
     )
-    warnings.warn(text, ApproximationWarning, stacklevel=4)
+    warnings.warn(text, ApproximationWarning, stacklevel=4 + (what == "head"))
     return [text]
