@@ -86,6 +86,8 @@ $(VENV)/.installed-mask: pyproject.toml | $(BIN)/python
 
 bench-masking: $(VENV)/.installed-mask
 
+bench-whatif-deep: $(VENV)/.installed-torch
+
 $(VENV)/.installed-private-valuation: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[bench,private-valuation]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-bench

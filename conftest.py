@@ -5,6 +5,11 @@ from __future__ import annotations
 
 import importlib.util
 
-collect_ignore_glob = (
-    [] if importlib.util.find_spec("flwr") else ["src/epsilens/federated/flower/*.py"]
-)
+collect_ignore_glob = [
+    files
+    for package, files in {
+        "flwr": "src/epsilens/federated/flower/*.py",
+        "torch": "src/epsilens/models/torch_head.py",
+    }.items()
+    if importlib.util.find_spec(package) is None
+]

@@ -56,6 +56,22 @@ _SECTIONS = {
         "The same answers from parquet files that are read again at every pass. The bare pass reads the same file "
         "with as many workers and forms XᵀDX, and does nothing else.",
     ),
+    "whatif-deep": (
+        "The last layer of a network",
+        "P1 V-D and V-E. The estimate knows the last layer over frozen features, so what it must match is training that "
+        "layer again, and `exact` does. **First order does not**: the network has pulled the classes apart, the converged head "
+        "overfits, and the tangent at it, along which randomised labels help like a penalty, has the wrong sign; P1's "
+        "formula is that tangent. No such cell is marked as trustworthy; the checks are shy of `exact` too, which is right here. "
+        "Under a strong penalty first order has the right sign. Training the whole network again is another experiment: it is stopped after a few "
+        "epochs instead of converging, and its features learn the randomised labels too. It departs from the head where "
+        "everybody's labels are randomised strongly, where it loses more, and where they are randomised weakly, where the noise of "
+        "training is larger than the effect. A line from four ε then mends first order by an order of magnitude or more, and gains "
+        "nothing on `exact`. P1 says that for a network the last layer is taken, and shows none.",
+    ),
+    "whatif-wide": (
+        "Models of thousands of columns",
+        "Beyond 5,000 parameters no matrix of them is formed; here the two ways are set side by side where both go.",
+    ),
     "ridge": (
         "A ridge model with noise",
         "P3 part 1. On these tables AdaSSP loses less than noise on the coefficients at every ρ. diffprivlib "

@@ -11,7 +11,7 @@ from datasets.door import DataSet, refuse_other_shape
 from datasets.files import ArraysFile
 from datasets.sources import Source, openml
 
-__all__ = ["DIGITS_OF_P1", "MNIST", "P1_SHAPE", "as_p1"]
+__all__ = ["DIGITS_OF_P1", "MNIST", "P1_SHAPE", "as_images", "as_p1"]
 
 DIGITS_OF_P1 = (1, 3, 7, 8)
 P1_SHAPE = (24_989, 784)
@@ -73,3 +73,27 @@ def as_p1(
         shape = P1_SHAPE
     refuse_other_shape("mnist", X.shape, shape)
     return X, labels[chosen]
+
+
+def as_images(
+    raw: Mapping[str, np.ndarray], part: str, *, n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw some images of all ten digits, as a convolution takes them.
+
+    Parameters
+    ----------
+    raw : mapping of arrays
+        What `load("mnist")` gives.
+    part : {"train", "test"}
+    n : int
+    rng : Generator
+
+    Returns
+    -------
+    X : array (n, 1, 28, 28), from 0 to 1, in single precision
+    y : array (n,) of digits
+    """
+    images, labels = raw[f"x_{part}"], raw[f"y_{part}"]
+    rows = rng.choice(len(labels), n, replace=False)
+    X = (images[rows, None] / 255).astype(np.float32)
+    return X, labels[rows].astype(np.int64)

@@ -12,6 +12,7 @@ import pytest
 
 import datasets
 from datasets import adult, census, digits
+from epsilens.influence import wide
 
 pytestmark = [
     pytest.mark.slow,
@@ -61,6 +62,32 @@ def test_a_script_prints_its_tables(script, blocks, rows, capsys):
     heads = [line for line in lines if line.startswith("| group |")]
     assert len(lines) - 2 * len(heads) == rows
     assert "3 retrainings a cell" in printed
+
+
+def test_a_network_is_set_against_its_head_and_itself(monkeypatch, capsys):
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 10
+    X = rng.random((len(y), 1, 28, 28)) + (y / 10)[:, None, None, None]
+    monkeypatch.setattr(digits, "as_images", lambda *_, **__: (X.astype(np.float32), y))
+    importlib.import_module("whatif_deep").main()
+    printed = capsys.readouterr().out
+    lines = [line for line in printed.splitlines() if line.startswith("| 30.00% |")]
+    # A line an ε, then the errors, those under a strong penalty and the lines of two estimates.
+    assert len(lines) == 7 + 2 + 2 + 2
+    assert "0.0283, ρ 0.838" in printed
+
+
+def test_wide_models_are_set_beside_factorised_ones(monkeypatch, capsys):
+    script = importlib.import_module("whatif_wide")
+    monkeypatch.setattr(wide, "MOST_FACTORISED", wide.MOST_FACTORISED)  # the script moves it
+    monkeypatch.setattr(script, "in_a_process", lambda case: script.one(**{**case, "n": 300}))
+    monkeypatch.setattr(sys, "argv", ["bench", "--quick"])
+    script.main()
+    printed = capsys.readouterr().out
+    rows = [line.split("|") for line in printed.splitlines() if "| conjugate gradient |" in line]
+    assert len(rows) == 3
+    assert all(float(cells[8]) < 1e-5 for cells in rows)  # off the factorised change
 
 
 def test_the_solvers_are_compared(capsys):

@@ -27,9 +27,11 @@ from epsilens.errors import (
 )
 from epsilens.influence.evaluation import Evaluation, Outcomes
 from epsilens.influence.groups import Group
+from epsilens.influence.inverse_hessian import HessianOperator
 from epsilens.influence.label_noise import LabelNoise, summarise_group
 from epsilens.influence.trust import LARGEST_CONDITION
-from epsilens.models import Curvature, Design, Problem, factorise, minimise
+from epsilens.influence.wide import curvature_at, curvature_finder, is_wide, refuse_matrix
+from epsilens.models import Curvature, Design, Problem, minimise
 from epsilens.models.class_weights import own_class_weights
 from epsilens.models.design import empty_directions, independent_columns
 from epsilens.models.execution import workers
@@ -114,7 +116,7 @@ class Baseline:
     notes : tuple of str
         Warnings given on the way.
     hessian_seconds : float
-        What one Hessian costs here, for planning.
+        What one Hessian costs here, for planning; of a wide model one product with it.
     penalty_per_record : float
         The share of the penalty that comes with each record: 1/n where the estimator's penalty is of
         the mean (SGDClassifier), 0 where it is of the sum (C, alpha).
@@ -216,8 +218,12 @@ def fit_baseline(
     *,
     sample_weight: object | None,
     sample_weight_test: object | None,
+    given: str = "fit",
 ) -> Baseline:
-    """Train to convergence and evaluate; see `WhatIf.fit` for the parameters."""
+    """Train to convergence and evaluate; see `WhatIf.fit` for the parameters.
+
+    What was given, a "fit" or a "head", is what the note on its distance speaks of.
+    """
     if not is_search(estimator):
         read_specification(estimator)  # refuse before any work
     already = is_fitted(estimator)
@@ -266,8 +272,11 @@ def fit_baseline(
         ridge=ridge,
     )
     penalty = penalty_of(specification, full, ridge=ridge)
-    gram = full.gram(weights) / full.n_rows
-    space = Space.of(full, gram, penalty, specification)
+    space = (
+        Space.of_wide(full, penalty, specification)
+        if is_wide(full.n_columns)
+        else Space.of(full, full.gram(weights) / full.n_rows, penalty, specification)
+    )
     design = full
     if space.kept is not None:
         design, penalty = full.keep_columns(space.kept), penalty[space.kept]
@@ -283,17 +292,26 @@ def fit_baseline(
     )
     linear = problem.linear_term(loss.statistic(label.y))
     start = np.zeros((problem.n_parameters, 1))
-    solution = minimise(problem, linear[:, None], start, tolerance=1e-9)
+    solution = minimise(
+        problem, linear[:, None], start, curvature_at=curvature_finder(problem), tolerance=1e-9
+    )
     theta = solution.theta[:, 0]
     _refuse_unusable(problem, label, theta, converged=bool(solution.converged[0]))
-    theta = polish(problem, linear, solution)
-    curvature = factorise(problem.hessian(theta))
+    if not is_wide(problem.n_parameters):
+        theta = polish(problem, linear, solution)
+    curvature = curvature_at(problem, theta)
     outcomes = evaluation.outcomes(theta)
     coefficients, intercept = space.coefficients(design, theta, specification)
 
     notes: list[str] = []
     if space.kept is not None:
         notes.append(fewer_dimensions(full.n_columns, design.n_columns))
+    if is_wide(problem.n_parameters):
+        notes.append(
+            f"the {problem.n_parameters:,} parameters are too many for a matrix: all is found by conjugate gradient, "
+            f"the condition of the Hessian is only estimated ({curvature.condition:.0g}), and no leverage is "
+            "looked at."
+        )
     if curvature.condition > LARGEST_CONDITION:
         notes.append(nearly_separable())
     leverage = _largest_leverage(problem, theta, curvature)
@@ -301,7 +319,7 @@ def fit_baseline(
     if is_search(estimator):
         notes.append("the penalty that cross-validation chose on the true labels is kept.")
     if already:
-        notes.extend(_distance_note(estimator, evaluation, test_features, outcomes))
+        notes.extend(_distance_note(estimator, evaluation, test_features, outcomes, given))
     return Baseline(
         problem=problem,
         evaluation=evaluation,
@@ -330,11 +348,14 @@ def fit_baseline(
 
 def _seconds_of_hessian(problem: Problem) -> float:
     """Return what a Hessian costs a worker: the best of three, for the first warms up."""
-    seconds = np.inf
+    seconds, nothing = np.inf, np.zeros(problem.n_parameters)
     with workers():
         for _ in range(3):
             started = time.perf_counter()
-            problem.hessian(np.zeros(problem.n_parameters))
+            if is_wide(problem.n_parameters):
+                HessianOperator(problem, nothing).product(nothing)
+            else:
+                problem.hessian(nothing)
             seconds = min(seconds, time.perf_counter() - started)
             if seconds > _LONG_HESSIAN:
                 break
@@ -372,7 +393,7 @@ def refuse_unconverged(converged: bool) -> None:
 
 def _largest_leverage(problem: Problem, theta: FloatArray, curvature: Curvature) -> float:
     """Return the largest share that a record has in its own prediction, tr(∇²ℓ_i H⁻¹)/n."""
-    if problem.n_parameters > MANY_PARAMETERS:
+    if problem.n_parameters > MANY_PARAMETERS or is_wide(problem.n_parameters):
         return 0.0  # a pass of n (K·p)² for a remark is too much
     inverse = curvature.solve(np.eye(problem.n_parameters))
     return float(problem.leverages(theta, inverse).max()) / problem.n_rows
@@ -424,6 +445,18 @@ class Space:
     kept: NDArray[np.intp] | None
     empty: FloatArray
     centre: FloatArray
+
+    @classmethod
+    def of_wide(cls, design: Design, penalty: FloatArray, specification: Specification) -> Space:
+        """Ask for a penalty: without a matrix only that says that no column depends on the others."""
+        n_features = design.n_columns - (specification.intercept is not None)
+        if not (penalty[:n_features] > 0).all():
+            raise refuse_matrix(
+                design.n_columns,
+                "a model without a penalty",
+                instead="Add regularisation (a finite C, an alpha above 0).",
+            )
+        return cls(None, np.zeros((n_features, 0)), np.zeros(n_features))
 
     @classmethod
     def of(
@@ -480,23 +513,23 @@ class Space:
 
 
 def _distance_note(
-    estimator: object, evaluation: Evaluation, features: object, outcomes: Outcomes
+    estimator: object, evaluation: Evaluation, features: object, outcomes: Outcomes, what: str
 ) -> list[str]:
     """Say by how much the given fit misses the optimum of its own objective."""
     model = final_step(estimator)
     coefficients = np.atleast_2d(model.coef_)
-    given = np.asarray(features @ coefficients.T) + np.ravel(model.intercept_)
-    loss = float(evaluation.weights @ evaluation.loss.value(given, evaluation.y))
-    return distance_note(loss - outcomes.loss)
+    predictor = np.asarray(features @ coefficients.T) + np.ravel(model.intercept_)
+    loss = float(evaluation.weights @ evaluation.loss.value(predictor, evaluation.y))
+    return distance_note(loss - outcomes.loss, what=what)
 
 
-def distance_note(distance: float) -> list[str]:
+def distance_note(distance: float, *, what: str = "fit") -> list[str]:
     """Warn of a given fit whose test loss is off by this much, if that is worth saying."""
     if abs(distance) <= _WORTH_SAYING:
         return []
     text = (
-        f"the given fit is not converged: its test loss is {distance:+.2g} away from that of its own "
+        f"the given {what} is not converged: its test loss is {distance:+.2g} away from that of its own "
         "objective's optimum, which is used as the baseline."
     )
-    warnings.warn(text, ApproximationWarning, stacklevel=5)
+    warnings.warn(text, ApproximationWarning, stacklevel=5 + (what == "head"))
     return [text]

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.models import Curvature, factorise, minimise
+from epsilens.influence.wide import curvature_finder, curvatures_at
+from epsilens.models import Curvature, minimise
 from epsilens.models.objective import LinearObjective
 from epsilens.models.solver import LONGEST_REACH
 
@@ -86,8 +87,9 @@ def walk(
             linear[:, None] + shifts[index],
             start,
             curvatures=curvatures,
+            curvature_at=curvature_finder(problem),
             tolerance=tolerance,
         )
         at, previous = solution.theta, shifts[index]
-        curvatures = tuple(factorise(hessian) for hessian in problem.hessians(at))
+        curvatures = curvatures_at(problem, at)
         yield PathPoint(index=index, theta=at, converged=solution.converged, curvatures=curvatures)

@@ -250,7 +250,7 @@ def draw_gradient_noise(
                 values = _pick(generator, feature_ends[objective.alternatives.codes[rows]], size)
             table = slopes[part] * objective.weights[rows, None, None, None]
             table = table.reshape(len(rows), -1, K).astype(np.float32)
-            base = objective.alternatives.base.block(rows).astype(np.float32)
+            base = objective.alternatives.base.part(rows).astype(np.float32)
             choice = values * slopes.shape[2] + labels
             if balance is not None:
                 weights = balance.count_weights[rows]

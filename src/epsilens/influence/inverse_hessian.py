@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.models import Curvature, Design, Problem, factorise
+from epsilens.models import Curvature, Design, Problem, SoftmaxLoss, factorise
 
 __all__ = ["DrawnRows", "HessianOperator", "InverseHessian", "InverseSolution", "relative_norms"]
 
@@ -75,6 +75,11 @@ class HessianOperator:
         return self.problem.design.predict(self.theta)
 
     @cached_property
+    def _mean(self) -> FloatArray:
+        """The class probabilities of every record, (n, K)."""
+        return self.problem.loss.mean(self._predictor)
+
+    @cached_property
     def _curvature(self) -> FloatArray:
         """w·ψ″ of every record of a model with one output, (n,)."""
         return self.problem.weights * self.problem.loss.curvature(self._predictor)[:, 0, 0]
@@ -83,8 +88,13 @@ class HessianOperator:
         """Return w·ψ″ times what the vectors add to the predictors, (c, K, B)."""
         if self.problem.loss.n_outputs == 1:
             return along * self._curvature[rows, None, None]
-        curvature = self.problem.loss.curvature(self._predictor[rows])
-        bent: FloatArray = curvature @ along
+        bent: FloatArray
+        if isinstance(self.problem.loss, SoftmaxLoss):
+            # (diag(h) − hhᵀ)a without the matrix of a record.
+            h = self._mean[rows, :, None]
+            bent = h * (along - (h * along).sum(axis=1, keepdims=True))
+        else:
+            bent = self.problem.loss.curvature(self._predictor[rows]) @ along
         bent *= self.problem.weights[rows, None, None]
         return bent
 
@@ -117,7 +127,7 @@ class HessianOperator:
         design, p = self.problem.design, self.problem.design.n_columns
         n_outputs = self.problem.loss.n_outputs
         total = np.zeros((p, n_outputs))
-        for rows in design.chunks(width=design.n_columns):
+        for rows in design.chunks(width=0 if design.is_sparse else p):
             total += _squares(design.matrix[rows]).T @ self._own_curvature(rows)
         # The penalty is the same for every output: that of the first shows its diagonal.
         first = np.zeros(self.n_parameters)
@@ -132,7 +142,7 @@ class HessianOperator:
         design, p = self.problem.design, self.problem.design.n_columns
         inverse = (1.0 / self.diagonal).reshape(-1, p).T
         shares = np.zeros(self.n_rows)
-        for rows in design.chunks(width=design.n_columns):
+        for rows in design.chunks(width=0 if design.is_sparse else p):
             sizes = np.asarray(_squares(design.matrix[rows]) @ inverse)
             shares[rows] = (sizes * self._own_curvature(rows)).sum(axis=1)
         return shares

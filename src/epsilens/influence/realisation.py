@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from epsilens.influence.held_out import HeldOut
@@ -149,14 +150,14 @@ def draw_linear_noise(
     for start, child in zip(starts, seed.spawn(len(starts)), strict=True):
         chosen = rows[start : start + step]
         codes = noise.codes[chosen]
-        block = problem.design.block(chosen)
-        block = block * (problem.weights[chosen] / problem.n_rows)[:, None]
+        block = problem.design.part(chosen)
+        weights = (problem.weights[chosen] / problem.n_rows)[:, None]
         uniform = np.random.default_rng(child).integers(
             0, 2**32, size=(len(chosen), n_draws), dtype=np.uint32
         )
         for output in range(n_outputs):
-            records = block if along is None else (block @ along[output])[:, None]
-            transposed = np.ascontiguousarray(records.T, dtype=np.float32)
+            records = block if along is None else np.asarray(block @ along[output])[:, None]
+            transposed = _weighted(records, weights).T
             place = slice(output * p, (output + 1) * p) if along is None else slice(0, 1)
             for number, threshold in enumerate(thresholds):
                 moved = _moves(uniform, threshold[codes], steps[codes, :, output])
@@ -166,6 +167,15 @@ def draw_linear_noise(
         centre = expected if direction is None else np.atleast_1d(expected @ direction)
         total[number] -= centre[:, None]
     return total.astype(np.float32)
+
+
+def _weighted(
+    records: FloatArray | scipy.sparse.csr_array, weights: FloatArray
+) -> SingleArray | scipy.sparse.csr_array:
+    """Return records times their weights in single precision, dense ones column after column."""
+    if isinstance(records, np.ndarray):
+        return np.asfortranarray(records * weights, dtype=np.float32)
+    return records.multiply(weights).tocsr().astype(np.float32)
 
 
 def _moves(

@@ -39,6 +39,7 @@ from epsilens.influence.streamed_first_pass import (
 )
 from epsilens.influence.streamed_noise import StreamedGroup, StreamedLabelNoise, sum_groups
 from epsilens.influence.trust import LARGEST_CONDITION
+from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models import Curvature, Problem, factorise, minimise
 from epsilens.models.execution import workers
 from epsilens.models.label import Label
@@ -185,6 +186,10 @@ def fit_streamed(
         progress=progress,
     )
     full = columns.design
+    if is_wide(full.n_columns * loss.n_outputs):
+        raise refuse_matrix(
+            full.n_columns * loss.n_outputs, "a streamed table", instead="Read it into memory."
+        )
     penalty = penalty_of(specification, full, ridge=ridge)
     space = Space.of(full, columns.gram, penalty, specification)
     design, linear = full, columns.linear

@@ -64,7 +64,10 @@ class Design:
 
     def chunks(self, *, width: int = 0) -> Iterator[slice]:
         """Yield slices of rows such that a chunk, and `width` numbers a row beside it, fit the cache."""
-        row_bytes = 8 * max(self.n_columns + width, 1)
+        stored = self.n_columns
+        if not isinstance(self.matrix, np.ndarray) and self.n_columns > _WIDE:
+            stored = -(-2 * self.matrix.nnz // max(self.n_rows, 1))  # never as dense rows
+        row_bytes = 8 * max(stored + width, 1)
         step = max(256, _CHUNK_BYTES // row_bytes)
         for start in range(0, self.n_rows, step):
             yield slice(start, min(start + step, self.n_rows))
@@ -105,6 +108,11 @@ class Design:
         part = self.matrix[rows]
         return part if isinstance(part, np.ndarray) else np.asarray(part.toarray())
 
+    def part(self, rows: NDArray[np.intp]) -> FloatArray | scipy.sparse.csr_array:
+        """Return some rows for products: as a dense array, but where sparse ones are wide."""
+        is_wide = self.is_sparse and self.n_columns > _WIDE
+        return self.matrix[rows] if is_wide else self.block(rows)
+
     def gram(self, weights: FloatArray) -> FloatArray:
         """Return Σ_i W_i ⊗ x_i x_iᵀ.
 
@@ -144,7 +152,7 @@ class Design:
         n_outputs = len(middle) // p
         blocks = middle.reshape(n_outputs, p, n_outputs, p)
         result = np.empty((self.n_rows, n_outputs, n_outputs))
-        for rows in self.chunks(width=p):
+        for rows in self.chunks(width=2 * p):
             block = self.block(rows)
             for k in range(n_outputs):
                 for m in range(k, n_outputs):

@@ -17,6 +17,7 @@ __all__ = [
     "LARGEST_NUMERIC_DOMAIN",
     "Label",
     "class_codes",
+    "classes_of",
     "encode_test_label",
     "numbers_of",
     "read_label",
@@ -235,6 +236,22 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
         source=source,
         is_class=True,
     )
+
+
+def classes_of(y: object) -> tuple[object, ...]:
+    """Return the classes of labels in order: as their dtype declares them, else sorted.
+
+    Examples
+    --------
+    >>> classes_of([3, 1, 3])
+    (1, 3)
+    """
+    declared = _declared_categories(y)
+    if declared is not None:
+        return declared
+    values = to_vector(y)
+    refuse_missing(values, what="training")
+    return sorted_distinct(values)
 
 
 def sorted_distinct(values: NDArray[np.generic]) -> tuple[object, ...]:

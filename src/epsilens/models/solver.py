@@ -8,7 +8,7 @@ one factorised Hessian. The single problem is the case of one column.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from epsilens.models.curvature import Curvature, factorise, factorise_shifted
 
-__all__ = ["Objective", "SeparateObjectives", "Solution", "minimise", "polish"]
+__all__ = ["CurvatureAt", "Objective", "SeparateObjectives", "Solution", "minimise", "polish"]
 
 FloatArray = NDArray[np.float64]
 
@@ -61,6 +61,10 @@ class Objective(Protocol):
         ...
 
 
+CurvatureAt = Callable[[Objective, FloatArray], Curvature]
+"""From an objective and parameters to its Hessian there, ready to be solved with."""
+
+
 @runtime_checkable
 class SeparateObjectives(Objective, Protocol):
     """Objectives that differ by more than the linear term, such as models on different records."""
@@ -72,6 +76,11 @@ class SeparateObjectives(Objective, Protocol):
 
 def _of_columns(problem: Objective, columns: NDArray[np.intp]) -> Objective:
     return problem.of_columns(columns) if isinstance(problem, SeparateObjectives) else problem
+
+
+def _factorised(problem: Objective, theta: FloatArray) -> Curvature:
+    hessian = problem.hessian(theta)
+    return factorise(hessian) if problem.is_convex else factorise_shifted(hessian)
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,7 @@ def minimise(
     *,
     clusters: NDArray[np.intp] | None = None,
     curvatures: Sequence[Curvature] | None = None,
+    curvature_at: CurvatureAt | None = None,
     tolerance: float = GRADIENT_TOLERANCE,
     max_iterations: int = 200,
     always_fresh: bool = False,
@@ -125,6 +135,9 @@ def minimise(
         Problems with the same number share a Hessian. None: each has its own.
     curvatures : sequence of Curvature, optional
         Factorised Hessians to begin with, one per cluster; None: taken at the start.
+    curvature_at : callable, optional
+        Another way to a Hessian than to form and factorise it. One that costs nothing to take
+        is taken anew at every step.
     tolerance : float
         Largest entry of the gradient that counts as zero.
     max_iterations : int
@@ -181,10 +194,9 @@ def minimise(
             factor = known[cluster]
             if factor is None or stale[cluster]:
                 own = _of_columns(problem, np.flatnonzero(here))
-                hessian = own.hessian(theta[:, here].mean(axis=1))
-                factor = factorise(hessian) if problem.is_convex else factorise_shifted(hessian)
+                factor = (curvature_at or _factorised)(own, theta[:, here].mean(axis=1))
                 known[cluster] = factor
-                stale[cluster] = False
+                stale[cluster] = curvature_at is not None
             step[:, here] = -factor.solve(gradient[:, here])
         decrement[must_solve] = -np.einsum("ij,ij->j", gradient[:, must_solve], step[:, must_solve])
         size = np.abs(gradient).max(axis=0, initial=0.0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import t as student
 
-from epsilens.data.frames import like
+from epsilens.data.frames import like, to_pandas
 from epsilens.errors import InputError
 from epsilens.whatif.result import LossChangeEstimate, cells_frame
 
@@ -87,18 +87,22 @@ class Calibration:
         return like(result, estimate.template)
 
 
-def fit_calibration(estimate: LossChangeEstimate, truth: LossChangeEstimate) -> Calibration:
+def fit_calibration(estimate: LossChangeEstimate, truth: object) -> Calibration:
     """Fit the line on cells that were both estimated and retrained.
 
     Parameters
     ----------
-    estimate, truth : LossChangeEstimate
-        With the same groups and ε.
+    estimate : LossChangeEstimate
+    truth : LossChangeEstimate or frame
+        With the same groups and ε. A frame has the columns epsilon (per record), loss_change and,
+        for several groups, group.
     """
-    keys = ["group", "record_epsilon"]
-    both = cells_frame(estimate.document).merge(
-        cells_frame(truth.document), on=keys, suffixes=("", "_truth")
-    )
+    cells = cells_frame(estimate.document)
+    if isinstance(truth, LossChangeEstimate):
+        found = cells_frame(truth.document)[["group", "record_epsilon", "loss_change"]]
+    else:
+        found = _read_truth(truth, cells["group"].unique().tolist())
+    both = cells.merge(found, on=["group", "record_epsilon"], suffixes=("", "_truth"))
     if len(both) < FEWEST_CELLS:
         raise InputError(
             f"a line needs at least {FEWEST_CELLS} cells that were retrained, got {len(both)}. Ask "
@@ -123,6 +127,29 @@ def fit_calibration(estimate: LossChangeEstimate, truth: LossChangeEstimate) -> 
         method=_question_of(estimate)[0],
         protect=_question_of(estimate)[1],
     )
+
+
+def _read_truth(truth: object, groups: list[str]) -> pd.DataFrame:
+    """Return the mean change of every cell of a frame, by group and ε."""
+    frame = to_pandas(truth)
+    needed = ["epsilon", "loss_change", *(["group"] if len(groups) > 1 else [])]
+    lacking = [name for name in needed if name not in frame.columns]
+    if lacking:
+        raise InputError(
+            f"`truth` must have the columns {', '.join(needed)}, but lacks {', '.join(lacking)}. One row "
+            "per model that was trained again."
+        )
+    numbers = frame[["epsilon", "loss_change"]].to_numpy()
+    if numbers.dtype.kind not in "iuf" or not np.isfinite(numbers[:, 1]).all():
+        raise InputError(
+            "`truth` must hold finite numbers as loss_change and numbers as epsilon. Leave out runs that "
+            "failed."
+        )
+    if "group" not in frame.columns:
+        frame = frame.assign(group=groups[0])
+    means = frame.groupby(["group", "epsilon"])["loss_change"].mean().reset_index()
+    named: pd.DataFrame = means.set_axis(["group", "record_epsilon", "loss_change"], axis=1)
+    return named.astype({"record_epsilon": "float64"})
 
 
 def _question_of(estimate: LossChangeEstimate) -> tuple[str, tuple[str, ...]]:

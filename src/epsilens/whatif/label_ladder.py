@@ -20,12 +20,14 @@ from epsilens.influence import (
     newton_steps,
     walk,
 )
+from epsilens.influence.baseline import Baseline
 from epsilens.influence.exact import PathPoint
 from epsilens.influence.first_order import N_PROBES, noise_bound, probe_seed
 from epsilens.influence.linear_noise import LinearNoise, draw_along, draw_runs
 from epsilens.influence.realisation import noise_terms_at
 from epsilens.influence.record_noise import NoiseForms
 from epsilens.influence.trained import TrainedModel
+from epsilens.influence.wide import is_wide
 from epsilens.models import Curvature, factorise
 from epsilens.models.execution import workers
 from epsilens.whatif.cells import (
@@ -42,6 +44,7 @@ from epsilens.whatif.cells import (
     unchanged,
 )
 from epsilens.whatif.label_curve import answer_by_curve, curve_bytes, suits_a_curve
+from epsilens.whatif.wide_ladder import wide_answers
 
 __all__ = ["climb_labels"]
 
@@ -180,6 +183,10 @@ def _second_order(
 
 def _answers(baseline: TrainedModel, question: Question, rung: Rung) -> Iterator[list[CellAnswer]]:
     """Yield the cells as they are finished: a group's whole curve if it can be had, else one by one."""
+    if is_wide(baseline.problem.n_parameters):
+        assert isinstance(baseline, Baseline)  # noqa: S101  (a streamed table is never wide)
+        yield from wide_answers(baseline, question, rung)
+        return
     seeds = group_seeds(question)
     groups = list(range(len(question.groups)))
     if rung == "exact" and suits_a_curve(baseline, question):

@@ -11,10 +11,12 @@ import numpy as np
 
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.streamed_baseline import StreamedBaseline
+from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.whatif.cells import CellAnswer, Progress, Question, Rung
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_curve import suits_a_curve
 from epsilens.whatif.label_ladder import climb_labels
+from epsilens.whatif.wide_ladder import MOST_DRAWS
 
 __all__ = ["climb", "is_label_only", "plan"]
 
@@ -24,6 +26,11 @@ _SECONDS_PER_TEST_LOSS = 4e-9
 _SECONDS_PER_ALTERNATIVE = 5e-9
 _SECONDS_PER_DRAW = 2e-9
 _POINTS_ON_A_CURVE = 6
+# Of a wide model: passes of the conjugate gradient, systems until a minimum is found, and what a further
+# column in a block costs beside the first.
+_PASSES_PER_SYSTEM = 60
+_SYSTEMS_PER_MINIMUM = 5
+_SHARE_OF_A_COLUMN = 0.25
 
 
 def is_label_only(baseline: AnyBaseline, question: Question) -> bool:
@@ -38,6 +45,8 @@ def is_label_only(baseline: AnyBaseline, question: Question) -> bool:
 def plan(baseline: AnyBaseline, question: Question, *, seconds: float) -> Rung:
     """Return the highest rung that should fit into a time budget, from the cost of one Hessian."""
     n, p = baseline.problem.n_rows, baseline.problem.n_parameters
+    if is_wide(p):
+        return _plan_wide(baseline, question, seconds)
     m = baseline.evaluation.n_rows
     per_multiplication = baseline.hessian_seconds / (n * max(p, 1) ** 2)
     n_cells = len(question.groups) * len(question.joints)
@@ -65,11 +74,32 @@ def plan(baseline: AnyBaseline, question: Question, *, seconds: float) -> Rung:
     return "influence"
 
 
+def _plan_wide(baseline: AnyBaseline, question: Question, seconds: float) -> Rung:
+    """Return the rung of a wide model, from the cost of one product with its Hessian."""
+    if not is_label_only(baseline, question):
+        return "influence"
+    n_cells = len(question.groups) * len(question.joints)
+    n_draws = min(question.n_draws, MOST_DRAWS)
+    system = _PASSES_PER_SYSTEM * baseline.hessian_seconds
+    noise = n_draws * _SHARE_OF_A_COLUMN * system
+    if n_cells * (_SYSTEMS_PER_MINIMUM * system + noise) <= seconds:
+        return "exact"
+    return "newton" if n_cells * (2 * system + noise) <= seconds else "influence"
+
+
 def climb(
     baseline: AnyBaseline, question: Question, rung: Rung, *, progress: Progress | None = None
 ) -> list[CellAnswer]:
     """Answer every cell on one rung, groups in order, ε ascending."""
-    if is_label_only(baseline, question):
+    labels_only = is_label_only(baseline, question)
+    p = baseline.problem.n_parameters
+    if is_wide(p) and not labels_only and rung not in {"influence", "paper"}:
+        raise refuse_matrix(
+            p,
+            f"method={rung!r} for features, a correction or class weights",
+            instead="Use method='influence'.",
+        )
+    if labels_only:
         answers = climb_labels(baseline, question, rung, progress)
     else:
         assert isinstance(baseline, Baseline)  # noqa: S101  (others are refused with the question)

@@ -32,6 +32,7 @@ from epsilens.influence.question import Asked
 from epsilens.influence.realised import RealisedObjective
 from epsilens.influence.reports import Reports
 from epsilens.influence.trained import TrainedModel
+from epsilens.influence.wide import curvature_finder, is_wide, refuse_matrix
 from epsilens.models import factorise, minimise
 from epsilens.models.class_weights import class_totals, class_weights
 from epsilens.models.passes import under_way
@@ -211,6 +212,12 @@ def retrain_cells(
     ]
     done = len(wanted) - len(todo)
     plain = not asked.alternatives.sizes and not corrected and baseline.class_weight is None
+    if not plain and is_wide(problem.n_parameters):
+        raise refuse_matrix(
+            problem.n_parameters,
+            "retraining with features, a correction or class weights",
+            instead="Retrain on labels, or use fewer features.",
+        )
     train = _train_labels if plain else partial(_train_general, corrected=corrected)
     places = {group.name: g for g, group in enumerate(asked.groups)}
     tasks = []
@@ -280,7 +287,14 @@ def _train_labels(
     noise = summarise_group(problem, codes, statistics, group.mask, with_grams=False)
     centre = baseline.linear + noise.shift(channel.matrix)
     known = (baseline.curvature,)
-    start = minimise(problem, centre[:, None], baseline.theta[:, None], curvatures=known).theta
+    finder = curvature_finder(problem)
+    start = minimise(
+        problem,
+        centre[:, None],
+        baseline.theta[:, None],
+        curvatures=known,
+        curvature_at=finder,
+    ).theta
     labels = np.repeat(codes[:, None], len(repeats), axis=1)
     for j, repeat in enumerate(repeats):
         generator = np.random.default_rng(run_seed(seed, seed_name(asked, group), epsilon, repeat))
@@ -292,6 +306,7 @@ def _train_labels(
         problem.linear_term(np.moveaxis(statistics[labels], 2, 1)),
         np.repeat(start, len(repeats), axis=1),
         clusters=np.zeros(len(repeats), dtype=np.intp),
+        curvature_at=finder,
     )
     refuse_unconverged(solution.converged)
     return [

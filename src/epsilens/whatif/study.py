@@ -42,6 +42,7 @@ from epsilens.whatif.asking import (
 )
 from epsilens.whatif.calibration import Calibration, fit_calibration
 from epsilens.whatif.cells import Progress, Rung
+from epsilens.whatif.deep import fit_head, refuse_head, refuse_inputs
 from epsilens.whatif.general_ladder import objective_of
 from epsilens.whatif.ladder import climb, is_label_only, plan
 from epsilens.whatif.pattern_sampling import with_sampling_error
@@ -68,9 +69,19 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    estimator : scikit-learn estimator
+    estimator : scikit-learn estimator or torch module
         LogisticRegression, Ridge, LinearRegression, or a Pipeline that ends in one of them; fitted
-        or not. Transformers of a pipeline are frozen. It is never changed.
+        or not. Transformers of a pipeline are frozen. It is never changed. Or a trained
+        torch.nn.Module, with `head`.
+    head : str, optional
+        The name of the module's last torch.nn.Linear, such as "fc" or "classifier.1" (extra
+        `epsilens[torch]`). The layers before it are frozen and run in evaluation mode; the head, one
+        output per class or one for yes/no, is trained to convergence on what it receives. Only
+        labels can be protected.
+    regularisation : float
+        With a head only: C of LogisticRegression, the objective being Σℓ + ‖W‖²/(2C). SGD's
+        `weight_decay` λ beside a mean loss over n records is C = 1/(nλ), up to its shrinking the bias
+        too, which is free here; AdamW's has no objective.
 
     Attributes
     ----------
@@ -106,8 +117,12 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
     1      2.0  exact     True
     """
 
-    def __init__(self, estimator: BaseEstimator) -> None:
+    def __init__(
+        self, estimator: object, *, head: str | None = None, regularisation: float = 1.0
+    ) -> None:
         self.estimator = estimator
+        self.head = head
+        self.regularisation = regularisation
 
     def fit(
         self,
@@ -118,33 +133,55 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         sample_weight: object | None = None,
         *,
         sample_weight_test: object | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Train the model to convergence and evaluate it.
 
         Parameters
         ----------
         X, X_test : pandas, polars or arrow frame, or array
-            Training and test features, as the estimator takes them.
+            Training and test features, as the estimator takes them; for a torch module tensors or
+            arrays of any shape.
         y, y_test : column
             Labels. A name lets `protect` refer to it; a categorical dtype declares its domain.
         sample_weight, sample_weight_test : column, optional
             Weights ≥ 0 of the training and the test records.
+        progress : callable, optional
+            Called with (rows done, rows, what) while a torch module computes its features.
 
         Returns
         -------
         WhatIf
         """
-        features = for_scikit_learn(X)
-        test_features = in_order_of(features, for_scikit_learn(X_test))
-        self.baseline_: Baseline | StreamedBaseline = fit_baseline(
-            self.estimator,
-            features,
-            y,
-            test_features,
-            y_test,
-            sample_weight=sample_weight,
-            sample_weight_test=sample_weight_test,
-        )
+        features: object
+        self.baseline_: Baseline | StreamedBaseline
+        if self.head is not None:
+            found = fit_head(
+                self.estimator,
+                self.head,
+                X,
+                y,
+                X_test,
+                y_test,
+                regularisation=self.regularisation,
+                sample_weight=sample_weight,
+                sample_weight_test=sample_weight_test,
+                progress=progress,
+            )
+            self.baseline_, features = found.baseline, found.features
+        else:
+            refuse_head(self.estimator, self.regularisation)
+            features = for_scikit_learn(X)
+            test = in_order_of(features, for_scikit_learn(X_test))
+            self.baseline_ = fit_baseline(
+                self.estimator,
+                features,
+                y,
+                test,
+                y_test,
+                sample_weight=sample_weight,
+                sample_weight_test=sample_weight_test,
+            )
         self._name_coefficients()
         self.label_name_ = series_name(y)
         self._table = features
@@ -290,8 +327,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         dependent_groups : {"refuse", "warn"}
             What to do when membership of a group gives the protected answer away.
         inverse_hessian : {"cholesky", "cg", "stochastic"} or solver, optional
-            How the inverse Hessian is applied on the rungs of first order; None: "cholesky". A
-            solver such as `ConjugateGradient(tolerance=1e-6)` carries its own settings. What it
+            How the inverse Hessian is applied on the rungs of first order; None: "cholesky", and
+            "cg" beyond 5,000 parameters, where no matrix of them is formed. A solver such as `ConjugateGradient(tolerance=1e-6)` carries its own settings. What it
             left is in the provenance, and among the warnings where it did not converge.
         progress : callable, optional
             Called with (done, total, what).
@@ -337,7 +374,10 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         question = as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
         used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
         if used in _FIRST_ORDER:
-            inverse = as_inverse_hessian(inverse_hessian, random_state=seed)
+            n_parameters = baseline.problem.n_parameters
+            inverse = as_inverse_hessian(
+                inverse_hessian, random_state=seed, n_parameters=n_parameters
+            )
             refuse_matrix_free(baseline, inverse)
             question = replace(question, first_order=solve_first_order(baseline, inverse))
         answers = climb(baseline, question, used, progress=progress)
@@ -435,6 +475,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
         categories: Mapping[str, Sequence[object]] | None = None,
         correction: str | None = None,
         method: str = "influence",
+        truth: object | None = None,
         repeats: int = 10,
         random_state: int = 0,
         progress: Progress | None = None,
@@ -447,6 +488,10 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             As in `retrain`; a few values of ε are enough.
         method : str
             The rung to be calibrated.
+        truth : LossChangeEstimate or frame, optional
+            Changes of the test loss that were found elsewhere, such as by training a whole network
+            again: columns epsilon and loss_change, and group where there are several; several rows of
+            a cell are averaged. Nothing is then retrained here.
 
         Returns
         -------
@@ -463,7 +508,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             "progress": progress,
         }
         estimate = self.estimate(**question, method=method)  # type: ignore[arg-type]
-        truth = self.retrain(**question, repeats=repeats)  # type: ignore[arg-type]
+        if truth is None:
+            truth = self.retrain(**question, repeats=repeats)  # type: ignore[arg-type]
         return fit_calibration(estimate, truth)
 
     def point_table(
@@ -486,7 +532,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             As in `estimate`; `table.solution` says how well the inverse Hessian was applied.
         """
         check_is_fitted(self, "baseline_")
-        inverse = as_inverse_hessian(inverse_hessian)
+        n_parameters = self.baseline_.problem.n_parameters
+        inverse = as_inverse_hessian(inverse_hessian, n_parameters=n_parameters)
         asked, baseline = self._ask(protect, 1.0, None, categories, "warn")
         refuse_matrix_free(baseline, inverse)
         solution = solve_first_order(baseline, inverse).solution
@@ -523,6 +570,8 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
                 mechanism=mechanism,
                 is_paper=is_paper,
             )
+        if self.head is not None:
+            protect = refuse_inputs(protect, groups, self.label_name_)
         asked = read_question(
             self.baseline_,
             protect=protect,
@@ -530,7 +579,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
             groups=groups,
             categories=categories,
             dependent_groups=dependent_groups,
-            columns=column_names(self._table),
+            columns=[] if self.head is not None else column_names(self._table),
             mechanism=mechanism,
             is_paper=is_paper,
         )
@@ -539,7 +588,7 @@ class WhatIf(BaseEstimator):  # type: ignore[misc]
     def _study(self) -> Study:
         return Study(
             baseline=self.baseline_,
-            estimator=type(self.estimator).__name__,
+            estimator=".".join(filter(None, (type(self.estimator).__name__, self.head))),
             fingerprint=schema_fingerprint(
                 self._table,
                 self.label_name_,

@@ -463,7 +463,11 @@ def test_gaps_are_those_of_an_expressions_test_rows(study, survey):
 
 
 def test_the_study_follows_the_estimator_contract(study):
-    assert study.get_params(deep=False) == {"estimator": study.estimator}
+    assert study.get_params(deep=False) == {
+        "estimator": study.estimator,
+        "head": None,
+        "regularisation": 1.0,
+    }
     fresh = clone(study)
     assert not hasattr(fresh, "baseline_")
     with pytest.raises(Exception, match="not fitted"):

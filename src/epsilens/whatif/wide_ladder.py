@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Newton and exact for randomised labels of a wide model, without a matrix of its parameters.
+
+The minimiser is found as ever, with steps by conjugate gradient. The noise of one run, which with a factor is a
+matrix Σ, is here what some drawn runs show: each draw of the gradient's noise is solved for, to few digits, and
+the terms of second order are means over the draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.influence import (
+    LabelNoise,
+    contrast_variance,
+    draw_linear_noise,
+    newton_steps,
+    summarise_group,
+    walk,
+    wild_loss,
+)
+from epsilens.influence.baseline import Baseline
+from epsilens.influence.first_order import probe_seed
+from epsilens.influence.wide import WideCurvature, curvature_at
+from epsilens.models.execution import workers
+from epsilens.whatif.cells import (
+    N_AUC_DRAWS,
+    CellAnswer,
+    Question,
+    Rung,
+    assemble,
+    group_seeds,
+    intervals_from,
+    unchanged,
+)
+
+__all__ = ["MOST_DRAWS", "wide_answers"]
+
+FloatArray = NDArray[np.float64]
+
+MOST_DRAWS = 100
+"""Runs that are drawn for an interval: each takes a linear system of its own."""
+
+
+def wide_answers(baseline: Baseline, question: Question, rung: Rung) -> Iterator[list[CellAnswer]]:
+    """Yield every cell of every group on the rung "newton" or "exact"."""
+    codes, values = baseline.label.domain()
+    statistics = baseline.problem.loss.statistic(values)
+    seeds = group_seeds(question)
+    with workers():
+        for number, (group, seed) in enumerate(zip(question.groups, seeds, strict=True)):
+            noise = summarise_group(
+                baseline.problem, codes, statistics, group.mask, with_grams=False
+            )
+            for index, theta, converged in _path(baseline, question, noise, rung):
+                yield [
+                    _cell(baseline, question, noise, rung, number, index, theta, converged, seed)
+                ]
+
+
+def _path(
+    baseline: Baseline, question: Question, noise: LabelNoise, rung: Rung
+) -> Iterator[tuple[int, FloatArray, bool]]:
+    """Yield position, parameters and convergence of a group's cells."""
+    problem = baseline.problem
+    shifts = np.stack([noise.shift(channel)[:, None] for channel in question.label_channels])
+    start = (problem, baseline.theta, baseline.curvature, baseline.linear)
+    if rung == "exact":
+        for point in walk(*start, shifts):
+            yield point.index, point.theta[:, 0], bool(point.converged[0])
+        return
+    for index in range(len(shifts)):
+        yield index, newton_steps(*start, shifts[index])[:, 0], True
+
+
+def _cell(
+    baseline: Baseline,
+    question: Question,
+    noise: LabelNoise,
+    rung: Rung,
+    group: int,
+    index: int,
+    theta: FloatArray,
+    converged: bool,
+    seed: np.random.SeedSequence,
+) -> CellAnswer:
+    problem, evaluation = baseline.problem, baseline.evaluation
+    contrast = evaluation.contrast(question.groups[group].test_mask)
+    before = evaluation.outcomes(baseline.theta, contrast)
+    channel = question.label_channels[index]
+    if np.array_equal(channel, np.eye(len(channel))):
+        n_draws = question.n_draws
+        return unchanged(before, group=group, epsilon=index, n_draws=n_draws)
+    curvature = curvature_at(problem, theta)
+    assert isinstance(curvature, WideCurvature)  # noqa: S101  (only wide models come here)
+    n_draws = min(question.n_draws, MOST_DRAWS)
+    # The same seed at every ε: the interval is smooth in ε.
+    drawn = draw_linear_noise(problem, noise, [channel], n_draws=n_draws, seed=probe_seed(seed))
+    deviations = curvature.loosened().solve(drawn[0].astype(np.float64))
+    root = deviations / np.sqrt(n_draws)  # RRᵀ ≈ Σ
+    s = evaluation.design.predict(theta)
+    spread = evaluation.design.spread(root)
+    bend = evaluation.loss.curvature(s)
+    mean_change = 0.5 * float(np.einsum("i,ikl,ikl->", evaluation.weights, bend, spread))
+    bias = np.zeros_like(theta)
+    if not problem.is_quadratic:
+        bias = -0.5 * curvature.solve(problem.third(theta, root))
+        mean_change += float(evaluation.gradient(theta) @ bias)
+    omitted = 0.0
+    if rung == "newton":
+        linear = baseline.linear + noise.shift(channel)
+        left = problem.gradient(theta[:, None], linear[:, None])[:, 0]
+        pair = np.column_stack([theta, theta - curvature.solve(left)])
+        losses = evaluation.losses(pair)
+        omitted = float(losses[1] - losses[0])
+    runs = evaluation.drawn(
+        theta,
+        (deviations + bias[:, None]).astype(np.float32),
+        n_auc_draws=N_AUC_DRAWS,
+        contrast=contrast,
+    )
+    return assemble(
+        group=group,
+        epsilon=index,
+        before=before,
+        here=evaluation.outcomes(theta, contrast),
+        mean_change=mean_change,
+        loss_runs=runs.loss - before.loss,
+        intervals=intervals_from(before, runs),
+        converged=converged,
+        condition=baseline.curvature.condition,
+        logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
+        wild_loss=wild_loss(evaluation, s, spread),
+        omitted=omitted,
+    )
