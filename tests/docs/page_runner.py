@@ -117,7 +117,7 @@ class Reader:
             for ours in (PrivacyLeakWarning, ApproximationWarning):
                 warnings.simplefilter("ignore", ours)
             exec(compile(text, where, "exec"), self.names)
-        return printed.getvalue()
+        return printed.text
 
     def type(self, typed: str) -> str:
         """Run a command and return what it printed."""
@@ -129,14 +129,25 @@ class Reader:
         assert name == "epsilens", f"{name} cannot be run: mark the block and list it"
         with _heard() as printed:
             self.code = main(arguments)
-        return printed.getvalue()
+        return printed.text
+
+
+class _Terminal(io.TextIOWrapper):
+    """Standard output and error together; documents are written to it as bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
+
+    @property
+    def text(self) -> str:
+        return self.buffer.getvalue().decode()
 
 
 @contextlib.contextmanager
-def _heard() -> Iterator[io.StringIO]:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        yield printed
+def _heard() -> Iterator[_Terminal]:
+    heard = _Terminal()
+    with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
+        yield heard
 
 
 def differs(printed: str, said: str | None) -> str | None:
