@@ -32,8 +32,8 @@ TORCH := torch==2.13.0
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet $(TORCH)
-	$(BIN)/python -m pip install --quiet --editable '.[dev,torch,federated,mask,private-valuation]'
-	@touch $@ $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs,torch,federated,mask,private-valuation]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
 
 $(VENV)/.browser:
 	./tests/page/install-browser
@@ -70,7 +70,6 @@ $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
 data: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/datasets
 
-# The extras that the reference needs to look at their names; torch is not among them.
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@ $(VENV)/.installed

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_type_hints
 
 import typer
 from docutils import nodes
@@ -32,7 +33,9 @@ def _below(words: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 def _plain(text: str) -> str:
     """Return help without its marks for the terminal, commands as code."""
-    text = re.sub(r"\[bold\](.*?)\[/bold\]", lambda m: f"`{' '.join(m[1].split())}`", text, flags=re.S)
+    text = re.sub(
+        r"\[bold\](.*?)\[/bold\]", lambda m: f"`{' '.join(m[1].split())}`", text, flags=re.S
+    )
     return re.sub(r"\[/?\w+\]", "", text)
 
 
@@ -54,13 +57,22 @@ def _names(option: Any) -> str:
     return f"{shown} `{value}`"
 
 
+def _help(command: Any, parameter: Any) -> str:
+    """Return what is said of a parameter; some versions of click forget it of arguments."""
+    text = parameter.help
+    if text is None:
+        function = inspect.unwrap(command.callback)
+        hint = get_type_hints(function, include_extras=True).get(parameter.name)
+        said = [getattr(extra, "help", None) for extra in getattr(hint, "__metadata__", ())]
+        text = next(filter(None, said), "")
+    return " ".join(_paragraphs(text))
+
+
 def _default(option: Any) -> str:
     if option.required:
         return " *Required.*"
     value = option.default
-    if value is None or callable(value) or value in (False, (), [], ""):
-        return ""
-    if isinstance(value, bool) or not getattr(option, "show_default", True):
+    if value is None or callable(value) or isinstance(value, bool) or value in ((), [], ""):
         return ""
     return f" Default: `{getattr(value, 'value', value)}`."
 
@@ -76,7 +88,9 @@ def describe(words: str, command: Any) -> list[str]:
             continue
         given = getattr(parameter, "rich_help_panel", None)
         is_argument = parameter.param_type_name == "argument"
-        panels.setdefault(given or ("Arguments" if is_argument else "Options"), []).append(parameter)
+        panels.setdefault(given or ("Arguments" if is_argument else "Options"), []).append(
+            parameter
+        )
     for panel, parameters in panels.items():
         lines += [f"**{panel}**", ""]
         for parameter in parameters:
@@ -84,8 +98,7 @@ def describe(words: str, command: Any) -> list[str]:
                 term = f"`{parameter.metavar or parameter.name.upper()}`"
             else:
                 term = _names(parameter)
-            text = " ".join(_paragraphs(parameter.help or "")) or "–"
-            lines += [term, f": {text}{_default(parameter)}", ""]
+            lines += [term, f": {_help(command, parameter)}{_default(parameter)}", ""]
     return lines
 
 

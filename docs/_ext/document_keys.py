@@ -70,7 +70,9 @@ def _table(model: type[BaseModel], known: dict[str, Any], left_out: set[str]) ->
         cells = [f"`{name}`", _json_type(field.rebuild_annotation())]
         if known:
             cells.append(known.get(name, ""))
-        lines.append("| " + " | ".join([*(cell.replace("|", "\\|") for cell in cells), meaning]) + " |")
+        lines.append(
+            "| " + " | ".join([*(cell.replace("|", "\\|") for cell in cells), meaning]) + " |"
+        )
     return [*lines, ""]
 
 
@@ -88,8 +90,16 @@ def describe() -> list[str]:
     told: set[type[BaseModel]] = {*_SHARED, *MODELS.values()}
     for kind, model in MODELS.items():
         known = dict(_KNOWN.get(kind, {}))
-        lines += [f"## Kind {kind}", "", _sentence(model), "", *_table(model, known, head | {"kind"})]
-        waiting = [part for field in model.model_fields.values() for part in _parts(field.annotation)]
+        lines += [
+            f"## Kind {kind}",
+            "",
+            _sentence(model),
+            "",
+            *_table(model, known, head | {"kind"}),
+        ]
+        waiting = [
+            part for field in model.model_fields.values() for part in _parts(field.annotation)
+        ]
         while waiting:
             part = waiting.pop(0)
             if part in told:
@@ -112,6 +122,18 @@ class DocumentKeys(SphinxDirective):
         return holder.children
 
 
+class Schemas(SphinxDirective):
+    """A link to the schema of each kind."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return what Sphinx shows."""
+        found = nodes.bullet_list()
+        for kind in MODELS:
+            link = nodes.reference("", kind, refuri=f"../schema/{kind}.json", internal=True)
+            found += nodes.list_item("", nodes.paragraph("", "", link))
+        return [found]
+
+
 def _write_schemas(app: Sphinx) -> None:
     """Put the JSON Schemas beside the pages."""
     folder = Path(app.srcdir) / "_build" / "extra" / "schema"
@@ -124,5 +146,6 @@ def _write_schemas(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Tell Sphinx."""
     app.add_directive("document-keys", DocumentKeys)
+    app.add_directive("schemas", Schemas)
     app.connect("builder-inited", _write_schemas)
     return {"parallel_read_safe": True}

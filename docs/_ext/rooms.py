@@ -6,10 +6,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from pkgutil import iter_modules
+from typing import get_origin
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 
 ROOMS = (
@@ -64,7 +67,27 @@ def _entry(room: str, name: str) -> list[str]:
         return [f".. {kind}:: {full}", *options, ""]
     if inspect.isroutine(value):
         return [f".. autofunction:: {full}", ""]
-    return [f".. autodata:: {full}", "   :no-value:", ""]
+    return [f".. py:data:: {full}", "", f"   {_about(room, name)}", ""]
+
+
+def _about(room: str, name: str) -> str:
+    """Return the first sentence or two about a name."""
+    value = _value(room, name)
+    if inspect.isclass(value) or inspect.isroutine(value):
+        return " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
+    for module in _modules(room):
+        found = ModuleAnalyzer.for_module(module).find_attr_docs().get(("", name))
+        if found:
+            return " ".join(" ".join(found).split())
+    text = re.sub(r"[\w.]+\.(?=\w)", "", str(value)) if get_origin(value) else repr(value)
+    return f"``{text}``"
+
+
+def _modules(room: str) -> list[str]:
+    """Return the modules of a room, the room itself first."""
+    folder = getattr(importlib.import_module(room), "__path__", None)
+    inner = [] if folder is None else [f"{room}.{found.name}" for found in iter_modules(folder)]
+    return [room, *inner]
 
 
 class Room(SphinxDirective):
@@ -76,8 +99,10 @@ class Room(SphinxDirective):
         """Return what Sphinx shows."""
         (room,) = self.arguments
         names = public_names(room)
-        lines = [".. autosummary::", "   :nosignatures:", ""]
-        lines += [f"   ~{home(room, name)}.{name}" for name in names]
+        lines = [".. list-table::", "   :widths: auto", ""]
+        for name in names:
+            lines += [f"   * - :py:obj:`{name} <{home(room, name)}.{name}>`"]
+            lines += [f"     - {_about(room, name)}"]
         lines += [""]
         for name in names:
             if home(room, name) == room:

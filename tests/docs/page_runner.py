@@ -24,7 +24,7 @@ from epsilens.errors import ApproximationWarning, PrivacyLeakWarning
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```[ ]*$", flags=re.MULTILINE | re.DOTALL)
-_MARK = re.compile(r"<!-- not run: (.+?) -->\s*\Z", flags=re.DOTALL)
+_MARK = re.compile(r"<!-- not run: ([^\n]+) -->\n\Z")
 _FILE = re.compile(r"# ([\w-]+\.py)\n")
 
 

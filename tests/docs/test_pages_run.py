@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ ROOT = HERE.parents[1]
 NOT_RUN = {
     ("README.md", "$ make demo"): "sets up an environment",
     ("README.md", "$ epsilens serve"): "starts a server",
+    ("docs/index.md", "$ pip install"): "needs a package index",
     ("docs/page.md", "$ epsilens serve"): "starts a server",
     ("docs/federation.md", "coordinator$ epsilens"): "starts a server",
     ("docs/howto/offline-install.md", "$ python -m pip download"): "needs a package index",

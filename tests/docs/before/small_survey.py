@@ -32,9 +32,7 @@ _weights = pd.read_csv("weighted.csv")["weight"].to_numpy()
 weight, weight_test = _weights[:300], _weights[300:]
 everyone = np.ones(len(X), dtype=bool)
 pipeline = make_pipeline(
-    make_column_transformer(
-        (OneHotEncoder(), ["region"]), (StandardScaler(), ["age", "children"])
-    ),
+    make_column_transformer((OneHotEncoder(), ["region"]), (StandardScaler(), ["age", "children"])),
     LogisticRegression(),
 )
 
