@@ -6,7 +6,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
-from typing import Any, get_type_hints
+from enum import Enum
+from typing import Any, get_args, get_type_hints
 
 import typer
 from docutils import nodes
@@ -43,27 +44,35 @@ def _paragraphs(text: str) -> list[str]:
     return [" ".join(part.split()) for part in _plain(text).split("\n\n") if part.strip()]
 
 
-def _names(option: Any) -> str:
+def _hint(command: Any, parameter: Any) -> Any:
+    """Return how the function declares a parameter; what Typer makes of it changes with its versions."""
+    function = inspect.unwrap(command.callback)
+    return get_type_hints(function, include_extras=True)[parameter.name]
+
+
+def _value(annotation: Any) -> str:
+    """Return what stands for a value that has no name of its own: its choices, or its type."""
+    for inner in get_args(annotation):
+        if inner is not type(None):
+            return _value(inner)
+    if issubclass(annotation, Enum):
+        return "|".join(str(choice.value) for choice in annotation)
+    return str(annotation.__name__).upper()
+
+
+def _names(command: Any, option: Any) -> str:
     """Return how an option is typed, with what stands for its value."""
     shown = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-    if getattr(option, "is_flag", False):
+    if option.is_flag:
         return shown
-    choices = getattr(option.type, "choices", None)
-    value = option.metavar or (
-        "|".join(str(getattr(choice, "value", choice)) for choice in choices)
-        if choices
-        else option.type.name.upper()
-    )
-    return f"{shown} `{value}`"
+    return f"{shown} `{option.metavar or _value(_hint(command, option))}`"
 
 
 def _help(command: Any, parameter: Any) -> str:
-    """Return what is said of a parameter; some versions of click forget it of arguments."""
+    """Return what is said of a parameter; older Typer beside newer click forgets it of arguments."""
     text = parameter.help
     if text is None:
-        function = inspect.unwrap(command.callback)
-        hint = get_type_hints(function, include_extras=True).get(parameter.name)
-        said = [getattr(extra, "help", None) for extra in getattr(hint, "__metadata__", ())]
+        said = [getattr(extra, "help", None) for extra in _hint(command, parameter).__metadata__]
         text = next(filter(None, said), "")
     return " ".join(_paragraphs(text))
 
@@ -97,7 +106,7 @@ def describe(words: str, command: Any) -> list[str]:
             if parameter.param_type_name == "argument":
                 term = f"`{parameter.metavar or parameter.name.upper()}`"
             else:
-                term = _names(parameter)
+                term = _names(command, parameter)
             lines += [term, f": {_help(command, parameter)}{_default(parameter)}", ""]
     return lines
 

@@ -71,7 +71,8 @@ def blocks(page: Path) -> list[Block]:
         prints = None
         if language == "python" and place + 1 < len(fences):
             after = fences[place + 1]
-            if after[1] == "text" and text[fence.end() : after.start()].strip() == "":
+            # Code may stand in a comment, where only its output is of interest.
+            if after[1] == "text" and text[fence.end() : after.start()].strip() in {"", "-->"}:
                 prints = after[2]
         mark = _MARK.search(text[: fence.start()])
         found.append(
@@ -85,6 +86,11 @@ def blocks(page: Path) -> list[Block]:
             )
         )
     return found
+
+
+def without_fences(text: str) -> str:
+    """A page without its fenced blocks."""
+    return _FENCE.sub("", text)
 
 
 def commands(block: Block) -> Iterator[Command]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -87,3 +88,14 @@ def test_what_is_not_run_is_marked_and_listed():
         used |= {key for key in NOT_RUN if block.page == key[0] and block.first.startswith(key[1])}
     assert used == set(NOT_RUN)
     assert len(NOT_RUN) < 10
+
+
+def test_no_command_hides_in_an_indented_block():
+    """Only fenced blocks are run. Two pages of the federation have a synopsis, which is no command."""
+    synopses = {"private-valuation.md", "secure-aggregation.md"}
+    hidden = re.compile(r"^    (?:epsilens|make|pip|python|\$) .*", flags=re.MULTILINE)
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        if "_build" in page.parts or page.name in synopses:
+            continue
+        outside = runner.without_fences(page.read_text(encoding="utf-8"))
+        assert hidden.findall(outside) == [], page
