@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test style check format clean data bench-docs peers
+.PHONY: help demo federation test style check format clean data docs bench-docs peers
 
 help:
 	@echo "make demo    set up, run the whole story on bundled data, write demo/report.html"
 	@echo "make federation   a coordinator and five sites as real processes: the whole story, taken down again"
 	@echo "make test    set up what the tests need and run them all"
 	@echo "make check   ruff, mypy --strict, and the tests"
+	@echo "make docs    set up, build the documentation: docs/_build/html/index.html"
 	@echo "make data    download the papers' data sets"
 	@echo "make bench-whatif-adult [DATA=DIR] [ARGS=--quick]   one benchmark of benchmarks/"
 	@echo "make bench-docs   docs/benchmarks.md and its figures, from benchmarks/results"
@@ -31,8 +32,8 @@ TORCH := torch==2.13.0
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet $(TORCH)
-	$(BIN)/python -m pip install --quiet --editable '.[dev,torch,federated,cluster,mask,private-valuation]'
-	@touch $@ $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs,torch,federated,cluster,mask,private-valuation]'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
 
 $(VENV)/.browser:
 	./tests/page/install-browser
@@ -68,6 +69,14 @@ $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
 
 data: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/datasets
+
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@ $(VENV)/.installed
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
 
 bench-docs: $(VENV)/.installed
 	$(BIN)/python docs/benchmarks.py
@@ -126,4 +135,4 @@ PEERS_IN_torch := torch pydvl dattri
 PEERS_IN_jax := jax_privacy
 
 clean:
-	rm -rf $(VENV) .peers demo dist build
+	rm -rf $(VENV) .peers demo dist build docs/_build

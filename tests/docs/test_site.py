@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation site: what is generated is complete, what is named exists, nothing is fetched."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from epsilens.document import DocumentKind
+
+pytest.importorskip("sphinx")
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"site_{name}", DOCS / "_ext" / f"{name}.py")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_test_that_a_slip_names_exists():
+    text = (DOCS / "concepts" / "slips.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", text)
+    assert len(named) > 40
+    for file, function in named:
+        assert f"def {function}(" in (ROOT / file).read_text(encoding="utf-8"), (file, function)
+    # A slip without a test would be an assertion of ours only.
+    for slip in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
+        assert "\nTest\n: `tests/" in slip, slip.partition("\n")[0]
+
+
+def test_every_key_of_every_kind_is_explained():
+    keys = load("document_keys")
+    assert set(keys.MODELS) == set(DocumentKind.__args__)
+    text = "\n".join(keys.describe())
+    for kind, model in keys.MODELS.items():
+        assert f"## Kind {kind}\n" in text
+        for name in model.model_fields:
+            assert f"| `{name}` |" in text or name == "kind", (kind, name)
+    assert "| | \n" not in text
+    for row in re.findall(r"^\| `.*$", text, flags=re.MULTILINE):
+        assert re.search(r"\w\S* \|$", row), f"no meaning: {row}"
+
+
+def test_every_command_and_option_is_listed():
+    commands = load("commands")
+    found = dict(commands.every_command())
+    assert {"epsilens whatif", "epsilens value local", "epsilens federate simulate"} <= set(found)
+    for words, command in found.items():
+        text = "\n".join(commands.describe(words, command))
+        for parameter in command.params:
+            if parameter.name == "help" or getattr(parameter, "hidden", False):
+                continue
+            shown = parameter.opts[-1] if parameter.opts[-1].startswith("-") else parameter.metavar
+            assert f"`{shown}`" in text, (words, parameter.name)
+        assert not re.search(r"^: *(\*Required|$)", text, flags=re.MULTILINE), words
+        assert "[bold]" not in text
+
+
+def test_every_room_has_a_page_in_the_contents():
+    rooms = load("rooms")
+    contents = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    for room in rooms.ROOMS:
+        page = room.rpartition(".")[2]
+        text = (DOCS / "reference" / "api" / f"{page}.md").read_text(encoding="utf-8")
+        assert f"```{{room}} {room}\n" in text
+        assert f"api/{page}\n" in contents
+        assert all(rooms._about(room, name) for name in rooms.public_names(room))
+
+
+def test_loads_from_elsewhere_are_found():
+    outside = load("offline").outside_loads
+    for text in (
+        '<script async src="https://cdn.example.org/a.js"></script>',
+        '<link rel="stylesheet" href="//cdn.example.org/a.css">',
+        "<img alt='x' src='http://example.org/a.png'>",
+        "@import 'https://example.org/font.css';",
+        "body { background: url(https://example.org/a.png) }",
+    ):
+        assert len(outside(text)) == 1, text
+    followed = '<a href="https://example.org">a</a><link rel="canonical" href="https://e.org/">'
+    assert outside(followed + '<img src="_images/a.png">') == []
+
+
+def test_built_pages_load_nothing_from_elsewhere(tmp_path):
+    """A tutorial and a page of the reference, with the site's own settings; `make docs` looks at all."""
+    source, built = tmp_path / "docs", tmp_path / "html"
+    for part in ("conf.py", "benchmarks.py", "_ext", "_static", "index.md", "images/report.png"):
+        target = source / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (DOCS / part).is_dir() else shutil.copy
+        copy(DOCS / part, target)
+    for part in ("tutorials/audit-a-mechanism.md", "reference/api/ridge.md"):
+        (source / part).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(DOCS / part, source / part)
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-q", "-b", "html", str(source), str(built)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "PrivateRidge" in (built / "reference" / "api" / "ridge.html").read_text("utf-8")
+    assert load("offline").look(built) == []
