@@ -32,7 +32,7 @@ TORCH := torch==2.13.0
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet $(TORCH)
-	$(BIN)/python -m pip install --quiet --editable '.[dev,docs,torch,federated,cluster,mask,private-valuation]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs,torch,federated,cluster,explain,secure]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
 
 $(VENV)/.browser:
@@ -90,7 +90,7 @@ bench-dp-sgd-speed: $(VENV)/.installed-torch
 	$(BIN)/python benchmarks/dp_sgd_speed.py $(ARGS)
 
 $(VENV)/.installed-mask: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[bench,mask]'
+	$(BIN)/python -m pip install --quiet --editable '.[bench,explain]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-bench
 
 bench-masking: $(VENV)/.installed-mask
@@ -98,7 +98,7 @@ bench-masking: $(VENV)/.installed-mask
 bench-whatif-deep: $(VENV)/.installed-torch
 
 $(VENV)/.installed-private-valuation: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[bench,private-valuation]'
+	$(BIN)/python -m pip install --quiet --editable '.[bench,secure]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-bench
 
 bench-private-valuation: $(VENV)/.installed-private-valuation

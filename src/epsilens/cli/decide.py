@@ -119,7 +119,7 @@ def decide(
             "--identity",
             metavar="COL",
             help="Whose record it is: also try without the columns that identify people and do not serve "
-            "the model. Needs the extra mask.",
+            "the model. Needs the extra explain.",
         ),
     ] = None,
     alpha: Annotated[

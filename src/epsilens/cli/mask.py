@@ -195,7 +195,7 @@ def mask(
 ) -> None:
     r"""Find the columns that recognise people and do not serve the task, and see what masking them does.
 
-    Needs the extra: pip install "epsilens\[mask]".
+    Needs the extra: pip install "epsilens\[explain]".
 
     Example: [bold]epsilens mask walking.csv --label activity --identity person --alpha 0.5
     --out mask.png[/bold]

@@ -18,7 +18,6 @@ from epsilens.document import Baseline as BaselineNumbers
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence.baseline import (
     MANY_PARAMETERS,
-    Space,
     distance_note,
     fewer_dimensions,
     leverage_note,
@@ -30,6 +29,7 @@ from epsilens.influence.baseline import (
 from epsilens.influence.evaluation import Evaluation, Outcomes
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.point_table import PointTable, label_point_table
+from epsilens.influence.spanned_space import Space
 from epsilens.influence.streamed_evaluation import NarrowWork, StreamedEvaluation, TestRows
 from epsilens.influence.streamed_first_pass import (
     LabelsSeen,

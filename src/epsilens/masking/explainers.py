@@ -164,5 +164,5 @@ def _library(name: str) -> Any:
         package = name.partition(".")[0]
         raise MissingExtraError(
             f"explaining a model by {package.upper()} needs the package {package}, and "
-            f'{error.name or package} is not installed. Run: pip install "epsilens[mask]"'
+            f'{error.name or package} is not installed. Run: pip install "epsilens[explain]"'
         ) from None

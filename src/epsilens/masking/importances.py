@@ -125,7 +125,7 @@ def explain_task(
     Raises
     ------
     MissingExtraError
-        Without the extra `mask`.
+        Without the extra `explain`.
     InputError
         If the model knows none of the classes of y.
 

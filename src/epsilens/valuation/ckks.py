@@ -113,7 +113,7 @@ def seal() -> ModuleType:
     except ImportError as error:
         raise MissingExtraError(
             "expected TenSEAL to compute on encrypted numbers with, got none installed. "
-            'Install it: pip install "epsilens[private-valuation]"'
+            'Install it: pip install "epsilens[secure]"'
         ) from error
     module: ModuleType = sealapi
     return module

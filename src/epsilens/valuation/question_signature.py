@@ -48,7 +48,7 @@ def signing_key(secret: bytes) -> Ed25519PrivateKey:
     except ImportError as error:
         raise MissingExtraError(
             "expected cryptography to sign questions with, got none installed. "
-            'Install it: pip install "epsilens[private-valuation]"'
+            'Install it: pip install "epsilens[secure]"'
         ) from error
     return Ed25519PrivateKey.from_private_bytes(hmac.digest(secret, _PURPOSE, "sha256"))
 

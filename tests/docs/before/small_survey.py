@@ -23,6 +23,9 @@ _score = 0.08 * (_table["age"] - 45) + 0.5 * (_table["children"] - 2)
 _table["smokes"] = np.where(_rng.random(_n) < 1 / (1 + np.exp(-_score)), "yes", "no")
 _table.to_csv("survey.csv", index=False)
 _table[300:].to_csv("held-out.csv", index=False)
+Path("people").mkdir()
+for _name, _part in (("a", _table[:200]), ("b", _table[200:])):
+    _part.to_parquet(f"people/{_name}.parquet", index=False)
 _table.assign(weight=_rng.uniform(0.5, 3.0, _n).round(2)).to_csv("weighted.csv", index=False)
 
 X = _table.drop(columns="smokes")
