@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from epsilens.risk.success_rate import null_of_maximum
+
 from .bars import fastest_opacus, gains
 from .results import Result, Results, budget, percent, plus_minus, span, table
 
+N_MODELS_QUOTED, SIZES_QUOTED = 1000, (80, 210, 35_208)
+"""Quoted: P5 section V, shadow models and the records of its tables."""
 ASR_QUOTED = 0.54
 """Quoted: where P5 Table II compares."""
 AT = 2.0
@@ -132,6 +136,7 @@ def facts(results: Results) -> dict[str, str]:
     floors = [row["floor_q95"] for row in lira["epsilon"]]
     small = [row for row in lira["epsilon"] if str(row["place"]) != "inf"]
     worst, balanced = gains(masking, "asr_max"), gains(masking, "balanced_accuracy")
+    chance = [null_of_maximum(N_MODELS_QUOTED, n) for n in SIZES_QUOTED]
     half = len(lira["labels_randomised"]) // 2
     removed = lira["features_removed"]
     labels = lira["labels_randomised"][:half]
@@ -145,6 +150,8 @@ def facts(results: Results) -> dict[str, str]:
         "quoted": _quoted(masking),
         "curves": _curves(masking),
         "costs": _costs(masking),
+        "chance_mean": span((floor.mean for floor in chance), ".3f"),
+        "chance_high": span((floor[0.95] for floor in chance), ".3f"),
         "asr_quoted": f"{ASR_QUOTED:g}",
         "at": f"{AT:g}",
         "models": f"{lira['models']:,}",

@@ -9,7 +9,11 @@ from typing import Any
 
 from .results import Result, Results, measured, named, percent, plus_minus, span
 
-MET, MISSED, REPORTED, UNMEASURED = "met", "**not met**", "reported", "**not measured**"
+MET, REPORTED = "met", "reported"
+MISSED, UNMEASURED = (
+    "**not\N{NO-BREAK SPACE}met**",
+    "**not\N{NO-BREAK SPACE}measured**",
+)
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def _whatif(result: Result) -> list[Bar]:
             low <= overall <= high,
         ),
         Bar.of(
-            "the same for every group size by itself",
+            f"interval covers {range_}, every group size by itself",
             f"{each} %; outside {len(outside)} of {len(rows)}, by more than two standard errors {len(clearly)}",
             not outside,
         ),
@@ -108,7 +112,7 @@ def _speed(result: Result) -> list[Bar]:
             peer["ratio"]["value"] >= PEER,
         ),
         Bar.of(
-            "the same with training counted for both, if “end to end” is read so",
+            f"point table ≥ {PEER:g} times as fast as the fastest peer, training counted for both, if “end to end” is read so",
             measured(training),
             training["value"] >= PEER,
         ),

@@ -31,7 +31,7 @@ def _table_2(result: Result, data: str) -> str:
         ald, aad, ed = row["p2_table_2"]
         lines.append(
             (
-                f"{budget(row['epsilon'])} → {budget(row['wanted'])}",
+                f"{budget(row['epsilon'])}\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}{budget(row['wanted'])}",
                 f"{ald:.3f}",
                 f"{ways['one message']['ald'][0]:.4f}",
                 f"{aad:.2f}",
@@ -151,6 +151,12 @@ def _removals(result: Result) -> str:
     )
 
 
+def _over_none(row: Result, way: str) -> float:
+    """Return an update's distance over that of no update, against fresh draws as P2's are."""
+    ways = row["against"]["fresh"]["ways"]
+    return float(ways[way]["ratio"][0] / ways["no update"]["ratio"][0])
+
+
 def facts(results: Results) -> dict[str, str]:
     """Return what the page of P2 shows."""
     result = results["federated"]
@@ -158,6 +164,7 @@ def facts(results: Results) -> dict[str, str]:
     bare, enough = _rows(result, "glioma", low), _rows(result, "glioma", high)
     income = _rows(result, "income", _penalties(result, "income")[-1])
     pubcov = _rows(result, "pubcov", _penalties(result, "pubcov")[-1])
+    large = [*income, *pubcov]
     useless = [row for row in (*income, *pubcov, *bare) if row["p2_update_over_none"] >= 1]
     spread = [
         row["against"]["degraded"]["ways"]
@@ -197,6 +204,13 @@ def facts(results: Results) -> dict[str, str]:
         ),
         "printed_aad": f"{max(abs(row['p2_table_2'][1]) for row in (*income, *pubcov, *bare)):.2f}",
         "our_aad": f"{max(largest(rows, 'degraded', 'one message', 'aad') for rows in (income, pubcov, enough)):.2f}",
+        "same_formula": str(sum(_over_none(row, "as printed") >= 1 for row in large)),
+        "same_published": str(sum(row["p2_update_over_none"] >= 1 for row in large)),
+        "same_of": str(len(large)),
+        "message_useless": str(
+            sum(_over_none(row, "one message") >= 1 for row in (*large, *enough))
+        ),
+        "message_of": str(len(large) + len(enough)),
         "useless": str(len(useless)),
         "useless_of": str(len(income) + len(pubcov) + len(bare)),
         "draws": str(result["draws"]),

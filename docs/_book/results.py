@@ -14,6 +14,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 Result = Mapping[str, Any]
 Results = Mapping[str, Result]
 
@@ -40,7 +42,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def plus_minus(value: float, error: float | None, digits: int = 2) -> str:
     """Return a value and its standard error."""
     shown = f"{value:,.{digits}f}"
-    return shown if error is None else f"{shown} ± {error:.{digits}f}"
+    return (
+        shown
+        if error is None
+        else f"{shown}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{error:.{digits}f}"
+    )
 
 
 def measured(found: Mapping[str, float], digits: int = 2) -> str:
@@ -58,6 +64,12 @@ def span(values: Iterable[float], form: str = ".2f") -> str:
 def percent(share: float, digits: int = 0) -> str:
     """Return a share in per cent."""
     return f"{100 * share:.{digits}f} %"
+
+
+def scientific(value: float) -> str:
+    """Return a small number with a power of ten, which no line end breaks."""
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}"
 
 
 def named(rows: Iterable[Result], **wanted: object) -> Result:

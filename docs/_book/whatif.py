@@ -183,6 +183,8 @@ def facts(results: Results) -> dict[str, str]:
 
     last = named(_block(adult, "everybody"), group="30.00%")
     printed = p1.table_3("adult", "labels")["30.00%"]
+    corrected_last = named(_block(corrected, "everybody"), group="30.00%")
+    truth = corrected_last["curve"]["retrained"]
     large = named(_block(pubcov, "labels"), group="30.00%")
     both = named(columns["rows"], block="both")
     speed = results["whatif-speed"]
@@ -209,6 +211,22 @@ def facts(results: Results) -> dict[str, str]:
         "corrected_ratio": span(row["ratio"] for row in corrected["rows"]),
         "pubcov_n": f"{pubcov['n_train']:,}",
         "pubcov_ratio": span(row["ratio"] for row in pubcov["rows"]),
+        "adult_one_run": f"{_one_run(last, adult['repeats']):.4f}",
+        "corrected_one_run": f"{_one_run(corrected_last, corrected['repeats']):.5f}",
+        "corrected_range": f"{max(truth) - min(truth):.5f}",
+        "corrected_printed": f"{p1.table_3('adult', 'corrected')['30.00%']:.4f}",
+        "mnist_ranks": span(
+            (
+                spearmanr(row["curve"][way], row["curve"]["retrained"]).statistic
+                for row in mnist["rows"]
+                for way in ("influence", "by CG", "stochastic")
+            ),
+            ".3f",
+        ),
+        "mnist_epsilons": str(len(mnist["rows"][0]["curve"]["epsilon"])),
+        "mnist_printed": span(
+            (p1.table_3("mnist", "labels")[row["group"]] for row in mnist["rows"]), ".4f"
+        ),
         "pubcov_true": f"{large['curve']['retrained'][0]:+.4f}",
         "pubcov_first": f"{large['curve']['paper'][0]:+.4f}",
         "pubcov_exact": f"{large['curve']['exact'][0]:+.4f}",
@@ -231,6 +249,11 @@ def facts(results: Results) -> dict[str, str]:
         "growth_stochastic": _growth(results["whatif-cost-growth"], "stochastic"),
         "growth_cholesky": _growth(results["whatif-cost-growth"], "cholesky"),
     }
+
+
+def _one_run(row: Result, repeats: int) -> float:
+    """Return how much one converged retraining varies, at the ε where it varies most."""
+    return float(max(row["curve"]["retrained_standard_error"]) * repeats**0.5)
 
 
 def _growth(result: Result, solver: str) -> str:
