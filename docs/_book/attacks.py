@@ -163,6 +163,12 @@ def facts(results: Results) -> dict[str, str]:
         "labels_span": span((row["asr_max"] for row in labels), ".3f"),
         "asr_first": span((row["asr_max"] for row in small if row["place"] == 0.5), ".3f"),
         "asr_last": span((row["asr_max"] for row in small if row["place"] == 10.0), ".3f"),
+        "asr_first_p": span((row["p_value"] for row in small if row["place"] == 0.5), ".2g"),
+        "above_ceiling": str(sum(row["asr_max"] > row["ceiling"] for row in lira["epsilon"])),
+        "bound_above": str(
+            sum(row["lower_bound"] > row["ceiling"] for row in lira["epsilon"]) or "none"
+        ),
+        "n_points": str(len(lira["epsilon"])),
         "pairs": str(sum(worst.values())),
         "worst_larger": str(worst.get("larger", 0)),
         "worst_smaller": str(worst.get("smaller", 0)),

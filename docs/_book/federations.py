@@ -41,7 +41,7 @@ def _table_2(result: Result, data: str) -> str:
                 f"{ways['exact']['ed'][0]:.3f}",
                 f"{row['against']['degraded']['apart']:.3f}",
                 f"{row['p2_update_over_none']:.2f}",
-                f"{ways['one message']['ratio'][0] / ways['no update']['ratio'][0]:.2f}",
+                f"{_over_none(row, 'one message'):.2f}",
             )
         )
     return table(

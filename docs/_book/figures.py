@@ -125,7 +125,9 @@ def _finished(chart: Any, title: str, subtitle: str, said: str) -> Any:
         )
         .configure(font=_FONT)
         .configure_view(stroke=None)
-        .configure_title(anchor="start", fontSize=15, fontWeight=600, subtitleFontSize=12.5)
+        .configure_title(
+            anchor="start", fontSize=15, fontWeight=600, subtitleFontSize=12.5, offset=10
+        )
         .configure_axis(
             labelFontSize=11.5, titleFontSize=12.5, titleFontWeight="normal", gridColor=_GRID
         )
