@@ -1,6 +1,6 @@
 #!/usr/bin/env python
 # SPDX-License-Identifier: Apache-2.0
-"""Write docs/benchmarks.md, its figures and tables in other pages from benchmarks/results: `python docs/benchmarks.py`."""
+"""Write docs/benchmarks.md, the reproduction book and their figures from benchmarks/results: `python docs/benchmarks.py`."""
 
 from __future__ import annotations
 
@@ -182,13 +182,15 @@ def with_table(text: str, name: str, results: Path = RESULTS) -> str:
 
 
 def main() -> None:
-    """Write the page, its figures, and the tables of other pages."""
+    """Write the page, its figures, the tables of other pages, and the book."""
+    import _book
     import benchmark_figures
 
     benchmark_figures.main()
     PAGE.write_text(page())
     for name, file in _ELSEWHERE.items():
         file.write_text(with_table(file.read_text(), name))
+    _book.write()
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ extensions = [
     "document_keys",
     "offline",
 ]
-exclude_patterns = ["_build", "_ext"]
+exclude_patterns = ["_build", "_ext", "_book"]
 nitpicky = True
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]

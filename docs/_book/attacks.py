@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""P5: what an attack finds, and masking. Its Table II and Figs. 1 and 4 to 10 beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from epsilens.risk.success_rate import null_of_maximum
+
+from .bars import fastest_opacus, gains
+from .results import Result, Results, budget, percent, plus_minus, span, table
+
+N_MODELS_QUOTED, SIZES_QUOTED = 1000, (80, 210, 35_208)
+"""Quoted: P5 section V, shadow models and the records of its tables."""
+ASR_QUOTED = 0.54
+"""Quoted: where P5 Table II compares."""
+AT = 2.0
+"""The ε on all features that the table of masks begins with."""
+
+
+def _attacked(rows: Sequence[Result], place: str) -> str:
+    return table(
+        (
+            "data",
+            place,
+            "ASR^M",
+            "chance reaches (95 %)",
+            "at least",
+            "no attack above",
+            "ε proven",
+            "accuracy",
+        ),
+        (
+            (
+                row["name"],
+                _place(row, place),
+                f"{row['asr_max']:.3f}",
+                f"{row['floor_q95']:.3f}",
+                f"{row['lower_bound']:.3f}",
+                f"{row['ceiling']:.3f}",
+                f"{row['epsilon_lower_bound']:.2f}",
+                f"{row['accuracy']:.3f}",
+            )
+            for row in rows
+        ),
+    )
+
+
+def _place(row: Result, place: str) -> str:
+    return budget(row["place"]) if place == "ε" else percent(row["place"])
+
+
+def _table_2(result: Result, at: float) -> str:
+    lines = []
+    for row in result["rows"]:
+        if row["epsilon"] != at or row["mask"] == "none":
+            continue
+        equivalents = []
+        for measure in ("asr_max", "balanced_accuracy"):
+            value = row[f"{measure}_equivalent"]
+            shown = "off the grid" if value is None else f"{value:.2g}"
+            equivalents.append(
+                f"{shown} ({row[f'{measure}_low']:.2g} to {row[f'{measure}_high']:.2g}): "
+                f"{row[f'{measure}_gain']}"
+            )
+        change = plus_minus(100 * row["accuracy_change"], 100 * row["accuracy_change_error"], 1)
+        lines.append((row["task"], row["mask"], *equivalents, change))
+    return table(
+        (
+            "task",
+            "mask",
+            "ε at equal ASR^M",
+            "ε at equal balanced accuracy",
+            "accuracy, change at the same ε, %",
+        ),
+        lines,
+    )
+
+
+def _quoted(result: Result) -> str:
+    return table(
+        ("data (P5's)", "ε, DP-SGD alone", "accuracy, %", "ε, with masking", "accuracy, %"),
+        (
+            (name, f"{before:g}", f"{100 * one:.1f}", f"{after:g}", f"{100 * two:.1f}")
+            for name, (before, one, after, two) in result["quoted"].items()
+        ),
+    )
+
+
+def _curves(result: Result) -> str:
+    alphas = [point["alpha"] for point in result["curves"][0]["points"]]
+    lines = []
+    for curve in result["curves"]:
+        for what, key in (("task", "utility_accuracy"), ("people", "identity_accuracy")):
+            lines.append(
+                (
+                    f"{curve['task']}: {what}",
+                    *(f"{100 * point[key]:.1f}" for point in curve["points"]),
+                )
+            )
+    return table(("% right", *(f"α = {alpha:g}" for alpha in alphas)), lines)
+
+
+def _costs(result: Result) -> str:
+    about = {row["task"]: row for row in result["about"]}
+    lines = []
+    for mask in result["masks"]:
+        if mask["mask"] not in ("SHAP", "LIME"):
+            continue
+        overlap = about[mask["task"]].get(f"{mask['mask'].lower()}_overlap")
+        lines.append(
+            (
+                mask["task"],
+                mask["mask"],
+                f"{mask['seconds_per_record']:.4f}",
+                f"{mask['seconds_per_mask']:.3f}",
+                "–" if overlap is None else percent(overlap),
+            )
+        )
+    return table(
+        (
+            "task",
+            "explainer",
+            "explaining a record, s",
+            "choosing a mask, s",
+            "masked alike by two draws",
+        ),
+        lines,
+    )
+
+
+def facts(results: Results) -> dict[str, str]:
+    """Return what the page of P5 shows."""
+    lira, masking, speed = results["lira"], results["masking"], results["dp-sgd-speed"]
+    random = next(row for row in lira["data_sets"] if row["name"] == "random")
+    floors = [row["floor_q95"] for row in lira["epsilon"]]
+    small = [row for row in lira["epsilon"] if str(row["place"]) != "inf"]
+    worst, balanced = gains(masking, "asr_max"), gains(masking, "balanced_accuracy")
+    chance = [null_of_maximum(N_MODELS_QUOTED, n) for n in SIZES_QUOTED]
+    half = len(lira["labels_randomised"]) // 2
+    removed = lira["features_removed"]
+    labels = lira["labels_randomised"][:half]
+    return {
+        "data_sets": _attacked(lira["data_sets"], "ε"),
+        "removed": _attacked(removed, "features removed"),
+        "labels": _attacked(labels, "labels at random"),
+        "labels_bare": _attacked(lira["labels_randomised"][half:], "labels at random"),
+        "over_epsilon": _attacked(lira["epsilon"], "ε"),
+        "table_2": _table_2(masking, AT),
+        "quoted": _quoted(masking),
+        "curves": _curves(masking),
+        "costs": _costs(masking),
+        "chance_mean": span((floor.mean for floor in chance), ".3f"),
+        "chance_high": span((floor[0.95] for floor in chance), ".3f"),
+        "asr_quoted": f"{ASR_QUOTED:g}",
+        "at": f"{AT:g}",
+        "models": f"{lira['models']:,}",
+        "masking_models": str(masking["models"]),
+        "alpha": f"{masking['alpha']:g}",
+        "random_asr": f"{random['asr_max']:.3f}",
+        "floor": span(floors, ".3f"),
+        "removed_span": span((row["asr_max"] for row in removed), ".3f"),
+        "labels_span": span((row["asr_max"] for row in labels), ".3f"),
+        "asr_first": span((row["asr_max"] for row in small if row["place"] == 0.5), ".3f"),
+        "asr_last": span((row["asr_max"] for row in small if row["place"] == 10.0), ".3f"),
+        "asr_first_p": span((row["p_value"] for row in small if row["place"] == 0.5), ".2g"),
+        "above_ceiling": str(sum(row["asr_max"] > row["ceiling"] for row in lira["epsilon"])),
+        "bound_above": str(
+            sum(row["lower_bound"] > row["ceiling"] for row in lira["epsilon"]) or "none"
+        ),
+        "n_points": str(len(lira["epsilon"])),
+        "pairs": str(sum(worst.values())),
+        "worst_larger": str(worst.get("larger", 0)),
+        "worst_smaller": str(worst.get("smaller", 0)),
+        "balanced_larger": str(balanced.get("larger", 0)),
+        "balanced_smaller": str(balanced.get("smaller", 0)),
+        "logistic_times": f"{fastest_opacus(speed, 'logistic')['times_ours']:.0f}",
+        "network_times": f"{fastest_opacus(speed, '64-128-10 network')['times_ours']:.1f}",
+        "people_none": span(
+            (100 * m["identity_accuracy"] for m in masking["masks"] if m["mask"] == "none"), ".0f"
+        ),
+    }

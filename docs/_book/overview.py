@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All benchmarks on one page: what was asked for, what was reached, and how old the results are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from . import ages
+from .bars import JUDGES, MET, MISSED, REPORTED, UNMEASURED, Bar
+from .results import Results, table
+
+_MISSING = {
+    "whatif-scale": (
+        "slope ≤ 1.1, memory < 2 GB at ten million rows, fit ≤ 10 and point table ≤ 3 bare passes, two processes ≥ 1.5",
+        "no result is kept in `benchmarks/results`",
+    ),
+    "page": (
+        "input to paint < 50 ms at the 95th percentile; report < 3 MB",
+        "`tests/page` measures it at every run and prints it; no result is kept in `benchmarks/results`",
+    ),
+}
+
+
+def judged(results: Results) -> dict[str, list[Bar]]:
+    """Return the bars of every benchmark; one without a result is said to be not measured."""
+    found = {}
+    for name, (_, _, judge) in JUDGES.items():
+        if judge is not None and name in results:
+            found[name] = judge(results)
+        else:
+            asked, why = _MISSING.get(name, ("see its script", "no result is kept"))
+            found[name] = [Bar(asked, why, UNMEASURED)]
+    return found
+
+
+def summary(bars: Sequence[Bar]) -> str:
+    """Return one verdict for a benchmark."""
+    verdicts = [bar.verdict for bar in bars]
+    if UNMEASURED in verdicts:
+        return UNMEASURED
+    decided = [verdict for verdict in verdicts if verdict != REPORTED]
+    if not decided:
+        return REPORTED
+    missed = decided.count(MISSED)
+    if not missed:
+        return MET
+    return MISSED if missed == len(decided) else f"**{missed} of {len(decided)} not met**"
+
+
+def _known_age(name: str, known: Mapping[str, Mapping[str, str | int]]) -> tuple[str, str, str]:
+    if name not in known:
+        return "–", "–", "–"
+    age = known[name]
+    return str(age["made"]), str(age["script_changes"] or "none"), str(age["package_changes"])
+
+
+def facts(results: Results) -> dict[str, str]:
+    """Return what the overview shows."""
+    found, known = judged(results), ages.read()
+    rows, sections = [], []
+    for name, bars in found.items():
+        about, page, _ = JUDGES[name]
+        linked = f"[{about}]({page}.md)" if page else about
+        rows.append((f"`{name}`", linked, summary(bars)))
+        sections.append(
+            f"### {name}\n\n"
+            + table(("asked for", "reached", ""), ((b.asked, b.reached, b.verdict) for b in bars))
+        )
+    every = [bar for bars in found.values() for bar in bars]
+    counts = {verdict: sum(bar.verdict == verdict for bar in every) for verdict in (MET, MISSED)}
+    missed = [
+        (f"`{name}`", bar.asked, bar.reached)
+        for name, bars in found.items()
+        for bar in bars
+        if bar.verdict in (MISSED, UNMEASURED)
+    ]
+    ages_rows = [
+        (f"`{name}`", *_known_age(name, known)) for name in sorted({*JUDGES, *results} - {"page"})
+    ]
+    older = [name for name, age in known.items() if age["script_changes"]]
+    return {
+        "summary": table(("benchmark", "about", "verdict"), rows),
+        "sections": "\n\n".join(sections),
+        "missed": table(("benchmark", "asked for", "reached"), missed),
+        "n_benchmarks": str(len(found)),
+        "n_met": str(counts[MET]),
+        "n_decided": str(counts[MET] + counts[MISSED]),
+        "ages": table(
+            ("result", "made", "changes to its script since", "to the package since"), ages_rows
+        ),
+        "older": ", ".join(f"`{name}`" for name in older),
+    }

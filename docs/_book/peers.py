@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tools that users know, where a script measured them beside us."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .bars import bound_means, fastest_opacus
+from .results import Result, Results, measured, named, plus_minus, span, table
+from .whatif import best_seconds
+
+
+def _influence(result: Result) -> str:
+    names = (
+        "epsilens, point table",
+        "pyinfluence, H⁻¹ only",
+        "pyinfluence, its scores",
+        "pyDVL, direct",
+        "pyDVL, conjugate gradient",
+        "dattri, explicit",
+        "statsmodels, Logit",
+    )
+    return table(
+        ("first order, all cells", "version", "CPU ms, best", "times ours"),
+        (
+            (
+                name,
+                row["version"],
+                f"{1000 * best_seconds(row):,.1f}",
+                _times(row["ratio_to_ours"]["cpu"]),
+            )
+            for name in names
+            for row in [named(result["rows"], name=name)]
+        ),
+    )
+
+
+def _times(ratio: Mapping[str, float]) -> str:
+    return measured(ratio, 1) if ratio["standard_error"] else "1"
+
+
+def _opacus(result: Result) -> str:
+    lines = []
+    for task in ("logistic", "softmax", "64-128-10 network"):
+        for row in result["rows"]:
+            if row["task"] == task and row.get("times_ours") is not None:
+                lines.append(
+                    (
+                        task,
+                        row["who"],
+                        f"{min(row['milliseconds_per_model']):.1f}",
+                        plus_minus(row["times_ours"], row["times_ours_standard_error"], 1),
+                        plus_minus(row["accuracy"], row["accuracy_standard_error"], 4),
+                    )
+                )
+    return table(("model", "who", "ms a model", "times ours", "accuracy"), lines)
+
+
+def _jax(result: Result) -> str:
+    return table(
+        (
+            "nominal ε",
+            "truth",
+            "(ε, δ), ours",
+            "jax_privacy one-run",
+            "Gaussian, ours",
+            "jax_privacy f-DP",
+        ),
+        (
+            (
+                f"{point['epsilon']:g}",
+                f"{point['true_epsilon']:.2f}",
+                *(
+                    f"{bound_means(point)['P3', bound]:.2f}"
+                    for bound in ("approximate", "jax one-run", "f-dp", "jax f-DP")
+                ),
+            )
+            for point in result["points"]
+            if point["sweep"] == "epsilon"
+        ),
+    )
+
+
+def _diffprivlib(result: Result) -> str:
+    lines = []
+    for name, base in result["baselines"].items():
+        for rho in (0.1, 1.0, 10.0):
+            cells = {
+                c["method"]: c for c in result["cells"] if c["table"] == name and c["rho"] == rho
+            }
+            lines.append(
+                (
+                    name,
+                    f"{cells['tight']['epsilon']:.3g}",
+                    f"{base['no noise']:.4f}",
+                    *(
+                        f"{cells[m]['median']:.4g}"
+                        for m in ("tight", "AdaSSP", "diffprivlib, ε(δ)")
+                    ),
+                )
+            )
+    return table(
+        ("table", "ε", "no noise", "`PrivateRidge`", "`AdaSSP`", "diffprivlib"),
+        lines,
+    )
+
+
+def _solvers(result: Result) -> str:
+    return table(
+        ("data", "parameters", "solver", "s for H⁻¹η", "largest error"),
+        (
+            (
+                row["data"],
+                f"{row['n_parameters']:,}",
+                row["solver"],
+                f"{row['seconds']:.2f}",
+                f"{row['error']:.0e}" if row["error"] else "–",
+            )
+            for row in result["rows"]
+        ),
+    )
+
+
+def facts(results: Results) -> dict[str, str]:
+    """Return what the page of comparisons shows."""
+    speed, loo = results["whatif-speed"], results["loo"]["speed"]
+    summary, audit, ridge = speed["summary"], results["one-run"], results["ridge"]
+    dp_sgd = results["dp-sgd-speed"]
+
+    def ratio(name: str) -> str:
+        return measured(named(speed["rows"], name=name)["ratio_to_ours"]["cpu"], 1)
+
+    over = [
+        bound_means(point)["P3", ours] / bound_means(point)["P3", theirs]
+        for point in audit["points"]
+        for ours, theirs in (("approximate", "jax one-run"), ("f-dp", "jax f-DP"))
+    ]
+    large = "generated, 20,000 × 5"
+    last = {
+        c["method"]: c["median"]
+        for c in ridge["cells"]
+        if c["table"] == large and c["rho"] == max(cell["rho"] for cell in ridge["cells"])
+    }
+    return {
+        "influence": _influence(speed),
+        "opacus": _opacus(dp_sgd),
+        "jax": _jax(audit),
+        "diffprivlib": _diffprivlib(ridge),
+        "solvers": _solvers(results["inverse-hessian"]),
+        "n": f"{speed['n_train']:,}",
+        "p": str(speed["n_parameters"]),
+        "cells": str(speed["cells"]),
+        "pyinfluence_fast": measured(summary["fastest_peer"]["ratio"]),
+        "pyinfluence_training": measured(summary["fastest_peer_with_training"]),
+        "pyinfluence_scores": ratio("pyinfluence, its scores"),
+        "pydvl_direct": ratio("pyDVL, direct"),
+        "pydvl_cg": ratio("pyDVL, conjugate gradient"),
+        "loo_second": measured(
+            named(loo["rows"], name="epsilens, logistic, second order")["ratio_to_fastest_peer"]
+        ),
+        "first_error": f"{100 * loo['summary']['epsilens, logistic, first order, error']:.0f}",
+        "jax_ratio": span(over),
+        "jax_peer": audit["peer"],
+        "jax_points": str(len(audit["points"])),
+        "opacus_logistic": f"{fastest_opacus(dp_sgd, 'logistic')['times_ours']:.0f}",
+        "opacus_network": f"{fastest_opacus(dp_sgd, '64-128-10 network')['times_ours']:.0f}",
+        "opacus_version": dp_sgd["opacus"],
+        "opacus_records": f"{dp_sgd['n_records']:,}",
+        "diffprivlib_version": ridge["diffprivlib"],
+        "diffprivlib_last": f"{last['diffprivlib, ε(δ)']:.4f}",
+        "adassp_last": f"{last['AdaSSP']:.4f}",
+        "ridge_last": f"{last['tight']:.4f}",
+        "adaptive_repeats": str(ridge["repeats"]),
+    }

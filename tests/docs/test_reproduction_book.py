@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The book says of every benchmark what was reached; its numbers come from results and quotations only."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+BENCHMARKS = (
+    "whatif-adult",
+    "whatif-flc",
+    "whatif-pubcov",
+    "whatif-mnist",
+    "whatif-features",
+    "whatif-speed",
+    "whatif-scale",
+    "loo",
+    "batch-correction",
+    "federated",
+    "federated-remove",
+    "one-run",
+    "ridge",
+    "lira",
+    "masking",
+    "page",
+)
+"""Every table that was asked for, whether or not it has been made."""
+
+REFERENCES = re.compile(
+    r"\bP[1-5]\b|\b(?:Tables?|Figs?\.|Eqs?\.|Section|section|Part|part) (?:[IVX]+|\d+)[a-z]?"
+    r"(?:(?:,| and| to) (?:Figs?\. |Tables? )?(?:[IVX]+|\d+)[a-z]?)*|\bQ\d\.\d|\bHW3\b|DA 5001/6400"
+)
+"""Digits that count nothing: the papers, and places in them."""
+
+
+def load():
+    name = "reproduction_book"
+    folder = DOCS / "_book"
+    spec = importlib.util.spec_from_file_location(
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def book():
+    return load()
+
+
+@pytest.fixture(scope="module")
+def results(book):
+    return book.read_all(book.RESULTS)
+
+
+@pytest.fixture(scope="module")
+def pages(book):
+    return book.pages()
+
+
+def test_the_pages_are_up_to_date_with_the_results(book, pages):
+    for target, text in pages.items():
+        assert (DOCS / target).read_text(encoding="utf-8") == text, f"{target}: run make bench-docs"
+
+
+def test_every_benchmark_has_a_verdict(book, results, pages):
+    bars = sys.modules[f"{book.__name__}.bars"]
+    verdicts = {bars.MET, bars.MISSED, bars.REPORTED, bars.UNMEASURED}
+    found = book.overview.judged(results)
+    assert set(found) == set(BENCHMARKS)
+    text = pages["reproduction/index.md"]
+    for name, asked in found.items():
+        assert asked, name
+        assert {bar.verdict for bar in asked} <= verdicts
+        line = re.search(rf"^\| `{name}` \|[^|]+\| ([^|]+) \|$", text, flags=re.MULTILINE)
+        assert line, name
+        assert line[1] == book.overview.summary(asked)
+        assert f"### {name}\n" in text
+        for bar in asked:
+            assert f"| {bar.asked} | {bar.reached} | {bar.verdict} |" in text
+
+
+def test_what_is_not_met_is_listed_at_the_head(book, results, pages):
+    text = pages["reproduction/index.md"]
+    head = text[text.index("## What was not met") : text.index("## Every bar")]
+    for name, asked in book.overview.judged(results).items():
+        for bar in asked:
+            listed = f"| `{name}` | {bar.asked} | {bar.reached} |" in head
+            assert listed == bar.verdict.startswith("**not"), (name, bar.asked)
+
+
+def test_no_number_is_typed_into_the_prose(book):
+    for source in book.PAGES:
+        prose = (book.HERE / source).read_text(encoding="utf-8")
+        prose = re.sub(r"^```.*?^```$", "", prose, flags=re.MULTILINE | re.DOTALL)
+        prose = re.sub(r"\{\{\w+\}\}|`[^`]+`|\]\([^)]+\)", "", prose)
+        left = re.findall(r".{0,20}\d.{0,20}", REFERENCES.sub("", prose))
+        assert left == [], source
+
+
+def test_every_name_in_the_prose_is_filled_and_every_fact_is_shown(book, results):
+    for source, (_, facts) in book.PAGES.items():
+        prose = (book.HERE / source).read_text(encoding="utf-8")
+        assert book.names(prose) == set(facts(results)), source
+    with pytest.raises(KeyError, match="unknown"):
+        book.filled("{{unknown}}", {})
+
+
+def test_a_result_that_falls_short_is_not_called_met(book, results):
+    worse = dict(results)
+    rows = [dict(row) for row in results["whatif-features"]["rows"]]
+    rows[0]["ratio"], rows[1]["coverage"] = 1.51, 0.5
+    worse["whatif-features"] = {**results["whatif-features"], "rows": rows}
+    del worse["ridge"]
+    found = book.overview.judged(worse)
+    bars = sys.modules[f"{book.__name__}.bars"]
+    assert [bar.verdict for bar in found["whatif-features"]] == [bars.MISSED] * 3
+    assert book.overview.summary(found["whatif-features"]) == bars.MISSED
+    assert book.overview.summary(found["ridge"]) == bars.UNMEASURED
+
+
+def test_a_measured_scale_is_judged_by_every_bar(book, results):
+    row = {
+        "n": 10_000_000,
+        "peak_bytes": 1.9e9,
+        "fit_to_bare": {"seconds": 9.9},
+        "table_to_bare": {"seconds": 3.1},
+        "one_against_two": {"best": 1.6},
+    }
+    slopes = {"fit": {"value": 1.05, "standard_error": 0.01}}
+    found = book.overview.judged({**results, "whatif-scale": {"rows": [row], "slopes": slopes}})
+    verdicts = [bar.verdict for bar in found["whatif-scale"]]
+    bars = sys.modules[f"{book.__name__}.bars"]
+    assert verdicts == [bars.MET, bars.MET, bars.MET, bars.MISSED, bars.MET]
+
+
+def test_every_page_names_its_commands_and_its_images_exist(pages):
+    makefile = (DOCS.parent / "Makefile").read_text()
+    scripts = {file.stem.replace("_", "-") for file in (DOCS.parent / "benchmarks").glob("*.py")}
+    for target, text in pages.items():
+        named = re.findall(r"`make (bench-)?([\w-]+)", text)
+        if target.startswith("reproduction/p"):
+            assert len(named) >= 2, target
+        for kind, name in named:
+            assert name in scripts if kind and name != "docs" else f"{kind}{name}:" in makefile
+        for image in re.findall(r"\]\((\S+images/[^)]+)\)", text):
+            assert ((DOCS / target).parent / image).exists(), image
