@@ -93,8 +93,8 @@ def _parties(result: Result) -> str:
             "asking, bytes",
             "reply, bytes",
             "reply, s",
-            "largest error",
-            "relative error",
+            "largest error, of the largest score",
+            "of a score above a hundredth of it",
         ),
         (
             (
@@ -103,7 +103,7 @@ def _parties(result: Result) -> str:
                 f"{row['reply_bytes']:,}",
                 f"{row['reply_seconds']:.2f}",
                 f"{row['error_of_largest']:.0e}",
-                f"{row['relative_error']:.0e}",
+                f"{row['relative_error_above_a_hundredth']:.0e}",
             )
             for row in result["rows"]
         ),
