@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test style check format clean data docs bench-docs peers
+.PHONY: help demo federation test test-nightly style check format clean data docs bench-docs peers
 
 help:
 	@echo "make demo    set up, run the whole story on bundled data, write demo/report.html"
 	@echo "make federation   a coordinator and five sites as real processes: the whole story, taken down again"
-	@echo "make test    set up what the tests need and run them all"
+	@echo "make test    set up what the tests need and run them"
+	@echo "make test-nightly   the long ones that it leaves out"
 	@echo "make check   ruff, mypy --strict, and the tests"
 	@echo "make docs    set up, build the documentation: docs/_build/html/index.html"
 	@echo "make data    download the papers' data sets"
@@ -50,7 +51,10 @@ federation: $(VENV)/.installed-federated
 	$(BIN)/python examples/federation.py
 
 test: $(VENV)/.installed-dev $(VENV)/.browser
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m 'not nightly'
+
+test-nightly: $(VENV)/.installed-dev $(VENV)/.browser
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m nightly
 
 style: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

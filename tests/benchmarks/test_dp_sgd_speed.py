@@ -27,6 +27,7 @@ def pairs():
     return found + [(task, name) for task in others for name in names[:2]]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("task", "name"), [pytest.param(task, name, id=f"{name}-{task.name}") for task, name in pairs()]
 )

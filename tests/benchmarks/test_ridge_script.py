@@ -29,6 +29,7 @@ def test_the_pair_is_nearly_the_worst_there_is():
     assert 0.99 * model.sensitivity_ <= share <= model.sensitivity_
 
 
+@pytest.mark.nightly
 def test_an_audit_catches_too_little_noise(monkeypatch):
     honest = ridge.audited("tight", 1.0, 400)
     # Proven at 95 %: an honest mechanism fails one audit in twenty, 400 draws prove over half.

@@ -50,7 +50,7 @@ def generated(monkeypatch):
         ("whatif_flc", ["men.", "everybody."], 4),
         ("whatif_pubcov", ["PubCov, labels.", "PubCov, labels, corrected."], 4),
         ("whatif_features", ["| features |", "| both |"], 2),
-        ("whatif_mnist", ["MNIST 1, 3, 7, 8"], 3),
+        pytest.param("whatif_mnist", ["MNIST 1, 3, 7, 8"], 3, marks=pytest.mark.nightly),
     ],
 )
 def test_a_script_prints_its_tables(script, blocks, rows, capsys):

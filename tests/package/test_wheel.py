@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_wheel_holds_all_that_runs_and_nothing_else(tmp_path):
     subprocess.run(

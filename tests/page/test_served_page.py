@@ -246,6 +246,7 @@ def test_from_a_file_to_a_decision_by_mouse(
     assert all(url.startswith((server.base, "data:", "blob:")) for url in tab.requests)
 
 
+@pytest.mark.nightly
 def test_from_a_file_to_a_decision_by_keyboard(
     start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
 ) -> None:
@@ -451,6 +452,7 @@ def test_another_program_of_this_machine_gets_the_cookie_and_nothing_by_it(
     assert other.page.inner_text("#alarm") == tab.page.inner_text("#alarm") == ""
 
 
+@pytest.mark.nightly
 def test_two_tabs_see_one_state(
     start_server: Callable[..., Any], context: Any, tab: Tab, survey_file: Path, tmp_path: Path
 ) -> None:
@@ -522,6 +524,7 @@ def test_names_are_nowhere_on_the_page_if_they_are_withheld(
         assert name not in seen
 
 
+@pytest.mark.nightly
 def test_it_fits_a_telephone(
     start_server: Callable[..., Any], browser: Any, survey_file: Path, tmp_path: Path
 ) -> None:
@@ -558,6 +561,7 @@ def test_it_fits_a_telephone(
     context.close()
 
 
+@pytest.mark.nightly
 def test_time_from_input_to_paint_with_50_000_rows(
     start_server: Callable[..., Any],
     tab: Tab,

@@ -64,6 +64,7 @@ def test_a_job_tells_how_far_it_is_and_can_be_cancelled_and_resumed(
     visitor.json("GET", f"/api/jobs/{job['id']}", status=404)
 
 
+@pytest.mark.nightly
 def test_a_resumed_attack_finds_what_an_uninterrupted_one_finds(
     visitor: Any, csv_bytes: bytes
 ) -> None:

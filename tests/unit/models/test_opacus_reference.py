@@ -211,6 +211,7 @@ def test_the_same_accounting(noise_multiplier: float) -> None:
     assert ours.epsilon_rdp == pytest.approx(theirs["rdp"], rel=5e-3)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["logistic", "softmax", "network"])
 def test_accuracies_agree(kind: str) -> None:
