@@ -156,8 +156,9 @@ class WhatIf(FittedStudy):
             What to do when membership of a group gives the protected answer away.
         inverse_hessian : {"cholesky", "cg", "stochastic"} or solver, optional
             How the inverse Hessian is applied on the rungs of first order; None: "cholesky", and
-            "cg" beyond 5,000 parameters, where no matrix of them is formed. A solver such as `ConjugateGradient(tolerance=1e-6)` carries its own settings. What it
-            left is in the provenance, and among the warnings where it did not converge.
+            "cg" beyond 5,000 parameters, where no matrix of them is formed. A solver such as
+            `ConjugateGradient(tolerance=1e-6)` carries its own settings. What it left is in the
+            provenance, and among the warnings where it did not converge.
         progress : callable, optional
             Called with (done, total, what).
 
