@@ -147,7 +147,8 @@ class WhatIf(FittedStudy):
         seconds : float
             The time "auto" may take.
         n_draws : int
-            Simulated runs behind each interval.
+            Simulated runs behind each interval; at most 100 on the rungs "newton" and "exact" beyond
+            5,000 parameters.
         repeats : int
             Retrainings a cell, for method="retrain".
         random_state : int
@@ -218,7 +219,6 @@ class WhatIf(FittedStudy):
             answers,
             method=used,
             seed=seed,
-            n_draws=n_draws,
             corrected=corrected,
             seconds=time.perf_counter() - started,
             first_order=question.first_order,
