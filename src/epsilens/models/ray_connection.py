@@ -155,6 +155,7 @@ def _require_somebody(address: str) -> None:
         if address == "auto":
             return  # Ray looks whether there is one on this machine, and says so at once
     host, _, port = address.removeprefix(_CLIENT).rpartition(":")
+    waited = False
     try:
         with socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_REACH) as link:
             if os.environ.get("RAY_USE_TLS", "0") == "1":
@@ -162,16 +163,17 @@ def _require_somebody(address: str) -> None:
             link.settimeout(SECONDS_TO_REACH)
             link.sendall(_HTTP2_HELLO)
             said = link.recv(9)
-    except (OSError, ValueError):
-        said = b""
+    except (OSError, ValueError) as error:
+        said, waited = b"", isinstance(error, TimeoutError)
     if len(said) < 4 or said[3] != _HTTP2_SETTINGS:
-        raise _nobody(address)
+        raise _nobody(address, waited=waited)
 
 
-def _nobody(address: str) -> InputError:
+def _nobody(address: str, *, waited: bool = False) -> InputError:
+    # Who refuses does so at once, and Ray itself waits as long as it likes.
+    within = f" within {SECONDS_TO_REACH:.0f} seconds" if waited else ""
     return InputError(
-        f"no Ray cluster answers at {address} (waited at most {SECONDS_TO_REACH:.0f} seconds). Check "
-        "the address, or start one: ray start --head"
+        f"no Ray cluster answers at {address}{within}. Check the address, or start one: ray start --head"
     )
 
 

@@ -54,7 +54,8 @@ def read_head(module: object, name: object) -> torch.nn.Linear:
     MissingExtraError
         Without torch.
     InputError
-        If there is no such layer, it is not linear, or its weights are used elsewhere too.
+        If there is no such layer, it is not linear, its weights are used elsewhere too or computed
+        from others, or the module holds no numbers.
 
     Examples
     --------
@@ -83,17 +84,63 @@ def read_head(module: object, name: object) -> torch.nn.Linear:
         raise InputError(
             f"`head` must name a torch.nn.Linear, but {name!r} is a {type(head).__name__}. {hint}"
         )
+    # Spectral or weight norm and pruning keep the weights under other names and compute them anew.
+    if not {"weight", "bias"} <= head._parameters.keys():
+        raise InputError(
+            f"the weights of {name!r} must be plain numbers, but they are computed from others (such as by "
+            "spectral_norm, weight_norm or pruning). Remove that: torch.nn.utils.parametrize"
+            ".remove_parametrizations, remove_weight_norm, prune.remove."
+        )
     if torch.nn.parameter.is_lazy(head.weight):
         raise InputError(f"the layer {name!r} has no weights yet. Run the module once before.")
+    if any(tensor.is_meta for layer in layers.values() for tensor in _tensors_of(layer)):
+        raise InputError(
+            "the module must hold numbers, but some of its weights are on the device `meta`, which keeps "
+            "shapes only. Load the weights first."
+        )
     for other, layer in layers.items():
         if layer is not head and any(
-            mine is head.weight for mine in layer.parameters(recurse=False)
+            _overlap(mine, held) for mine in _tensors_of(head) for held in _tensors_of(layer)
         ):
             raise InputError(
-                f"the layer {name!r} shares its weights with {other!r}: training it again would move the "
-                "features too. Untie them."
+                f"the layer {name!r} shares its weights with {other or 'the module'!r}: training it again "
+                "would move the features too. Untie them."
             )
     return head
+
+
+def _tensors_of(layer: torch.nn.Module) -> list[torch.Tensor]:
+    """Return what a layer itself holds: parameters, buffers, and tensors that are plain attributes."""
+    import torch
+
+    held = [*layer._parameters.values(), *layer._buffers.values(), *vars(layer).values()]
+    return [
+        tensor
+        for tensor in held
+        if isinstance(tensor, torch.Tensor)
+        and tensor.layout == torch.strided
+        and not torch.nn.parameter.is_lazy(tensor)
+    ]
+
+
+def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors lie in one storage, at places that meet: views are tied as well.
+
+    All weights of a network may lie in one storage side by side, which ties none.
+    """
+    if one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
+        return False
+    first, second = _span(one), _span(other)
+    return max(first[0], second[0]) < min(first[1], second[1])
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the first byte of a tensor and the first after it."""
+    if tensor.numel() == 0:
+        return 0, 0
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    start = tensor.data_ptr()
+    return start, start + (last + 1) * tensor.element_size()
 
 
 def as_columns(values: object) -> object:
@@ -138,7 +185,7 @@ def head_features(
     ------
     InputError
         If the head is not what the module ends in, is used more than once for a batch, or its
-        features are not finite or depend on the other records of a batch.
+        features are not finite, or depend on the other records of a batch or on the head's weights.
 
     Examples
     --------
@@ -162,6 +209,10 @@ def head_features(
             if start == 0 and len(batch) > 1:
                 alone = _received(module, name, batch[:_ROWS_ALONE], heard, what=what)
                 _refuse_mixed(features[: len(alone)], alone, name)
+            if start == 0:
+                with _other_weights(head):
+                    _run(module, name, batch, heard, what=what)
+                _refuse_own(features[: len(batch)], _as_numbers(heard.calls[0][0]), head, name)
             if progress is not None:
                 progress(min(start + step, n_rows), n_rows, f"features of the {what} data")
     if not np.isfinite(features).all():
@@ -220,15 +271,42 @@ def _listening(module: torch.nn.Module, head: torch.nn.Linear) -> Iterator[_Hear
             layer.training = mode
 
 
-def _received(
-    module: torch.nn.Module, name: str, batch: torch.Tensor, heard: _Heard, *, what: str
-) -> FloatArray:
-    """Run one batch and return what the head received, checked."""
+@contextmanager
+def _other_weights(head: torch.nn.Linear) -> Iterator[None]:
+    """Give the head other weights meanwhile.
+
+    The weights themselves are put aside and put back, not written over: they cannot be lost.
+    """
     import torch
 
+    generator = torch.Generator().manual_seed(0)
+    kept = [(part, part.data) for part in (head.weight, head.bias) if part is not None]
+    try:
+        for part, own in kept:
+            # A tensor of inference mode takes no other kind.
+            with torch.inference_mode(own.is_inference()):
+                noise = torch.randn(own.shape, generator=generator).to(own.device, own.dtype)
+                size = own.abs().mean()
+                part.data = 2.0 * own + noise * torch.where(size > 0, size, torch.ones_like(size))
+        yield
+    finally:
+        for part, own in kept:
+            part.data = own
+
+
+def _as_numbers(received: torch.Tensor) -> FloatArray:
+    import torch
+
+    return np.asarray(received.detach().cpu().to(torch.float64).numpy())
+
+
+def _run(
+    module: torch.nn.Module, name: str, batch: torch.Tensor, heard: _Heard, *, what: str
+) -> object:
+    """Run one batch and return what the module gives; the head must have been used once."""
     heard.calls.clear()
     try:
-        result = module(batch)
+        result: object = module(batch)
     except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AssertionError) as error:
         raise InputError(
             f"the module could not be run on the {what} inputs ({type(error).__name__}; its text is "
@@ -240,6 +318,16 @@ def _received(
             f"the head {name!r} must be used once for a batch, but the module uses it {times}. Choose the "
             "layer that gives the classes."
         )
+    return result
+
+
+def _received(
+    module: torch.nn.Module, name: str, batch: torch.Tensor, heard: _Heard, *, what: str
+) -> FloatArray:
+    """Run one batch and return what the head received, checked."""
+    import torch
+
+    result = _run(module, name, batch, heard, what=what)
     received, output = heard.calls[0]
     if not isinstance(received, torch.Tensor) or received.shape[:-1] != (len(batch),):
         raise InputError(
@@ -251,7 +339,7 @@ def _received(
             f"the module's output must be that of {name!r}, or its log-softmax or probabilities, but something "
             "else comes after it. Choose the last linear layer, or leave out what follows it."
         )
-    return np.asarray(received.detach().cpu().to(torch.float64).numpy())
+    return _as_numbers(received)
 
 
 def _is_output(result: object, output: torch.Tensor) -> bool:
@@ -280,6 +368,19 @@ def _refuse_mixed(together: FloatArray, alone: FloatArray, name: str) -> None:
             f"the features that {name!r} receives must belong to a record alone, but they change with the other "
             "records of a batch, or from run to run. Look for BatchNorm without running averages, or dropout "
             "that ignores eval()."
+        )
+
+
+def _refuse_own(before: FloatArray, after: FloatArray, head: torch.nn.Linear, name: str) -> None:
+    """Refuse features that are others where the head has other weights."""
+    import torch
+
+    alike = min(_ALIKE, 100.0 * torch.finfo(head.weight.dtype).eps)
+    size = np.nanmax(np.abs(before), initial=0.0)
+    if not np.allclose(before, after, rtol=0.0, atol=alike * size, equal_nan=True):
+        raise InputError(
+            f"the features that {name!r} receives must not depend on its own weights, but they change with "
+            "them: training it again would move the features too. Use its weights for nothing else."
         )
 
 

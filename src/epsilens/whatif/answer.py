@@ -114,7 +114,6 @@ def write_estimate(
     *,
     method: str,
     seed: int,
-    n_draws: int,
     corrected: bool,
     seconds: float,
     first_order: FirstOrder | None = None,
@@ -141,7 +140,15 @@ def write_estimate(
             _interval(group, shown, name, pair) for name, pair in answer.intervals.items()
         ]
     correction = "forward" if corrected else "none"
+    n_draws = max(len(answer.loss_runs) for answer in answers)  # wide models draw fewer than asked
     settings: dict[str, object] = {"n_draws": n_draws, "correction": correction}
+    drawn = [answer.standard_error for answer in answers if answer.standard_error is not None]
+    if drawn:
+        settings["inverse_hessian"] = {"solver": "cg", "loss_change_standard_error": max(drawn)}
+        asked.notes.append(
+            f"the part of second order is a mean over {n_draws} drawn runs: in the worst cell the change of "
+            f"loss has a Monte-Carlo standard error of {max(drawn):.1g}."
+        )
     if first_order is not None:
         settings["inverse_hessian"] = _solver_settings(first_order, answers)
         asked.notes.extend(_solver_notes(first_order, answers))

@@ -92,6 +92,8 @@ class CellAnswer:
         The same outcomes, where draws were made.
     solve_error : SolveError or None
         What the solver of the inverse Hessian leaves, on the rungs of first order.
+    standard_error : float or None
+        Of the change of loss, where its part of second order is a mean over drawn runs.
     """
 
     group: int
@@ -104,6 +106,7 @@ class CellAnswer:
     trusted: bool
     loss_runs: FloatArray
     solve_error: SolveError | None = None
+    standard_error: float | None = None
 
 
 OUTCOMES = ("accuracy", "auc", "loss_gap", "accuracy_gap")

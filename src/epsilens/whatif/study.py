@@ -147,7 +147,8 @@ class WhatIf(FittedStudy):
         seconds : float
             The time "auto" may take.
         n_draws : int
-            Simulated runs behind each interval.
+            Simulated runs behind each interval; at most 100 on the rungs "newton" and "exact" beyond
+            5,000 parameters.
         repeats : int
             Retrainings a cell, for method="retrain".
         random_state : int
@@ -156,8 +157,9 @@ class WhatIf(FittedStudy):
             What to do when membership of a group gives the protected answer away.
         inverse_hessian : {"cholesky", "cg", "stochastic"} or solver, optional
             How the inverse Hessian is applied on the rungs of first order; None: "cholesky", and
-            "cg" beyond 5,000 parameters, where no matrix of them is formed. A solver such as `ConjugateGradient(tolerance=1e-6)` carries its own settings. What it
-            left is in the provenance, and among the warnings where it did not converge.
+            "cg" beyond 5,000 parameters, where no matrix of them is formed. A solver such as
+            `ConjugateGradient(tolerance=1e-6)` carries its own settings. What it left is in the
+            provenance, and among the warnings where it did not converge.
         progress : callable, optional
             Called with (done, total, what).
 
@@ -217,7 +219,6 @@ class WhatIf(FittedStudy):
             answers,
             method=used,
             seed=seed,
-            n_draws=n_draws,
             corrected=corrected,
             seconds=time.perf_counter() - started,
             first_order=question.first_order,

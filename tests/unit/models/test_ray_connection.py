@@ -51,7 +51,7 @@ def test_other_addresses_are_refused(ray_is_there, address):
 @pytest.mark.parametrize("scheme", ["", "ray://"])
 def test_somebody_who_does_not_answer_as_ray_is_nobody(ray_is_there, monkeypatch, port, scheme):
     monkeypatch.setattr(ray_connection, "SECONDS_TO_REACH", 0.2)
-    with pytest.raises(InputError, match=r"no Ray cluster answers at .*waited at most"):
+    with pytest.raises(InputError, match=r"no Ray cluster answers at .* within \d+ seconds\."):
         epsilens.cluster.use(f"{scheme}127.0.0.1:{port}")
     assert isinstance(current_passes(), LocalPasses)
 
@@ -65,7 +65,7 @@ def test_a_wrong_address_is_one_line_and_exit_code_2(ray_is_there, capsys, port,
         out, said = capsys.readouterr()
         assert out == ""
         assert said.count("\n") == 1
-        assert "no Ray cluster answers at 127.0.0.1:1" in said
+        assert "no Ray cluster answers at 127.0.0.1:1. Check" in said  # refused at once
 
 
 def test_a_cluster_without_anything_to_do_is_refused(capsys, tmp_path):
@@ -101,7 +101,7 @@ def test_a_client_is_tried_twice_and_whatever_fails_is_left():
     with pytest.raises(InputError, match="did not start what serves a client"):
         ray_connection._join(ray, "ray://head:10001")
     assert ray.n_left == 2
-    with pytest.raises(InputError, match="no Ray cluster answers at head:6379"):
+    with pytest.raises(InputError, match=r"no Ray cluster answers at head:6379\. Check"):
         ray_connection._join(FakeRay(ConnectionError("gone")), "head:6379")
     with pytest.raises(InputError, match="this machine is not a node of the cluster"):
         ray_connection._join(FakeRay(RuntimeError("No node info found matching ...")), "head:6379")

@@ -74,6 +74,28 @@ class Tied(nn.Module):
         return self.fc(self.first(x))
 
 
+class Transposed(Tied):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first.weight = nn.Parameter(self.fc.weight.detach().T)
+
+
+class Borrowed(Twice):
+    def forward(self, x):
+        return self.fc(x + 0.1 * x @ self.fc.weight)
+
+
+class BorrowedBias(Twice):
+    def forward(self, x):
+        return self.fc(x / (1.0 + self.fc.bias.norm()))
+
+
+def normed(norm):
+    module = Twice()
+    norm(module.fc)
+    return module
+
+
 class Unused(Twice):
     def forward(self, x):
         return x
@@ -105,6 +127,13 @@ class Sequence(Twice):
         (lambda: nn.Sequential(nn.Linear(4, 3), nn.Softplus()), "0", "comes after it"),
         (Twice, "fc", "uses it 2 times"),
         (Tied, "fc", "shares its weights with 'first'"),
+        (Transposed, "fc", "shares its weights with 'first'"),
+        (Borrowed, "fc", "must not depend on its own weights"),
+        (BorrowedBias, "fc", "must not depend on its own weights"),
+        (lambda: normed(nn.utils.parametrizations.spectral_norm), "fc", "must be plain numbers"),
+        (lambda: normed(nn.utils.parametrizations.weight_norm), "fc", "must be plain numbers"),
+        (lambda: normed(nn.utils.spectral_norm), "fc", "must be plain numbers"),
+        (lambda: Twice().to("meta"), "fc", "must hold numbers"),
         (Unused, "fc", "uses it never"),
         (Random, "fc", "from run to run"),
         (
@@ -117,9 +146,45 @@ class Sequence(Twice):
 )
 def test_what_is_no_last_layer_is_refused(module, head, words):
     made = module()
-    with pytest.raises(InputError, match=words.replace("(", r"\(")):
+    before = {
+        name: (value, value.clone())
+        for name, value in made.state_dict().items()
+        if value.device.type != "meta" and not nn.parameter.is_lazy(value)
+    }
+    with pytest.raises(InputError, match=words.replace("(", r"\(")) as caught:
         head_features(made, head, np.random.default_rng(0).normal(size=(20, 4)), what="training")
+    assert "\n" not in str(caught.value)
     assert not any(layer._forward_hooks for layer in made.modules())
+    now = made.state_dict()
+    for name, (kept, copy) in before.items():
+        assert now[name].data_ptr() == kept.data_ptr()
+        assert torch.equal(now[name], copy)
+
+
+def test_weights_side_by_side_in_one_storage_are_not_tied():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    expected = head_features(module, "2", X, what="training")
+    flat = torch.cat([module[0].weight.detach().ravel(), module[2].weight.detach().ravel()])
+    module[0].weight = nn.Parameter(flat[:16].view(4, 4))
+    module[2].weight = nn.Parameter(flat[16:].view(3, 4))
+    np.testing.assert_array_equal(head_features(module, "2", X, what="training"), expected)
+
+
+class FailingLater(Twice):
+    def forward(self, x):
+        if not torch.equal(self.fc.weight, self.own):
+            raise RuntimeError("other weights")
+        return self.fc(x)
+
+
+def test_a_run_that_fails_gives_the_head_its_weights_back():
+    module = FailingLater()
+    module.own = module.fc.weight.detach().clone()
+    with pytest.raises(InputError, match="could not be run"):
+        head_features(module, "fc", np.zeros((3, 4)), what="training")
+    assert torch.equal(module.fc.weight, module.own)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from epsilens.errors import InputError
 from epsilens.influence import wide
 from epsilens.models import Design, Problem
 from epsilens.valuation import leave_one_out
+from epsilens.whatif import cells, wide_ladder
 
 GRID = [0.5, 2.0, np.inf]
 FEW, MANY = (60, 40, 10), (700, 500, 40)
@@ -165,3 +166,58 @@ def test_a_feature_of_a_wide_table_can_be_protected_to_first_order(narrow_limit)
     narrow_limit.setattr(wide, "MOST_FACTORISED", 5000)
     expected = WhatIf(model).fit(*data).estimate(**question).to_frame()
     assert found["loss_change"][0] == pytest.approx(expected["loss_change"][0], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_mean_over_drawn_runs_has_a_standard_error(name, narrow_limit):
+    model, n_classes = MODELS[name]
+    study = studied(model, n_classes)
+    said: dict[str, list[float]] = {"parts": [], "mean": []}
+
+    def spy(**found):
+        said["mean"].append(found["mean_change"])
+        return cells.assemble(**found)
+
+    def spy_on_terms(*given):
+        terms = mean_terms(*given)
+        said["parts"].append(terms.mean())
+        return terms
+
+    mean_terms = wide_ladder._mean_terms
+    narrow_limit.setattr(wide_ladder, "assemble", spy)
+    narrow_limit.setattr(wide_ladder, "_mean_terms", spy_on_terms)
+    answers = [
+        study.estimate(epsilon=[1.0], method="newton", n_draws=20, random_state=seed)
+        for seed in range(16)
+    ]
+    # Run by run or all together: the same part, but for single precision and the systems' tolerances.
+    np.testing.assert_allclose(said["parts"], said["mean"], rtol=1e-3)
+    changes = [answer.to_frame()["loss_change"][0] for answer in answers]
+    stated = [
+        answer.document.provenance.settings["inverse_hessian"]["loss_change_standard_error"]
+        for answer in answers
+    ]
+    # Other seeds move nothing but the draws; a spread over 16 is known to a fifth.
+    assert np.std(changes, ddof=1) == pytest.approx(np.sqrt(np.mean(np.square(stated))), rel=0.6)
+    assert any("Monte-Carlo standard error" in line for line in answers[0].document.warnings)
+
+
+def test_as_many_runs_are_recorded_as_were_drawn(narrow_limit):
+    study = studied(LogisticRegression(C=0.3))
+    for asked, drawn in ((400, 100), (30, 30)):
+        result = study.estimate(epsilon=[2.0, np.inf], method="exact", n_draws=asked)
+        assert result.document.provenance.settings["n_draws"] == drawn
+        assert [len(runs) for runs in result.loss_draws] == [drawn, drawn]
+
+
+def test_newton_that_stops_too_early_is_not_believed(narrow_limit):
+    study = studied(LogisticRegression(C=0.3))
+    question = {"epsilon": [0.5], "method": "newton", "n_draws": 30}
+    assert study.estimate(**question).to_frame()["trusted"].tolist() == [True]
+
+    def half_way(problem, theta, *rest):
+        return 0.5 * (theta[:, None] + newton_steps(problem, theta, *rest))
+
+    newton_steps = wide_ladder.newton_steps
+    narrow_limit.setattr(wide_ladder, "newton_steps", half_way)
+    assert study.estimate(**question).to_frame()["trusted"].tolist() == [False]
