@@ -306,11 +306,15 @@ def test_a_site_that_answers_wrongly_stops_training_with_a_word(running):
     fault.write_text("query.sums twice")
     twice = document(running.lead("train", "--json"))
     fault.write_text("query.sums never")
-    done = running.lead("train", "--timeout", 6)
+    done = running.lead("train", "--timeout", 10)
     assert done.returncode == 0, done.stderr
     assert "site 2 did not answer: not part of this model" in " ".join(done.stdout.split())
     fault.write_text("query.sums right")
-    again = document(running.lead("train", "--timeout", 20, "--json"))
+    # On a busy machine the answer that was held back ends late, and the site misses a round more.
+    for _ in range(4):
+        again = document(running.lead("train", "--timeout", 20, "--json"))
+        if again.versions[-1].sites == [0, 1, 2]:
+            break
     assert again.versions[-1].sites == [0, 1, 2], again.warnings
     theta = {v.version: v.theta for v in CoordinatorStore(running.coordinator).load().versions}
     wanted = theta[again.versions[-1].version]
