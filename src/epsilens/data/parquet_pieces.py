@@ -28,8 +28,10 @@ __all__ = ["ParquetSource", "Piece", "open_parquet"]
 # Rows a piece has at most, if the row groups of the file allow it: enough to make a task worth
 # handing over, few enough to share the work out evenly.
 _PIECE_ROWS = 1 << 16
-# Bytes of decoded numbers that are held at a time.
-_BATCH_BYTES = 1 << 24
+# Bytes of the numbers of one block, as the model sees them. A worker holds a few copies of its block (decoded,
+# encoded, centred, weighted); the number of workers must not decide, for it would decide the order of sums.
+_BATCH_BYTES = 1 << 22
+_FEWEST_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class ParquetSource:
     schema : pyarrow.Schema
         The columns with types that are wide enough for every file.
     n_rows : int
+    width : int
+        Numbers that a row becomes once it is encoded, if they are more than its columns.
     n_bytes : int
         What the rows would take as numbers of 8 bytes.
     """
@@ -75,6 +79,7 @@ class ParquetSource:
     pieces: tuple[Piece, ...]
     schema: pa.Schema = field(repr=False)
     n_rows: int
+    width: int = 0
 
     @property
     def columns(self) -> list[str]:
@@ -104,7 +109,7 @@ class ParquetSource:
 
         names = list(columns)
         wanted = pa.schema([self.schema.field(name) for name in names])
-        step = max(1024, _BATCH_BYTES // (8 * max(len(names), 1)))
+        step = max(_FEWEST_ROWS, _BATCH_BYTES // (8 * max(len(names), self.width, 1)))
         at = piece.first_row
         try:
             if _stamp(Path(piece.path)) != piece.stamp:

@@ -125,7 +125,8 @@ def fit_from_parquet(
         test_rows.source.require(chosen, argument="estimator")
         train_rows, test_rows = (replace(rows, features=chosen) for rows in (train_rows, test_rows))
     train_rows, test_rows = (
-        replace(rows, transformers=transformers, schema=schema) for rows in (train_rows, test_rows)
+        replace(rows, transformers=transformers, schema=schema).with_width()
+        for rows in (train_rows, test_rows)
     )
     baseline = fit_streamed(estimator, train_rows, test_rows, progress=progress)
     head = _head(train_rows)
@@ -134,8 +135,5 @@ def fit_from_parquet(
 
 def _head(reading: Reading) -> pd.DataFrame:
     """Return a few rows, for the names and types of the columns."""
-    for piece in reading.pieces:
-        for _, table in reading.tables(piece):
-            chosen = table.slice(0, 10).select(list(reading.features))
-            return frame_from_arrow(chosen, name=reading.source.name)
-    raise InputError("the training data must have at least one row, got 0.")
+    chosen = reading.first_rows(10).select(list(reading.features))
+    return frame_from_arrow(chosen, name=reading.source.name)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["streamed_estimator"]
 
 _MOST_CATEGORIES = 1000
+_ROWS_TO_FIT = 100
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,9 @@ def streamed_estimator(
     schema = Schema(tuple(described[name] for name in reading.features), n_rows=scales[0])
     pipeline = default_estimator(schema, model=model, regularisation=regularisation)
     encoder = pipeline[:-1]
-    first = _first_rows(reading)
-    encoder.fit(first)
+    # Categories and scales are set by hand, so a few rows will do.
+    first = reading.first_rows(_ROWS_TO_FIT).select(list(reading.features))
+    encoder.fit(frame_from_arrow(first, name=reading.source.name))
     used = list(schema.encoded_as("number"))
     if used:
         scaler = encoder[0].named_transformers_["numbers"]
@@ -201,10 +203,3 @@ def _described_words(name: str, found: set[Category]) -> Column:
         return Column(name, "constant", len(values), 0, note=note, encoding="left out")
     kind: Literal["binary", "categorical"] = "binary" if len(values) == 2 else "categorical"
     return Column(name, kind, len(values), 0, values, None, "one-hot", True)
-
-
-def _first_rows(reading: Reading) -> object:
-    for piece in reading.pieces:
-        for _, table in reading.tables(piece):
-            return frame_from_arrow(table.select(list(reading.features)), name=reading.source.name)
-    raise InputError(f"the {reading.what} data must have at least one row, got 0.")

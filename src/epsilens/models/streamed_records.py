@@ -8,7 +8,7 @@ value that can be pickled; the rows themselves never leave the worker that reads
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Coin", "Reading", "Records", "plain_column", "uniform_at"]
 
 FloatArray = NDArray[np.float64]
+
+_ROWS_TO_LOOK_AT = 100
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,8 @@ class Reading:
         None stands for everybody.
     coin : Coin or None
         Which rows belong; None: all.
+    width : int
+        Numbers that the transformers make of a row; `with_width` finds out.
     """
 
     source: ParquetSource
@@ -153,6 +157,7 @@ class Reading:
     schema: Schema | None = None
     groups: tuple[Expression | None, ...] = ()
     coin: Coin | None = None
+    width: int = 0
     _names: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
@@ -165,12 +170,33 @@ class Reading:
         """The pieces of the table."""
         return self.source.pieces
 
+    def first_rows(self, n_rows: int) -> pa.Table:
+        """Return a few rows of the beginning."""
+        for piece in self.pieces:
+            for _, table in self.tables(piece):
+                return table.slice(0, n_rows)
+        raise InputError(f"the {self.what} data must have at least one row, got 0.")
+
+    def with_width(self) -> Reading:
+        """Return the same reading, which takes as many rows at a time as their encoded numbers allow."""
+        if self.transformers is None:
+            return self
+        features = self.matrix(self.first_rows(_ROWS_TO_LOOK_AT))
+        width = features.shape[1]
+        if not isinstance(features, np.ndarray):
+            # An entry and its place, and rows that are fuller than these.
+            width = min(width, 4 * -(-features.nnz // features.shape[0]))
+        return replace(self, width=width)
+
     def tables(self, piece: Piece) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
         """Yield the rows of a piece that belong, and where they stand, some at a time.
 
         Missing answers are refused.
         """
-        for first, whole in self.source.batches(piece, self._names):
+        source = self.source
+        if self.transformers is not None:
+            source = replace(source, width=self.width)
+        for first, whole in source.batches(piece, self._names):
             table = whole
             positions = np.arange(first, first + whole.num_rows, dtype=np.int64)
             if self.coin is not None:

@@ -22,7 +22,7 @@ from epsilens.data.parquet_pieces import ParquetSource, open_parquet
 from epsilens.errors import ApproximationWarning, InputError
 from epsilens.models.pass_store import PassStore, keeping_passes
 from epsilens.models.passes import LocalPasses, use_passes
-from epsilens.models.streamed_records import Coin
+from epsilens.models.streamed_records import Coin, Reading
 from epsilens.valuation import leave_one_out
 from epsilens.valuation.streamed_worth import leave_one_out_parquet
 from epsilens.whatif import WhatIf
@@ -223,6 +223,36 @@ def test_no_more_rows_are_held_than_are_being_read(folders, monkeypatch):
     whole_answer(folders, LocalPasses(2), method="exact")
     assert alive == 0
     assert most == 2
+
+
+def test_a_block_is_as_large_as_its_encoded_numbers_allow(tmp_path, monkeypatch):
+    most = 1 << 18
+    monkeypatch.setattr("epsilens.data.parquet_pieces._BATCH_BYTES", most)
+    rng = np.random.default_rng(6)
+    frame = people(6000, 2, 3)[["x1", "y"]]
+    frame["town"] = rng.integers(0, 100, 6000).astype(str)
+    # One row group, and a hundred columns from one.
+    train = write(frame, tmp_path / "train", (), rows=6000)
+    encoder = ColumnTransformer(
+        [
+            ("words", OneHotEncoder(sparse_output=False), ["town"]),
+            ("numbers", "passthrough", ["x1"]),
+        ]
+    )
+    blocks = []
+    read = Reading.matrix
+
+    def counted(self, table):
+        matrix = read(self, table)
+        blocks.append(matrix.nbytes)
+        return matrix
+
+    monkeypatch.setattr(Reading, "matrix", counted)
+    model = make_pipeline(encoder.fit(frame), LogisticRegression())
+    study = WhatIf(model).fit_parquet(train, label="y")
+    ask(study, epsilon=[1.0], method="influence")
+    assert len(blocks) > 40
+    assert max(blocks) <= most
 
 
 def test_retraining_lands_within_the_interval_and_is_the_same_again(folders, tmp_path):
