@@ -140,3 +140,16 @@ def test_a_group_can_be_retrained(folders, capsys):
     assert code == 0
     # The repeats are runs of their own: they do not land at one place.
     assert document.cells[0].loss_change_low < document.cells[0].loss_change_high
+
+
+def test_auto_takes_the_same_rung_when_it_goes_on(folders, tmp_path, capsys, monkeypatch):
+    question = ("--epsilon", "0.5,1,2", "--stream", "--checkpoint", str(tmp_path / "kept"))
+    first = ask(capsys, folders, *question)[1]
+    # A disk on which a pass takes a day: a plan made anew would choose another rung.
+    slow = "epsilens.influence.streamed_baseline.StreamedBaseline.seconds_of_a_pass"
+    monkeypatch.setattr(slow, lambda self: 86_400.0)
+    again = ask(capsys, folders, *question)[1]
+    assert again.provenance.method == first.provenance.method == "exact"
+    assert again.cells == first.cells
+    fresh = ask(capsys, folders, *question[:3])[1]
+    assert fresh.provenance.method == "influence"

@@ -188,6 +188,21 @@ def test_a_killed_run_goes_on_where_it_was(folders, tmp_path, monkeypatch):
         PassStore(tmp_path / "kept", {"seed": 2})
 
 
+def test_auto_counts_passes_that_were_read(folders, tmp_path):
+    question = {"epsilon": [0.5, 1.0, 2.0], "categories": {"y": [0, 1]}}
+    for read in (True, False):
+        with keeping_passes(PassStore(tmp_path / "kept", {"seed": 1})):
+            study = WhatIf(LogisticRegression()).fit_parquet(*folders, label="y")
+        # What a kept pass took is no measure of reading.
+        assert (study.baseline_.pass_seconds is not None) == read
+        assert study.baseline_.seconds_of_a_pass() > 0
+    # Drawing is done at the speed of memory: only the number of passes counts on a slow disk.
+    # 38 and 18 passes over the training records, 12 and 15 over test records, 3/7 as many.
+    study.baseline_ = replace(study.baseline_, pass_seconds=1.0)
+    for seconds, rung in ((50.0, "exact"), (30.0, "newton"), (10.0, "influence")):
+        assert study.estimate(**question, seconds=seconds).document.provenance.method == rung
+
+
 def test_another_epsilon_for_the_same_groups_reads_no_training_row(folders):
     study = WhatIf(LogisticRegression()).fit_parquet(*folders, label="y")
     ask(study, groups=GROUPS, epsilon=[1.0], method="influence")
