@@ -4,7 +4,9 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from epsilens.cli import main, whatif_stream
 from epsilens.document import load_document
@@ -153,3 +155,54 @@ def test_auto_takes_the_same_rung_when_it_goes_on(folders, tmp_path, capsys, mon
     assert again.cells == first.cells
     fresh = ask(capsys, folders, *question[:3])[1]
     assert fresh.provenance.method == "influence"
+
+
+def test_a_shuffled_identifier_is_left_out_as_in_memory(folders, capsys):
+    for folder in folders:
+        numbers = np.random.default_rng(3).permutation(5000)
+        change(
+            folder,
+            lambda f, at, n=numbers: f.assign(
+                person=n[at : at + len(f)],
+                code=[f"p{one}" for one in n[at : at + len(f)]],
+                # Different within a file, but not between the two: an answer of a person.
+                rank=np.arange(len(f)),
+            ),
+        )
+    question = ("--epsilon", "1", "--method", "exact")
+    for more in ((), ("--stream",)):
+        document = ask(capsys, folders, *question, *more)[1]
+        assert document.baseline.n_parameters == 4  # age, sex, rank and the intercept
+
+
+@pytest.mark.parametrize("more", [(), ("--stream",)])
+def test_two_columns_of_one_name_are_one_line(folders, capsys, more):
+    for file in folders[0].glob("*.parquet"):
+        table = parquet.read_table(file)
+        names = [*table.column_names, "age"]
+        parquet.write_table(pa.Table.from_arrays([*table.columns, table["age"]], names), file)
+    code, words = ask(capsys, folders, "--epsilon", "1", *more)
+    assert code == 2
+    assert "'age' stands more than once" in words
+
+
+@pytest.mark.parametrize("more", [(), ("--stream",)])
+def test_numbers_whose_variance_overflows_are_refused(folders, capsys, more):
+    change(
+        folders[0], lambda f, at: f.assign(age=f["age"].astype(float).where(f.index != 5, 1e200))
+    )
+    assert ask(capsys, folders, "--epsilon", "1", *more)[0] == 2
+
+
+@pytest.mark.parametrize("argument", ["--drop", "--weight"])
+def test_the_label_is_nothing_else(folders, capsys, argument):
+    code, words = ask(capsys, folders, "--epsilon", "1", argument, "smokes", "--stream")
+    assert code == 2
+    assert "is the label and cannot be named in" in words
+
+
+def test_local_hashing_says_what_it_says_in_memory(folders, capsys):
+    question = ("--epsilon", "1", "--mechanism", "olh", "--method", "exact")
+    memory, streamed = (ask(capsys, folders, *question, *more)[1] for more in ((), ("--stream",)))
+    assert streamed.warnings == memory.warnings
+    assert any("smaller effective epsilon" in note for note in streamed.warnings)

@@ -68,6 +68,12 @@ def readings_of(
     source.require([label], argument="label")
     source.require([] if weight is None else [weight], argument="weight")
     source.require(drop, argument="drop")
+    for argument, names in (("drop", drop), ("weight", [weight])):
+        if label in names:
+            raise InputError(
+                f"column {label!r} is the label and cannot be named in `{argument}` too. "
+                "Name it in one of them."
+            )
     features = tuple(name for name in source.columns if name not in {*given, *drop})
     if not features:
         raise InputError(
