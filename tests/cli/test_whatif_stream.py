@@ -62,7 +62,12 @@ def test_without_test_rows_a_coin_is_said(files, capsys):
     [
         (lambda f: f, ("--protect", "age"), "cannot go with `--stream`"),
         (lambda f: f, ("--bins", "age=4"), "cannot go with `--stream`"),
-        (lambda f: f.assign(age=f["age"].where(f.index != 599)), (), "no missing values"),
+        (lambda f: f.assign(age=f["age"].where(f.index > 99)), (), "at most 5% of the rows"),
+        (
+            lambda f: f.assign(age=f["age"].where(f.index != 599)),
+            ("--missing", "error"),
+            "no missing values",
+        ),
         (lambda f: f.assign(smokes="yes"), (), "two classes"),
         (lambda f: f.iloc[:0], (), "at least one row"),
         (lambda f: f.assign(age=pd.Timestamp("2024-01-31")), (), "numbers or words"),
@@ -206,3 +211,24 @@ def test_local_hashing_says_what_it_says_in_memory(folders, capsys):
     memory, streamed = (ask(capsys, folders, *question, *more)[1] for more in ((), ("--stream",)))
     assert streamed.warnings == memory.warnings
     assert any("smaller effective epsilon" in note for note in streamed.warnings)
+
+
+def test_few_rows_with_missing_answers_are_dropped_as_in_memory(folders, capsys):
+    def with_gaps(frame, at):
+        positions = np.arange(at, at + len(frame))
+        return frame.assign(
+            age=frame["age"].astype(float).where(positions % 50 != 3),
+            sex=frame["sex"].where(positions % 60 != 7),
+            # The same answer everywhere: what is missing of it costs no row.
+            country=pd.Series("here", frame.index).where(positions % 3 != 0),
+        )
+
+    for folder in folders:
+        change(folder, with_gaps)
+    question = ("--epsilon", "1", "--method", "exact", "--group", 'women=sex == "F"')
+    memory, streamed = (ask(capsys, folders, *question, *more)[1] for more in ((), ("--stream",)))
+    assert streamed.baseline.n_train == memory.baseline.n_train < 1200
+    assert streamed.baseline.n_test == memory.baseline.n_test < 500
+    assert streamed.baseline.loss == pytest.approx(memory.baseline.loss, abs=1e-10)
+    assert streamed.cells[0].loss_change == pytest.approx(memory.cells[0].loss_change, abs=1e-10)
+    assert streamed.warnings == memory.warnings

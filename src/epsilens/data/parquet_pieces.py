@@ -132,6 +132,15 @@ class ParquetSource:
         if at != piece.first_row + piece.n_rows:
             raise damaged(Path(piece.path).name, "parquet")
 
+    def may_lack(self, name: str) -> bool:
+        """Say whether a column may have missing answers: a null, or a number that is none."""
+        import pyarrow as pa
+
+        if pa.types.is_floating(self.schema.field(name).type):
+            return True
+        known = {piece.path: piece.stamp for piece in self.pieces}
+        return any(_nulls(_footer(path, stamp), name) for path, stamp in known.items())
+
     def number_of(self, piece: Piece) -> int:
         """Return the place of a piece among all."""
         return bisect.bisect_left(self.pieces, piece.first_row, key=lambda one: one.first_row)
@@ -257,6 +266,19 @@ def _footer(path: str, stamp: tuple[int, int]) -> parquet.FileMetaData:
     from pyarrow import parquet
 
     return parquet.read_metadata(path)
+
+
+def _nulls(metadata: parquet.FileMetaData, name: str) -> bool:
+    """Say whether a column of a file has nulls, or does not tell."""
+    leaves = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
+    if leaves.count(name) != 1:
+        return True
+    place = leaves.index(name)
+    for group in range(metadata.num_row_groups):
+        statistics = metadata.row_group(group).column(place).statistics
+        if statistics is None or not statistics.has_null_count or statistics.null_count:
+            return True
+    return False
 
 
 def _opened(path: str, stamp: tuple[int, int]) -> parquet.ParquetFile:

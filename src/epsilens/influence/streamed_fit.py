@@ -112,15 +112,21 @@ def fit_from_parquet(
     test_share: float = 0.25,
     seed: int = 0,
     schema: Schema | None = None,
+    complete: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
     progress: PassProgress | None = None,
 ) -> StreamedFit:
     """Fit a model to parquet files; see `WhatIf.fit_parquet` for the parameters.
 
-    `schema` is that of the default model's encoder, if it is one.
+    `schema` is that of the default model's encoder, if it is one; `complete` names the columns of training
+    and test rows that lack some answers, whose rows are left out.
     """
     seed = as_count(seed, name="random_state", least=0)
     train_rows, test_rows, notes = readings_of(
         train, test, label=label, weight=weight, drop=drop, test_share=test_share, seed=seed
+    )
+    train_rows, test_rows = (
+        replace(rows, complete=names)
+        for rows, names in zip((train_rows, test_rows), complete, strict=True)
     )
     transformers = frozen_transformers(estimator)
     named = getattr(transformers, "feature_names_in_", None)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sklearn.pipeline import Pipeline
 
-__all__ = ["Coin", "Reading", "Records", "plain_column", "uniform_at"]
+__all__ = ["Coin", "Reading", "Records", "absent", "plain_column", "uniform_at"]
 
 FloatArray = NDArray[np.float64]
 
@@ -142,6 +142,8 @@ class Reading:
         None stands for everybody.
     coin : Coin or None
         Which rows belong; None: all.
+    complete : tuple of str
+        Columns in which some answers are missing; those rows do not belong either.
     width : int
         Numbers that the transformers make of a row; `with_width` finds out.
     """
@@ -157,13 +159,15 @@ class Reading:
     schema: Schema | None = None
     groups: tuple[Expression | None, ...] = ()
     coin: Coin | None = None
+    complete: tuple[str, ...] = ()
     width: int = 0
     _names: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         beside = {name for group in self.groups if group is not None for name in group.columns}
         extra = (self.label, *(() if self.weight is None else (self.weight,)), *sorted(beside))
-        object.__setattr__(self, "_names", tuple(dict.fromkeys((*self.features, *extra))))
+        names = (*self.features, *extra, *self.complete)
+        object.__setattr__(self, "_names", tuple(dict.fromkeys(names)))
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -202,6 +206,10 @@ class Reading:
             if self.coin is not None:
                 chosen = self.coin.chosen(first, whole.num_rows)
                 table, positions = whole.filter(chosen), positions[chosen]
+            if self.complete:
+                lacking = [absent(table.column(name)) for name in self.complete]
+                kept = ~np.logical_or.reduce(lacking)
+                table, positions = table.filter(kept), positions[kept]
             if table.num_rows == 0:
                 continue
             for name in (
@@ -299,6 +307,12 @@ class Reading:
             frame = frame_from_arrow(table.select(named), name=self.source.name)
         everybody = np.ones(table.num_rows, dtype=bool)
         return tuple(everybody if group is None else group.mask(frame) for group in self.groups)
+
+
+def absent(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Return which answers of a column are missing."""
+    mask: NDArray[np.bool_] = column.is_null(nan_is_null=True).to_numpy()
+    return mask
 
 
 def plain_column(table: pa.Table, name: str) -> NDArray[np.generic]:
