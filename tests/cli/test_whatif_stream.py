@@ -158,6 +158,9 @@ def test_auto_takes_the_same_rung_when_it_goes_on(folders, tmp_path, capsys, mon
     again = ask(capsys, folders, *question)[1]
     assert again.provenance.method == first.provenance.method == "exact"
     assert again.cells == first.cells
+    code, words = ask(capsys, folders, "--epsilon", "0.5,1,3", *question[2:])
+    assert code == 2
+    assert "belongs to another run" in words
     fresh = ask(capsys, folders, *question[:3])[1]
     assert fresh.provenance.method == "influence"
 

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from epsilens.data.parquet_pieces import ParquetSource, open_parquet
-from epsilens.errors import ApproximationWarning, InputError
+from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, InputError
 from epsilens.models.pass_store import PassStore, keeping_passes
 from epsilens.models.passes import LocalPasses, use_passes
 from epsilens.models.streamed_records import Coin, Reading
@@ -391,6 +391,23 @@ def test_damaged_empty_and_one_sided_tables_are_refused(folders, tmp_path):
     other = replace(source.pieces[0], stamp=(1, 1))
     with pytest.raises(InputError, match="must stay as it is"):
         list(source.batches(other, ["y"]))
+
+
+def test_separable_and_lonely_records_are_noticed(folders, tmp_path):
+    frame = people(300, 2, 1)
+    separable = write(frame.assign(y=(frame["x1"] > 1).astype(int)), tmp_path / "separable")
+    with pytest.raises(EstimateNotTrustworthyError, match="are separable"):
+        WhatIf(LogisticRegression(C=np.inf)).fit_parquet(separable, folders[1], label="y")
+    # One record, in the last piece, is the only one of its kind.
+    frame["x3"] = 0.0
+    frame.loc[299, "x3"] = 1.0
+    test = people(300, 2, 2)
+    model = LinearRegression()
+    columns = [*COLUMNS, "w"]
+    memory = WhatIf(model).fit(frame[columns], frame["y"], test[columns], test["y"])
+    streamed = WhatIf(model).fit_parquet(write(frame, tmp_path / "lonely"), folders[1], label="y")
+    assert streamed.baseline_.notes == memory.baseline_.notes
+    assert len(memory.baseline_.notes) == 1
 
 
 def test_what_cannot_be_streamed_says_so(folders):
