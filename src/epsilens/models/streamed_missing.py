@@ -6,14 +6,12 @@ The rows themselves are left out whenever they are read, so that every pass sees
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from epsilens.data.missing import LARGEST_DROPPED_SHARE, MissingPolicy, listed_counts
-from epsilens.data.parquet_pieces import Piece
+from epsilens.data.parquet_pieces import ParquetSource, Piece
 from epsilens.errors import InputError
 from epsilens.models.passes import Part, PassProgress, current_passes, reduce_pass
 from epsilens.models.streamed_records import Reading, absent
@@ -49,7 +47,7 @@ def settle_streamed(
         return reading, []
     part = reduce_pass(
         current_passes(),
-        partial(_count, _Counted(reading, columns)),
+        _MissingWork(reading.source, columns),
         reading.pieces,
         what="missing values",
         progress=progress,
@@ -72,16 +70,16 @@ def settle_streamed(
 
 
 @dataclass(frozen=True)
-class _Counted:
-    reading: Reading
-    columns: Sequence[str]
+class _MissingWork:
+    """How many rows of a piece lack each column, and any of them."""
 
+    source: ParquetSource
+    columns: tuple[str, ...]
 
-def _count(asked: _Counted, piece: Piece) -> Part:
-    """Return how many rows of a piece lack each column, and any of them."""
-    counts, lost = np.zeros(len(asked.columns), dtype=np.int64), 0
-    for _, table in asked.reading.source.batches(piece, asked.columns):
-        masks = np.array([absent(table.column(name)) for name in asked.columns])
-        counts += masks.sum(axis=1)
-        lost += int(masks.any(axis=0).sum())
-    return {"counts": counts, "lost": np.array(lost)}
+    def __call__(self, piece: Piece) -> Part:
+        counts, lost = np.zeros(len(self.columns), dtype=np.int64), 0
+        for _, table in self.source.batches(piece, self.columns):
+            masks = np.array([absent(table.column(name)) for name in self.columns])
+            counts += masks.sum(axis=1)
+            lost += int(masks.any(axis=0).sum())
+        return {"counts": counts, "lost": np.array(lost)}
