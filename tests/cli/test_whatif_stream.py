@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from epsilens.cli import main, whatif_stream
 from epsilens.document import load_document
@@ -59,7 +62,12 @@ def test_without_test_rows_a_coin_is_said(files, capsys):
     [
         (lambda f: f, ("--protect", "age"), "cannot go with `--stream`"),
         (lambda f: f, ("--bins", "age=4"), "cannot go with `--stream`"),
-        (lambda f: f.assign(age=f["age"].where(f.index != 599)), (), "no missing values"),
+        (lambda f: f.assign(age=f["age"].where(f.index > 99)), (), "at most 5% of the rows"),
+        (
+            lambda f: f.assign(age=f["age"].where(f.index != 599)),
+            ("--missing", "error"),
+            "no missing values",
+        ),
         (lambda f: f.assign(smokes="yes"), (), "two classes"),
         (lambda f: f.iloc[:0], (), "at least one row"),
         (lambda f: f.assign(age=pd.Timestamp("2024-01-31")), (), "numbers or words"),
@@ -96,3 +104,134 @@ def test_a_category_that_the_encoder_has_not_seen_is_named_by_its_column(files, 
 def test_csv_cannot_be_streamed(file, capsys):
     assert main(["whatif", str(file), *QUESTION[:6], "--stream"]) == 2
     assert "parquet" in capsys.readouterr().err
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Return training and test rows as folders of two files."""
+    paths = []
+    for name, n, seed in (("train", 1200, 1), ("test", 500, 2)):
+        random = np.random.default_rng(seed)
+        age, sex = random.integers(18, 80, n), random.choice(["F", "M"], n)
+        chance = 1 / (1 + np.exp(-((age - 45) / 20 + (sex == "F"))))
+        smokes = np.where(random.random(n) < chance, "yes", "no")
+        frame = pd.DataFrame({"age": age, "sex": sex, "smokes": smokes})
+        path = tmp_path / name
+        path.mkdir()
+        for part, rows in enumerate((frame.iloc[: n // 2], frame.iloc[n // 2 :])):
+            rows.to_parquet(path / f"{part}.parquet", row_group_size=170, index=False)
+        paths.append(path)
+    return paths
+
+
+def change(folder, mend):
+    """Write every file of a folder again, given the position of its first row."""
+    at = 0
+    for file in sorted(folder.glob("*.parquet")):
+        frame = mend(pd.read_parquet(file), at)
+        at += len(frame)
+        frame.to_parquet(file, row_group_size=170, index=False)
+
+
+def ask(capsys, folders, *more):
+    """Return the exit code, and the document or the words of the error."""
+    train, test = map(str, folders)
+    code = main(["whatif", train, "--test", test, "--label", "smokes", "--json", *more])
+    shown = capsys.readouterr()
+    return code, load_document(shown.out) if code == 0 else " ".join(shown.err.split())
+
+
+def test_a_group_can_be_retrained(folders, capsys):
+    question = ("--group", 'women=sex == "F"', "--epsilon", "1", "--method", "retrain")
+    code, document = ask(capsys, folders, *question, "--repeats", "3", "--stream")
+    assert code == 0
+    # The repeats are runs of their own: they do not land at one place.
+    assert document.cells[0].loss_change_low < document.cells[0].loss_change_high
+
+
+def test_auto_takes_the_same_rung_when_it_goes_on(folders, tmp_path, capsys, monkeypatch):
+    question = ("--epsilon", "0.5,1,2", "--stream", "--checkpoint", str(tmp_path / "kept"))
+    first = ask(capsys, folders, *question)[1]
+    # A disk on which a pass takes a day: a plan made anew would choose another rung.
+    slow = "epsilens.influence.streamed_baseline.StreamedBaseline.seconds_of_a_pass"
+    monkeypatch.setattr(slow, lambda self: 86_400.0)
+    again = ask(capsys, folders, *question)[1]
+    assert again.provenance.method == first.provenance.method == "exact"
+    assert again.cells == first.cells
+    code, words = ask(capsys, folders, "--epsilon", "0.5,1,3", *question[2:])
+    assert code == 2
+    assert "belongs to another run" in words
+    fresh = ask(capsys, folders, *question[:3])[1]
+    assert fresh.provenance.method == "influence"
+
+
+def test_a_shuffled_identifier_is_left_out_as_in_memory(folders, capsys):
+    for folder in folders:
+        numbers = np.random.default_rng(3).permutation(5000)
+        change(
+            folder,
+            lambda f, at, n=numbers: f.assign(
+                person=n[at : at + len(f)],
+                code=[f"p{one}" for one in n[at : at + len(f)]],
+                # Different within a file, but not between the two: an answer of a person.
+                rank=np.arange(len(f)),
+            ),
+        )
+    question = ("--epsilon", "1", "--method", "exact")
+    for more in ((), ("--stream",)):
+        document = ask(capsys, folders, *question, *more)[1]
+        assert document.baseline.n_parameters == 4  # age, sex, rank and the intercept
+
+
+@pytest.mark.parametrize("more", [(), ("--stream",)])
+def test_two_columns_of_one_name_are_one_line(folders, capsys, more):
+    for file in folders[0].glob("*.parquet"):
+        table = parquet.read_table(file)
+        names = [*table.column_names, "age"]
+        parquet.write_table(pa.Table.from_arrays([*table.columns, table["age"]], names), file)
+    code, words = ask(capsys, folders, "--epsilon", "1", *more)
+    assert code == 2
+    assert "'age' stands more than once" in words
+
+
+@pytest.mark.parametrize("more", [(), ("--stream",)])
+def test_numbers_whose_variance_overflows_are_refused(folders, capsys, more):
+    change(
+        folders[0], lambda f, at: f.assign(age=f["age"].astype(float).where(f.index != 5, 1e200))
+    )
+    assert ask(capsys, folders, "--epsilon", "1", *more)[0] == 2
+
+
+@pytest.mark.parametrize("argument", ["--drop", "--weight"])
+def test_the_label_is_nothing_else(folders, capsys, argument):
+    code, words = ask(capsys, folders, "--epsilon", "1", argument, "smokes", "--stream")
+    assert code == 2
+    assert "is the label and cannot be named in" in words
+
+
+def test_local_hashing_says_what_it_says_in_memory(folders, capsys):
+    question = ("--epsilon", "1", "--mechanism", "olh", "--method", "exact")
+    memory, streamed = (ask(capsys, folders, *question, *more)[1] for more in ((), ("--stream",)))
+    assert streamed.warnings == memory.warnings
+    assert any("smaller effective epsilon" in note for note in streamed.warnings)
+
+
+def test_few_rows_with_missing_answers_are_dropped_as_in_memory(folders, capsys):
+    def with_gaps(frame, at):
+        positions = np.arange(at, at + len(frame))
+        return frame.assign(
+            age=frame["age"].astype(float).where(positions % 50 != 3),
+            sex=frame["sex"].where(positions % 60 != 7),
+            # The same answer everywhere: what is missing of it costs no row.
+            country=pd.Series("here", frame.index).where(positions % 3 != 0),
+        )
+
+    for folder in folders:
+        change(folder, with_gaps)
+    question = ("--epsilon", "1", "--method", "exact", "--group", 'women=sex == "F"')
+    memory, streamed = (ask(capsys, folders, *question, *more)[1] for more in ((), ("--stream",)))
+    assert streamed.baseline.n_train == memory.baseline.n_train < 1200
+    assert streamed.baseline.n_test == memory.baseline.n_test < 500
+    assert streamed.baseline.loss == pytest.approx(memory.baseline.loss, abs=1e-10)
+    assert streamed.cells[0].loss_change == pytest.approx(memory.cells[0].loss_change, abs=1e-10)
+    assert streamed.warnings == memory.warnings

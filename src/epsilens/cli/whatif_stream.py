@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from epsilens.cli.progress import Progress
     from epsilens.cli.training import TableOptions
+    from epsilens.data.missing import MissingPolicy
     from epsilens.whatif import LossChangeEstimate, WhatIf
 
 __all__ = ["LARGEST_SHARE", "ask_streamed", "wants_stream"]
@@ -42,7 +43,7 @@ def wants_stream(data: str, table: TableOptions, *, asked: bool, elsewhere: Sequ
         *elsewhere,
         *(["--bins"] if table.bins else []),
         *(["--positive"] if table.positive is not None else []),
-        *(["--missing"] if table.missing not in {MissingChoice.auto, MissingChoice.error} else []),
+        *(["--missing"] if table.missing is MissingChoice.category else []),
     ]
     if asked:
         if needing:
@@ -135,18 +136,44 @@ def _fit(
     """Fit the default model to a table on disk; return the study and what was left out."""
     from epsilens.influence.streamed_fit import fit_from_parquet, readings_of
     from epsilens.models.streamed_encoder import streamed_estimator
+    from epsilens.models.streamed_missing import settle_streamed
     from epsilens.whatif import WhatIf
 
-    chosen = {"label": table.label, "weight": table.weight, "drop": comma_list(table.drop)}
+    drop = list(comma_list(table.drop))
     split = {"test_share": table.test_share, "seed": table.seed}
-    reading, _, _ = readings_of(data, table.test, **chosen, **split)  # type: ignore[arg-type]
-    estimator, schema = streamed_estimator(
-        reading,
-        model=table.model.value,
-        regularisation=regularisation,
-        categorical=comma_list(table.categorical),
-        progress=progress,
-    )
+    policy: MissingPolicy = table.missing.value
+    # How many rows may go is asked when it is known which columns matter.
+    first_policy: MissingPolicy = "error" if policy == "error" else "drop"
+    left_out: list[str] = []
+    while True:
+        chosen = {"label": table.label, "weight": table.weight, "drop": drop}
+        readings = readings_of(data, table.test, **chosen, **split)[:2]  # type: ignore[arg-type]
+        reading, settled = settle_streamed(readings[0], policy=first_policy, progress=progress)
+        estimator, schema = streamed_estimator(
+            reading,
+            model=table.model.value,
+            regularisation=regularisation,
+            categorical=comma_list(table.categorical),
+            progress=progress,
+        )
+        # What is left out anyway costs no row when some of it is missing.
+        useless = [name for name in schema.encoded_as("left out") if name in reading.complete]
+        left_out += [
+            f"{column.name}: {column.note}"
+            for column in schema.columns
+            if column.name in useless or (not useless and column.encoding == "left out")
+        ]
+        if not useless:
+            break
+        drop += useless
+    if settled and policy != first_policy:
+        settle_streamed(readings[0], policy=policy, progress=progress)
+    complete, notes = (reading.complete, reading.complete), [*settled, *left_out]
+    if table.test is not None:
+        test, more = settle_streamed(
+            readings[1], policy=policy, where=" of the test data", progress=progress
+        )
+        complete, notes = (reading.complete, test.complete), [*notes, *more]
     study = WhatIf(estimator)
     fitted = fit_from_parquet(
         estimator,
@@ -155,14 +182,10 @@ def _fit(
         **chosen,  # type: ignore[arg-type]
         **split,  # type: ignore[arg-type]
         schema=schema,
+        complete=complete,
         progress=progress,
     )
     study.keep_streamed(fitted)
-    notes = [
-        f"{column.name}: {column.note}"
-        for column in schema.columns
-        if column.encoding == "left out"
-    ]
     return study, tuple(notes)
 
 

@@ -97,7 +97,7 @@ def read_parquet_folder(folder: Path) -> pa.Table:
     3
     """
     import pyarrow as pa
-    from pyarrow import dataset
+    from pyarrow import dataset, parquet
 
     files = parquet_files(folder)
     if not files:
@@ -106,6 +106,10 @@ def read_parquet_folder(folder: Path) -> pa.Table:
             "Name a file, or a folder of .parquet files."
         )
     try:
+        for file in files:
+            # A dataset would only say that it cannot join the files.
+            names = parquet.read_schema(file).names
+            require_unique(names, what=f"the column names of {folder.name!r}")
         layout = {
             "source": [str(file) for file in files],
             "format": "parquet",
@@ -165,6 +169,8 @@ def common_schema(whole: pa.Schema, schemas: Sequence[pa.Schema], folder: Path) 
     """Return the columns of all files, with types wide enough for each of them."""
     import pyarrow as pa
 
+    for schema in schemas:
+        require_unique(schema.names, what=f"the column names of {folder.name!r}")
     partitions = set(partition_columns(folder))
     if any(set(schema.names) | partitions != set(whole.names) for schema in schemas):
         raise InputError(

@@ -20,6 +20,7 @@ __all__ = [
     "MISSING_CATEGORY",
     "MissingPolicy",
     "Settled",
+    "listed_counts",
     "settle_missing",
 ]
 
@@ -110,14 +111,14 @@ def settle_missing(
         frame, made = _make_category(frame, counts, keep=must, codes=set(categorical))
         if made:
             notes.append(
-                f"missing values{place} became the category {MISSING_CATEGORY!r} ({_listed(made)})"
+                f"missing values{place} became the category {MISSING_CATEGORY!r} ({listed_counts(made)})"
             )
         counts = {name: count for name, count in counts.items() if name in must}
         if not counts:
             return Settled(frame, _all(frame), tuple(notes))
     kept = frame[list(counts)].notna().all(axis=1).to_numpy(dtype=bool)
     n_rows, n_lost = len(frame), int((~kept).sum())
-    listed = _listed(counts)
+    listed = listed_counts(counts)
     if policy == "error":
         choices = _choices(frame, counts, required=must, codes=set(categorical))
         raise InputError(
@@ -145,7 +146,7 @@ def _all(frame: pd.DataFrame) -> NDArray[np.bool_]:
     return np.ones(len(frame), dtype=np.bool_)
 
 
-def _listed(counts: dict[str, int]) -> str:
+def listed_counts(counts: dict[str, int]) -> str:
     """Name the columns with most missing values first, and not more than eight of them."""
     ordered = sorted(counts.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {count}" for name, count in ordered[:8])

@@ -28,8 +28,10 @@ __all__ = ["ParquetSource", "Piece", "open_parquet"]
 # Rows a piece has at most, if the row groups of the file allow it: enough to make a task worth
 # handing over, few enough to share the work out evenly.
 _PIECE_ROWS = 1 << 16
-# Bytes of decoded numbers that are held at a time.
-_BATCH_BYTES = 1 << 24
+# Bytes of the numbers of one block, as the model sees them. A worker holds a few copies of its block (decoded,
+# encoded, centred, weighted); the number of workers must not decide, for it would decide the order of sums.
+_BATCH_BYTES = 1 << 22
+_FEWEST_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class ParquetSource:
     schema : pyarrow.Schema
         The columns with types that are wide enough for every file.
     n_rows : int
+    width : int
+        Numbers that a row becomes once it is encoded, if they are more than its columns.
     n_bytes : int
         What the rows would take as numbers of 8 bytes.
     """
@@ -75,6 +79,7 @@ class ParquetSource:
     pieces: tuple[Piece, ...]
     schema: pa.Schema = field(repr=False)
     n_rows: int
+    width: int = 0
 
     @property
     def columns(self) -> list[str]:
@@ -104,7 +109,7 @@ class ParquetSource:
 
         names = list(columns)
         wanted = pa.schema([self.schema.field(name) for name in names])
-        step = max(1024, _BATCH_BYTES // (8 * max(len(names), 1)))
+        step = max(_FEWEST_ROWS, _BATCH_BYTES // (8 * max(len(names), self.width, 1)))
         at = piece.first_row
         try:
             if _stamp(Path(piece.path)) != piece.stamp:
@@ -126,6 +131,15 @@ class ParquetSource:
             raise damaged(Path(piece.path).name, "parquet") from None
         if at != piece.first_row + piece.n_rows:
             raise damaged(Path(piece.path).name, "parquet")
+
+    def may_lack(self, name: str) -> bool:
+        """Say whether a column may have missing answers: a null, or a number that is none."""
+        import pyarrow as pa
+
+        if pa.types.is_floating(self.schema.field(name).type):
+            return True
+        known = {piece.path: piece.stamp for piece in self.pieces}
+        return any(_nulls(_footer(path, stamp), name) for path, stamp in known.items())
 
     def number_of(self, piece: Piece) -> int:
         """Return the place of a piece among all."""
@@ -252,6 +266,19 @@ def _footer(path: str, stamp: tuple[int, int]) -> parquet.FileMetaData:
     from pyarrow import parquet
 
     return parquet.read_metadata(path)
+
+
+def _nulls(metadata: parquet.FileMetaData, name: str) -> bool:
+    """Say whether a column of a file has nulls, or does not tell."""
+    leaves = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
+    if leaves.count(name) != 1:
+        return True
+    place = leaves.index(name)
+    for group in range(metadata.num_row_groups):
+        statistics = metadata.row_group(group).column(place).statistics
+        if statistics is None or not statistics.has_null_count or statistics.null_count:
+            return True
+    return False
 
 
 def _opened(path: str, stamp: tuple[int, int]) -> parquet.ParquetFile:

@@ -23,8 +23,10 @@ __all__ = [
     "ColumnKind",
     "Schema",
     "days",
+    "identifier_reason",
     "infer_schema",
     "is_date",
+    "left_out",
 ]
 
 ColumnKind = Literal["numeric", "categorical", "binary", "constant", "identifier"]
@@ -297,7 +299,7 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
     base = Column(name, "numeric", n_distinct, n_missing)
     if n_distinct <= 1 and not isinstance(series.dtype, pd.CategoricalDtype):
         why = "no answers at all" if n_distinct == 0 else "the same answer everywhere"
-        return _left_out(base, "constant", why)
+        return left_out(base, "constant", why)
     if bins is not None:
         if not is_number:
             raise InputError(f"`bins` must name a numeric column, got {name!r}, which is not.")
@@ -311,12 +313,7 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
     is_float = pd.api.types.is_float_dtype(series.dtype)
     enough = FEWEST_NUMBERS_FOR_IDENTIFIER if is_number else FEWEST_WORDS_FOR_IDENTIFIER
     if all_differ and len(answers) >= enough and not coded and not is_float:
-        return _left_out(
-            base,
-            "identifier",
-            "every value differs, as in an identifier"
-            + ("; put a measurement into bins to use it" if is_number else ""),
-        )
+        return left_out(base, "identifier", identifier_reason(is_number=is_number))
     if is_number and not coded:
         return base if all_differ else _numeric(base, distinct)
     described = _categorical(base, series, distinct)
@@ -324,7 +321,15 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
     return replace(described, note=ALL_DIFFER, protectable=False) if all_differ else described
 
 
-def _left_out(base: Column, kind: ColumnKind, why: str) -> Column:
+def identifier_reason(*, is_number: bool, where: str = "") -> str:
+    """Say why a column of different values is left out."""
+    return f"every value differs{where}, as in an identifier" + (
+        "; put a measurement into bins to use it" if is_number else ""
+    )
+
+
+def left_out(base: Column, kind: ColumnKind, why: str) -> Column:
+    """Return the description of a column that the model does not see."""
     return Column(
         base.name,
         kind,
@@ -374,7 +379,7 @@ def _categorical(base: Column, series: pd.Series, distinct: object) -> Column:
         values = tuple(float(value) for value in values)
     values = tuple(sorted(values))
     if len(values) < 2:
-        return _left_out(base, "constant", "the same answer everywhere")
+        return left_out(base, "constant", "the same answer everywhere")
     note = (
         f"{len(values)} categories: many for one column" if len(values) > MANY_CATEGORIES else None
     )

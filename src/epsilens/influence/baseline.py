@@ -66,6 +66,7 @@ __all__ = [
     "penalty_of",
     "refuse_separated",
     "refuse_unconverged",
+    "seconds_of_hessian",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -281,7 +282,7 @@ def fit_baseline(
         design, penalty = full.keep_columns(space.kept), penalty[space.kept]
         test_features = space.nearest(test_features)
     problem = Problem(design, weights, loss, penalty)
-    hessian_seconds = _seconds_of_hessian(problem)
+    hessian_seconds = seconds_of_hessian(problem)
     evaluation = Evaluation(
         design=Design.from_features(test_features, intercept=specification.intercept, like=design),
         y=y_encoded,
@@ -345,7 +346,7 @@ def fit_baseline(
     )
 
 
-def _seconds_of_hessian(problem: Problem) -> float:
+def seconds_of_hessian(problem: Problem) -> float:
     """Return what a Hessian costs a worker: the best of three, for the first warms up."""
     seconds, nothing = np.inf, np.zeros(problem.n_parameters)
     with workers():

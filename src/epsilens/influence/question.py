@@ -38,6 +38,7 @@ __all__ = [
     "Asked",
     "Epsilon",
     "as_budgets",
+    "hashing_note",
     "observed_domain",
     "protected_names",
     "read_grid",
@@ -176,10 +177,7 @@ def read_question(
                 f"{len(unary.patterns)} sampled ones, and carries their Monte-Carlo error."
             )
     if how in {"olh", "blh"}:
-        notes.append(
-            f"{how.upper()} is randomised response at a smaller effective epsilon, so never better "
-            "for this; the budget spent is the one asked for."
-        )
+        notes.append(hashing_note(how))
     size = len(label.values) if label.values is not None else 0
     return Asked(
         label=label,
@@ -205,6 +203,14 @@ def read_question(
         unary=unary,
         budgets=tuple(budgets),
         notes=notes,
+    )
+
+
+def hashing_note(how: str) -> str:
+    """Say what local hashing is worth here."""
+    return (
+        f"{how.upper()} is randomised response at a smaller effective epsilon, so never better "
+        "for this; the budget spent is the one asked for."
     )
 
 

@@ -25,6 +25,7 @@ from epsilens.influence.baseline import (
     penalty_of,
     refuse_separated,
     refuse_unconverged,
+    seconds_of_hessian,
 )
 from epsilens.influence.evaluation import Evaluation, Outcomes
 from epsilens.influence.label_noise import LabelNoise
@@ -68,7 +69,9 @@ _SAME_PLACE = 1e-12
 class StreamedBaseline:
     """A trained model whose records are read again at every question.
 
-    Attributes are those of `Baseline`, but for the records; `labels` says how often each label occurs.
+    Attributes are those of `Baseline`, but for the records; `labels` says how often each label occurs,
+    `pass_seconds` what the last pass of the fit took, if it was really read, and `multiplication_seconds`
+    what a multiplication costs once the records are in memory.
     """
 
     problem: StreamedProblem
@@ -83,7 +86,8 @@ class StreamedBaseline:
     intercept: FloatArray
     is_classifier: bool
     notes: tuple[str, ...]
-    hessian_seconds: float
+    pass_seconds: float | None
+    multiplication_seconds: float
     class_weight: ClassWeight = None
     _noises: dict[tuple[str, bytes], StreamedLabelNoise] = field(default_factory=dict)
 
@@ -91,6 +95,15 @@ class StreamedBaseline:
     def is_streamed(self) -> bool:
         """Yes: its records are read again at every question."""
         return True
+
+    def seconds_of_a_pass(self) -> float:
+        """Return what reading all training records and their Hessian takes."""
+        if self.pass_seconds is not None:
+            return self.pass_seconds
+        # The passes of the fit were kept by an earlier run, and nothing was read: one piece tells.
+        seconds, n_rows = self.problem.time_of_a_piece(self.theta)
+        whole = self.problem.rows.reading.source.n_rows
+        return seconds * whole / (n_rows * current_passes().n_workers)
 
     def numbers(self) -> BaselineNumbers:
         """Return what a document says of the model before anything is randomised."""
@@ -241,14 +254,15 @@ def fit_streamed(
         intercept=intercept,
         is_classifier=specification.is_classifier,
         notes=tuple(notes),
-        hessian_seconds=seconds,
+        pass_seconds=seconds,
+        multiplication_seconds=_multiplication_seconds(problem, sample),
     )
 
 
 def _fit(
     problem: StreamedProblem, sample: Records, pull: FloatArray
-) -> tuple[FloatArray, Curvature, float]:
-    """Return the optimum, its curvature, and the seconds that a pass takes."""
+) -> tuple[FloatArray, Curvature, float | None]:
+    """Return the optimum, its curvature, and the seconds that a pass takes, if one was read."""
     fused = FusedObjective(problem)
     start = np.zeros(problem.n_parameters)
     if not problem.is_quadratic:
@@ -262,6 +276,12 @@ def _fit(
         fused.gradient(theta[:, None], pull[:, None])
         _, hessian = fused.last
     return theta, factorise(hessian), fused.seconds
+
+
+def _multiplication_seconds(problem: StreamedProblem, sample: Records) -> float:
+    """Return what one multiplication of a Hessian costs a worker that has the records."""
+    known = problem.rows.problem(sample)
+    return seconds_of_hessian(known) / (known.n_rows * max(known.n_parameters, 1) ** 2)
 
 
 def _sample_optimum(

@@ -28,6 +28,7 @@ FloatArray = NDArray[np.float64]
 
 _MOST_CLASSES = 1000
 _SAMPLE_ROWS = 1 << 16
+_SAMPLE_BYTES = 1 << 26
 _SAMPLE_PLACES = 8
 
 
@@ -191,7 +192,10 @@ def read_sample(reading: Reading) -> Records:
         for records in reading.records(pieces[place]):
             parts.append(records)
             n_read += len(records.y)
-            if n_read >= _SAMPLE_ROWS // len(places):
+            # A wide model gets fewer rows, but more than it has columns.
+            p = records.features.shape[1]
+            enough = min(_SAMPLE_ROWS, max(_SAMPLE_BYTES // (8 * p), 4 * p))
+            if n_read >= enough // len(places):
                 break
     if not parts:
         raise InputError(f"the {reading.what} data must have at least one row, got 0.")

@@ -68,6 +68,12 @@ def readings_of(
     source.require([label], argument="label")
     source.require([] if weight is None else [weight], argument="weight")
     source.require(drop, argument="drop")
+    for argument, names in (("drop", drop), ("weight", [weight])):
+        if label in names:
+            raise InputError(
+                f"column {label!r} is the label and cannot be named in `{argument}` too. "
+                "Name it in one of them."
+            )
     features = tuple(name for name in source.columns if name not in {*given, *drop})
     if not features:
         raise InputError(
@@ -106,15 +112,21 @@ def fit_from_parquet(
     test_share: float = 0.25,
     seed: int = 0,
     schema: Schema | None = None,
+    complete: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
     progress: PassProgress | None = None,
 ) -> StreamedFit:
     """Fit a model to parquet files; see `WhatIf.fit_parquet` for the parameters.
 
-    `schema` is that of the default model's encoder, if it is one.
+    `schema` is that of the default model's encoder, if it is one; `complete` names the columns of training
+    and test rows that lack some answers, whose rows are left out.
     """
     seed = as_count(seed, name="random_state", least=0)
     train_rows, test_rows, notes = readings_of(
         train, test, label=label, weight=weight, drop=drop, test_share=test_share, seed=seed
+    )
+    train_rows, test_rows = (
+        replace(rows, complete=names)
+        for rows, names in zip((train_rows, test_rows), complete, strict=True)
     )
     transformers = frozen_transformers(estimator)
     named = getattr(transformers, "feature_names_in_", None)
@@ -125,7 +137,8 @@ def fit_from_parquet(
         test_rows.source.require(chosen, argument="estimator")
         train_rows, test_rows = (replace(rows, features=chosen) for rows in (train_rows, test_rows))
     train_rows, test_rows = (
-        replace(rows, transformers=transformers, schema=schema) for rows in (train_rows, test_rows)
+        replace(rows, transformers=transformers, schema=schema).with_width()
+        for rows in (train_rows, test_rows)
     )
     baseline = fit_streamed(estimator, train_rows, test_rows, progress=progress)
     head = _head(train_rows)
@@ -134,8 +147,5 @@ def fit_from_parquet(
 
 def _head(reading: Reading) -> pd.DataFrame:
     """Return a few rows, for the names and types of the columns."""
-    for piece in reading.pieces:
-        for _, table in reading.tables(piece):
-            chosen = table.slice(0, 10).select(list(reading.features))
-            return frame_from_arrow(chosen, name=reading.source.name)
-    raise InputError("the training data must have at least one row, got 0.")
+    chosen = reading.first_rows(10).select(list(reading.features))
+    return frame_from_arrow(chosen, name=reading.source.name)

@@ -16,7 +16,14 @@ from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
 from epsilens.influence.alternatives import no_alternatives
 from epsilens.influence.groups import refuse_dependence
 from epsilens.influence.mechanisms import as_mechanism, channel_of
-from epsilens.influence.question import Asked, Epsilon, as_budgets, observed_domain, protected_names
+from epsilens.influence.question import (
+    Asked,
+    Epsilon,
+    as_budgets,
+    hashing_note,
+    observed_domain,
+    protected_names,
+)
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_noise import StreamedGroup
 
@@ -107,6 +114,8 @@ def _asked(
     """Return the checked question, and the model whose test set knows its groups."""
     how, label = as_mechanism(mechanism), baseline.label
     _, values = label.domain()
+    if how in {"olh", "blh"}:
+        notes.append(hashing_note(how))
     evaluation = baseline.evaluation.with_groups(tuple(group.expression for group in members))
     asked = Asked(
         label=label,

@@ -52,11 +52,14 @@ class PassStore:
     def __init__(self, path: str | Path, identity: Mapping[str, object]) -> None:
         self._blocks = BlockStore(path, identity)
         self._number = 0
+        self.last_was_found = False
 
     def begin(self, what: str, asked: object) -> KeptPass:
         """Return the place of the next pass, with what is kept of it already."""
         self._number += 1
-        return KeptPass(self._blocks, self._number, _digest(what, asked))
+        kept = KeptPass(self._blocks, self._number, _digest(what, asked))
+        self.last_was_found = kept.found is not None
+        return kept
 
 
 class KeptPass:

@@ -8,25 +8,41 @@ the variance of all of them: the same encoder that the table in memory would giv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsilens.data.columnar import frame_from_arrow
 from epsilens.data.parquet_pieces import Piece
-from epsilens.data.schema import Category, Column, Schema, plain_value
+from epsilens.data.schema import (
+    FEWEST_NUMBERS_FOR_IDENTIFIER,
+    FEWEST_WORDS_FOR_IDENTIFIER,
+    Category,
+    Column,
+    Schema,
+    identifier_reason,
+    left_out,
+    plain_value,
+)
 from epsilens.errors import InputError
 from epsilens.models.default import default_estimator
-from epsilens.models.passes import Part, PassProgress, added, current_passes, reduce_pass
+from epsilens.models.passes import Part, PassProgress, current_passes, reduce_pass
 from epsilens.models.streamed_records import Reading, plain_column
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from sklearn.pipeline import Pipeline
 
 __all__ = ["streamed_estimator"]
 
 _MOST_CATEGORIES = 1000
+_ROWS_TO_FIT = 100
+# Rows among which a repeat is looked for: 8 bytes for each, in a column whose values differ so far.
+_MOST_COMPARED = 10_000_000
+
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,6 +52,8 @@ class _ColumnWork:
     reading: Reading
     numbers: tuple[str, ...]
     words: tuple[str, ...]
+    suspects: tuple[str, ...]
+    """Columns that are left out if all their values differ."""
 
     def __call__(self, piece: Piece) -> Part:
         total: Part = {}
@@ -44,30 +62,61 @@ class _ColumnWork:
                 [plain_column(table, name).astype(np.float64) for name in self.numbers]
             ).reshape(len(self.numbers), -1)
             mean = values.mean(axis=1)
-            spread = np.square(values - mean[:, None]).sum(axis=1)
-            rising = (np.diff(values, axis=1) > 0).all(axis=1)
-            edges = np.array([values[:, 0], values[:, -1]])
+            # What overflows is refused when all pieces are joined.
+            with np.errstate(over="ignore", invalid="ignore"):
+                spread = np.square(values - mean[:, None]).sum(axis=1)
             low, high = values.min(axis=1), values.max(axis=1)
             part = {
-                "moments": [(values.shape[1], mean, spread, low, high, rising, edges)],
-                "words": [
-                    {name: _different(plain_column(table, name), name) for name in self.words}
-                ],
+                "moments": [(values.shape[1], mean, spread, low, high)],
+                "words": {name: _different(plain_column(table, name)) for name in self.words},
+                "marks": {name: _marks(table, name) for name in self.suspects},
             }
-            total = added(total, part)
+            total = _joined(total, part)
         return total
 
 
+def _joined(left: Part, right: Part) -> Part:
+    """Return two parts as one; a repeated mark, or too many words, ends the list."""
+    if not left or not right:
+        return left or right
+    left["moments"] += right["moments"]
+    for name, words in right["words"].items():
+        known = left["words"][name]
+        left["words"][name] = None if known is None or words is None else _few(known | words)
+    for name, marks in right["marks"].items():
+        known = left["marks"][name]
+        if known is None or marks is None:
+            left["marks"][name] = None
+        elif sum(map(len, known)) < _MOST_COMPARED:
+            known.extend(marks)
+    return left
+
+
 def _different(
-    values: np.ndarray[tuple[int, ...], np.dtype[np.generic]], name: str
-) -> set[Category]:
-    found = {plain_value(value) for value in set(values.tolist())}
-    if len(found) > _MOST_CATEGORIES:
-        raise InputError(
-            f"column {name!r} must have at most {_MOST_CATEGORIES} categories to be streamed, but it has "
-            "more. Drop it, or join categories."
-        )
-    return found
+    values: np.ndarray[tuple[int, ...], np.dtype[np.generic]],
+) -> frozenset[Category] | None:
+    return _few(frozenset(plain_value(value) for value in set(values.tolist())))
+
+
+def _few(found: frozenset[Category]) -> frozenset[Category] | None:
+    return found if len(found) <= _MOST_CATEGORIES else None
+
+
+def _marks(table: pa.Table, name: str) -> list[NDArray[np.uint64]] | None:
+    """Return 64 bits for every value, equal for equal values; None if one stands twice."""
+    from pandas.util import hash_array
+
+    values = plain_column(table, name)
+    first = values[:1000].tolist()
+    if len(set(first)) < len(first):
+        return None
+    marks = hash_array(values, categorize=False)
+    return [marks] if _all_differ([marks]) else None
+
+
+def _all_differ(marks: list[NDArray[np.uint64]]) -> bool:
+    ordered = np.sort(np.concatenate(marks))
+    return not (ordered[1:] == ordered[:-1]).any()
 
 
 def streamed_estimator(
@@ -95,20 +144,32 @@ def streamed_estimator(
     Pipeline whose final step is not fitted, and Schema
     """
     numbers, words = _kinds(reading, categorical)
-    work = _ColumnWork(reading, tuple(numbers), tuple(words))
-    part = reduce_pass(current_passes(), work, reading.pieces, what="categories", progress=progress)
+    suspects = _suspects(reading, numbers, words, categorical)
+    part = reduce_pass(
+        current_passes(),
+        _ColumnWork(reading, tuple(numbers), tuple(words), suspects),
+        reading.pieces,
+        join=_joined,
+        what="categories",
+        progress=progress,
+    )
     if not part:
         raise InputError(f"the {reading.what} data must have at least one row, got 0.")
-    described = {column.name: column for column in _described_numbers(numbers, part, reading)}
     scales = _merged(part)
+    described = {column.name: column for column in _described_numbers(numbers, part, scales[2])}
+    for name in suspects:
+        why = _identifier(part["marks"][name], scales[0], is_number=name in numbers)
+        if why is not None:
+            described[name] = left_out(Column(name, "numeric", 0, 0), "identifier", why)
     for name in words:
-        found: set[Category] = set().union(*(one[name] for one in part["words"]))
-        described[name] = _described_words(name, found)
+        if name not in described:
+            described[name] = _described_words(name, part["words"][name])
     schema = Schema(tuple(described[name] for name in reading.features), n_rows=scales[0])
     pipeline = default_estimator(schema, model=model, regularisation=regularisation)
     encoder = pipeline[:-1]
-    first = _first_rows(reading)
-    encoder.fit(first)
+    # Categories and scales are set by hand, so a few rows will do.
+    first = reading.first_rows(_ROWS_TO_FIT).select(list(reading.features))
+    encoder.fit(frame_from_arrow(first, name=reading.source.name))
     used = list(schema.encoded_as("number"))
     if used:
         scaler = encoder[0].named_transformers_["numbers"]
@@ -140,71 +201,83 @@ def _kinds(reading: Reading, categorical: Sequence[str]) -> tuple[list[str], lis
     return numbers, words
 
 
-def _merged(part: Part) -> tuple[int, np.ndarray, np.ndarray]:
+def _merged(part: Part) -> tuple[int, FloatArray, FloatArray]:
     """Return number, means and sums of squares around them, pieces joined in their order."""
     n, mean, spread = part["moments"][0][:3]
     for more, its_mean, its_spread, *_ in part["moments"][1:]:
         apart = its_mean - mean
-        spread = spread + its_spread + apart**2 * (n * more / (n + more))
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = spread + its_spread + apart**2 * (n * more / (n + more))
         mean = mean + apart * (more / (n + more))
         n += more
     return n, mean, spread
 
 
-def _described_numbers(numbers: list[str], part: Part, reading: Reading) -> list[Column]:
+def _suspects(
+    reading: Reading, numbers: list[str], words: list[str], categorical: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the columns of whole numbers and of words, but for codes: an identifier may be among them."""
     from pyarrow import types
 
+    kinds = {name: reading.source.schema.field(name).type for name in (*numbers, *words)}
+    whole = [name for name in numbers if types.is_integer(kinds[name])]
+    texts = [
+        name
+        for name in words
+        if name not in categorical
+        and (types.is_string(kinds[name]) or types.is_large_string(kinds[name]))
+    ]
+    return (*whole, *texts)
+
+
+def _identifier(
+    marks: list[NDArray[np.uint64]] | None, n_rows: int, *, is_number: bool
+) -> str | None:
+    """Say why a column is left out, if all its values differ."""
+    n_compared = 0 if marks is None else sum(map(len, marks))
+    enough = FEWEST_NUMBERS_FOR_IDENTIFIER if is_number else FEWEST_WORDS_FOR_IDENTIFIER
+    if marks is None or n_compared < enough or not _all_differ(marks):
+        return None
+    where = "" if n_compared == n_rows else f" in the first {n_compared:,} rows"
+    return identifier_reason(is_number=is_number, where=where)
+
+
+def _described_numbers(numbers: list[str], part: Part, spread: FloatArray) -> list[Column]:
     moments = part["moments"]
-    n_rows = sum(one[0] for one in moments)
     columns = []
     for place, name in enumerate(numbers):
         low, high = (
             min(one[3][place] for one in moments),
             max(one[4][place] for one in moments),
         )
-        edges = [edge for one in moments for edge in one[6][:, place]]
-        # Between batches too; a batch of one row meets itself.
-        joined = all(a < b for a, b in zip(edges[1::2], edges[2::2], strict=False))
-        rising = joined and all(one[5][place] for one in moments) and n_rows > 1
         column = Column(name, "numeric", 0, 0)
         if not (np.isfinite(low) and np.isfinite(high)):
             raise InputError(
                 f"column {name!r} must hold finite numbers, but some are missing (NaN) or infinite. "
                 "Fill or drop them first, or read the table into memory."
             )
+        if not np.isfinite(spread[place]):
+            raise InputError(
+                f"column {name!r} must hold numbers of a finite variance, but some are too large for "
+                "that. Mend them, or `--drop` the column."
+            )
         if low == high:
-            column = replace(
-                column,
-                kind="constant",
-                note="left out: the same answer everywhere",
-                encoding="left out",
-            )
-        elif rising and types.is_integer(reading.source.schema.field(name).type):
-            column = replace(
-                column,
-                kind="identifier",
-                note="left out: it rises from row to row, as a row's number does",
-                encoding="left out",
-            )
+            column = left_out(column, "constant", "the same answer everywhere")
         columns.append(column)
     return columns
 
 
-def _described_words(name: str, found: set[Category]) -> Column:
+def _described_words(name: str, found: frozenset[Category] | None) -> Column:
+    if found is None:
+        raise InputError(
+            f"column {name!r} must have at most {_MOST_CATEGORIES} categories to be streamed, but it has "
+            "more. Drop it, or join categories."
+        )
     if len({type(value) for value in found}) > 1:
-        found = {float(value) for value in found}
-    if len(found) > _MOST_CATEGORIES:
-        _different(np.array(sorted(found), dtype=object), name)
+        found = frozenset(float(value) for value in found)
     values = tuple(sorted(found))
     if len(values) < 2:
-        note = "left out: the same answer everywhere"
-        return Column(name, "constant", len(values), 0, note=note, encoding="left out")
+        base = Column(name, "numeric", len(values), 0)
+        return left_out(base, "constant", "the same answer everywhere")
     kind: Literal["binary", "categorical"] = "binary" if len(values) == 2 else "categorical"
     return Column(name, kind, len(values), 0, values, None, "one-hot", True)
-
-
-def _first_rows(reading: Reading) -> object:
-    for piece in reading.pieces:
-        for _, table in reading.tables(piece):
-            return frame_from_arrow(table.select(list(reading.features)), name=reading.source.name)
-    raise InputError(f"the {reading.what} data must have at least one row, got 0.")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from epsilens.data.parquet_pieces import Piece
 from epsilens.models.design import Design
 from epsilens.models.losses import Loss
+from epsilens.models.pass_store import current_store
 from epsilens.models.passes import (
     Part,
     PassProgress,
@@ -193,6 +194,13 @@ class StreamedProblem:
         """Return whether the model gets every record with a weight right."""
         return not self.sum(_wrong, theta, join=largest, what="separation")["wrong"][0]
 
+    def time_of_a_piece(self, theta: FloatArray) -> tuple[float, int]:
+        """Return the seconds that the fit's pass takes for one piece, and the rows of that piece."""
+        piece = max(self.rows.reading.pieces, key=lambda one: one.n_rows)
+        started = time.perf_counter()
+        PieceWork(self.rows, _gradient_and_hessian, (theta,))(piece)
+        return time.perf_counter() - started, piece.n_rows
+
     def by_row(self, formula: Formula, *arguments: object, what: str) -> FloatArray:
         """Return one number a record, in the order of the records."""
         rows: FloatArray = np.concatenate(self.sum(formula, *arguments, what=what)["row"])
@@ -209,7 +217,7 @@ class FusedObjective:
     """
 
     problem: StreamedProblem
-    _known: list[tuple[FloatArray, FloatArray, float]] = field(default_factory=list)
+    _known: list[tuple[FloatArray, FloatArray, float | None]] = field(default_factory=list)
 
     @property
     def is_quadratic(self) -> bool:
@@ -225,7 +233,10 @@ class FusedObjective:
         """Return ∇F at one column of parameters."""
         started = time.perf_counter()
         gradient, hessian = self.problem.gradient_and_hessian(theta[:, 0])
-        self._known[:] = [(theta[:, 0].copy(), hessian, time.perf_counter() - started)]
+        seconds = time.perf_counter() - started
+        store = current_store()
+        is_read = store is None or not store.last_was_found
+        self._known[:] = [(theta[:, 0].copy(), hessian, seconds if is_read else None)]
         return gradient[:, None] - linear
 
     def hessian(self, theta: FloatArray) -> FloatArray:
@@ -239,8 +250,8 @@ class FusedObjective:
         return self._known[0][:2]
 
     @property
-    def seconds(self) -> float:
-        """What the last pass took."""
+    def seconds(self) -> float | None:
+        """What the last pass took; None if it was kept by an earlier run, in whole or in part."""
         return self._known[0][2]
 
     def reach(self, steps: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ value that can be pickled; the rows themselves never leave the worker that reads
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sklearn.pipeline import Pipeline
 
-__all__ = ["Coin", "Reading", "Records", "plain_column", "uniform_at"]
+__all__ = ["Coin", "Reading", "Records", "absent", "plain_column", "uniform_at"]
 
 FloatArray = NDArray[np.float64]
+
+_ROWS_TO_LOOK_AT = 100
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,10 @@ class Reading:
         None stands for everybody.
     coin : Coin or None
         Which rows belong; None: all.
+    complete : tuple of str
+        Columns in which some answers are missing; those rows do not belong either.
+    width : int
+        Numbers that the transformers make of a row; `with_width` finds out.
     """
 
     source: ParquetSource
@@ -153,29 +159,57 @@ class Reading:
     schema: Schema | None = None
     groups: tuple[Expression | None, ...] = ()
     coin: Coin | None = None
+    complete: tuple[str, ...] = ()
+    width: int = 0
     _names: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         beside = {name for group in self.groups if group is not None for name in group.columns}
         extra = (self.label, *(() if self.weight is None else (self.weight,)), *sorted(beside))
-        object.__setattr__(self, "_names", tuple(dict.fromkeys((*self.features, *extra))))
+        names = (*self.features, *extra, *self.complete)
+        object.__setattr__(self, "_names", tuple(dict.fromkeys(names)))
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """The pieces of the table."""
         return self.source.pieces
 
+    def first_rows(self, n_rows: int) -> pa.Table:
+        """Return a few rows of the beginning."""
+        for piece in self.pieces:
+            for _, table in self.tables(piece):
+                return table.slice(0, n_rows)
+        raise InputError(f"the {self.what} data must have at least one row, got 0.")
+
+    def with_width(self) -> Reading:
+        """Return the same reading, which takes as many rows at a time as their encoded numbers allow."""
+        if self.transformers is None:
+            return self
+        features = self.matrix(self.first_rows(_ROWS_TO_LOOK_AT))
+        width = features.shape[1]
+        if not isinstance(features, np.ndarray):
+            # An entry and its place, and rows that are fuller than these.
+            width = min(width, 4 * -(-features.nnz // features.shape[0]))
+        return replace(self, width=width)
+
     def tables(self, piece: Piece) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
         """Yield the rows of a piece that belong, and where they stand, some at a time.
 
         Missing answers are refused.
         """
-        for first, whole in self.source.batches(piece, self._names):
+        source = self.source
+        if self.transformers is not None:
+            source = replace(source, width=self.width)
+        for first, whole in source.batches(piece, self._names):
             table = whole
             positions = np.arange(first, first + whole.num_rows, dtype=np.int64)
             if self.coin is not None:
                 chosen = self.coin.chosen(first, whole.num_rows)
                 table, positions = whole.filter(chosen), positions[chosen]
+            if self.complete:
+                lacking = [absent(table.column(name)) for name in self.complete]
+                kept = ~np.logical_or.reduce(lacking)
+                table, positions = table.filter(kept), positions[kept]
             if table.num_rows == 0:
                 continue
             for name in (
@@ -273,6 +307,12 @@ class Reading:
             frame = frame_from_arrow(table.select(named), name=self.source.name)
         everybody = np.ones(table.num_rows, dtype=bool)
         return tuple(everybody if group is None else group.mask(frame) for group in self.groups)
+
+
+def absent(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Return which answers of a column are missing."""
+    mask: NDArray[np.bool_] = column.is_null(nan_is_null=True).to_numpy()
+    return mask
 
 
 def plain_column(table: pa.Table, name: str) -> NDArray[np.generic]:

@@ -16,6 +16,7 @@ from epsilens.whatif.cells import CellAnswer, Progress, Question, Rung
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_curve import suits_a_curve
 from epsilens.whatif.label_ladder import climb_labels
+from epsilens.whatif.streamed_plan import plan_streamed
 from epsilens.whatif.wide_ladder import MOST_DRAWS
 
 __all__ = ["climb", "is_label_only", "plan"]
@@ -44,6 +45,8 @@ def is_label_only(baseline: AnyBaseline, question: Question) -> bool:
 
 def plan(baseline: AnyBaseline, question: Question, *, seconds: float) -> Rung:
     """Return the highest rung that should fit into a time budget, from the cost of one Hessian."""
+    if isinstance(baseline, StreamedBaseline):
+        return plan_streamed(baseline, question, seconds=seconds)
     n, p = baseline.problem.n_rows, baseline.problem.n_parameters
     if is_wide(p):
         return _plan_wide(baseline, question, seconds)
@@ -74,7 +77,7 @@ def plan(baseline: AnyBaseline, question: Question, *, seconds: float) -> Rung:
     return "influence"
 
 
-def _plan_wide(baseline: AnyBaseline, question: Question, seconds: float) -> Rung:
+def _plan_wide(baseline: Baseline, question: Question, seconds: float) -> Rung:
     """Return the rung of a wide model, from the cost of one product with its Hessian."""
     if not is_label_only(baseline, question):
         return "influence"

@@ -286,7 +286,8 @@ class WhatIf(FittedStudy):
                 progress=progress,
             )
         return write_retraining(
-            self._study(),
+            # The asked model's test set knows the groups.
+            replace(self._study(), baseline=baseline),
             asked,
             runs,
             repeats=repeats,

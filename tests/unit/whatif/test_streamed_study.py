@@ -19,10 +19,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from epsilens.data.parquet_pieces import ParquetSource, open_parquet
-from epsilens.errors import ApproximationWarning, InputError
+from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, InputError
 from epsilens.models.pass_store import PassStore, keeping_passes
 from epsilens.models.passes import LocalPasses, use_passes
-from epsilens.models.streamed_records import Coin
+from epsilens.models.streamed_records import Coin, Reading
 from epsilens.valuation import leave_one_out
 from epsilens.valuation.streamed_worth import leave_one_out_parquet
 from epsilens.whatif import WhatIf
@@ -188,6 +188,21 @@ def test_a_killed_run_goes_on_where_it_was(folders, tmp_path, monkeypatch):
         PassStore(tmp_path / "kept", {"seed": 2})
 
 
+def test_auto_counts_passes_that_were_read(folders, tmp_path):
+    question = {"epsilon": [0.5, 1.0, 2.0], "categories": {"y": [0, 1]}}
+    for read in (True, False):
+        with keeping_passes(PassStore(tmp_path / "kept", {"seed": 1})):
+            study = WhatIf(LogisticRegression()).fit_parquet(*folders, label="y")
+        # What a kept pass took is no measure of reading.
+        assert (study.baseline_.pass_seconds is not None) == read
+        assert study.baseline_.seconds_of_a_pass() > 0
+    # Drawing is done at the speed of memory: only the number of passes counts on a slow disk.
+    # 38 and 18 passes over the training records, 12 and 15 over test records, 3/7 as many.
+    study.baseline_ = replace(study.baseline_, pass_seconds=1.0)
+    for seconds, rung in ((50.0, "exact"), (30.0, "newton"), (10.0, "influence")):
+        assert study.estimate(**question, seconds=seconds).document.provenance.method == rung
+
+
 def test_another_epsilon_for_the_same_groups_reads_no_training_row(folders):
     study = WhatIf(LogisticRegression()).fit_parquet(*folders, label="y")
     ask(study, groups=GROUPS, epsilon=[1.0], method="influence")
@@ -223,6 +238,36 @@ def test_no_more_rows_are_held_than_are_being_read(folders, monkeypatch):
     whole_answer(folders, LocalPasses(2), method="exact")
     assert alive == 0
     assert most == 2
+
+
+def test_a_block_is_as_large_as_its_encoded_numbers_allow(tmp_path, monkeypatch):
+    most = 1 << 18
+    monkeypatch.setattr("epsilens.data.parquet_pieces._BATCH_BYTES", most)
+    rng = np.random.default_rng(6)
+    frame = people(6000, 2, 3)[["x1", "y"]]
+    frame["town"] = rng.integers(0, 100, 6000).astype(str)
+    # One row group, and a hundred columns from one.
+    train = write(frame, tmp_path / "train", (), rows=6000)
+    encoder = ColumnTransformer(
+        [
+            ("words", OneHotEncoder(sparse_output=False), ["town"]),
+            ("numbers", "passthrough", ["x1"]),
+        ]
+    )
+    blocks = []
+    read = Reading.matrix
+
+    def counted(self, table):
+        matrix = read(self, table)
+        blocks.append(matrix.nbytes)
+        return matrix
+
+    monkeypatch.setattr(Reading, "matrix", counted)
+    model = make_pipeline(encoder.fit(frame), LogisticRegression())
+    study = WhatIf(model).fit_parquet(train, label="y")
+    ask(study, epsilon=[1.0], method="influence")
+    assert len(blocks) > 40
+    assert max(blocks) <= most
 
 
 def test_retraining_lands_within_the_interval_and_is_the_same_again(folders, tmp_path):
@@ -346,6 +391,23 @@ def test_damaged_empty_and_one_sided_tables_are_refused(folders, tmp_path):
     other = replace(source.pieces[0], stamp=(1, 1))
     with pytest.raises(InputError, match="must stay as it is"):
         list(source.batches(other, ["y"]))
+
+
+def test_separable_and_lonely_records_are_noticed(folders, tmp_path):
+    frame = people(300, 2, 1)
+    separable = write(frame.assign(y=(frame["x1"] > 1).astype(int)), tmp_path / "separable")
+    with pytest.raises(EstimateNotTrustworthyError, match="are separable"):
+        WhatIf(LogisticRegression(C=np.inf)).fit_parquet(separable, folders[1], label="y")
+    # One record, in the last piece, is the only one of its kind.
+    frame["x3"] = 0.0
+    frame.loc[299, "x3"] = 1.0
+    test = people(300, 2, 2)
+    model = LinearRegression()
+    columns = [*COLUMNS, "w"]
+    memory = WhatIf(model).fit(frame[columns], frame["y"], test[columns], test["y"])
+    streamed = WhatIf(model).fit_parquet(write(frame, tmp_path / "lonely"), folders[1], label="y")
+    assert streamed.baseline_.notes == memory.baseline_.notes
+    assert len(memory.baseline_.notes) == 1
 
 
 def test_what_cannot_be_streamed_says_so(folders):
