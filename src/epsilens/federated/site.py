@@ -8,6 +8,7 @@ same, it answers from what it drew; what would break its budget it refuses.
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -109,6 +110,7 @@ class Site:
             spent=spent,
             offered=offer,
             allows_as_printed=allow_as_printed,
+            draw_name=secrets.token_hex(16),
         )
         self._write("train", None, budget, spent)
 

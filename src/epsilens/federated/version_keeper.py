@@ -121,7 +121,8 @@ class VersionKeeper:
 
     def _deliver(self, changed: Sequence[int], theta: FloatArray, version: int) -> None:
         self.parties.settle(changed, theta, version=version)
-        self._commit(undelivered=False)
+        draws = {**self._state.draws, **self.parties.known_draws()}
+        self._commit(undelivered=False, draws=draws)
 
     @property
     def _applied(self) -> list[Version]:

@@ -17,7 +17,7 @@ from .conftest import Killed, copied, let_messages_be_made, make_sites, numbers
 
 pytest.importorskip("flwr")
 
-from flwr.app import Error, Message
+from flwr.app import ConfigRecord, Error, Message
 
 from epsilens.federated.flower.deployed_parties import NoAnswer
 from epsilens.federated.flower.messages import pack, pack_sums
@@ -237,6 +237,37 @@ def test_a_site_whose_greeting_cannot_be_can_be_removed(world):
     # Its releases stay counted.
     assert [e.operation for e in world.store.load().ledger if e.site == 3] == ["train", "change"]
     assert world.apply().notes == []
+
+
+@pytest.mark.parametrize("claimed", [1, 2**63 - 2])
+def test_a_version_that_was_never_made_is_not_believed(world, claimed):
+    target = list(world.grid.nodes)[1]
+
+    def spoil(node, reply):
+        if node == target and world.grid.types[-1] == "query.hello":
+            said = {**reply.content["settings"], "version": claimed}
+            reply.content["settings"] = ConfigRecord(said)
+        return reply
+
+    world.grid.spoil = spoil
+    with pytest.raises(InputError, match=r"site 1 claims a version .* never made.*--without 1"):
+        world.train()
+    lead = world.lead(everybody=True, without=[1])
+    assert lead.train().version == 1
+
+
+def test_a_coordinator_without_versions_takes_no_boundless_one(fresh):
+    target = list(fresh.grid.nodes)[1]
+
+    def spoil(node, reply):
+        if node == target and fresh.grid.types[-1] == "query.hello":
+            said = {**reply.content["settings"], "version": 2**31}
+            reply.content["settings"] = ConfigRecord(said)
+        return reply
+
+    fresh.grid.spoil = spoil
+    with pytest.raises(InputError, match="site 1 claims a version"):
+        fresh.train()
 
 
 def test_a_version_that_a_site_refuses_is_made_all_the_same(world, schema):

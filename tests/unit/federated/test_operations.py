@@ -9,7 +9,14 @@ import shutil
 import pytest
 
 from epsilens.errors import InputError
-from epsilens.federated import Coordinator, LocalParties, SiteStore
+from epsilens.federated import (
+    Coordinator,
+    LocalParties,
+    RawFile,
+    Site,
+    SiteStore,
+    create_site_store,
+)
 from epsilens.federated.coordinator_store import CoordinatorStore, create_coordinator_store
 
 from .conftest import Killed, copied, let_messages_be_made, make_sites, numbers
@@ -231,6 +238,48 @@ def test_old_copies_of_either_store_are_noticed(world):
     shutil.copytree(old / "site-2", world.folders[2])
     with pytest.raises(InputError, match=r"site 2 has forgotten releases"):
         world.train()
+
+
+def draw_again(world, schema, number):
+    """Let a site join anew under its number, in an empty folder, from the same records."""
+    folder = world.folders[number]
+    for file in folder.glob("*.sqlite*"):
+        file.unlink()
+    raw = RawFile.at(folder / "raw.parquet")
+    create_site_store(folder, Site(number, schema, raw.read(schema), epsilon=3.0), raw)
+
+
+def test_a_second_draw_under_the_same_number_is_counted_on(world, schema):
+    before = world.site(2).total_epsilon
+    world.ask(2, 1.0)
+    world.apply()
+    lines = [entry for entry in world.store.load().ledger if entry.site == 2]
+    draw_again(world, schema, 2)
+    with pytest.raises(InputError, match="site 2 has drawn again.*Train again"):
+        world.lead()
+    for times in (2, 3):
+        lead = world.train()
+        assert (
+            f"site 2 has drawn again under its number: the {before * (times - 1):g} "
+            in lead.notes[0]
+        )
+        ledger = [entry for entry in world.store.load().ledger if entry.site == 2]
+        assert ledger[: len(lines)] == lines
+        assert ledger[-1].total_epsilon == times * before
+        assert world.train().notes == []  # said once, counted for good
+        lines = [entry for entry in world.store.load().ledger if entry.site == 2]
+        draw_again(world, schema, 2)
+    world.ask(2, 2.0)
+    world.train()
+    world.apply()
+    assert [e.total_epsilon for e in world.store.load().ledger if e.site == 2][-1] == 4 * before
+
+
+def test_a_version_that_a_site_has_forgotten_is_noticed(world):
+    with SiteStore(world.folders[2]).transaction() as site:
+        site.follow_new_coordinator()
+    assert "site 2 had version 0 of the model and says that it has none" in world.lead().notes[0]
+    assert world.lead().notes == []
 
 
 def test_a_site_under_another_number_is_refused(world):

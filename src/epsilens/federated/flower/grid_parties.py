@@ -16,6 +16,12 @@ from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.flower.messages import Content, pack, read_sums, unpack
+from epsilens.federated.known_draw import (
+    LARGEST_VERSION,
+    KnownDraw,
+    counted_on,
+    read_draw_name,
+)
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import NoAnswerError, Traffic
 from epsilens.federated.site_state import Wish
@@ -87,6 +93,10 @@ class GridParties:
         self._anchored: dict[int, bool] = {}
         self._versions: dict[int, int] = {}
         self._records: dict[int, int] = {}
+        self._earlier: dict[int, tuple[LedgerEntry, ...]] = {}
+        """What sites have spent with draws before the one that they have."""
+        self.draws: dict[int, str] = {}
+        """The name of every site's draw."""
 
     # --- Who is there ---
 
@@ -120,12 +130,15 @@ class GridParties:
     def _welcome(self, number: int, node: int, content: Content) -> None:
         if content.setting("n", int) < 1:
             raise InputError(f"site {number} must have at least one record, got none.")
-        self._nodes[number] = node
-        self._budgets[number] = self._budget(number, content)
-        self._records[number] = content.setting("n", int)
-        self._ledgers[number] = _ledger(number, content)
+        version = content.setting("version", int)
+        if not -1 <= version < LARGEST_VERSION:
+            raise InputError(f"site {number} claims a version of the model that was never made.")
+        draw, budget = read_draw_name(content.setting("draw", str)), self._budget(number, content)
+        self._ledgers[number] = self._ledger(number, content)
         self._anchored[number] = content.setting("anchored", bool)
-        self._versions[number] = content.setting("version", int)
+        self._records[number] = content.setting("n", int)
+        self._nodes[number], self._budgets[number] = node, budget
+        self._versions[number], self.draws[number] = version, draw
 
     def _budget(self, site: int, content: Content) -> Budget:
         budget = read_budget(content.setting("budget", str))
@@ -295,7 +308,7 @@ class GridParties:
                 refused = refused or error
                 continue
             # A site that has drawn has spent, whatever the others say.
-            self._ledgers[site] = _ledger(site, content)
+            self._ledgers[site] = self._ledger(site, content)
         if refused is not None:
             raise refused
 
@@ -306,6 +319,13 @@ class GridParties:
     def latest_version(self) -> int:
         """Return the last version of a model that a site has been told of."""
         return max((self._versions.get(site, -1) for site in self._nodes), default=-1)
+
+    def known_draws(self) -> dict[int, KnownDraw]:
+        """Return by what the draw of every site that has answered is known."""
+        return {
+            site: KnownDraw(name, len(self._earlier.get(site, ())), self._versions[site])
+            for site, name in self.draws.items()
+        }
 
     def differences(
         self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
@@ -324,12 +344,13 @@ class GridParties:
             self._traffic.count(theta)
             contents[site] = self._pack({"theta": theta}, version=version, changed=site in sites)
         for site, content in self._ask("settle", contents).items():
-            self._settled(site, content)
+            self._settled(site, content, version)
 
-    def _settled(self, site: int, content: Content) -> None:
+    def _settled(self, site: int, content: Content, version: int) -> None:
         self._budgets[site] = self._budget(site, content)
         self._records[site] = content.setting("n", int)
         self._anchored[site] = content.setting("anchored", bool)
+        self._versions[site] = version
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over."""
@@ -343,7 +364,7 @@ class GridParties:
 
     def note_ledger(self, site: int, content: Content) -> None:
         """Take note of the ledger that a site has sent with an answer."""
-        self._ledgers[site] = _ledger(site, content)
+        self._ledgers[site] = self._ledger(site, content)
 
     def leave(self, sites: Sequence[int]) -> None:
         """Let sites go; nothing is asked of them any more."""
@@ -356,9 +377,8 @@ class GridParties:
         """Return every release of every site, as each has reported it last."""
         return [entry for site in sorted(self._ledgers) for entry in self._ledgers[site]]
 
-
-def _ledger(site: int, content: Content) -> tuple[LedgerEntry, ...]:
-    entries = read_ledger(content.setting("ledger", str))
-    if any(entry.site != site for entry in entries):
-        raise InputError(f"site {site} sent the ledger of another site.")
-    return entries
+    def _ledger(self, site: int, content: Content) -> tuple[LedgerEntry, ...]:
+        entries = read_ledger(content.setting("ledger", str))
+        if not entries or any(entry.site != site for entry in entries):
+            raise InputError(f"site {site} sent no ledger, or that of another site.")
+        return counted_on(self._earlier.get(site, ()), entries)

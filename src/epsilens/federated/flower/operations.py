@@ -106,7 +106,9 @@ class Lead:
             timeout=timeout,
             patience=patience,
             leaving=leaving,
+            anew=everybody,
         )
+        self.notes += self.parties.remarks
         for site, said in self.parties.words.items():
             self.notes.append(f"site {site}, which leaves, is not believed: {said.rstrip('.')}")
         begun = state.intention
@@ -115,6 +117,9 @@ class Lead:
             state,
             # Whoever has answered is told already; the others are told when they do.
             undelivered=False,
+            # What has been drawn is spent, whatever comes of the operation.
+            draws={**state.draws, **self.parties.known_draws()},
+            ledger=tuple(self.parties.ledger()),
             # A change that is given up here is still asked for, and drawn, at its sites.
             intention=begun if missing is None else None,
         )
