@@ -32,6 +32,11 @@ class LocalParties:
     sites : iterable of Site
     """
 
+    masked = False
+    """Each site's sums are seen."""
+    deployed = False
+    """All parties are one's own."""
+
     def __init__(self, sites: Iterable[Site]) -> None:
         members = list(sites)
         if not members:

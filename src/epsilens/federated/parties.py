@@ -81,6 +81,16 @@ class Parties(Protocol):
         """What was sent until now."""
         ...
 
+    @property
+    def masked(self) -> bool:
+        """Whether only sums over all sites are seen."""
+        ...
+
+    @property
+    def deployed(self) -> bool:
+        """Whether the sites are parties of their own, and not those of a rehearsal."""
+        ...
+
     def budgets(self) -> Mapping[int, Budget]:
         """Return the level of every site's present draw."""
         ...

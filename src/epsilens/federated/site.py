@@ -381,6 +381,12 @@ class Site:
                 "a preview of `redraw` would be computed from the true answers. Preview `degrade`, "
                 "whose result is distributed alike."
             )
+        if self._state.insists_on_masks and wish != self._state.wish:
+            # At a level of the coordinator's choice a preview is what the answers themselves add.
+            raise InputError(
+                f"site {self.number} insists on masks, and lets nobody see the preview of a change that it has "
+                "not asked for. Ask at the site: `epsilens federate request`."
+            )
         spent = self._check(wish)
         self._state = replace(self._state, preview=wish)
         self._write("preview", wish.mode, wish.budget, spent)

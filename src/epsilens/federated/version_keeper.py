@@ -59,6 +59,7 @@ class VersionKeeper:
         self._test = test
         self._state = CoordinatorState() if state is None else state
         self._keep_state = keep
+        self._n_starts = 0
         # Who has left stays out, whoever else still knows them.
         returned = [i for i in self._state.left if i in parties.numbers]
         if returned:

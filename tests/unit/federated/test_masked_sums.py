@@ -42,8 +42,9 @@ def test_a_federation_under_masks_is_the_same_federation(n_labels):
     carry_out(plain, steps)
     carry_out(masked, steps)
     for a, b in zip(plain.versions, masked.versions, strict=True):
-        # The whole numbers are finer than float64 adds up.
-        np.testing.assert_allclose(b.theta, a.theta, rtol=0, atol=1e-10)
+        # The whole numbers are finer than float64 adds up; but rounds begin elsewhere, and end where the
+        # gradient is below 1e-10: with a curvature of at least 1e-2, 1e-8 from the optimum.
+        np.testing.assert_allclose(b.theta, a.theta, rtol=0, atol=2e-8)
         assert (a.model_budgets, a.advice, a.converged) == (b.model_budgets, b.advice, b.converged)
     assert list(plain.parties.ledger()) == list(masked.parties.ledger())
 
@@ -120,6 +121,22 @@ def test_masks_that_do_not_fit_are_found_before_anything_is_asked(schema, sites)
     assert asked == []
 
 
+def test_rounds_under_masks_begin_at_a_new_model_each_time(schema):
+    parties = Overheard(make_sites(schema))
+    leader = Coordinator(schema, parties, regularisation=1e-2)
+    leader.train()
+    leader.train()
+    leader.change({2: 1.0}, rung="exact")
+    leader.remove([4], rung="exact")
+    asked = [question for question, i, _ in parties.heard if i == 0 and question.what == "sums"]
+    # Over different sites or draws, no two sums are at the same model; zeros are nobody's.
+    assert len({question.theta.tobytes() for question in asked}) == len(asked)
+    assert all(question.theta.any() for question in asked)
+    assert [version.converged for version in leader.versions] == [True] * 4
+    # What comes of it is at the level of the new draw, as from zeros.
+    assert leader.versions[2].model_epsilon == 1.0
+
+
 def test_a_removal_that_stopped_goes_on_with_the_sums_that_were_given(schema):
     kept = {}
     parties = MaskedLocalParties(make_sites(schema))
@@ -137,5 +154,6 @@ def test_a_removal_that_stopped_goes_on_with_the_sums_that_were_given(schema):
     again = Coordinator(schema, parties, regularisation=1e-2, state=kept["last"])
     plain = Coordinator(schema, LocalParties(make_sites(schema)), regularisation=1e-2)
     plain.train()
-    np.testing.assert_allclose(again.resume().theta, plain.remove([1, 4]).theta, rtol=0, atol=1e-10)
+    # Both begin 1e-8 from the optimum or nearer.
+    np.testing.assert_allclose(again.resume().theta, plain.remove([1, 4]).theta, rtol=0, atol=2e-8)
     assert again.state.sums is None

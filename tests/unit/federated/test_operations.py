@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 
+import numpy as np
 import pytest
 
 from epsilens.errors import InputError
@@ -25,7 +26,10 @@ pytest.importorskip("flwr")
 
 
 from epsilens.federated.flower.deployed_parties import NoAnswer
+from epsilens.federated.flower.masked_grid_parties import MaskedDeployedParties
 from epsilens.federated.flower.operations import Lead
+from epsilens.federated.randomisation import as_budget
+from epsilens.federated.site_state import Wish
 from epsilens.federated.versions import model_sites
 
 
@@ -332,13 +336,91 @@ def test_a_site_can_insist_on_masks(world):
         with pytest.raises(InputError, match=r"site 2 insists on masks.*`--secure-aggregation`"):
             operation()
     assert len(world.store.load().versions) == 1
+    # Nor is there another to hide its change in.
+    with pytest.raises(
+        InputError, match=r"site 2 insists.*would change alone.*`apply --rung exact`"
+    ):
+        world.lead(secure=True).apply()
     lead = world.lead(secure=True)
-    lead.apply()
+    lead.apply(rung="exact")
     assert lead.versions[-1].sites == (2,)
     # The sums of one who leaves alone are its own.
     with pytest.raises(InputError, match=r"site 2 insists on masks.*`--rung exact`"):
         world.remove(2)
     assert world.remove(2, rung="exact").versions[-1].sites == (2,)
+
+
+def insist(world):
+    for folder in world.folders:
+        with SiteStore(folder).transaction() as site:
+            site.insist_on_masks()
+
+
+def masked(world):
+    members = {m.site: m.node for m in world.store.members}
+    state = world.store.load()
+    return MaskedDeployedParties(
+        world.grid, world.store.schema, members, state=state, timeout=7.0, patience=0.0
+    )
+
+
+def test_sites_that_insist_train_change_and_leave_together(world):
+    insist(world)
+    world.silence(3, kinds=["query.masked"])
+    lead = world.lead(everybody=True, secure=True)
+    assert lead.train().sites == (0, 1, 2, 4)  # begun again without site 3, at another model
+    world.grid.spoil = lambda node, reply: reply
+    world.lead(everybody=True).train()
+    world.ask(1, 2.0)
+    world.ask(2, 1.0)
+    world.apply(preview=True)
+    assert world.apply(rung="newton").versions[-1].sites == (1, 2)
+    world.ask(1, 1.0)
+    assert world.apply(rung="exact").versions[-1].sites == (1,)
+    assert world.remove(4, rung="exact").versions[-1].sites == (4,)
+    assert world.lead(everybody=True).train().sites == (0, 1, 2, 3)
+
+
+def test_an_insisting_site_previews_its_own_wish_only(world, schema):
+    insist(world)
+    parties = masked(world)
+    with pytest.raises(
+        InputError, match="site 2 insists on masks, and lets nobody see the preview"
+    ):
+        parties.prepare({2: Wish(as_budget(schema, 1e-9))}, preview=True)
+
+
+def test_an_insisting_site_answers_one_group_at_a_model(world, schema, monkeypatch):
+    insist(world)
+    parties, n = masked(world), masked(world).records()
+    theta = np.full(schema.n_parameters, 0.1)
+
+    def ask(*sites, what="sums", at=theta, pending=()):
+        return parties._secure.ask(what, at, {i: n[i] for i in sites}, pending=pending)
+
+    first = ask(0, 1)
+    np.testing.assert_array_equal(
+        ask(0, 1).gradient, first.gradient
+    )  # the same again tells nothing
+    for others in ((0, 2), (0, 1, 2), (1, 2)):
+        with pytest.raises(InputError, match=r"has answered at this model with another group"):
+            ask(*others)
+    for site in (1, 2, 3):
+        world.ask(site, 1.0)
+    parties.prepare({i: world.site(i).wish for i in (1, 2, 3)}, preview=False)
+    with pytest.raises(InputError, match="or for other changes"):
+        ask(0, 1, pending=(1,))  # less the first it would be the change of site 1
+    ask(*range(5), what="difference", pending=(1, 2))
+    with pytest.raises(InputError, match="or for other changes"):
+        ask(*range(5), what="difference", pending=(1, 3))
+    # What is noted stays when the site starts anew, and the note does not grow without end.
+    world.grid.states.clear()
+    parties = masked(world)
+    with pytest.raises(InputError, match="has answered at this model"):
+        ask(0, 2)
+    monkeypatch.setattr("epsilens.federated.mask_book.MOST_ANSWERS", 1)
+    with pytest.raises(InputError, match="which is all it keeps a note of"):
+        ask(0, 1, at=theta + 1.0)
 
 
 def test_without_a_model_or_sites_there_is_a_word(fresh, schema, tmp_path):

@@ -70,6 +70,9 @@ class DeployedParties(GridParties):
         If a site has another contract, another number, or an older store than it had.
     """
 
+    deployed = True
+    """Every site is a party of its own."""
+
     def __init__(
         self,
         grid: MessageGrid,

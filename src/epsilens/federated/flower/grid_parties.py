@@ -71,6 +71,11 @@ class GridParties:
         another.
     """
 
+    masked = False
+    """Each site's sums are seen."""
+    deployed = False
+    """All parties are one's own."""
+
     def __init__(
         self,
         grid: MessageGrid,
