@@ -227,6 +227,10 @@ class ValueDesk:
         tester = self._tester(site, model)
         return tester.question(), tester.answers.left(_name(provider))
 
+    def left(self, site: Site, *, provider: int) -> int | None:
+        """Return how many scores a provider may still get; None: without end."""
+        return self._book(site.schema).left(_name(provider))
+
     def scores(
         self, site: Site, model: ModelForTester, reply: EncryptedScores, *, provider: int
     ) -> RoundedScores:

@@ -98,6 +98,11 @@ class VersionKeeper:
             raise InputError("the federation has no model yet. Train it first.")
         return self._applied[-1].theta
 
+    @property
+    def present_version(self) -> int:
+        """The number of the model in use; previews are none."""
+        return self._applied[-1].version
+
     def present(self) -> Objective:
         """Return the objective at the present model; all sites are asked once after each change."""
         if self._state.sums is None:
@@ -194,6 +199,7 @@ class VersionKeeper:
             messages=clock.messages + (0 if is_preview else len(self.parties.numbers)),
             bytes=clock.bytes + (0 if is_preview else len(self.parties.numbers) * theta.nbytes),
             seconds=clock.seconds,
+            masked=self.parties.masked,
         )
         changes: dict[str, Any] = {
             "versions": (*self.versions, version),

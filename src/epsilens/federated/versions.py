@@ -46,6 +46,8 @@ class Version:
     messages: int
     bytes: int
     seconds: float
+    masked: bool = False
+    """Whether the coordinator saw sums over all sites only when it was made."""
 
     @property
     def model_epsilon(self) -> float | None:

@@ -39,6 +39,11 @@ def with_gradient(schema, gradient):
     return pack_sums(schema.fingerprint, SiteSums(5, 1.0, gradient, np.zeros((p, p))))
 
 
+def with_loss(schema, n, loss):
+    p = schema.n_parameters
+    return pack_sums(schema.fingerprint, SiteSums(n, loss, np.zeros(p), np.zeros((p, p))))
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -46,8 +51,11 @@ def with_gradient(schema, gradient):
         (lambda schema: with_gradient(schema, np.zeros(3)), "'gradient' with 7 numbers"),
         (lambda schema: with_gradient(schema, np.zeros(10**6)), "'gradient' with 7 numbers"),
         (lambda schema: pack("0" * 64), "site 1 has agreed to another contract"),
+        (lambda schema: with_loss(schema, 80, 1e308), "site 1 must send sums within the bounds"),
+        (lambda schema: with_loss(schema, 81, 1.0), "site 1 takes part with another number of rec"),
+        (lambda schema: pack("", refused="\x1b[2Jwell", kind="InputError"), r"^site 1:  \[2Jwell$"),
     ],
-    ids=["nan", "shape", "huge", "contract"],
+    ids=["nan", "shape", "huge", "contract", "loss", "n", "command"],
 )
 def test_what_cannot_be_stops_the_operation_and_changes_nothing(world, schema, content, words):
     before = numbers(world.store.load())

@@ -259,7 +259,7 @@ def test_a_second_draw_under_the_same_number_is_counted_on(world, schema):
     world.apply()
     lines = [entry for entry in world.store.load().ledger if entry.site == 2]
     draw_again(world, schema, 2)
-    with pytest.raises(InputError, match="site 2 has drawn again.*Train again"):
+    with pytest.raises(InputError, match=r"site 2 has drawn again.*Train again"):
         world.lead()
     for times in (2, 3):
         lead = world.train()

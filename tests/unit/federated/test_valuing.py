@@ -29,7 +29,15 @@ from epsilens.federated.value_desk import AnswerLimits, ValueDesk
 from epsilens.federated.valuing import local_exchange, value
 from epsilens.valuation import AnswerBook, BatchMove, ItemTester, Yardstick, item_moves
 
-from .conftest import SIZES, FakeGrid, let_messages_be_made, make_sites, site_folders, table_of
+from .conftest import (
+    SIZES,
+    FakeGrid,
+    copied,
+    let_messages_be_made,
+    make_sites,
+    site_folders,
+    table_of,
+)
 
 pytest.importorskip("flwr")
 pytest.importorskip("tenseal")
@@ -364,13 +372,44 @@ def test_an_insisting_site_scores_its_records_for_keys_that_it_was_told_only(sch
     leader, exchange = led(schema, grid, MaskedGridParties)
     with SiteStore(folders[0]).transaction() as site:
         site.insist_on_masks()
-    with pytest.raises(InputError, match="site 0 insists on masks.*--tester-key"):
+    with pytest.raises(InputError, match=r"site 0 insists on masks.*--tester-key"):
         value(leader, exchange, provider=0, tester=2, items=3)
     keep_limits(folders[0], limit=None, testers=[ValueDesk(folders[2]).fingerprint()])
     assert value(leader, exchange, provider=0, tester=2, items=3).n_items == 3
     replace(AnswerLimits.read(folders[1]), replies=0).write(folders[1])
     with pytest.raises(BudgetExceededError, match="scored 0 times in all"):
         value(leader, exchange, provider=1, tester=3, items=3)
+
+
+def test_a_valuation_names_the_version_of_the_model_and_not_a_preview(offering, tmp_path, schema):
+    there = copied(offering, tmp_path / "world", schema)
+    there.ask(2, 1.0)
+    there.apply(preview=True)
+    assert there.lead().value(1, 3, mode="batch").version == there.site(1).state.version
+
+
+def test_a_batch_is_told_to_nobody_if_its_tester_answers_no_more(offering, tmp_path, schema):
+    there = copied(offering, tmp_path / "world", schema)
+    there.lead().value(1, 3, mode="items")
+    there.grid.types.clear()
+    with pytest.raises(
+        BudgetExceededError, match=r"site 3 has given all .* `epsilens federate site --score-l"
+    ):
+        there.lead().value(1, 3, mode="batch")
+    assert "query.value_move" not in there.grid.types
+
+
+def test_an_insisting_provider_is_asked_for_nothing_that_it_would_refuse(
+    offering, tmp_path, schema
+):
+    there = copied(offering, tmp_path / "world", schema)
+    with SiteStore(there.folders[1]).transaction() as site:
+        site.insist_on_masks()
+    for options in ({"accept": True}, {"mode": "batch"}):
+        there.grid.types.clear()
+        with pytest.raises(InputError, match=r"site 1 insists on masks.*`--no-insist-on-masks`"):
+            there.lead(secure=True).value(1, 3, **options)
+        assert set(there.grid.types) == {"query.hello"}
 
 
 def test_every_move_of_the_same_batch_needs_more_records(schema, tmp_path):

@@ -77,6 +77,7 @@ def _hello(site: Site, content: Content) -> RecordDict:
         version=site.state.version,
         anchored=site.is_anchored,
         draw=site.state.draw_name,
+        insists=site.state.insists_on_masks,
     )
 
 

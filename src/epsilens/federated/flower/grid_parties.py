@@ -15,6 +15,7 @@ from epsilens.channels import Budget
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema
+from epsilens.federated.fixed_point import flatten, sum_bounds
 from epsilens.federated.flower.messages import Content, pack, read_sums, unpack
 from epsilens.federated.known_draw import (
     LARGEST_VERSION,
@@ -33,6 +34,8 @@ __all__ = ["GridParties", "MessageGrid"]
 FloatArray = NDArray[np.float64]
 
 SECONDS_BETWEEN_LOOKS = 0.05
+MOST_RECORDS = 2**40
+"""No site has more; float64 counts them exactly."""
 
 
 class MessageGrid(Protocol):
@@ -102,6 +105,8 @@ class GridParties:
         """What sites have spent with draws before the one that they have."""
         self.draws: dict[int, str] = {}
         """The name of every site's draw."""
+        self.insisting: dict[int, bool] = {}
+        """Whether a site lets sums of its own leave under masks only."""
 
     # --- Who is there ---
 
@@ -133,8 +138,10 @@ class GridParties:
             self._welcome(number, *found[number])
 
     def _welcome(self, number: int, node: int, content: Content) -> None:
-        if content.setting("n", int) < 1:
-            raise InputError(f"site {number} must have at least one record, got none.")
+        if not 1 <= content.setting("n", int) <= MOST_RECORDS:
+            raise InputError(
+                f"site {number} must have at least one record, and not beyond all number."
+            )
         version = content.setting("version", int)
         if not -1 <= version < LARGEST_VERSION:
             raise InputError(f"site {number} claims a version of the model that was never made.")
@@ -144,6 +151,7 @@ class GridParties:
         self._records[number] = content.setting("n", int)
         self._nodes[number], self._budgets[number] = node, budget
         self._versions[number], self.draws[number] = version, draw
+        self.insisting[number] = content.setting("insists", bool)
 
     def _budget(self, site: int, content: Content) -> Budget:
         budget = read_budget(content.setting("budget", str))
@@ -233,11 +241,31 @@ class GridParties:
             site: self._opened(replies.get(self._nodes[site]), f"site {site}") for site in contents
         }
 
-    def _sums_of(self, site: int, content: Content, *, hessian: bool) -> SiteSums:
+    def _sums_of(
+        self,
+        site: int,
+        content: Content,
+        theta: FloatArray,
+        *,
+        hessian: bool,
+        n: int | None = None,
+        factor: float = 1.0,
+    ) -> SiteSums:
+        """Take sums that can be: over `n` records, unless None, each within what the contract lets it add."""
         try:
             found = read_sums(content, self._schema.n_parameters, hessian=hessian)
         except InputError as error:
             raise InputError(f"site {site}: {error}") from None
+        if found.n > MOST_RECORDS or (n is not None and found.n != n):
+            raise InputError(
+                f"site {site} takes part with another number of records than it has said. Nothing was changed."
+            )
+        most = factor * found.n * sum_bounds(self._schema, theta, hessian=hessian)
+        if not (np.abs(flatten(found)) <= 1.01 * most).all():
+            raise InputError(
+                f"site {site} must send sums within the bounds that the contract gives, got larger ones. "
+                "Nothing was changed. If its numbers are far off, declare a larger `limit` in the contract."
+            )
         # A Hessian is symmetric: half of it has travelled.
         self._traffic.count(found.gradient, content.arrays.get("hessian"))
         return found
@@ -275,7 +303,8 @@ class GridParties:
             contents[site] = self._pack({"theta": theta}, hessian=hessian, pending=site in pending)
         answers = self._ask("sums", contents)
         return {
-            site: self._sums_of(site, content, hessian=hessian) for site, content in answers.items()
+            site: self._sums_of(site, content, theta, hessian=hessian, n=self._records[site])
+            for site, content in answers.items()
         }
 
     def local_steps(
@@ -338,7 +367,10 @@ class GridParties:
         """Ask sites for the one message of their prepared change."""
         contents = {site: self._pack({"theta": theta}, hessian=hessian) for site in sites}
         return {
-            site: self._sums_of(site, content, hessian=hessian)
+            # A difference is between two sums.
+            site: self._sums_of(
+                site, content, theta, hessian=hessian, n=self._records[site], factor=2.0
+            )
             for site, content in self._ask("difference", contents).items()
         }
 
@@ -365,7 +397,7 @@ class GridParties:
         """Ask a site for the sums of the records that it has on offer."""
         self._traffic.count(theta)
         found = self._ask("value_submit", {site: self._pack({"theta": theta})})
-        return self._sums_of(site, found[site], hessian=True)
+        return self._sums_of(site, found[site], theta, hessian=True)
 
     def note_ledger(self, site: int, content: Content) -> None:
         """Take note of the ledger that a site has sent with an answer."""

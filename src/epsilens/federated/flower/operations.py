@@ -307,6 +307,13 @@ class Lead:
             As `epsilens.federated.valuing.value` takes them.
         """
         self.parties.require({provider, tester} & set(model_sites(self._state)))
+        if self.parties.insisting.get(provider) and (accept or mode == "batch"):
+            what = "accept its offer" if accept else "value its records as one batch"
+            raise InputError(
+                f"site {provider} insists on masks, and to {what} its own sums would have to be seen in clear. "
+                "Value it by `--mode items` without `--accept`; or let the site start with "
+                "`--no-insist-on-masks`."
+            )
         self._require_for("newton")
         found = value(
             self.coordinator,
