@@ -35,6 +35,8 @@ from epsilens.federated.sums import SiteSums, expected_sums, site_sums
 __all__ = ["Site"]
 
 FloatArray = NDArray[np.float64]
+MOST_PREVIEWS = 1000
+"""Each is a line of the ledger, which must not grow without end by a coordinator's will."""
 _MODES = ("degrade", "redraw", "as_printed")
 
 
@@ -386,6 +388,12 @@ class Site:
             raise InputError(
                 f"site {self.number} insists on masks, and lets nobody see the preview of a change that it has "
                 "not asked for. Ask at the site: `epsilens federate request`."
+            )
+        asked = sum(line.operation == "preview" for line in self.ledger)
+        if wish != self._state.wish and asked >= MOST_PREVIEWS:
+            raise InputError(
+                f"site {self.number} has answered {asked} previews, and now answers those only that it has asked "
+                "for itself: `epsilens federate request`."
             )
         spent = self._check(wish)
         self._state = replace(self._state, preview=wish)

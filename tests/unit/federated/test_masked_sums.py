@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -95,6 +97,28 @@ def test_an_answer_is_given_once_and_to_the_whole_group(schema, sites):
         MaskedLocalParties(sites[:1]).sums(np.zeros(schema.n_parameters))
     with pytest.raises(InputError, match="Use the algorithm `newton`"):
         Coordinator(schema, parties).train(algorithm="fedavg", learning_rate=0.1)
+
+
+def test_masks_depend_on_the_whole_question_and_a_site_knows_its_own_n(schema, sites):
+    parties = Overheard(sites[:2])
+    parties.sums(np.zeros(schema.n_parameters))
+    asked = parties.heard[-1][0]
+    labels = {
+        replace(asked, **{name: value}).label(schema)
+        for name, value in {
+            "number": 7,
+            "what": "difference",
+            "theta": asked.theta + 1e-9,
+            "hessian": False,
+            "pending": (1,),
+            "records": {0: sites[0].n, 1: sites[1].n + 1},
+        }.items()
+    }
+    assert len(labels | {asked.label(schema)}) == 7
+    part = parties._parts[next(iter(parties._parts))[0], 0]
+    wrong = replace(asked, number=7, records={0: sites[0].n + 1, 1: sites[1].n})
+    with pytest.raises(InputError, match="site 0 takes part with 120 records, and the question"):
+        part.answer(sites[0], wrong)
 
 
 def test_masks_that_do_not_fit_are_found_before_anything_is_asked(schema, sites):

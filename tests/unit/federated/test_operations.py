@@ -24,9 +24,11 @@ from .conftest import Killed, copied, let_messages_be_made, make_sites, numbers
 
 pytest.importorskip("flwr")
 
+from flwr.app import ConfigRecord, Message
 
 from epsilens.federated.flower.deployed_parties import NoAnswer
 from epsilens.federated.flower.masked_grid_parties import MaskedDeployedParties
+from epsilens.federated.flower.messages import pack
 from epsilens.federated.flower.operations import Lead
 from epsilens.federated.randomisation import as_budget
 from epsilens.federated.site_state import Wish
@@ -286,6 +288,22 @@ def test_a_version_that_a_site_has_forgotten_is_noticed(world):
     assert world.lead().notes == []
 
 
+def test_a_ledger_is_compared_line_by_line(world):
+    target = list(world.grid.nodes)[2]
+
+    def spoil(node, reply):
+        if node == target:
+            said = dict(reply.content["settings"])
+            said["ledger"] = said["ledger"].replace('"total_epsilon": 6.0', '"total_epsilon": 1.0')
+            reply.content["settings"] = ConfigRecord(said)
+        return reply
+
+    world.grid.spoil = spoil
+    words = r"site 2 has forgotten releases.*`unregister 2` if it is not in the model"
+    with pytest.raises(InputError, match=words):
+        world.lead()
+
+
 def test_a_site_under_another_number_is_refused(world):
     shutil.rmtree(world.folders[3])
     shutil.copytree(world.folders[1], world.folders[3])
@@ -362,6 +380,15 @@ def masked(world):
     return MaskedDeployedParties(
         world.grid, world.store.schema, members, state=state, timeout=7.0, patience=0.0
     )
+
+
+@pytest.mark.parametrize("query", ["sums", "difference", "steps", "value_submit", "value_move"])
+def test_no_sum_of_its_own_leaves_an_insisting_site(world, schema, query):
+    insist(world)
+    node = next(iter(world.grid.nodes))
+    message = Message(pack(schema.fingerprint), node, f"query.{query}")
+    (reply,) = world.grid.send_and_receive([message], timeout=1)
+    assert "insists on masks" in reply.content["settings"]["refused"]
 
 
 def test_sites_that_insist_train_change_and_leave_together(world):

@@ -32,14 +32,15 @@ class NoAnswer(NoAnswerError):  # noqa: N818 – a silence, which is often gone 
     Parameters
     ----------
     sites : iterable of int
-    seconds : float
-        How long was waited.
+    seconds : float, optional
+        How long was waited; None: they were not there to be asked.
     """
 
-    def __init__(self, sites: Iterable[int], seconds: float) -> None:
+    def __init__(self, sites: Iterable[int], seconds: float | None = None) -> None:
         self.sites = tuple(sorted(sites))
+        how = "to the greeting" if seconds is None else f"within {seconds:g} seconds"
         super().__init__(
-            f"{named(self.sites)} did not answer within {seconds:g} seconds. The model is as it was; check "
+            f"{named(self.sites)} did not answer {how}. The model is as it was; check "
             "that every site runs, and ask again."
         )
 
@@ -226,7 +227,7 @@ class DeployedParties(GridParties):
         """
         missing = set(sites) - set(self._nodes)
         if missing:
-            raise NoAnswer(missing, self._timeout)
+            raise NoAnswer(missing)
 
     def set_aside(self, sites: Iterable[int]) -> None:
         """Go on without sites that have stopped answering."""
@@ -288,7 +289,8 @@ class DeployedParties(GridParties):
 def _with_a_way_out(error: InputError, site: int) -> InputError:
     """Add to a refusal that concerns all operations how to go on without the site."""
     return InputError(
-        f"{error} To go on without it: `epsilens federate remove {site}`, or `train --without {site}`."
+        f"{error} To go on without it: `epsilens federate remove {site}` (`unregister {site}` if it is not in "
+        f"the model), or `train --without {site}`."
     )
 
 
