@@ -235,7 +235,7 @@ def test_a_site_whose_greeting_cannot_be_can_be_removed(world):
     shutil.copytree(world.folders[1], world.folders[3])
     for operation in (world.apply, world.train, lambda: world.remove(4)):
         with pytest.raises(
-            InputError, match=r"says that it is site 1\..* remove 3`, or `train --wi"
+            InputError, match=r"says that it is site 1\..* remove 3` .*, or `train --wi"
         ):
             operation()
     lead = world.remove(3)
