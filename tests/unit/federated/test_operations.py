@@ -9,6 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
+from epsilens.document import Provenance
 from epsilens.errors import InputError
 from epsilens.federated import (
     Coordinator,
@@ -18,7 +19,9 @@ from epsilens.federated import (
     SiteStore,
     create_site_store,
 )
+from epsilens.federated.as_document import document_of
 from epsilens.federated.coordinator_store import CoordinatorStore, create_coordinator_store
+from epsilens.reporting import federation_sentences
 
 from .conftest import Killed, copied, let_messages_be_made, make_sites, numbers
 
@@ -366,6 +369,19 @@ def test_a_site_can_insist_on_masks(world):
     with pytest.raises(InputError, match=r"site 2 insists on masks.*`--rung exact`"):
         world.remove(2)
     assert world.remove(2, rung="exact").versions[-1].sites == (2,)
+
+
+def test_it_is_said_of_each_version_whether_it_was_masked(world):
+    lead = world.lead(everybody=True, secure=True)
+    lead.train()
+    state = world.store.load()
+    assert [version.masked for version in state.versions] == [False, True]
+    made = Provenance(method="status")
+    document = document_of(state.versions, state.ledger, made, protect=["smokes"], secure=True)
+    assert not document.secure_aggregation
+    said = " ".join(federation_sentences(document))
+    assert "in version 1 the coordinator saw sums over the randomised records of all sites" in said
+    assert "in version 0, in clear, it saw those of each site" in said
 
 
 def insist(world):

@@ -58,8 +58,8 @@ def test_a_contract_has_rounded_scales_and_declared_answers(frame):
 
 
 def test_answers_from_the_data_are_warned_of_and_numbers_want_bins(frame):
+    scales = {"age": (45.0, 10.0), "children": (1.0, 1.0)}
     with pytest.warns(PrivacyLeakWarning, match="'smokes', 'sex' are taken from the data"):
-        scales = {"age": (45.0, 10.0), "children": (1.0, 1.0)}
         contract = declared(frame, ["smokes", "sex"], scales=scales)
     assert contract.sizes == {"smokes": 2, "sex": 2}
     assert (contract.columns[1].centre, contract.columns[1].scale) == (45.0, 10.0)
