@@ -112,7 +112,7 @@ class Site:
             spent=spent,
             offered=offer,
             allows_as_printed=allow_as_printed,
-            draw_name=secrets.token_hex(16),
+            draw_name=secrets.token_bytes(16).hex(),
         )
         self._write("train", None, budget, spent)
 
