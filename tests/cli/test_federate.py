@@ -101,9 +101,16 @@ def test_a_contract_is_drafted_checked_and_used(file, tmp_path, capsys):
     contract = tmp_path / "contract.json"
     typed = ["federate", "schema", str(file), "--label", "smokes", "--protect", "smokes,age"]
     typed += ["--bins", "age=0:100:5", "--categories", "smokes=no|yes", "--out", str(contract)]
+    typed += ["--scale", "income=30000:10000"]
+    assert main([*typed, "--scale", "children=1:0"]) == 2
+    assert "must be COL=CENTRE:SCALE" in capsys.readouterr().err
+    assert main(typed) == 0
+    assert "centre and scale of 'children' are taken from the data" in capsys.readouterr().err
+    contract.unlink()
+    typed += ["--scale", "children=1:1"]
     assert main(typed) == 0
     shown = capsys.readouterr()
-    assert shown.err == ""  # every answer of a protected column was declared
+    assert shown.err == ""  # every answer of a protected column was declared, and every scale
     assert "Check every answer" in shown.out
     assert main(typed) == 2
     assert "must be a new file" in capsys.readouterr().err

@@ -136,10 +136,10 @@ def test_the_coordinators_commands_say_what_is_missing(contract, tmp_path, capsy
     assert run("status", "--state", folder) == 0
     shown = capsys.readouterr().out
     assert "There is no model yet" in shown
-    assert "Sums are in clear" in shown
+    assert "asks for sums in clear" in shown
     store.remember_masks(True)
     assert run("status", "--state", folder) == 0
-    assert "Sums are masked" in capsys.readouterr().out
+    assert "asks for sums under masks" in capsys.readouterr().out
     assert "site 4 is not registered" in failed(capsys, "unregister", 4, "--state", folder)
     store.register("a key")
     assert run("unregister", 0, "--state", folder) == 0  # no server is needed

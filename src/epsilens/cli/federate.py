@@ -421,6 +421,14 @@ def schema_command(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     positive: Positive = None,
+    scale: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scale",
+            metavar="COL=CENTRE:SCALE",
+            help="Where a number lies and in which unit it is measured (repeat); otherwise taken from the data.",
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -428,7 +436,7 @@ def schema_command(
     """Draft the contract of a federation from a table, for people to check before they agree on it.
 
     It names columns, possible answers, scales, the label and what is protected; no record. Read it:
-    answers that were found in the data tell which ones occur.
+    answers that were found in the data tell which ones occur, and centres and scales where the numbers lie.
 
     Example: [bold]epsilens federate schema survey.csv --label smokes --protect smokes
     --out contract.json[/bold]
@@ -457,6 +465,7 @@ def schema_command(
         missing=missing,
         delimiter=delimiter,
         encoding=encoding,
+        scales=scale,
     ).read(data)
     contract = prepared.contract
     text = json_text.dumps(contract.to_dict(), ensure_ascii=False, indent=2)

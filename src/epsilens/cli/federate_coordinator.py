@@ -463,25 +463,31 @@ def _show(
         valuations=() if lead is None else lead.valuations,
         secure=store.masked,
     )
+    if quiet:
+        # Who was left out is said all the same.
+        for note in said:
+            typer.echo(f"Note: {note}.", err=True)
     if json:
         print_json(to_json(document))
         return
     if lead is None:
         members = ", ".join(str(member.site) for member in store.members) or "none"
         typer.echo(f"Sites that may take part: {members}. Left: {_listed(kept.left)}.")
-        seen = (
-            "masked: those over all sites are seen"
+        asked = (
+            "under masks: those over all sites will be seen"
             if store.masked
-            else "in clear: each site's are seen"
+            else "in clear: each site's will be seen"
         )
-        typer.echo(f"Sums are {seen} here.")
+        typer.echo(f"The next operation asks for sums {asked} here.")
         if not kept.versions:
             typer.echo("There is no model yet.")
             return
     else:
-        document = document.model_copy(update={"versions": document.versions[lead.first :]})
+        made = document.versions[lead.first :]
+        masked = store.masked and all(version.masked for version in made)
+        document = document.model_copy(update={"versions": made, "secure_aggregation": masked})
         if not document.versions and not document.valuations:
-            for note in said:
+            for note in () if quiet else said:
                 typer.echo(f"Note: {note}.")
             typer.echo("No site asks for a change; the model is as it was.")
             return

@@ -30,6 +30,7 @@ __all__ = [
     "changes_of",
     "check_numbers",
     "level_of",
+    "scales_of",
     "sites_of",
 ]
 
@@ -61,6 +62,33 @@ def changes_of(text: str) -> dict[int, float]:
                 f"`--change` must name site {place} once in one operation, got it twice."
             )
         found[place] = as_epsilon(level, name=f"--change of site {place}")
+    return found
+
+
+def scales_of(
+    typed: Iterable[str] | None, columns: Iterable[str]
+) -> dict[str, tuple[float, float]]:
+    """Read all `--scale` options: a column, its centre and the unit that it is measured in.
+
+    Examples
+    --------
+    >>> scales_of(["age=40:10"], ["age", "sex"])
+    {'age': (40.0, 10.0)}
+    """
+    known, found = list(columns), {}
+    for text in typed or ():
+        name, _, numbers = text.strip().rpartition("=")
+        centre, _, scale = numbers.partition(":")
+        try:
+            pair = float(centre), float(scale)
+        except ValueError:
+            pair = math.nan, math.nan
+        if name not in known or not (math.isfinite(pair[0]) and 0 < pair[1] < math.inf):
+            raise InputError(
+                f"`--scale` must be COL=CENTRE:SCALE with a column of the model and a scale above 0, for "
+                f"instance age=40:10, got {text!r}."
+            )
+        found[name] = pair
     return found
 
 
@@ -136,6 +164,7 @@ class FederationTable:
     categorical: Sequence[str] | None = None
     bins: Sequence[str] | None = None
     positive: str | None = None
+    scales: Sequence[str] | None = None
     missing: MissingChoice = MissingChoice.auto
     delimiter: str | None = None
     encoding: str | None = None
@@ -183,6 +212,7 @@ class FederationTable:
             label_categories=prepared.label_categories,
             protect=columns,
             categories=declared_domains(self.categories, columns, table, prepared, warn=False),
+            scales=scales_of(self.scales, prepared.X_train.columns),
         )
         train = prepared.X_train.assign(**{label: prepared.y_train.array})
         test = prepared.X_test.assign(**{label: prepared.y_test.array})

@@ -278,7 +278,10 @@ def _go_on(
         if epsilon is not None:
             first = found.ledger[0]
             level = level_of(epsilon, store.schema)
-            if level.per_record != first.record_epsilon:
+            other = level.per_record != first.record_epsilon
+            if all(line.mode != "redraw" for line in found.ledger):
+                other = level.per_column != found.state.anchor.budget.per_column
+            if other:
                 raise InputError(
                     f"this site has drawn at a record epsilon of {first.record_epsilon:g} already. Leave "
                     "`--epsilon` out; a change is asked for with `epsilens federate request`."

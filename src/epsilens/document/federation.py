@@ -77,6 +77,8 @@ class FederationVersion(Part):
     """Bytes of these numbers."""
     seconds: OptionalNumber = None
     """How long it took."""
+    masked: Flag = False
+    """Whether the coordinator saw sums over all sites only when it was made."""
 
 
 class FederationEntry(Part):
@@ -176,7 +178,7 @@ class FederationDocument(DocumentHead):
     ledger: Annotated[list[FederationEntry], BeforeValidator(as_list)] = Field(default_factory=list)
     """Every release, site by site, each site's in its order."""
     secure_aggregation: Flag = False
-    """Whether the coordinator saw sums over all sites only."""
+    """Whether the coordinator saw sums over all sites only, for all of these versions."""
     valuations: Annotated[list[FederationValuation], BeforeValidator(as_list)] = Field(
         default_factory=list
     )

@@ -94,7 +94,7 @@ def document_of(
     warnings : sequence of str
     valuations : sequence of Valuation
     secure : bool
-        Whether sums were masked.
+        Whether sums are masked; if those of some versions were not, it is not said of all.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def document_of(
         carried_bytes=None if carried is None else carried.bytes,
         versions=[_version(version) for version in versions],
         ledger=[FederationEntry(**dataclasses.asdict(entry)) for entry in ledger],
-        secure_aggregation=secure,
+        secure_aggregation=secure and all(version.masked for version in versions),
         valuations=[_valuation(valuation) for valuation in valuations],
     )
 

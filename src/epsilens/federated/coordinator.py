@@ -8,6 +8,7 @@ how messages travel (in this process, by Flower) is behind `Parties`.
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
@@ -37,6 +38,9 @@ __all__ = ["Coordinator"]
 
 FloatArray = NDArray[np.float64]
 Algorithm = Literal["newton", "fedavg"]
+
+START_SPREAD = 0.5
+"""Standard deviation of the coefficients at which rounds under masks begin."""
 
 
 class Coordinator(VersionKeeper):
@@ -131,7 +135,7 @@ class Coordinator(VersionKeeper):
         most = as_count(25 if algorithm == "newton" else 500, name="rounds")
         most = most if rounds is None else as_count(rounds, name="rounds")
         self._begin("train", {})
-        start, clock = np.zeros(self.schema.n_parameters), Clock(self.parties.traffic)
+        start, clock = self._start(), Clock(self.parties.traffic)
         if algorithm == "newton":
             trained = newton_rounds(
                 self.parties.sums, start, self.penalty, rounds=most, tolerance=tolerance
@@ -247,10 +251,10 @@ class Coordinator(VersionKeeper):
         trained: Trained | None = None
         with self._taken_up_after_silence():
             if rung == "exact":
-                # From zeros, so that nothing of the old draw is left in the new model.
+                # Not from the present model: nothing of the old draw is left in the new one.
                 trained = newton_rounds(
                     lambda theta: self.parties.sums(theta, pending=sites),
-                    np.zeros(self.schema.n_parameters),
+                    self._start(),
                     self.penalty,
                 )
                 step = Step(trained.theta, self.theta, trained.objective.curvature())
@@ -328,9 +332,7 @@ class Coordinator(VersionKeeper):
         self.parties.leave(leaving)
         with self._taken_up_after_silence():
             if single is None or rung == "exact":
-                trained = newton_rounds(
-                    self.parties.sums, np.zeros(self.schema.n_parameters), self.penalty
-                )
+                trained = newton_rounds(self.parties.sums, self._start(), self.penalty)
                 share = math.nan if single is None else single[1].share_changed
                 step = Step(trained.theta, self.theta, trained.objective.curvature())
                 trust = exact_trust(trained, step, share)
@@ -395,6 +397,19 @@ class Coordinator(VersionKeeper):
         )
 
     # --- Behind them ---
+
+    def _start(self) -> FloatArray:
+        """Return where rounds begin: independent of all draws, and under masks never twice at one model.
+
+        Sums at the same model over the same sites without one would give that one's away.
+        """
+        p = self.schema.n_parameters
+        if not self.parties.masked:
+            return np.zeros(p)
+        # In a rehearsal, where nobody hides from anybody, the same numbers come again.
+        self._n_starts += 1
+        source = secrets.randbits(128) if self.parties.deployed else self._n_starts
+        return np.random.default_rng(source).normal(0.0, START_SPREAD, p)
 
     @contextmanager
     def _taken_up_after_silence(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -32,6 +32,7 @@ from epsilens.federated.database import (
     write_ledger,
 )
 from epsilens.federated.declaration import FederationSchema
+from epsilens.federated.known_draw import KnownDraw
 from epsilens.federated.ledger import Mode
 from epsilens.federated.sums import SiteSums
 from epsilens.federated.versions import Begun, CoordinatorState, Intention, model_sites
@@ -56,6 +57,7 @@ CREATE TABLE coordinator (
     departed TEXT NOT NULL,
     intention TEXT,
     undelivered INTEGER NOT NULL,
+    draws TEXT NOT NULL,
     masked INTEGER NOT NULL
 );
 CREATE TABLE version (number INTEGER PRIMARY KEY, record TEXT NOT NULL);
@@ -300,7 +302,7 @@ def create_coordinator_store(
     try:
         connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{LEDGER_TABLE}")
         connection.execute(
-            "INSERT INTO coordinator VALUES (1, ?, ?, ?, ?, '{}', 0, '[]', NULL, 0, 0)",
+            "INSERT INTO coordinator VALUES (1, ?, ?, ?, ?, '{}', 0, '[]', NULL, 0, '{}', 0)",
             (
                 STORE_VERSION,
                 json.dumps(schema.to_dict(), ensure_ascii=False),
@@ -365,6 +367,7 @@ def _state(connection: sqlite3.Connection) -> CoordinatorState:
         left=tuple(json.loads(row["departed"])),
         intention=None if row["intention"] is None else _read_intention(row["intention"]),
         undelivered=bool(row["undelivered"]),
+        draws={int(site): KnownDraw(**known) for site, known in json.loads(row["draws"]).items()},
     )
 
 
@@ -373,13 +376,14 @@ def _save(
 ) -> None:
     connection.execute(
         "UPDATE coordinator SET model_budgets = ?, has_sums = ?, departed = ?, intention = ?, "
-        "undelivered = ?",
+        "undelivered = ?, draws = ?",
         (
             json.dumps(_budget_texts(state.model_budgets), ensure_ascii=False),
             state.sums is not None,
             json.dumps(list(state.left)),
             None if state.intention is None else _intention_text(state.intention),
             state.undelivered,
+            json.dumps({str(site): asdict(known) for site, known in state.draws.items()}),
         ),
     )
     known = 0 if before is None else len(before.versions)

@@ -31,11 +31,12 @@ def declare(
     label_categories: Sequence[object],
     protect: Sequence[str],
     categories: Mapping[str, Sequence[object]] | None = None,
+    scales: Mapping[str, tuple[float, float]] | None = None,
 ) -> FederationSchema:
     """Write the contract that a table suggests.
 
     Words become indicators, one for every answer but the first; numbers are centred and scaled by
-    constants of two digits. A protected number must have few values or be in bins.
+    constants: declared ones, or of the table with two digits. A protected number must have few values or be in bins.
 
     Parameters
     ----------
@@ -51,6 +52,8 @@ def declare(
     categories : mapping of str to sequence, optional
         All possible answers of protected columns; what is not named is taken from the data, with a
         `PrivacyLeakWarning`.
+    scales : mapping of str to (float, float), optional
+        Centre and scale of numbers; what is not named is taken from the data, likewise.
 
     Returns
     -------
@@ -67,7 +70,8 @@ def declare(
     >>> from epsilens.data import infer_schema
     >>> frame = pd.DataFrame({"sex": ["f", "m", "f"], "age": [31.5, 42.0, 57.0]})
     >>> contract = declare(frame, infer_schema(frame), label="smokes", label_categories=["no", "yes"],
-    ...                    protect=["smokes"], categories={"smokes": ["no", "yes"]})
+    ...                    protect=["smokes"], categories={"smokes": ["no", "yes"]},
+    ...                    scales={"age": (40.0, 10.0)})
     >>> [(column.name, column.encoding) for column in contract.columns]
     [('sex', 'one-hot'), ('age', 'number')]
     """
@@ -80,15 +84,33 @@ def declare(
                 f"There are: {', '.join((label, *known))}."
             )
     columns = tuple(
-        _declared(known[name], features[name], given, is_protected=name in protect)
+        _declared(known[name], features[name], given, scales or {}, is_protected=name in protect)
         for name in features.columns
     )
+    numbers = {column.name for column in columns if column.encoding == "number"}
+    if not set(scales or {}) <= numbers:
+        raise InputError(
+            "`scales` must name numbers that are not protected, got another column. There are: "
+            f"{', '.join(sorted(numbers)) or 'none'}."
+        )
     answers = given.get(label) or tuple(map(str, label_categories))
     observed = [name for name in protect if name not in given]
     if observed:
         warnings.warn(
             f"the possible answers of {', '.join(map(repr, observed))} are taken from the data, which "
             "tells every party which answers occur. Declare them with `categories`.",
+            PrivacyLeakWarning,
+            stacklevel=2,
+        )
+    measured = [
+        column.name
+        for column in columns
+        if column.encoding == "number" and column.name not in (scales or {})
+    ]
+    if measured:
+        warnings.warn(
+            f"centre and scale of {', '.join(map(repr, measured))} are taken from the data, to two digits, "
+            "which tells every party about where they lie. Declare them with `scales` (`--scale`).",
             PrivacyLeakWarning,
             stacklevel=2,
         )
@@ -99,6 +121,7 @@ def _declared(
     column: Column,
     values: pd.Series,
     given: Mapping[str, tuple[str, ...]],
+    scales: Mapping[str, tuple[float, float]],
     *,
     is_protected: bool,
 ) -> DeclaredColumn:
@@ -108,7 +131,7 @@ def _declared(
         return DeclaredColumn(name, answers)
     numbers = values.to_numpy(dtype=np.float64)
     if not is_protected:
-        centre, scale = rounded_scale(numbers)
+        centre, scale = scales[name] if name in scales else rounded_scale(numbers)
         return DeclaredColumn(name, encoding="number", centre=centre, scale=scale)
     if name not in given and not column.protectable:
         raise InputError(

@@ -12,6 +12,7 @@ from epsilens._validate import require_unique
 from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
+from epsilens.federated.known_draw import KnownDraw
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import Traffic
 from epsilens.federated.site import Site
@@ -30,6 +31,11 @@ class LocalParties:
     ----------
     sites : iterable of Site
     """
+
+    masked = False
+    """Each site's sums are seen."""
+    deployed = False
+    """All parties are one's own."""
 
     def __init__(self, sites: Iterable[Site]) -> None:
         members = list(sites)
@@ -61,6 +67,13 @@ class LocalParties:
     def latest_version(self) -> int:
         """Return the last version of a model that a site has been told of."""
         return max(site.state.version for site in self.sites.values())
+
+    def known_draws(self) -> dict[int, KnownDraw]:
+        """Return by what every site's draw is known."""
+        return {
+            i: KnownDraw(site.state.draw_name, version=site.state.version)
+            for i, site in self.sites.items()
+        }
 
     def records(self) -> dict[int, int]:
         """Return how many records every site takes part with."""

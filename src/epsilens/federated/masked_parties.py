@@ -26,6 +26,8 @@ MaskedArray = NDArray[np.uint64]
 class SummedParties:
     """What changes for a coordinator when its sites add up under masks; put before their class."""
 
+    masked = True
+    """Sums over all sites are seen, and no single one's."""
     _secure: SecureSums
 
     if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
+from epsilens.federated.known_draw import KnownDraw
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums
@@ -80,6 +81,16 @@ class Parties(Protocol):
         """What was sent until now."""
         ...
 
+    @property
+    def masked(self) -> bool:
+        """Whether only sums over all sites are seen."""
+        ...
+
+    @property
+    def deployed(self) -> bool:
+        """Whether the sites are parties of their own, and not those of a rehearsal."""
+        ...
+
     def budgets(self) -> Mapping[int, Budget]:
         """Return the level of every site's present draw."""
         ...
@@ -90,6 +101,10 @@ class Parties(Protocol):
 
     def latest_version(self) -> int:
         """Return the last version of a model that a site has been told of; −1 if none."""
+        ...
+
+    def known_draws(self) -> Mapping[int, KnownDraw]:
+        """Return by what every site's draw is known."""
         ...
 
     def records(self) -> Mapping[int, int]:

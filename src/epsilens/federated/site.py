@@ -8,6 +8,7 @@ same, it answers from what it drew; what would break its budget it refuses.
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -34,6 +35,8 @@ from epsilens.federated.sums import SiteSums, expected_sums, site_sums
 __all__ = ["Site"]
 
 FloatArray = NDArray[np.float64]
+MOST_PREVIEWS = 1000
+"""Each is a line of the ledger, which must not grow without end by a coordinator's will."""
 _MODES = ("degrade", "redraw", "as_printed")
 
 
@@ -109,6 +112,7 @@ class Site:
             spent=spent,
             offered=offer,
             allows_as_printed=allow_as_printed,
+            draw_name=secrets.token_bytes(16).hex(),
         )
         self._write("train", None, budget, spent)
 
@@ -378,6 +382,18 @@ class Site:
             raise InputError(
                 "a preview of `redraw` would be computed from the true answers. Preview `degrade`, "
                 "whose result is distributed alike."
+            )
+        if self._state.insists_on_masks and wish != self._state.wish:
+            # At a level of the coordinator's choice a preview is what the answers themselves add.
+            raise InputError(
+                f"site {self.number} insists on masks, and lets nobody see the preview of a change that it has "
+                "not asked for. Ask at the site: `epsilens federate request`."
+            )
+        asked = sum(line.operation == "preview" for line in self.ledger)
+        if wish != self._state.wish and asked >= MOST_PREVIEWS:
+            raise InputError(
+                f"site {self.number} has answered {asked} previews, and now answers those only that it has asked "
+                "for itself: `epsilens federate request`."
             )
         spent = self._check(wish)
         self._state = replace(self._state, preview=wish)

@@ -79,6 +79,8 @@ class SiteState:
         Whether the site lets the published message, which is not private, leave at all.
     insists_on_masks : bool
         Whether sums of its own leave under masks only.
+    draw_name : str
+        Random, made with the first draw: by it the coordinator knows whether it is still the same one.
     """
 
     number: int
@@ -97,3 +99,4 @@ class SiteState:
     preview: Wish | None = None
     allows_as_printed: bool = False
     insists_on_masks: bool = False
+    draw_name: str = ""

@@ -61,7 +61,8 @@ CREATE TABLE site (
     submitted INTEGER NOT NULL,
     preview TEXT,
     allows_as_printed INTEGER NOT NULL,
-    insists_on_masks INTEGER NOT NULL
+    insists_on_masks INTEGER NOT NULL,
+    draw_name TEXT NOT NULL
 );
 CREATE TABLE draw (
     role TEXT PRIMARY KEY,
@@ -269,6 +270,7 @@ class SiteStore:
             preview=None if row["preview"] is None else read_wish(row["preview"]),
             allows_as_printed=bool(row["allows_as_printed"]),
             insists_on_masks=bool(row["insists_on_masks"]),
+            draw_name=row["draw_name"],
         )
         truth = _TruthOnDemand(state.current.records.n, lambda: self.raw_file.read(self.schema))
         return Site.restore(self.schema, truth, state)
@@ -314,7 +316,7 @@ def create_site_store(folder: str | Path, site: Site, raw_file: RawFile) -> Site
         connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{LEDGER_TABLE}")
         state, schema = site.state, site.schema
         connection.execute(
-            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1, 0, 0, NULL, 0, 0)",
+            "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1, 0, 0, NULL, 0, 0, ?)",
             (
                 STORE_VERSION,
                 json.dumps(schema.to_dict(), ensure_ascii=False),
@@ -323,6 +325,7 @@ def create_site_store(folder: str | Path, site: Site, raw_file: RawFile) -> Site
                 state.number,
                 state.limit,
                 None if state.seed is None else str(state.seed),
+                state.draw_name,
             ),
         )
         _save(connection, state, before=None)

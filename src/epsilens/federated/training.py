@@ -69,7 +69,8 @@ def newton_rounds(
     ----------
     ask : callable
     start : array of shape (p,)
-        Zeros make the result a function of the sites' present draws alone.
+        Zeros, or numbers drawn independently of all data, make the result a function of the sites' present
+        draws alone.
     penalty : Penalty
     rounds : int
         At most so many.

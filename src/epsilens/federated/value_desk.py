@@ -90,7 +90,8 @@ class AnswerLimits:
     noise : float
         Standard deviation of the noise on every score.
     replies : int, optional
-        As a provider: how often its items are scored in all, for whomever; None: `default_replies`.
+        As a provider: how often its items are scored in all, for whomever; 0: never; None:
+        `default_replies`.
     testers : tuple of str
         Fingerprints of the testers that are answered; none: any.
 
@@ -112,7 +113,7 @@ class AnswerLimits:
     def __post_init__(self) -> None:
         object.__setattr__(self, "testers", tuple(map(read_fingerprint, self.testers)))
         if self.replies is not None:
-            as_count(self.replies, name="replies")
+            as_count(self.replies, name="replies", least=0)
 
     def write(self, folder: Path) -> None:
         """Keep the settings in a site's folder, whole or not at all, for its owner's eyes."""
@@ -225,6 +226,10 @@ class ValueDesk:
         """
         tester = self._tester(site, model)
         return tester.question(), tester.answers.left(_name(provider))
+
+    def left(self, site: Site, *, provider: int) -> int | None:
+        """Return how many scores a provider may still get; None: without end."""
+        return self._book(site.schema).left(_name(provider))
 
     def scores(
         self, site: Site, model: ModelForTester, reply: EncryptedScores, *, provider: int
@@ -360,6 +365,11 @@ class ValueDesk:
         """Refuse a tester that cannot be one, and say at this site who asks."""
         if tester == site.number:
             raise InputError(f"site {site.number} is no tester of its own records. Refused.")
+        if site.state.insists_on_masks and not own.testers:
+            raise InputError(
+                f"site {site.number} insists on masks, and scores its records only for testers whose keys it "
+                "was told. Compare fingerprints; then `epsilens federate site --tester-key`."
+            )
         if own.testers and who not in own.testers:
             raise InputError(
                 f"site {site.number} answers testers whose fingerprints it knows, and {who}, which is said to "

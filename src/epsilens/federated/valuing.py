@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import as_choice, as_count
-from epsilens.errors import InputError
+from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.acceptance import model_for_provider
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.local_parties import LocalParties
@@ -137,6 +137,10 @@ class Exchange(Protocol):
         """Hand the reply to the tester and return the scores."""
         ...
 
+    def left(self, tester: int, *, provider: int) -> int | None:
+        """Ask the tester how many scores the provider may still get; None: without end."""
+        ...
+
     def move(self, provider: int, model: ModelForProvider) -> BatchMove:
         """Ask the provider how the model would move with its batch."""
         ...
@@ -200,7 +204,7 @@ def value(
             f"provider and tester must be two sites, got {provider} twice. A site can value its own "
             "records at home: `epsilens value local`."
         )
-    model, version = model_for_provider(coordinator.present()), coordinator.versions[-1].version
+    model, version = model_for_provider(coordinator.present()), coordinator.present_version
     told = model.for_tester()
     # What bringing the sums of all sites up to date costs is not part of the valuation.
     began, before = time.perf_counter(), _copied(exchange.traffic)
@@ -215,6 +219,13 @@ def value(
         if len(found.scores) != n_items:
             raise InputError(f"site {tester} must give {n_items} scores, got {len(found.scores)}.")
     else:
+        left = exchange.left(tester, provider=provider)
+        if left is not None and left < 1:
+            # Before the provider has told anything in clear.
+            raise BudgetExceededError(
+                f"site {tester} has given all the scores that it gives to site {provider}. Its people may raise "
+                "the limit: `epsilens federate site --score-limit`."
+            )
         move = exchange.move(provider, model)
         _require_offer(provider, move.change, accept=accept)
         found = exchange.score_of(tester, told, move, provider=provider)
@@ -326,6 +337,13 @@ class LocalExchange:
         found = self._desk(tester).scores(site, model, reply, provider=provider)
         self._count(found.scores)
         return found
+
+    def left(self, tester: int, *, provider: int) -> int | None:
+        """Ask the tester how many scores the provider may still get; None: without end."""
+        self._count(provider)
+        left = self._desk(tester).left(self._parties.sites[tester], provider=provider)
+        self._count(-1 if left is None else left)
+        return left
 
     def move(self, provider: int, model: ModelForProvider) -> BatchMove:
         """Ask the provider how the model would move with its batch."""

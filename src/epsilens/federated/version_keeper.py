@@ -59,6 +59,7 @@ class VersionKeeper:
         self._test = test
         self._state = CoordinatorState() if state is None else state
         self._keep_state = keep
+        self._n_starts = 0
         # Who has left stays out, whoever else still knows them.
         returned = [i for i in self._state.left if i in parties.numbers]
         if returned:
@@ -97,6 +98,11 @@ class VersionKeeper:
             raise InputError("the federation has no model yet. Train it first.")
         return self._applied[-1].theta
 
+    @property
+    def present_version(self) -> int:
+        """The number of the model in use; previews are none."""
+        return self._applied[-1].version
+
     def present(self) -> Objective:
         """Return the objective at the present model; all sites are asked once after each change."""
         if self._state.sums is None:
@@ -121,7 +127,8 @@ class VersionKeeper:
 
     def _deliver(self, changed: Sequence[int], theta: FloatArray, version: int) -> None:
         self.parties.settle(changed, theta, version=version)
-        self._commit(undelivered=False)
+        draws = {**self._state.draws, **self.parties.known_draws()}
+        self._commit(undelivered=False, draws=draws)
 
     @property
     def _applied(self) -> list[Version]:
@@ -192,6 +199,7 @@ class VersionKeeper:
             messages=clock.messages + (0 if is_preview else len(self.parties.numbers)),
             bytes=clock.bytes + (0 if is_preview else len(self.parties.numbers) * theta.nbytes),
             seconds=clock.seconds,
+            masked=self.parties.masked,
         )
         changes: dict[str, Any] = {
             "versions": (*self.versions, version),

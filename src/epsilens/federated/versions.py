@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from epsilens.channels import Budget
 from epsilens.federated.change import Rung
+from epsilens.federated.known_draw import KnownDraw
 from epsilens.federated.ledger import LedgerEntry, Mode, common_epsilon
 from epsilens.federated.sums import SiteSums
 
@@ -45,6 +46,8 @@ class Version:
     messages: int
     bytes: int
     seconds: float
+    masked: bool = False
+    """Whether the coordinator saw sums over all sites only when it was made."""
 
     @property
     def model_epsilon(self) -> float | None:
@@ -96,6 +99,8 @@ class CoordinatorState:
         What has begun and is not in `versions` yet.
     undelivered : bool
         Whether the last version may not have reached all sites.
+    draws : mapping of site to KnownDraw
+        By what each site's draw is known.
     """
 
     versions: tuple[Version, ...] = ()
@@ -105,6 +110,7 @@ class CoordinatorState:
     left: tuple[int, ...] = ()
     intention: Intention | None = None
     undelivered: bool = False
+    draws: Mapping[int, KnownDraw] = field(default_factory=dict)
 
 
 def model_sites(state: CoordinatorState) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from epsilens.display.rounding import (
@@ -246,11 +246,16 @@ def _learnt(document: FederationDocument) -> list[str]:
         f"the coordinator saw sums over {records} (of a site with one or two records, these are the "
         "records)"
     )
-    if document.secure_aggregation:
-        seen = (
+    masked = [version for version in document.versions if version.masked]
+    if masked:
+        hidden = (
             f"the coordinator saw sums over the {records} of all sites and not those of a single one"
-            f"{_alone(document)}; how many records each site has it was told"
+            f"{_alone(masked)}; how many records each site has it was told"
         )
+        clear = [v.version for v in document.versions if not v.masked]
+        seen = hidden if not clear else f"{_in_versions(v.version for v in masked)} {hidden}"
+        if clear:
+            seen += f"; {_in_versions(clear)}, in clear, it saw those of each site"
     said = [
         f"Who learnt what: {seen}; each site saw the models and nothing else of other sites. "
         f"{format_count(messages)} messages with numbers, {size / 1000:,.1f} kB."
@@ -263,17 +268,26 @@ def _learnt(document: FederationDocument) -> list[str]:
     return said
 
 
-def _alone(document: FederationDocument) -> str:
+def _in_versions(numbers: Iterable[int]) -> str:
+    found = list(numbers)
+    return f"in {'version' if len(found) == 1 else 'versions'} {sites_text(found)}"
+
+
+def _alone(versions: Sequence[FederationVersion]) -> str:
     """Name what a coordinator saw of single sites in spite of the masks: there was no other to hide in."""
     changed = {
         version.sites[0]
-        for version in document.versions
+        for version in versions
         if version.operation in {"preview", "change"}
         and version.rung != "exact"
         and len(version.sites) == 1
     }
-    left = {v.sites[0] for v in document.versions if v.operation == "remove" and len(v.sites) == 1}
-    accepted = {v.sites[0] for v in document.versions if v.operation == "accept"}
+    left = {
+        v.sites[0]
+        for v in versions
+        if v.operation == "remove" and v.rung != "exact" and len(v.sites) == 1
+    }
+    accepted = {v.sites[0] for v in versions if v.operation == "accept"}
     parts = []
     for sites, what in (
         (changed, "the change of {who} that changed alone"),

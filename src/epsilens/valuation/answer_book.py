@@ -214,15 +214,18 @@ class AnswerBook:
 
     def _require(self, provider: str, n: int, book: sqlite3.Connection) -> None:
         given, in_all = _given(book, provider)
+        raised = "None are left; the tester's people may raise `--score-limit`"
         if self.limit is not None and given + n > self.limit:
             raise BudgetExceededError(
                 f"a provider may get {self.limit} scores from this tester, has got {given}, and asks for "
-                f"{n} more: enough of them determine the tester's statistics. Ask for fewer."
+                f"{n} more: enough of them determine the tester's statistics. "
+                f"{'Ask for fewer' if given < self.limit else raised}."
             )
         if self.limit_in_all is not None and in_all + n > self.limit_in_all:
             raise BudgetExceededError(
                 f"all providers may get {self.limit_in_all} scores from this tester, have got {in_all}, "
-                f"and one asks for {n} more. Ask for fewer, or another tester."
+                f"and one asks for {n} more. "
+                f"{'Ask for fewer, or another tester' if in_all < self.limit_in_all else raised}."
             )
 
     @contextmanager

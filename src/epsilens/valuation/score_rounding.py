@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 DIGITS = 6
 """Of the largest score of an answer, where nothing was encrypted."""
 UNITS_PER_ERROR = 10.0
-"""An error is so much smaller than the unit of what leaves the tester: a last digit in twenty shows it."""
+"""An error is so much smaller than the unit of what leaves the tester: a last digit in fifty or so shows it."""
 
 
 @dataclass(frozen=True)

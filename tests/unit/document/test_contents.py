@@ -72,6 +72,7 @@ def test_a_federation_has_the_promised_keys(build: ModuleType) -> None:
         *("version", "operation", "mode", "sites", "model_epsilon", "distance_to_previous"),
         *("predicted_error", "advice", "test_loss", "test_accuracy", "messages", "bytes"),
         *("seconds", "rung", "rounds", "reason", "model_record_epsilon", "converged"),
+        "masked",
     }
     assert content["ledger"][3] == {
         "site": 1,

@@ -17,7 +17,7 @@ from .conftest import Killed, copied, let_messages_be_made, make_sites, numbers
 
 pytest.importorskip("flwr")
 
-from flwr.app import Error, Message
+from flwr.app import ConfigRecord, Error, Message
 
 from epsilens.federated.flower.deployed_parties import NoAnswer
 from epsilens.federated.flower.messages import pack, pack_sums
@@ -39,6 +39,11 @@ def with_gradient(schema, gradient):
     return pack_sums(schema.fingerprint, SiteSums(5, 1.0, gradient, np.zeros((p, p))))
 
 
+def with_loss(schema, n, loss):
+    p = schema.n_parameters
+    return pack_sums(schema.fingerprint, SiteSums(n, loss, np.zeros(p), np.zeros((p, p))))
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -46,8 +51,11 @@ def with_gradient(schema, gradient):
         (lambda schema: with_gradient(schema, np.zeros(3)), "'gradient' with 7 numbers"),
         (lambda schema: with_gradient(schema, np.zeros(10**6)), "'gradient' with 7 numbers"),
         (lambda schema: pack("0" * 64), "site 1 has agreed to another contract"),
+        (lambda schema: with_loss(schema, 80, 1e308), "site 1 must send sums within the bounds"),
+        (lambda schema: with_loss(schema, 81, 1.0), "site 1 takes part with another number of rec"),
+        (lambda schema: pack("", refused="\x1b[2Jwell", kind="InputError"), r"^site 1:  \[2Jwell$"),
     ],
-    ids=["nan", "shape", "huge", "contract"],
+    ids=["nan", "shape", "huge", "contract", "loss", "n", "command"],
 )
 def test_what_cannot_be_stops_the_operation_and_changes_nothing(world, schema, content, words):
     before = numbers(world.store.load())
@@ -227,7 +235,7 @@ def test_a_site_whose_greeting_cannot_be_can_be_removed(world):
     shutil.copytree(world.folders[1], world.folders[3])
     for operation in (world.apply, world.train, lambda: world.remove(4)):
         with pytest.raises(
-            InputError, match=r"says that it is site 1\..* remove 3`, or `train --wi"
+            InputError, match=r"says that it is site 1\..* remove 3` .*, or `train --wi"
         ):
             operation()
     lead = world.remove(3)
@@ -237,6 +245,37 @@ def test_a_site_whose_greeting_cannot_be_can_be_removed(world):
     # Its releases stay counted.
     assert [e.operation for e in world.store.load().ledger if e.site == 3] == ["train", "change"]
     assert world.apply().notes == []
+
+
+@pytest.mark.parametrize("claimed", [1, 2**63 - 2])
+def test_a_version_that_was_never_made_is_not_believed(world, claimed):
+    target = list(world.grid.nodes)[1]
+
+    def spoil(node, reply):
+        if node == target and world.grid.types[-1] == "query.hello":
+            said = {**reply.content["settings"], "version": claimed}
+            reply.content["settings"] = ConfigRecord(said)
+        return reply
+
+    world.grid.spoil = spoil
+    with pytest.raises(InputError, match=r"site 1 claims a version .* never made.*--without 1"):
+        world.train()
+    lead = world.lead(everybody=True, without=[1])
+    assert lead.train().version == 1
+
+
+def test_a_coordinator_without_versions_takes_no_boundless_one(fresh):
+    target = list(fresh.grid.nodes)[1]
+
+    def spoil(node, reply):
+        if node == target and fresh.grid.types[-1] == "query.hello":
+            said = {**reply.content["settings"], "version": 2**31}
+            reply.content["settings"] = ConfigRecord(said)
+        return reply
+
+    fresh.grid.spoil = spoil
+    with pytest.raises(InputError, match="site 1 claims a version"):
+        fresh.train()
 
 
 def test_a_version_that_a_site_refuses_is_made_all_the_same(world, schema):

@@ -212,3 +212,15 @@ def test_who_is_not_in_the_model_can_be_forgotten(store, coordinator):
     with pytest.raises(InputError, match="site 5 has left"):
         store.register("key 5", site=5)
     assert [member.site for member in store.members] == [0, 1, 2, 3, 4, 6]
+
+
+def test_a_version_is_undelivered_until_all_sites_were_told(schema, sites):
+    kept = []
+    Coordinator(schema, LocalParties(sites), regularisation=1e-2, keep=kept.append).train()
+    assert [(len(state.versions), state.undelivered) for state in kept] == [(1, True), (1, False)]
+
+
+def test_what_is_deleted_from_a_store_is_overwritten(schema, tmp_path):
+    store = create_coordinator_store(tmp_path / "leader", schema)
+    with store._connected() as connection:
+        assert connection.execute("PRAGMA secure_delete").fetchone()[0] == 1

@@ -6,19 +6,35 @@ from __future__ import annotations
 import dataclasses
 import shutil
 
+import numpy as np
 import pytest
 
+from epsilens.document import Provenance
 from epsilens.errors import InputError
-from epsilens.federated import Coordinator, LocalParties, SiteStore
+from epsilens.federated import (
+    Coordinator,
+    LocalParties,
+    RawFile,
+    Site,
+    SiteStore,
+    create_site_store,
+)
+from epsilens.federated.as_document import document_of
 from epsilens.federated.coordinator_store import CoordinatorStore, create_coordinator_store
+from epsilens.reporting import federation_sentences
 
 from .conftest import Killed, copied, let_messages_be_made, make_sites, numbers
 
 pytest.importorskip("flwr")
 
+from flwr.app import ConfigRecord, Message
 
 from epsilens.federated.flower.deployed_parties import NoAnswer
+from epsilens.federated.flower.masked_grid_parties import MaskedDeployedParties
+from epsilens.federated.flower.messages import pack
 from epsilens.federated.flower.operations import Lead
+from epsilens.federated.randomisation import as_budget
+from epsilens.federated.site_state import Wish
 from epsilens.federated.versions import model_sites
 
 
@@ -233,6 +249,64 @@ def test_old_copies_of_either_store_are_noticed(world):
         world.train()
 
 
+def draw_again(world, schema, number):
+    """Let a site join anew under its number, in an empty folder, from the same records."""
+    folder = world.folders[number]
+    for file in folder.glob("*.sqlite*"):
+        file.unlink()
+    raw = RawFile.at(folder / "raw.parquet")
+    create_site_store(folder, Site(number, schema, raw.read(schema), epsilon=3.0), raw)
+
+
+def test_a_second_draw_under_the_same_number_is_counted_on(world, schema):
+    before = world.site(2).total_epsilon
+    world.ask(2, 1.0)
+    world.apply()
+    lines = [entry for entry in world.store.load().ledger if entry.site == 2]
+    draw_again(world, schema, 2)
+    with pytest.raises(InputError, match=r"site 2 has drawn again.*Train again"):
+        world.lead()
+    for times in (2, 3):
+        lead = world.train()
+        assert (
+            f"site 2 has drawn again under its number: the {before * (times - 1):g} "
+            in lead.notes[0]
+        )
+        ledger = [entry for entry in world.store.load().ledger if entry.site == 2]
+        assert ledger[: len(lines)] == lines
+        assert ledger[-1].total_epsilon == times * before
+        assert world.train().notes == []  # said once, counted for good
+        lines = [entry for entry in world.store.load().ledger if entry.site == 2]
+        draw_again(world, schema, 2)
+    world.ask(2, 2.0)
+    world.train()
+    world.apply()
+    assert [e.total_epsilon for e in world.store.load().ledger if e.site == 2][-1] == 4 * before
+
+
+def test_a_version_that_a_site_has_forgotten_is_noticed(world):
+    with SiteStore(world.folders[2]).transaction() as site:
+        site.follow_new_coordinator()
+    assert "site 2 had version 0 of the model and says that it has none" in world.lead().notes[0]
+    assert world.lead().notes == []
+
+
+def test_a_ledger_is_compared_line_by_line(world):
+    target = list(world.grid.nodes)[2]
+
+    def spoil(node, reply):
+        if node == target:
+            said = dict(reply.content["settings"])
+            said["ledger"] = said["ledger"].replace('"total_epsilon": 6.0', '"total_epsilon": 1.0')
+            reply.content["settings"] = ConfigRecord(said)
+        return reply
+
+    world.grid.spoil = spoil
+    words = r"site 2 has forgotten releases.*`unregister 2` if it is not in the model"
+    with pytest.raises(InputError, match=words):
+        world.lead()
+
+
 def test_a_site_under_another_number_is_refused(world):
     shutil.rmtree(world.folders[3])
     shutil.copytree(world.folders[1], world.folders[3])
@@ -283,13 +357,113 @@ def test_a_site_can_insist_on_masks(world):
         with pytest.raises(InputError, match=r"site 2 insists on masks.*`--secure-aggregation`"):
             operation()
     assert len(world.store.load().versions) == 1
+    # Nor is there another to hide its change in.
+    with pytest.raises(
+        InputError, match=r"site 2 insists.*would change alone.*`apply --rung exact`"
+    ):
+        world.lead(secure=True).apply()
     lead = world.lead(secure=True)
-    lead.apply()
+    lead.apply(rung="exact")
     assert lead.versions[-1].sites == (2,)
     # The sums of one who leaves alone are its own.
     with pytest.raises(InputError, match=r"site 2 insists on masks.*`--rung exact`"):
         world.remove(2)
     assert world.remove(2, rung="exact").versions[-1].sites == (2,)
+
+
+def test_it_is_said_of_each_version_whether_it_was_masked(world):
+    lead = world.lead(everybody=True, secure=True)
+    lead.train()
+    state = world.store.load()
+    assert [version.masked for version in state.versions] == [False, True]
+    made = Provenance(method="status")
+    document = document_of(state.versions, state.ledger, made, protect=["smokes"], secure=True)
+    assert not document.secure_aggregation
+    said = " ".join(federation_sentences(document))
+    assert "in version 1 the coordinator saw sums over the randomised records of all sites" in said
+    assert "in version 0, in clear, it saw those of each site" in said
+
+
+def insist(world):
+    for folder in world.folders:
+        with SiteStore(folder).transaction() as site:
+            site.insist_on_masks()
+
+
+def masked(world):
+    members = {m.site: m.node for m in world.store.members}
+    state = world.store.load()
+    return MaskedDeployedParties(
+        world.grid, world.store.schema, members, state=state, timeout=7.0, patience=0.0
+    )
+
+
+@pytest.mark.parametrize("query", ["sums", "difference", "steps", "value_submit", "value_move"])
+def test_no_sum_of_its_own_leaves_an_insisting_site(world, schema, query):
+    insist(world)
+    node = next(iter(world.grid.nodes))
+    message = Message(pack(schema.fingerprint), node, f"query.{query}")
+    (reply,) = world.grid.send_and_receive([message], timeout=1)
+    assert "insists on masks" in reply.content["settings"]["refused"]
+
+
+def test_sites_that_insist_train_change_and_leave_together(world):
+    insist(world)
+    world.silence(3, kinds=["query.masked"])
+    lead = world.lead(everybody=True, secure=True)
+    assert lead.train().sites == (0, 1, 2, 4)  # begun again without site 3, at another model
+    world.grid.spoil = lambda node, reply: reply
+    world.lead(everybody=True).train()
+    world.ask(1, 2.0)
+    world.ask(2, 1.0)
+    world.apply(preview=True)
+    assert world.apply(rung="newton").versions[-1].sites == (1, 2)
+    world.ask(1, 1.0)
+    assert world.apply(rung="exact").versions[-1].sites == (1,)
+    assert world.remove(4, rung="exact").versions[-1].sites == (4,)
+    assert world.lead(everybody=True).train().sites == (0, 1, 2, 3)
+
+
+def test_an_insisting_site_previews_its_own_wish_only(world, schema):
+    insist(world)
+    parties = masked(world)
+    with pytest.raises(
+        InputError, match="site 2 insists on masks, and lets nobody see the preview"
+    ):
+        parties.prepare({2: Wish(as_budget(schema, 1e-9))}, preview=True)
+
+
+def test_an_insisting_site_answers_one_group_at_a_model(world, schema, monkeypatch):
+    insist(world)
+    parties, n = masked(world), masked(world).records()
+    theta = np.full(schema.n_parameters, 0.1)
+
+    def ask(*sites, what="sums", at=theta, pending=()):
+        return parties._secure.ask(what, at, {i: n[i] for i in sites}, pending=pending)
+
+    first = ask(0, 1)
+    np.testing.assert_array_equal(
+        ask(0, 1).gradient, first.gradient
+    )  # the same again tells nothing
+    for others in ((0, 2), (0, 1, 2), (1, 2)):
+        with pytest.raises(InputError, match=r"has answered at this model with another group"):
+            ask(*others)
+    for site in (1, 2, 3):
+        world.ask(site, 1.0)
+    parties.prepare({i: world.site(i).wish for i in (1, 2, 3)}, preview=False)
+    with pytest.raises(InputError, match="or for other changes"):
+        ask(0, 1, pending=(1,))  # less the first it would be the change of site 1
+    ask(*range(5), what="difference", pending=(1, 2))
+    with pytest.raises(InputError, match="or for other changes"):
+        ask(*range(5), what="difference", pending=(1, 3))
+    # What is noted stays when the site starts anew, and the note does not grow without end.
+    world.grid.states.clear()
+    parties = masked(world)
+    with pytest.raises(InputError, match="has answered at this model"):
+        ask(0, 2)
+    monkeypatch.setattr("epsilens.federated.mask_book.MOST_ANSWERS", 1)
+    with pytest.raises(InputError, match="which is all it keeps a note of"):
+        ask(0, 1, at=theta + 1.0)
 
 
 def test_without_a_model_or_sites_there_is_a_word(fresh, schema, tmp_path):

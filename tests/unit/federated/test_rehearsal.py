@@ -45,7 +45,10 @@ def declared(frame, protect, **options):
 
 def test_a_contract_has_rounded_scales_and_declared_answers(frame):
     given = {"children": range(6), "smokes": ["no", "yes"]}
-    contract = declared(frame, ["smokes", "children"], categories=given)
+    with pytest.warns(
+        PrivacyLeakWarning, match="centre and scale of 'age' are taken from the data"
+    ):
+        contract = declared(frame, ["smokes", "children"], categories=given)
     sex, age, children = contract.columns
     assert sex == DeclaredColumn("sex", ("f", "m"))
     assert (age.encoding, age.centre, age.scale) == ("number", round(age.centre), round(age.scale))
@@ -55,8 +58,13 @@ def test_a_contract_has_rounded_scales_and_declared_answers(frame):
 
 
 def test_answers_from_the_data_are_warned_of_and_numbers_want_bins(frame):
+    scales = {"age": (45.0, 10.0), "children": (1.0, 1.0)}
     with pytest.warns(PrivacyLeakWarning, match="'smokes', 'sex' are taken from the data"):
-        assert declared(frame, ["smokes", "sex"]).sizes == {"smokes": 2, "sex": 2}
+        contract = declared(frame, ["smokes", "sex"], scales=scales)
+    assert contract.sizes == {"smokes": 2, "sex": 2}
+    assert (contract.columns[1].centre, contract.columns[1].scale) == (45.0, 10.0)
+    with pytest.raises(InputError, match="must name numbers that are not protected"):
+        declared(frame, ["smokes"], scales={"sex": (0.0, 1.0)})
     with pytest.raises(InputError, match="Put them into bins: `--bins age=LOW:HIGH:10`"):
         declared(frame, ["age"])
     with pytest.raises(InputError, match=r"got 'income'\. There are: smokes, sex, age, children"):

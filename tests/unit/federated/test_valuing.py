@@ -29,7 +29,15 @@ from epsilens.federated.value_desk import AnswerLimits, ValueDesk
 from epsilens.federated.valuing import local_exchange, value
 from epsilens.valuation import AnswerBook, BatchMove, ItemTester, Yardstick, item_moves
 
-from .conftest import SIZES, FakeGrid, let_messages_be_made, make_sites, site_folders, table_of
+from .conftest import (
+    SIZES,
+    FakeGrid,
+    copied,
+    let_messages_be_made,
+    make_sites,
+    site_folders,
+    table_of,
+)
 
 pytest.importorskip("flwr")
 pytest.importorskip("tenseal")
@@ -113,7 +121,8 @@ def test_under_masks_nothing_of_a_single_site_crosses_the_wire(schema, grid):
     carry_out(near, steps)
     carry_out(far, steps)
     for a, b in zip(near.versions, far.versions, strict=True):
-        np.testing.assert_allclose(b.theta, a.theta, rtol=0, atol=1e-10)
+        # Rounds begin elsewhere under masks; both end where the gradient is below 1e-10.
+        np.testing.assert_allclose(b.theta, a.theta, rtol=0, atol=2e-8)
     assert list(near.ledger) == list(far.ledger)
     kinds = {kind: set(numbers_in(content)) for kind, _, content in replies(grid)}
     assert set(kinds) == {
@@ -359,6 +368,50 @@ def test_testers_that_a_coordinator_invents_are_few_or_none(schema, grid, folder
     assert f"Site 2 asks as tester {known}." in capfd.readouterr().err
 
 
+def test_an_insisting_site_scores_its_records_for_keys_that_it_was_told_only(schema, grid, folders):
+    leader, exchange = led(schema, grid, MaskedGridParties)
+    with SiteStore(folders[0]).transaction() as site:
+        site.insist_on_masks()
+    with pytest.raises(InputError, match=r"site 0 insists on masks.*--tester-key"):
+        value(leader, exchange, provider=0, tester=2, items=3)
+    keep_limits(folders[0], limit=None, testers=[ValueDesk(folders[2]).fingerprint()])
+    assert value(leader, exchange, provider=0, tester=2, items=3).n_items == 3
+    replace(AnswerLimits.read(folders[1]), replies=0).write(folders[1])
+    with pytest.raises(BudgetExceededError, match="scored 0 times in all"):
+        value(leader, exchange, provider=1, tester=3, items=3)
+
+
+def test_a_valuation_names_the_version_of_the_model_and_not_a_preview(offering, tmp_path, schema):
+    there = copied(offering, tmp_path / "world", schema)
+    there.ask(2, 1.0)
+    there.apply(preview=True)
+    assert there.lead().value(1, 3, mode="batch").version == there.site(1).state.version
+
+
+def test_a_batch_is_told_to_nobody_if_its_tester_answers_no_more(offering, tmp_path, schema):
+    there = copied(offering, tmp_path / "world", schema)
+    there.lead().value(1, 3, mode="items")
+    there.grid.types.clear()
+    with pytest.raises(
+        BudgetExceededError, match=r"site 3 has given all .* `epsilens federate site --score-l"
+    ):
+        there.lead().value(1, 3, mode="batch")
+    assert "query.value_move" not in there.grid.types
+
+
+def test_an_insisting_provider_is_asked_for_nothing_that_it_would_refuse(
+    offering, tmp_path, schema
+):
+    there = copied(offering, tmp_path / "world", schema)
+    with SiteStore(there.folders[1]).transaction() as site:
+        site.insist_on_masks()
+    for options in ({"accept": True}, {"mode": "batch"}):
+        there.grid.types.clear()
+        with pytest.raises(InputError, match=r"site 1 insists on masks.*`--no-insist-on-masks`"):
+            there.lead(secure=True).value(1, 3, **options)
+        assert set(there.grid.types) == {"query.hello"}
+
+
 def test_every_move_of_the_same_batch_needs_more_records(schema, tmp_path):
     # P4's bound for seven numbers is eight records; a second model makes seven equations more.
     grid = FakeGrid(site_folders(schema, tmp_path, offer=8))
@@ -424,9 +477,10 @@ def test_a_valuation_names_its_version_and_refuses_before_a_score_is_spent(schem
     )  # its store was lost: versions go on from what the sites have
     assert later.train().version == 1
     with local_exchange(parties) as exchange:
+        left = exchange.left(2, provider=0)
         with pytest.raises(InputError, match="are in the model already"):
             value(later, exchange, provider=0, tester=2, mode="batch", accept=True)
-        assert not (exchange._folder / "site-2").exists()
+        assert exchange.left(2, provider=0) == left
         assert value(later, exchange, provider=0, tester=2, mode="batch").version == 1
 
 

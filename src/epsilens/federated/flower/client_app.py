@@ -76,6 +76,8 @@ def _hello(site: Site, content: Content) -> RecordDict:
         wish="" if site.wish is None else wish_text(site.wish),
         version=site.state.version,
         anchored=site.is_anchored,
+        draw=site.state.draw_name,
+        insists=site.state.insists_on_masks,
     )
 
 

@@ -17,7 +17,7 @@ from epsilens.federated.flower.messages import Content
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import NoAnswerError
 from epsilens.federated.site_state import Wish
-from epsilens.federated.versions import CoordinatorState, Version
+from epsilens.federated.versions import CoordinatorState, Version, model_sites
 from epsilens.federated.written import read_wish
 
 __all__ = ["DeployedParties", "NoAnswer", "named"]
@@ -32,14 +32,15 @@ class NoAnswer(NoAnswerError):  # noqa: N818 – a silence, which is often gone 
     Parameters
     ----------
     sites : iterable of int
-    seconds : float
-        How long was waited.
+    seconds : float, optional
+        How long was waited; None: they were not there to be asked.
     """
 
-    def __init__(self, sites: Iterable[int], seconds: float) -> None:
+    def __init__(self, sites: Iterable[int], seconds: float | None = None) -> None:
         self.sites = tuple(sorted(sites))
+        how = "to the greeting" if seconds is None else f"within {seconds:g} seconds"
         super().__init__(
-            f"{named(self.sites)} did not answer within {seconds:g} seconds. The model is as it was; check "
+            f"{named(self.sites)} did not answer {how}. The model is as it was; check "
             "that every site runs, and ask again."
         )
 
@@ -61,12 +62,17 @@ class DeployedParties(GridParties):
         Seconds that the sites have to come online. Who does not is `absent`, and the others go on.
     leaving : sequence of int
         Sites that are about to be removed: what they say that cannot be is as good as silence.
+    anew : bool
+        Whether the model is trained anew, so that sites may have another draw than the model's.
 
     Raises
     ------
     InputError
         If a site has another contract, another number, or an older store than it had.
     """
+
+    deployed = True
+    """Every site is a party of its own."""
 
     def __init__(
         self,
@@ -78,26 +84,32 @@ class DeployedParties(GridParties):
         timeout: float = 60.0,
         patience: float = 30.0,
         leaving: Sequence[int] = (),
+        anew: bool = False,
     ) -> None:
         self._begin(grid, schema, timeout)
         self._leaving = set(leaving)
+        self._bound = () if anew else model_sites(state)
+        self._known = dict(state.draws)
+        self._taken: dict[int, int] = {}
+        self.remarks: list[str] = []
+        """What the coordinator's people should know of what the sites have said."""
         self.wishes: dict[int, Wish] = {}
         self.words: dict[int, str] = {}
         """Why sites have refused a version that is made all the same, or what those who leave have said."""
         self.missed: set[int] = set()
         """Sites that have not heard of the last version; they do when they are back."""
-        self._versions: dict[int, int] = {}
         for entry in state.ledger:
             self._ledgers[entry.site] = (*self._ledgers.get(entry.site, ()), entry)
         applied = [version for version in state.versions if version.operation != "preview"]
-        self._greet(members, applied[-1].version if applied else -1, patience)
+        self._made = applied[-1].version if applied else -1
+        self._greet(members, patience)
         self.absent = tuple(sorted(set(members) - set(self._nodes)))
         self._catch_up(applied)
 
-    def _greet(self, members: Mapping[int, int], version: int, patience: float) -> None:
+    def _greet(self, members: Mapping[int, int], patience: float) -> None:
         online = self._online(members, patience)
         answers = self._carry(
-            "hello", {members[site]: self._pack(version=version) for site in online}
+            "hello", {members[site]: self._pack(version=self._made) for site in online}
         )
         for site in online:
             reply = answers.get(members[site])
@@ -118,8 +130,11 @@ class DeployedParties(GridParties):
                 f"the node that was registered as site {site} says that it is site {number}. Start it "
                 "with its own folder, or register its key under that number."
             )
+        if 0 <= self._made < content.setting("version", int):
+            raise InputError(f"site {site} claims a version of the model that was never made.")
         known: tuple[LedgerEntry, ...] = self._ledgers.get(site, ())
         wish = content.setting("wish", str)
+        self._compare_draw(site, content, known)
         self._welcome(site, node, content)
         if self._ledgers[site][: len(known)] != known:
             self._ledgers[site] = known
@@ -129,6 +144,34 @@ class DeployedParties(GridParties):
             )
         if wish:
             self.wishes[site] = read_wish(wish)
+
+    def _compare_draw(self, site: int, content: Content, known: tuple[LedgerEntry, ...]) -> None:
+        """Count what a site has spent before it drew again; say if it has forgotten a version."""
+        before = self._known.get(site)
+        if before is None:
+            return
+        self._earlier[site] = known[: before.earlier]
+        self._taken[site] = before.version
+        if before.name == content.setting("draw", str):
+            version = content.setting("version", int)
+            if version < before.version:
+                self.remarks.append(
+                    f"site {site} had version {before.version} of the model and says that it has "
+                    f"{'none' if version < 0 else version}: an old copy of its store, or it was started "
+                    "for a new coordinator. Its draw is the same"
+                )
+            return
+        if site in self._bound:
+            raise InputError(
+                f"site {site} has drawn again under its number, so its records are not those in the model. "
+                "Train again: what both draws have spent is then counted."
+            )
+        self._earlier[site], self._taken[site] = known, self._made
+        spent = known[-1].total_epsilon if known else 0.0
+        self.remarks.append(
+            f"site {site} has drawn again under its number: the {spent:g} that a record had spent before is "
+            "counted on"
+        )
 
     def _forget(self, site: int, error: InputError) -> None:
         """Go on as if a site that leaves had said nothing."""
@@ -149,11 +192,13 @@ class DeployedParties(GridParties):
         """Tell sites that were away what they have missed, their own change first."""
         for site, has in [(i, self._versions[i]) for i in self._nodes]:
             own = [v for v in applied if v.operation in {"change", "accept"} and site in v.sites]
-            missed = [v for v in own if v.version > has][-1:]
+            # A change that the site has confirmed, or that was of another draw, does not wait there.
+            taken = max(has, self._taken.get(site, -1))
+            missed = [v for v in own if v.version > taken][-1:]
             if applied and applied[-1].version > has:
                 missed += [v for v in applied[-1:] if v not in missed]
             for version in missed:
-                changed = version in own
+                changed = version in own and version.version > taken
                 content = self._pack(
                     {"theta": version.theta}, version=version.version, changed=changed
                 )
@@ -167,7 +212,7 @@ class DeployedParties(GridParties):
                 if silent:
                     self.set_aside(silent)
                     break
-                self._settled(site, answers[site])
+                self._settled(site, answers[site], version.version)
                 if changed:
                     self.wishes.pop(site, None)
 
@@ -182,7 +227,7 @@ class DeployedParties(GridParties):
         """
         missing = set(sites) - set(self._nodes)
         if missing:
-            raise NoAnswer(missing, self._timeout)
+            raise NoAnswer(missing)
 
     def set_aside(self, sites: Iterable[int]) -> None:
         """Go on without sites that have stopped answering."""
@@ -228,7 +273,7 @@ class DeployedParties(GridParties):
                 self.missed.add(site)
                 continue
             try:
-                self._settled(site, self._opened(reply, f"site {site}"))
+                self._settled(site, self._opened(reply, f"site {site}"), version)
             except InputError as error:
                 self.words[site] = str(error)
         for site in sites:
@@ -244,7 +289,8 @@ class DeployedParties(GridParties):
 def _with_a_way_out(error: InputError, site: int) -> InputError:
     """Add to a refusal that concerns all operations how to go on without the site."""
     return InputError(
-        f"{error} To go on without it: `epsilens federate remove {site}`, or `train --without {site}`."
+        f"{error} To go on without it: `epsilens federate remove {site}` (`unregister {site}` if it is not in "
+        f"the model), or `train --without {site}`."
     )
 
 

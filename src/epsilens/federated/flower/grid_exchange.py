@@ -83,6 +83,11 @@ class GridExchange:
         self._parties.note_ledger(tester, found)
         return read_scores(found)
 
+    def left(self, tester: int, *, provider: int) -> int | None:
+        """Ask the tester how many scores the provider may still get; None: without end."""
+        left = self._ask(tester, "value_left", provider=provider).setting("left", int)
+        return None if left < 0 else left
+
     def move(self, provider: int, model: ModelForProvider) -> BatchMove:
         """Ask the provider how the model would move with its batch."""
         found = self._ask(provider, "value_move", provider_parts(model))

@@ -15,7 +15,14 @@ from epsilens.channels import Budget
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema
+from epsilens.federated.fixed_point import flatten, sum_bounds
 from epsilens.federated.flower.messages import Content, pack, read_sums, unpack
+from epsilens.federated.known_draw import (
+    LARGEST_VERSION,
+    KnownDraw,
+    counted_on,
+    read_draw_name,
+)
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import NoAnswerError, Traffic
 from epsilens.federated.site_state import Wish
@@ -27,6 +34,8 @@ __all__ = ["GridParties", "MessageGrid"]
 FloatArray = NDArray[np.float64]
 
 SECONDS_BETWEEN_LOOKS = 0.05
+MOST_RECORDS = 2**40
+"""No site has more; float64 counts them exactly."""
 
 
 class MessageGrid(Protocol):
@@ -65,6 +74,11 @@ class GridParties:
         another.
     """
 
+    masked = False
+    """Each site's sums are seen."""
+    deployed = False
+    """All parties are one's own."""
+
     def __init__(
         self,
         grid: MessageGrid,
@@ -87,6 +101,12 @@ class GridParties:
         self._anchored: dict[int, bool] = {}
         self._versions: dict[int, int] = {}
         self._records: dict[int, int] = {}
+        self._earlier: dict[int, tuple[LedgerEntry, ...]] = {}
+        """What sites have spent with draws before the one that they have."""
+        self.draws: dict[int, str] = {}
+        """The name of every site's draw."""
+        self.insisting: dict[int, bool] = {}
+        """Whether a site lets sums of its own leave under masks only."""
 
     # --- Who is there ---
 
@@ -118,14 +138,20 @@ class GridParties:
             self._welcome(number, *found[number])
 
     def _welcome(self, number: int, node: int, content: Content) -> None:
-        if content.setting("n", int) < 1:
-            raise InputError(f"site {number} must have at least one record, got none.")
-        self._nodes[number] = node
-        self._budgets[number] = self._budget(number, content)
-        self._records[number] = content.setting("n", int)
-        self._ledgers[number] = _ledger(number, content)
+        if not 1 <= content.setting("n", int) <= MOST_RECORDS:
+            raise InputError(
+                f"site {number} must have at least one record, and not beyond all number."
+            )
+        version = content.setting("version", int)
+        if not -1 <= version < LARGEST_VERSION:
+            raise InputError(f"site {number} claims a version of the model that was never made.")
+        draw, budget = read_draw_name(content.setting("draw", str)), self._budget(number, content)
+        self._ledgers[number] = self._ledger(number, content)
         self._anchored[number] = content.setting("anchored", bool)
-        self._versions[number] = content.setting("version", int)
+        self._records[number] = content.setting("n", int)
+        self._nodes[number], self._budgets[number] = node, budget
+        self._versions[number], self.draws[number] = version, draw
+        self.insisting[number] = content.setting("insists", bool)
 
     def _budget(self, site: int, content: Content) -> Budget:
         budget = read_budget(content.setting("budget", str))
@@ -215,11 +241,31 @@ class GridParties:
             site: self._opened(replies.get(self._nodes[site]), f"site {site}") for site in contents
         }
 
-    def _sums_of(self, site: int, content: Content, *, hessian: bool) -> SiteSums:
+    def _sums_of(
+        self,
+        site: int,
+        content: Content,
+        theta: FloatArray,
+        *,
+        hessian: bool,
+        n: int | None = None,
+        factor: float = 1.0,
+    ) -> SiteSums:
+        """Take sums that can be: over `n` records, unless None, each within what the contract lets it add."""
         try:
             found = read_sums(content, self._schema.n_parameters, hessian=hessian)
         except InputError as error:
             raise InputError(f"site {site}: {error}") from None
+        if found.n > MOST_RECORDS or (n is not None and found.n != n):
+            raise InputError(
+                f"site {site} takes part with another number of records than it has said. Nothing was changed."
+            )
+        most = factor * found.n * sum_bounds(self._schema, theta, hessian=hessian)
+        if not (np.abs(flatten(found)) <= 1.01 * most).all():
+            raise InputError(
+                f"site {site} must send sums within the bounds that the contract gives, got larger ones. "
+                "Nothing was changed. If its numbers are far off, declare a larger `limit` in the contract."
+            )
         # A Hessian is symmetric: half of it has travelled.
         self._traffic.count(found.gradient, content.arrays.get("hessian"))
         return found
@@ -257,7 +303,8 @@ class GridParties:
             contents[site] = self._pack({"theta": theta}, hessian=hessian, pending=site in pending)
         answers = self._ask("sums", contents)
         return {
-            site: self._sums_of(site, content, hessian=hessian) for site, content in answers.items()
+            site: self._sums_of(site, content, theta, hessian=hessian, n=self._records[site])
+            for site, content in answers.items()
         }
 
     def local_steps(
@@ -295,7 +342,7 @@ class GridParties:
                 refused = refused or error
                 continue
             # A site that has drawn has spent, whatever the others say.
-            self._ledgers[site] = _ledger(site, content)
+            self._ledgers[site] = self._ledger(site, content)
         if refused is not None:
             raise refused
 
@@ -307,13 +354,23 @@ class GridParties:
         """Return the last version of a model that a site has been told of."""
         return max((self._versions.get(site, -1) for site in self._nodes), default=-1)
 
+    def known_draws(self) -> dict[int, KnownDraw]:
+        """Return by what the draw of every site that has answered is known."""
+        return {
+            site: KnownDraw(name, len(self._earlier.get(site, ())), self._versions[site])
+            for site, name in self.draws.items()
+        }
+
     def differences(
         self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
     ) -> dict[int, SiteSums]:
         """Ask sites for the one message of their prepared change."""
         contents = {site: self._pack({"theta": theta}, hessian=hessian) for site in sites}
         return {
-            site: self._sums_of(site, content, hessian=hessian)
+            # A difference is between two sums.
+            site: self._sums_of(
+                site, content, theta, hessian=hessian, n=self._records[site], factor=2.0
+            )
             for site, content in self._ask("difference", contents).items()
         }
 
@@ -324,12 +381,13 @@ class GridParties:
             self._traffic.count(theta)
             contents[site] = self._pack({"theta": theta}, version=version, changed=site in sites)
         for site, content in self._ask("settle", contents).items():
-            self._settled(site, content)
+            self._settled(site, content, version)
 
-    def _settled(self, site: int, content: Content) -> None:
+    def _settled(self, site: int, content: Content, version: int) -> None:
         self._budgets[site] = self._budget(site, content)
         self._records[site] = content.setting("n", int)
         self._anchored[site] = content.setting("anchored", bool)
+        self._versions[site] = version
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over."""
@@ -339,11 +397,11 @@ class GridParties:
         """Ask a site for the sums of the records that it has on offer."""
         self._traffic.count(theta)
         found = self._ask("value_submit", {site: self._pack({"theta": theta})})
-        return self._sums_of(site, found[site], hessian=True)
+        return self._sums_of(site, found[site], theta, hessian=True)
 
     def note_ledger(self, site: int, content: Content) -> None:
         """Take note of the ledger that a site has sent with an answer."""
-        self._ledgers[site] = _ledger(site, content)
+        self._ledgers[site] = self._ledger(site, content)
 
     def leave(self, sites: Sequence[int]) -> None:
         """Let sites go; nothing is asked of them any more."""
@@ -356,9 +414,8 @@ class GridParties:
         """Return every release of every site, as each has reported it last."""
         return [entry for site in sorted(self._ledgers) for entry in self._ledgers[site]]
 
-
-def _ledger(site: int, content: Content) -> tuple[LedgerEntry, ...]:
-    entries = read_ledger(content.setting("ledger", str))
-    if any(entry.site != site for entry in entries):
-        raise InputError(f"site {site} sent the ledger of another site.")
-    return entries
+    def _ledger(self, site: int, content: Content) -> tuple[LedgerEntry, ...]:
+        entries = read_ledger(content.setting("ledger", str))
+        if not entries or any(entry.site != site for entry in entries):
+            raise InputError(f"site {site} sent no ledger, or that of another site.")
+        return counted_on(self._earlier.get(site, ()), entries)

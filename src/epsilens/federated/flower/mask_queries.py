@@ -11,8 +11,9 @@ from flwr.app import ConfigRecord, Context, RecordDict
 from flwr.clientapp import ClientApp
 
 from epsilens.errors import InputError
-from epsilens.federated.flower.answering import answers
+from epsilens.federated.flower.answering import answers, site_folder
 from epsilens.federated.flower.messages import Content, pack
+from epsilens.federated.mask_book import MaskBook
 from epsilens.federated.masked_sums import MaskedQuestion, Masking
 from epsilens.federated.site import Site
 
@@ -55,6 +56,8 @@ def _masked(site: Site, content: Content, context: Context) -> RecordDict:
         records=_by_site(content, "records", int),
     )
     hidden, part = part.answer(site, question)
+    if site.state.insists_on_masks:
+        MaskBook(site_folder(context)).note(site, question)
     _keep(context, place, part)
     return pack(site.schema.fingerprint, masked=hidden.astype(np.dtype("<u8")).tobytes())
 

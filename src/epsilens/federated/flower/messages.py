@@ -39,6 +39,8 @@ Setting: TypeAlias = str | int | float | bool | bytes
 _S = TypeVar("_S", str, int, float, bool, bytes)
 
 PROTOCOL_VERSION = 1
+LONGEST_WORD = 2000
+"""Signs of a refusal that are shown."""
 SETTINGS, ARRAYS = "settings", "arrays"
 _ERRORS: dict[str, type[InputError]] = {
     "BudgetExceededError": BudgetExceededError,
@@ -141,7 +143,7 @@ def unpack(content: RecordDict, fingerprint: str, *, sender: str) -> Content:
         )
     if "refused" in settings:
         kind = _ERRORS.get(str(settings.get("kind")), InputError)
-        raise kind(str(settings["refused"]))
+        raise kind(_plain(str(settings["refused"])))
     if settings.get("contract") != fingerprint:
         raise InputError(
             f"{sender} has agreed to another contract than this one. Compare the schema files."
@@ -150,6 +152,17 @@ def unpack(content: RecordDict, fingerprint: str, *, sender: str) -> Content:
         dict(settings),
         {name: _checked(array, name, sender) for name, array in record.items()},
     )
+
+
+def _plain(text: str) -> str:
+    """Return what another party says so that it can be printed: nothing in it commands a terminal.
+
+    Examples
+    --------
+    >>> _plain(chr(27) + "[2Jall is" + chr(10) + "well")
+    ' [2Jall is well'
+    """
+    return "".join(sign if sign.isprintable() else " " for sign in text[:LONGEST_WORD])
 
 
 def _checked(array: Array, name: str, sender: str) -> FloatArray:

@@ -106,7 +106,9 @@ class Lead:
             timeout=timeout,
             patience=patience,
             leaving=leaving,
+            anew=everybody,
         )
+        self.notes += self.parties.remarks
         for site, said in self.parties.words.items():
             self.notes.append(f"site {site}, which leaves, is not believed: {said.rstrip('.')}")
         begun = state.intention
@@ -115,6 +117,9 @@ class Lead:
             state,
             # Whoever has answered is told already; the others are told when they do.
             undelivered=False,
+            # What has been drawn is spent, whatever comes of the operation.
+            draws={**state.draws, **self.parties.known_draws()},
+            ledger=tuple(self.parties.ledger()),
             # A change that is given up here is still asked for, and drawn, at its sites.
             intention=begun if missing is None else None,
         )
@@ -302,6 +307,13 @@ class Lead:
             As `epsilens.federated.valuing.value` takes them.
         """
         self.parties.require({provider, tester} & set(model_sites(self._state)))
+        if self.parties.insisting.get(provider) and (accept or mode == "batch"):
+            what = "accept its offer" if accept else "value its records as one batch"
+            raise InputError(
+                f"site {provider} insists on masks, and to {what} its own sums would have to be seen in clear. "
+                "Value it by `--mode items` without `--accept`; or let the site start with "
+                "`--no-insist-on-masks`."
+            )
         self._require_for("newton")
         found = value(
             self.coordinator,

@@ -10,7 +10,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -149,9 +149,10 @@ class Service:
             self.process.wait()
 
 
-def last_words(log: Path) -> str:
-    """Return the last line of a log, without colours and frames."""
+def last_words(log: Path, *, about: Sequence[str] = ()) -> str:
+    """Return the last line of a log, or the last with one of some words, without colours and frames."""
     text = log.read_text(encoding="utf-8", errors="replace")
     plain = re.sub(r"\x1b\[[0-9;]*m|[─│╭╮╰╯]", "", text)
     said = [line.strip() for line in plain.splitlines() if re.search(r"\w", line)]
+    said = [line for line in said if any(words in line for words in about)] or said
     return said[-1][:160] if said else "it said nothing"

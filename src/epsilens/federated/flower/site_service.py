@@ -198,7 +198,7 @@ class _Node:
         if self._refusals >= _REFUSALS_TO_GIVE_UP:
             raise InputError(
                 "the coordinator must know this site's key, but refuses it "
-                f"({last_words(self._service.log)!r}). Register site.pub there, and check the address."
+                f"({last_words(self._service.log, about=_REFUSALS)!r}). Register site.pub there, and check the address."
             )
         self._next_start = time.monotonic() + _SECONDS_BEFORE_RESTART
         self._service = self._start()

@@ -7,7 +7,7 @@ from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 
 from epsilens.federated.flower.answering import answers, site_folder
-from epsilens.federated.flower.messages import Content, pack_sums
+from epsilens.federated.flower.messages import Content, pack, pack_sums
 from epsilens.federated.flower.value_messages import (
     move_parts,
     question_parts,
@@ -32,6 +32,7 @@ def register(app: ClientApp) -> None:
     answers(app, "value_question")(_question)
     answers(app, "value_reply")(_reply)
     answers(app, "value_scores")(_scores)
+    answers(app, "value_left")(_left)
     answers(app, "value_move")(_move)
     answers(app, "value_score")(_score)
     answers(app, "value_submit")(_submit)
@@ -42,10 +43,18 @@ def _question(site: Site, content: Content, context: Context) -> RecordDict:
     question, left = ValueDesk(site_folder(context)).question(
         site, model, provider=content.setting("provider", int)
     )
+    return together(site.schema.fingerprint, question_parts(question), left=_written(left))
+
+
+def _left(site: Site, content: Content, context: Context) -> RecordDict:
+    provider = content.setting("provider", int)
+    left = ValueDesk(site_folder(context)).left(site, provider=provider)
+    return pack(site.schema.fingerprint, left=_written(left))
+
+
+def _written(left: int | None) -> int:
     # −1: without end.
-    return together(
-        site.schema.fingerprint, question_parts(question), left=-1 if left is None else max(left, 0)
-    )
+    return -1 if left is None else max(left, 0)
 
 
 def _reply(site: Site, content: Content, context: Context) -> RecordDict:

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a coordinator knows of each site's draw, so that a second one under the same number is counted too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from epsilens.errors import InputError
+from epsilens.federated.ledger import LedgerEntry
+
+__all__ = ["LARGEST_VERSION", "KnownDraw", "counted_on", "read_draw_name"]
+
+LARGEST_VERSION = 2**31
+"""A site that claims a later version of a model has never been told of it."""
+_NAME_LENGTH = 32
+
+
+@dataclass(frozen=True)
+class KnownDraw:
+    """A site's draw, as its coordinator knows it.
+
+    Parameters
+    ----------
+    name : str
+        Random, made with the draw.
+    earlier : int
+        How many lines of the site's ledger are about earlier draws under the same number.
+    version : int
+        The last version of the model that the site has confirmed.
+
+    Examples
+    --------
+    >>> KnownDraw("0f" * 16).earlier
+    0
+    """
+
+    name: str
+    earlier: int = 0
+    version: int = -1
+
+
+def counted_on(
+    earlier: Sequence[LedgerEntry], reported: Sequence[LedgerEntry]
+) -> tuple[LedgerEntry, ...]:
+    """Return a ledger in which what a site reports of its draw comes on top of what earlier draws spent.
+
+    Draws that were made from the same answers independently of each other spend the sum (sequential
+    composition).
+
+    Parameters
+    ----------
+    earlier : sequence of LedgerEntry
+        Of draws that the site no longer knows.
+    reported : sequence of LedgerEntry
+        Of the draw that it has.
+
+    Examples
+    --------
+    >>> first = LedgerEntry(2, "train", None, 3.0, 6.0, 6.0, True)
+    >>> [line.total_epsilon for line in counted_on([first], [first])]
+    [6.0, 12.0]
+    """
+    if not earlier:
+        return tuple(reported)
+    last = earlier[-1]
+    return (
+        *earlier,
+        *(
+            replace(
+                line,
+                total_epsilon=last.total_epsilon + line.total_epsilon,
+                private=last.private and line.private,
+            )
+            for line in reported
+        ),
+    )
+
+
+def read_draw_name(text: str) -> str:
+    """Return the name of a draw, if it is one.
+
+    Examples
+    --------
+    >>> read_draw_name("0f" * 16)[:4]
+    '0f0f'
+    """
+    if len(text) != _NAME_LENGTH or not set(text) <= set("0123456789abcdef"):
+        raise InputError("the name of a draw must be 32 hexadecimal digits. Check the versions.")
+    return text
