@@ -334,5 +334,5 @@ def test_a_provider_refuses_questions_that_are_not_as_agreed(small):
 
 def test_without_tenseal_the_command_that_installs_it_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "tenseal", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "epsilens\[private-valuation\]"$'):
+    with pytest.raises(MissingExtraError, match=r'pip install "epsilens\[secure\]"$'):
         Ckks(CkksParameters())
