@@ -179,5 +179,5 @@ def test_a_missing_extra_says_the_command(planted, explainer, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == explainer]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, explainer, None)
-    with pytest.raises(MissingExtraError, match=r'pip install "epsilens\[mask\]"'):
+    with pytest.raises(MissingExtraError, match=r'pip install "epsilens\[explain\]"'):
         FeatureMasker(explainer=explainer).fit(planted.X[NAMES], planted.y, identity=planted.who)
