@@ -187,6 +187,18 @@ def open_parquet(source: str | Path, *, piece_rows: int = _PIECE_ROWS) -> Parque
         raise InputError(
             f"the data must be a file that exists, got {str(source)!r}. Check the path."
         )
+    if path.is_file() and path.suffix.lower() in {
+        ".csv",
+        ".gz",
+        ".tsv",
+        ".txt",
+        ".arrow",
+        ".feather",
+    }:
+        raise InputError(
+            f"only parquet can be streamed, got {path.name!r}. Save the table as parquet, or leave "
+            "`--stream` out."
+        )
     files = parquet_files(path) if path.is_dir() else [path]
     name = path.resolve().name
     if not files:

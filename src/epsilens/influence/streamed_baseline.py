@@ -39,6 +39,7 @@ from epsilens.influence.streamed_first_pass import (
     read_sample,
 )
 from epsilens.influence.streamed_noise import StreamedGroup, StreamedLabelNoise, sum_groups
+from epsilens.influence.trained import numbers_of
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models import Curvature, Problem, factorise, minimise
@@ -107,14 +108,7 @@ class StreamedBaseline:
 
     def numbers(self) -> BaselineNumbers:
         """Return what a document says of the model before anything is randomised."""
-        return BaselineNumbers(
-            loss=self.outcomes.loss,
-            accuracy=self.outcomes.accuracy,
-            auc=self.outcomes.auc,
-            n_train=self.problem.n_rows,
-            n_test=self.evaluation.n_rows,
-            n_parameters=self.problem.n_parameters,
-        )
+        return numbers_of(self)
 
     def group_noises(
         self, groups: Sequence[StreamedGroup], *, with_grams: bool = True

@@ -9,13 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.document import Baseline as BaselineNumbers
 from epsilens.influence.evaluation import Outcomes
 from epsilens.influence.held_out import HeldOut
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.models import Curvature
 from epsilens.models.objective import LinearObjective
 
-__all__ = ["TrainedModel"]
+__all__ = ["TrainedModel", "numbers_of"]
 
 FloatArray = NDArray[np.float64]
 
@@ -65,3 +66,15 @@ class TrainedModel(Protocol):
     def group_noises(self, groups: Sequence[Any], *, with_grams: bool = True) -> list[LabelNoise]:
         """Return every group's records, summed by label."""
         ...
+
+
+def numbers_of(model: TrainedModel) -> BaselineNumbers:
+    """Return what a document says of a model before anything is randomised."""
+    return BaselineNumbers(
+        loss=model.outcomes.loss,
+        accuracy=model.outcomes.accuracy,
+        auc=model.outcomes.auc,
+        n_train=model.problem.n_rows,
+        n_test=model.evaluation.n_rows,
+        n_parameters=model.problem.n_parameters,
+    )
