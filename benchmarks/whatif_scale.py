@@ -155,7 +155,7 @@ def study_size(n_rows: int, settings: argparse.Namespace, parent: Path) -> dict:
                 workers: measured("bare" if n_rows > 2_000_000 else "fit", folder, workers)
                 for workers in order
             }
-            for turn in range(settings.turns if n_rows <= 1_000_000 else 1)
+            for turn in range(settings.turns)
             for order in [(1, 2) if turn % 2 == 0 else (2, 1)]
         ]
     best = {part: min(run["seconds"][part] for run in runs) for part in PARTS}
