@@ -26,6 +26,7 @@ ROOMS = (
     "epsilens.masking",
     "epsilens.valuation",
     "epsilens.federated",
+    "epsilens.cluster",
     "epsilens.document",
     "epsilens.display",
     "epsilens.reporting",

@@ -11,8 +11,10 @@ __version__ = "0.1.0.dev0"
 if TYPE_CHECKING:
     from epsilens.errors import (
         ApproximationWarning,
+        BudgetExceededError,
         EstimateNotTrustworthyError,
         InputError,
+        InputTypeError,
         MissingExtraError,
         PrivacyLeakWarning,
     )
@@ -20,9 +22,11 @@ if TYPE_CHECKING:
 
 _HOME = {
     "ApproximationWarning": "epsilens.errors",
+    "BudgetExceededError": "epsilens.errors",
     "Choice": "epsilens.whatif",
     "EstimateNotTrustworthyError": "epsilens.errors",
     "InputError": "epsilens.errors",
+    "InputTypeError": "epsilens.errors",
     "LossChangeEstimate": "epsilens.whatif",
     "MissingExtraError": "epsilens.errors",
     "PrivacyLeakWarning": "epsilens.errors",
@@ -31,9 +35,11 @@ _HOME = {
 
 __all__ = [
     "ApproximationWarning",
+    "BudgetExceededError",
     "Choice",
     "EstimateNotTrustworthyError",
     "InputError",
+    "InputTypeError",
     "LossChangeEstimate",
     "MissingExtraError",
     "PrivacyLeakWarning",

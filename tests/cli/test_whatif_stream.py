@@ -66,7 +66,7 @@ def test_without_test_rows_a_coin_is_said(files, capsys):
         (
             lambda f: f.assign(age=f["age"].where(f.index != 599)),
             ("--missing", "error"),
-            "no missing values",
+            "missing values are not allowed (`--missing error`), but 1 of 600 rows have some (age 1)",
         ),
         (lambda f: f.assign(smokes="yes"), (), "two classes"),
         (lambda f: f.iloc[:0], (), "at least one row"),
@@ -235,3 +235,30 @@ def test_few_rows_with_missing_answers_are_dropped_as_in_memory(folders, capsys)
     assert streamed.baseline.loss == pytest.approx(memory.baseline.loss, abs=1e-10)
     assert streamed.cells[0].loss_change == pytest.approx(memory.cells[0].loss_change, abs=1e-10)
     assert streamed.warnings == memory.warnings
+
+
+@pytest.mark.parametrize("policy", ["auto", "error"])
+def test_a_column_without_any_answer_is_left_out_as_in_memory(folders, capsys, policy):
+    for folder in folders:
+        change(
+            folder,
+            lambda frame, at: frame.assign(
+                spare=None,
+                height=np.nan,
+                country=pd.Series("here", frame.index).where(np.arange(len(frame)) % 3 != 0),
+            ),
+        )
+    question = ("--epsilon", "1", "--method", "exact", "--missing", policy)
+    memory, streamed = (ask(capsys, folders, *question, *more)[1] for more in ((), ("--stream",)))
+    assert "spare: left out: no answers at all" in memory.warnings
+    assert sorted(streamed.warnings) == sorted(memory.warnings)
+    assert streamed.baseline.n_train == memory.baseline.n_train == 1200
+    assert streamed.cells[0].loss_change == pytest.approx(memory.cells[0].loss_change, abs=1e-10)
+
+
+def test_a_column_without_any_answer_in_the_test_rows_is_refused_as_in_memory(folders, capsys):
+    change(folders[1], lambda frame, at: frame.assign(age=np.nan))
+    for more in ((), ("--stream",)):
+        code, words = ask(capsys, folders, "--epsilon", "1", "--missing", "drop", *more)
+        assert code == 2
+        assert "of the test data" in words

@@ -22,9 +22,15 @@ from epsilens.channels import (
     parse_grid,
     simulate,
 )
-from epsilens.channels.draw import WORD_RANGE, exponential_below, masses_epsilon, row_masses
+from epsilens.channels.draw import (
+    WORD_RANGE,
+    exponential_below,
+    masses_epsilon,
+    response_threshold,
+    row_masses,
+)
 from epsilens.channels.local_hashing import HashingKind
-from epsilens.channels.relaxation import joint_masses, relaxation
+from epsilens.channels.relaxation import joint_masses, realised_response, relaxation
 from epsilens.channels.unary_encoding import UnaryKind, bit_masses
 
 sizes = st.integers(2, 12)
@@ -59,11 +65,54 @@ def test_general_channel_finds_the_epsilon_again(k: int, epsilon: float) -> None
     assert channel.epsilon == pytest.approx(epsilon, abs=1e-15, rel=1e-14)
 
 
-@given(k=sizes)
-def test_ends_of_the_scale(k: int) -> None:
-    np.testing.assert_array_equal(RandomizedResponse(k, math.inf).matrix, np.eye(k))
-    nearly_noise = RandomizedResponse(k, 1e-12)
-    assert 1 - nearly_noise.keep_probability == pytest.approx((k - 1) / k, rel=1e-11)
+@given(k=sizes, epsilon=st.floats(0.0, 40.0))
+def test_what_is_drawn_keeps_epsilon_exactly(k: int, epsilon: float) -> None:
+    keep, lie = realised_response(k, response_threshold(k, epsilon))
+    assert keep + (k - 1) * lie == 1
+    assert lie <= keep <= max(exponential_below(epsilon), 1) * lie
+
+
+@given(k=sizes, epsilon=st.floats(0.0, 1e-6))
+def test_towards_epsilon_0_an_answer_is_changed_with_k_minus_1_over_k(
+    k: int, epsilon: float
+) -> None:
+    # The slope there is (k - 1)/k², at most a quarter.
+    near = {"abs": epsilon / 4 + 1e-15}
+    flip_probability = 1 - RandomizedResponse(k, epsilon).keep_probability
+    assert flip_probability == pytest.approx((k - 1) / k, **near)
+    keep, _ = realised_response(k, response_threshold(k, epsilon))
+    assert float(1 - keep) == pytest.approx((k - 1) / k, **near)
+    hashed = LocalHashing(k, max(epsilon, 1e-300))
+    assert 1 - hashed.matrix[0, 0] == pytest.approx((k - 1) / k, **near)
+
+
+@given(k=sizes, data=st.data())
+def test_an_infinite_epsilon_changes_nothing(k: int, data: st.DataObject) -> None:
+    rows = st.lists(st.tuples(*[st.integers(0, k - 1)] * 2), min_size=1, max_size=30)
+    codes = np.array(data.draw(rows))
+    open_channel = RandomizedResponse(k, math.inf)
+    np.testing.assert_array_equal(open_channel.matrix, np.eye(k))
+    np.testing.assert_array_equal(open_channel.perturb(codes), codes)
+    np.testing.assert_array_equal(ProductChannel([open_channel] * 2).perturb(codes), codes)
+    bits = UnaryEncoding(k, math.inf, kind="rappor").perturb(codes)
+    np.testing.assert_array_equal(bits, np.eye(k, dtype=bool)[codes])
+
+
+@given(matrix=matrices(), seed=st.integers(0, 2**32))
+def test_relabelling_categories_permutes_a_channel_and_its_shares(
+    matrix: NDArray[np.float64], seed: int
+) -> None:
+    k = len(matrix)
+    rng = np.random.default_rng(seed)
+    order, counts = rng.permutation(k), rng.integers(1, 1000, k)
+    # Half of the identity, so that every channel can be undone.
+    channel = Channel(0.5 * matrix + 0.5 * np.eye(k))
+    renamed = Channel(channel.matrix[np.ix_(order, order)])
+    assert renamed.epsilon == channel.epsilon
+    pi, covariance = channel.estimate_frequencies(counts)
+    again, spread = renamed.estimate_frequencies(counts[order])
+    np.testing.assert_allclose(again, pi[order], atol=1e-9)
+    np.testing.assert_allclose(spread, covariance[np.ix_(order, order)], atol=1e-9)
 
 
 @given(k=sizes, first=epsilons, second=epsilons)

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import json
 import math
+from typing import get_args
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsilens.document import (
+    AuditDocument,
     Baseline,
+    Document,
     EquivalentEpsilon,
+    MaskDocument,
     Provenance,
     RiskCell,
     RiskDocument,
@@ -107,6 +111,67 @@ def risks(draw: st.DrawFn) -> RiskDocument:
 def test_saving_and_loading_is_the_identity(document: WhatIfDocument | RiskDocument) -> None:
     assert load_document(to_json(document)) == document
     assert load_document(to_dict(document)) == document
+
+
+def one_of_every_kind(build) -> list[Document]:
+    audit = AuditDocument(
+        provenance=Provenance(method="approximate"),
+        mechanism="gaussian-sum",
+        epsilon_lower_bound=1.1,
+        confidence=0.95,
+        method="approximate",
+        selection="path",
+        is_confidence_bound=True,
+        assumptions=["(epsilon, delta)-differential privacy"],
+        claimed_epsilon=math.inf,
+        claimed_delta=1e-6,
+        true_epsilon=None,
+        is_broken=False,
+        verdict="no evidence of a breach",
+        n_canaries=1000,
+        n_guesses=86,
+        n_correct=74,
+    )
+    mask = MaskDocument(
+        provenance=Provenance(method="shap"),
+        kept=["speed"],
+        masked=["gait"],
+        alpha=0.2,
+        utility_kept=0.97,
+        privacy_kept=0.4,
+        solver="exact",
+    )
+    made = [
+        build.make_whatif(epsilons=[0.5, math.inf]),
+        build.make_risk(epsilons=[0.5, math.inf]),
+        build.make_decision(epsilons=[0.5, 2.0]),
+        build.make_release(),
+        build.make_inspect(),
+        build.make_value(),
+        build.make_federation(),
+    ]
+    found = [*made, audit, mask]
+    assert {type(document) for document in found} == set(get_args(Document))
+    return found
+
+
+def scaled(value: object, factor: float) -> object:
+    """Multiply every number that is not whole: all bits of it change, and no order between two."""
+    if isinstance(value, dict):
+        return {key: scaled(inner, factor) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [scaled(inner, factor) for inner in value]
+    return value * factor if isinstance(value, float) else value
+
+
+@given(st.floats(0.5, 1.0))
+@settings(max_examples=30, deadline=None)
+def test_saving_and_loading_is_the_identity_for_every_kind(build, factor: float) -> None:
+    for plain in one_of_every_kind(build):
+        document = load_document(scaled(to_dict(plain), factor))
+        assert type(document) is type(plain)
+        assert load_document(to_json(document)) == document
+        assert load_document(to_dict(document)) == document
 
 
 @given(documents() | risks())

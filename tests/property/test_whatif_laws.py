@@ -1,3 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Laws of what a budget costs."""
+
 from __future__ import annotations
 
 import math
@@ -14,6 +17,25 @@ from epsilens import WhatIf
 @pytest.fixture(scope="module")
 def study(survey, pipeline):
     return WhatIf(pipeline()).fit(survey.X, survey.y, survey.X_test, survey.y_test)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.01, 12.0), st.integers(1, 20))
+def test_a_groups_first_order_influence_is_the_sum_of_its_points(study, seed, epsilon, n_points):
+    """Each point asked about as a group of its own; the table of all points says the same."""
+    chosen = np.random.default_rng(seed).permutation(600)[:n_points]
+    masks = np.zeros((n_points + 1, 600), dtype=bool)
+    masks[np.arange(n_points), chosen] = True
+    masks[-1] = masks[:-1].any(axis=0)
+    groups = {f"{number}": mask for number, mask in enumerate(masks)}
+    cells = study.estimate(
+        epsilon=epsilon, groups=groups, method="influence", n_draws=20
+    ).document.cells
+    *points, whole = (cell.loss_change for cell in cells)
+    assert sum(points) == pytest.approx(whole, rel=1e-9, abs=1e-15)
+    q = 1 / (1 + math.exp(epsilon))
+    table = study.point_table()
+    assert points == pytest.approx((q * table.contributions[chosen]).tolist(), rel=1e-9, abs=1e-15)
 
 
 @settings(max_examples=20, deadline=None)
@@ -43,6 +65,45 @@ def test_renaming_the_classes_changes_nothing(seed):
         ).document.cells[0]
         answers.append((cell.loss_change, cell.accuracy_change, cell.loss_change_high))
     assert answers[0][:2] == pytest.approx(answers[1][:2], abs=1e-9)
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.permutations(range(3)))
+def test_relabelling_several_classes_permutes_their_coefficients_and_moves_no_cost(seed, order):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(180, 2))
+    y = np.argmax(X @ rng.normal(size=(2, 3)) + rng.gumbel(size=(180, 3)), axis=1)
+    y[:6] = [0, 0, 1, 1, 2, 2]
+    found = []
+    for labels in (y, np.array(order)[y]):
+        study = WhatIf(LogisticRegression()).fit(X[:120], labels[:120], X[120:], labels[120:])
+        (cell,) = study.estimate(
+            epsilon=1.0, method="exact", categories={"label": [0, 1, 2]}
+        ).document.cells
+        found.append(
+            (
+                study.coef_,
+                study.intercept_,
+                cell,
+                study.point_table(categories={"label": [0, 1, 2]}).contributions,
+            )
+        )
+    (coef, intercept, cell, points), (renamed, moved, other, same) = found
+    # Both optima are found to a gradient of 1e-9.
+    np.testing.assert_allclose(renamed[list(order)], coef, atol=1e-6)
+    np.testing.assert_allclose(moved[list(order)], intercept, atol=1e-6)
+    assert other.loss_change == pytest.approx(cell.loss_change, abs=1e-8)
+    assert other.accuracy_change == pytest.approx(cell.accuracy_change, abs=1e-12)
+    np.testing.assert_allclose(same, points, atol=1e-9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["influence", "newton", "exact"]))
+def test_an_infinite_epsilon_costs_nothing(study, seed, method):
+    mask = np.random.default_rng(seed).random(600) < 0.3
+    (cell,) = study.estimate(epsilon=math.inf, groups={"some": mask}, method=method).document.cells
+    assert cell.loss_change == cell.loss_change_low == cell.loss_change_high == 0.0
+    assert cell.accuracy_change == 0.0
 
 
 @settings(max_examples=10, deadline=None)

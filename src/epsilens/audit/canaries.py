@@ -171,6 +171,11 @@ def one_hot_directions(
     Canaries
         Canary i is `norm` in coordinate i and 0 elsewhere.
 
+    Raises
+    ------
+    InputError
+        If there are fewer dimensions than canaries, or more than memory holds.
+
     Examples
     --------
     >>> one_hot_directions(2, 3).vectors.tolist()
@@ -212,6 +217,11 @@ def mislabelled_records(
     -------
     Canaries
         Features and labels.
+
+    Raises
+    ------
+    InputError
+        If features and labels do not fit each other, all labels are alike, or there are too few records.
 
     Examples
     --------

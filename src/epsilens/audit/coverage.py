@@ -169,6 +169,11 @@ def measure_coverage(
     CoverageReport
         The rate and its standard error.
 
+    Raises
+    ------
+    InputError
+        If the channels need a δ above 0, or the method does not fit it.
+
     Examples
     --------
     >>> report = measure_coverage("randomised-response", epsilon=1.0, selection=50, n_audits=50,

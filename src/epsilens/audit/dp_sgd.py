@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilens._validate import as_count
 from epsilens.audit.canaries import Canaries, Dataset, mislabelled_records, require_memory
-from epsilens.audit.gaussian import as_gaussian_claim
-from epsilens.audit.mechanisms import Leakage
+from epsilens.audit.mechanisms import GaussianClaim, Leakage
 from epsilens.audit.scores import Gradient, Loss, Score
 from epsilens.errors import InputError
 from epsilens.models.dp_sgd_settings import DPSGDSettings
@@ -57,7 +56,7 @@ class TrainedClassifier:
 
 
 @dataclass(frozen=True, eq=False)
-class DPSGDFit:
+class DPSGDFit(GaussianClaim):
     """One model trained with DP-SGD on canaries: with a feature of their own each, or from a table.
 
     Without a table every canary has a feature to itself and the label 1, and the model is logistic
@@ -90,8 +89,6 @@ class DPSGDFit:
     True
     """
 
-    epsilon: float
-    delta: float
     n_canaries: int = 1000
     features: ArrayLike | None = field(default=None, repr=False)
     labels: ArrayLike | None = field(default=None, repr=False)
@@ -99,10 +96,9 @@ class DPSGDFit:
     epochs: int = 20
     batch: int = 64
     hidden: tuple[int, ...] = ()
-    generator: np.random.Generator | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        as_gaussian_claim(self.epsilon, self.delta)
+        super().__post_init__()
         as_count(self.n_canaries, name="n_canaries", least=2)
         if (self.features is None) != (self.labels is None):
             raise InputError(
@@ -128,16 +124,6 @@ class DPSGDFit:
     def name(self) -> str:
         """What it is called."""
         return "dpsgd"
-
-    @property
-    def claimed_epsilon(self) -> float:
-        """The ε it promises."""
-        return self.epsilon
-
-    @property
-    def claimed_delta(self) -> float:
-        """The δ it promises."""
-        return self.delta
 
     @property
     def leakage(self) -> Leakage:
@@ -235,7 +221,3 @@ class DPSGDFit:
         if self.features is not None:
             return TrainedClassifier(fit, classes)
         return np.asarray(fit.parameters[0, :-1], dtype=np.float64)
-
-    def with_noise_from(self, generator: np.random.Generator) -> DPSGDFit:
-        """Return the same with noise from this generator, unless it was given one before."""
-        return self if self.generator is not None else replace(self, generator=generator)

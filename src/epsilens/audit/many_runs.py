@@ -73,6 +73,11 @@ def many_runs_bound(
     ManyRunsBound
         The bound and the two rates it rests on.
 
+    Raises
+    ------
+    InputError
+        If more is said than there are runs, or `delta` does not fit.
+
     Notes
     -----
     Clopper–Pearson bounds for the two rates, each at half of the error; ε is the largest of

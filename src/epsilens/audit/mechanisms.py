@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,9 +32,11 @@ from epsilens.errors import InputError
 __all__ = [
     "Callable_",
     "EstimatorFit",
+    "GaussianClaim",
     "GaussianSum",
     "Leakage",
     "Mechanism",
+    "OwnNoise",
     "RandomisedAnswers",
     "Simulated",
 ]
@@ -99,7 +101,58 @@ class Simulated(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianSum:
+class OwnNoise:
+    """What a mechanism with noise of its own has: a place where that noise comes from.
+
+    Parameters
+    ----------
+    generator : numpy.random.Generator, optional
+        By default the seed of the audit.
+    """
+
+    generator: np.random.Generator | None = field(default=None, repr=False, kw_only=True)
+
+    def with_noise_from(self, generator: np.random.Generator) -> Self:
+        """Return the same with noise from this generator, unless it was given one before."""
+        return self if self.generator is not None else replace(self, generator=generator)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianClaim(OwnNoise):
+    """What a mechanism has that promises (ε, δ) and keeps it by Gaussian noise.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-12, 1e8]
+        The level that is claimed.
+    delta : float in (0, 1)
+        Its δ.
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        as_gaussian_claim(self.epsilon, self.delta)
+
+    @property
+    def claimed_epsilon(self) -> float:
+        """The ε it promises."""
+        return self.epsilon
+
+    @property
+    def claimed_delta(self) -> float:
+        """The δ it promises."""
+        return self.delta
+
+    @property
+    def leakage(self) -> Leakage:
+        """As Gaussian noise does, because it is."""
+        return "gaussian"
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianSum(GaussianClaim):
     """The sum of vectors of length at most 1, with Gaussian noise: P3's experiment.
 
     Parameters
@@ -132,16 +185,13 @@ class GaussianSum:
     (10,)
     """
 
-    epsilon: float
-    delta: float
     dimension: int = 10_000
     noise: Literal["exact", "printed"] = "exact"
     directions: Literal["random", "one-hot"] = "random"
     clip: float = 1.0
-    generator: np.random.Generator | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        as_gaussian_claim(self.epsilon, self.delta)
+        super().__post_init__()
         as_count(self.dimension, name="dimension")
         as_choice(self.noise, ("exact", "printed"), name="noise")
         as_choice(self.directions, ("random", "one-hot"), name="directions")
@@ -151,21 +201,6 @@ class GaussianSum:
     def name(self) -> str:
         """What it is called."""
         return "gaussian-sum"
-
-    @property
-    def claimed_epsilon(self) -> float:
-        """The ε it promises."""
-        return self.epsilon
-
-    @property
-    def claimed_delta(self) -> float:
-        """The δ it promises."""
-        return self.delta
-
-    @property
-    def leakage(self) -> Leakage:
-        """As Gaussian noise does, because it is."""
-        return "gaussian"
 
     @property
     def noise_scale(self) -> float:
@@ -202,13 +237,9 @@ class GaussianSum:
         generator = self.generator or np.random.default_rng()
         return total + generator.normal(0.0, self.noise_scale, size=total.size)
 
-    def with_noise_from(self, generator: np.random.Generator) -> GaussianSum:
-        """Return the same with noise from this generator, unless it was given one before."""
-        return self if self.generator is not None else replace(self, generator=generator)
-
 
 @dataclass(frozen=True, eq=False)
-class RandomisedAnswers:
+class RandomisedAnswers(OwnNoise):
     """k-ary randomised response: each person's answer, or another one by chance.
 
     Parameters
@@ -230,7 +261,6 @@ class RandomisedAnswers:
 
     epsilon: float
     k: int = 2
-    generator: np.random.Generator | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if math.isinf(as_epsilon(self.epsilon, allow_zero=True)):
@@ -281,10 +311,6 @@ class RandomisedAnswers:
         codes = np.asarray(dataset, dtype=np.int64)
         generator = self.generator or np.random.default_rng()
         return simulate(RandomizedResponse(self.k, self.epsilon), codes, generator)
-
-    def with_noise_from(self, generator: np.random.Generator) -> RandomisedAnswers:
-        """Return the same with lies from this generator, unless it was given one before."""
-        return self if self.generator is not None else replace(self, generator=generator)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import as_count, as_positive
 from epsilens.audit.canaries import Canaries, Dataset, require_memory
-from epsilens.audit.gaussian import as_gaussian_claim, gaussian_epsilon
-from epsilens.audit.mechanisms import Leakage
+from epsilens.audit.gaussian import gaussian_epsilon
+from epsilens.audit.mechanisms import GaussianClaim
 from epsilens.audit.scores import InnerProduct, Score
 from epsilens.errors import InputError, PrivacyLeakWarning
 
@@ -24,7 +24,7 @@ _ROOM = 1.3
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateRidgeFit:
+class PrivateRidgeFit(GaussianClaim):
     """`PrivateRidge` fitted on canaries with a feature of their own each.
 
     The audit is weak by nature: the model's noise is made for the worst record among the worst data,
@@ -51,16 +51,13 @@ class PrivateRidgeFit:
     'private-ridge'
     """
 
-    epsilon: float
-    delta: float
     n_features: int = 1000
     x_bound: float = 1.0
     y_bound: float = 1.0
     alpha: float = 1.0
-    generator: np.random.Generator | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        as_gaussian_claim(self.epsilon, self.delta)
+        super().__post_init__()
         as_count(self.n_features, name="n_features", least=2)
         for name in ("x_bound", "y_bound", "alpha"):
             as_positive(getattr(self, name), name=name)
@@ -69,21 +66,6 @@ class PrivateRidgeFit:
     def name(self) -> str:
         """What it is called."""
         return "private-ridge"
-
-    @property
-    def claimed_epsilon(self) -> float:
-        """The ε it promises."""
-        return self.epsilon
-
-    @property
-    def claimed_delta(self) -> float:
-        """The δ it promises."""
-        return self.delta
-
-    @property
-    def leakage(self) -> Leakage:
-        """As Gaussian noise does, because it is."""
-        return "gaussian"
 
     @property
     def coef_bound(self) -> float:
@@ -137,7 +119,3 @@ class PrivateRidgeFit:
             warnings.simplefilter("ignore", PrivacyLeakWarning)
             model.fit(features, targets)
         return np.asarray(model.coef_, dtype=np.float64)
-
-    def with_noise_from(self, generator: np.random.Generator) -> PrivateRidgeFit:
-        """Return the same with noise from this generator, unless it was given one before."""
-        return self if self.generator is not None else replace(self, generator=generator)

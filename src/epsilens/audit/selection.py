@@ -20,22 +20,36 @@ from epsilens.errors import InputError, InputTypeError
 __all__ = ["AsPrinted", "Bonferroni", "Fixed", "Path", "Selection", "Split", "as_selection"]
 
 
-def _check_counts(n_counts: int, smallest: float, largest: float) -> None:
-    as_count(n_counts, name="n_counts")
-    if not 0.0 < smallest <= largest <= 0.5:
-        raise InputError(
-            "`smallest` and `largest` must be shares of the canaries with 0 < smallest <= largest "
-            f"<= 0.5, got {smallest!r} and {largest!r}."
-        )
+@dataclass(frozen=True)
+class GeometricCounts:
+    """Numbers of guesses that grow by a constant factor.
 
+    Parameters
+    ----------
+    n_counts : int, at least 1
+        How many numbers of guesses.
+    smallest, largest : float in (0, 0.5]
+        Fewest and most guesses on each side as a share of the canaries.
+    """
 
-def _geometric(
-    n_canaries: int, n_counts: int, smallest: float, largest: float
-) -> NDArray[np.int64]:
-    most = max(round(largest * n_canaries), 1)
-    least = min(max(round(smallest * n_canaries), 1), most)
-    grid = np.round(np.geomspace(least, most, n_counts)).astype(np.int64)
-    return np.unique(np.minimum(grid, max(n_canaries // 2, 1)))
+    n_counts: int
+    smallest: float = 0.01
+    largest: float = 0.5
+
+    def __post_init__(self) -> None:
+        as_count(self.n_counts, name="n_counts")
+        if not 0.0 < self.smallest <= self.largest <= 0.5:
+            raise InputError(
+                "`smallest` and `largest` must be shares of the canaries with 0 < smallest <= largest "
+                f"<= 0.5, got {self.smallest!r} and {self.largest!r}."
+            )
+
+    def counts(self, n_canaries: int) -> NDArray[np.int64]:
+        """Return the numbers of guesses on each side that are tried."""
+        most = max(round(self.largest * n_canaries), 1)
+        least = min(max(round(self.smallest * n_canaries), 1), most)
+        grid = np.round(np.geomspace(least, most, self.n_counts)).astype(np.int64)
+        return np.unique(np.minimum(grid, max(n_canaries // 2, 1)))
 
 
 @dataclass(frozen=True)
@@ -65,7 +79,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Bonferroni:
+class Bonferroni(GeometricCounts):
     """Several numbers of guesses, each tested at its share of the error.
 
     Parameters
@@ -83,15 +97,6 @@ class Bonferroni:
     """
 
     n_counts: int = 12
-    smallest: float = 0.01
-    largest: float = 0.5
-
-    def __post_init__(self) -> None:
-        _check_counts(self.n_counts, self.smallest, self.largest)
-
-    def counts(self, n_canaries: int) -> NDArray[np.int64]:
-        """Return the numbers of guesses on each side that are tried."""
-        return _geometric(n_canaries, self.n_counts, self.smallest, self.largest)
 
     @property
     def name(self) -> str:
@@ -100,7 +105,7 @@ class Bonferroni:
 
 
 @dataclass(frozen=True)
-class Path:
+class Path(GeometricCounts):
     """Many numbers of guesses as points of one path, corrected together and exactly.
 
     Gives away much less than `Bonferroni`. For pure and approximate bounds;
@@ -121,15 +126,6 @@ class Path:
     """
 
     n_counts: int = 25
-    smallest: float = 0.01
-    largest: float = 0.5
-
-    def __post_init__(self) -> None:
-        _check_counts(self.n_counts, self.smallest, self.largest)
-
-    def counts(self, n_canaries: int) -> NDArray[np.int64]:
-        """Return the numbers of guesses on each side at which the path is looked at."""
-        return _geometric(n_canaries, self.n_counts, self.smallest, self.largest)
 
     @property
     def name(self) -> str:

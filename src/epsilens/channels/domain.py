@@ -245,7 +245,7 @@ def domain_of(
         return Domain(values, "bins", with_missing, bounded)
     dtype = series.dtype if isinstance(series.dtype, pd.CategoricalDtype) else None
     if given is not None:
-        domain = _given_domain(name, given, with_missing, dtype)
+        domain = _given_domain(name, given, dtype, with_missing=with_missing)
     elif dtype is not None:
         values = dtype.categories if dtype.ordered else _sorted(dtype.categories)
         domain = Domain(
@@ -266,7 +266,7 @@ def domain_of(
 
 
 def _given_domain(
-    name: str, given: Sequence[str], with_missing: bool, dtype: pd.CategoricalDtype | None
+    name: str, given: Sequence[str], dtype: pd.CategoricalDtype | None, *, with_missing: bool
 ) -> Domain:
     import pandas as pd
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import LARGEST_FINITE_EPSILON, as_choice, as_count, as_epsilon
-from epsilens.channels.channel import Channel
 from epsilens.channels.draw import (
     WORDS_AT_ONCE,
     Words,
@@ -20,6 +19,7 @@ from epsilens.channels.draw import (
     uniform_below,
 )
 from epsilens.channels.randomized_response import RandomizedResponse
+from epsilens.channels.symmetric import SymmetricChannel
 from epsilens.errors import InputError
 
 __all__ = ["HashingKind", "LocalHashing"]
@@ -27,7 +27,7 @@ __all__ = ["HashingKind", "LocalHashing"]
 HashingKind = Literal["olh", "blh"]
 
 
-class LocalHashing(Channel):
+class LocalHashing(SymmetricChannel):
     """Each person reports a randomised hash of the answer, and the collector guesses the answer.
 
     Every person draws a hash of their own, which throws the k possible answers into g cells, finds
@@ -56,6 +56,8 @@ class LocalHashing(Channel):
         The number of cells, g.
     a : float in (0, 1)
         How much of the truth comes through.
+    keep_probability, lie_probability : float
+        Probability that the truth comes out, and that each one of the other answers does.
     effective_epsilon : float
         The ε at which k-ary randomised response has the same matrix; below `epsilon`.
 
@@ -98,7 +100,7 @@ class LocalHashing(Channel):
     (3,)
     """
 
-    __slots__ = ("_epsilon", "_k", "_kind")
+    __slots__ = ("_kind",)
     _kind: HashingKind
 
     def __init__(self, k: int, epsilon: float, *, kind: HashingKind = "olh") -> None:
@@ -111,16 +113,6 @@ class LocalHashing(Channel):
             )
         as_choice(kind, get_args(HashingKind), name="kind")
         self._kind = kind
-
-    @property
-    def k(self) -> int:
-        """Number of possible answers."""
-        return self._k
-
-    @property
-    def epsilon(self) -> float:
-        """The privacy budget spent per answer, on hash and cell together."""
-        return self._epsilon
 
     @property
     def kind(self) -> HashingKind:
@@ -145,15 +137,6 @@ class LocalHashing(Channel):
     def effective_epsilon(self) -> float:
         """The ε at which k-ary randomised response has the same matrix."""
         return math.log1p(self._k * self.a / (1.0 - self.a))
-
-    @property
-    def matrix(self) -> NDArray[np.float64]:
-        """The probabilities of the answers that come out, one row per true answer (read-only)."""
-        other = (1.0 - self.a) / self._k
-        matrix = np.full((self._k, self._k), other)
-        np.fill_diagonal(matrix, self.a + other)
-        matrix.setflags(write=False)
-        return matrix
 
     def draw(self, codes: NDArray[np.int64], words: Words) -> NDArray[np.int64]:
         """Run the protocol (hash, report, pick) with the given source of 64-bit words.
@@ -190,22 +173,6 @@ class LocalHashing(Channel):
             reported = draw_response(true_cells, k=g, threshold=threshold, words=words)
             block[:] = _pick(cells == reported[:, None], words)
         return picked.reshape(codes.shape)
-
-    def _require_faithful_draw(self) -> None:
-        # The threshold is rounded so that epsilon is kept exactly: nothing to check.
-        return
-
-    def _inverse(self) -> NDArray[np.float64]:
-        # (a I + b 11ᵀ)⁻¹ = (I − b 11ᵀ)/a, since a + kb = 1.
-        return (np.eye(self._k) - (1.0 - self.a) / self._k) / self.a
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LocalHashing):
-            return NotImplemented
-        return self._settings == other._settings
-
-    def __hash__(self) -> int:
-        return hash((type(self).__name__, self._settings))
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, self._settings)

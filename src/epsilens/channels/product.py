@@ -34,6 +34,11 @@ class ProductChannel:
     channels : sequence of Channel
         One per protected column.
 
+    Notes
+    -----
+    Assumptions: neighbouring data sets differ in the answers of one person; the lists of categories are
+    public; every column is randomised once, independently of the others.
+
     Examples
     --------
     >>> from epsilens.channels import ProductChannel, RandomizedResponse

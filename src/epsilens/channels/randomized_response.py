@@ -12,12 +12,13 @@ from epsilens._validate import as_codes, as_count, as_epsilon
 from epsilens.channels.channel import Channel
 from epsilens.channels.draw import Words, draw_response, released_words, response_threshold
 from epsilens.channels.relaxation import draw_relaxation, relaxation
+from epsilens.channels.symmetric import SymmetricChannel
 from epsilens.errors import InputError
 
 __all__ = ["RandomizedResponse"]
 
 
-class RandomizedResponse(Channel):
+class RandomizedResponse(SymmetricChannel):
     """Each person tells the truth with some probability, and otherwise any other answer at random.
 
     The smaller ε, the more often they lie, and the less can be learnt about any one of them. At
@@ -69,21 +70,11 @@ class RandomizedResponse(Channel):
     [0.608, 0.392]
     """
 
-    __slots__ = ("_epsilon", "_k")
+    __slots__ = ()
 
     def __init__(self, k: int, epsilon: float) -> None:
         self._k = as_count(k, name="k", least=2)
         self._epsilon = as_epsilon(epsilon, allow_zero=True)
-
-    @property
-    def k(self) -> int:
-        """Number of possible answers."""
-        return self._k
-
-    @property
-    def epsilon(self) -> float:
-        """The privacy budget per answer."""
-        return self._epsilon
 
     @property
     def keep_probability(self) -> float:
@@ -104,14 +95,6 @@ class RandomizedResponse(Channel):
     def _scale(self) -> float:
         # Everything is divided by e^epsilon, so that no epsilon is too large.
         return 1.0 + (self._k - 1) * math.exp(-self._epsilon)
-
-    @property
-    def matrix(self) -> NDArray[np.float64]:
-        """The probabilities, one row per true answer (read-only)."""
-        matrix = np.full((self._k, self._k), self.lie_probability)
-        np.fill_diagonal(matrix, self.keep_probability)
-        matrix.setflags(write=False)
-        return matrix
 
     def compose(self, other: Channel) -> Channel:
         """Return the channel that passes an answer through this one and then through `other`.
@@ -297,30 +280,6 @@ class RandomizedResponse(Channel):
             return truth
         draw = relaxation(self._k, self._epsilon, wanted)
         return draw_relaxation(truth, old, draw=draw, words=words)
-
-    def _require_faithful_draw(self) -> None:
-        # The threshold is rounded so that epsilon is kept exactly: nothing to check.
-        return
-
-    def _inverse(self) -> NDArray[np.float64]:
-        if self.a == 0.0:
-            raise InputError(
-                "`epsilon` must be greater than 0 to estimate frequencies, got 0: pure noise says "
-                "nothing about the truth."
-            )
-        # (a I + b 11ᵀ)⁻¹ = (I − b 11ᵀ)/a, since a + kb = 1.
-        return (np.eye(self._k) - self.lie_probability) / self.a
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return (self._k, self._epsilon) == (other.k, other.epsilon)
-
-    def __hash__(self) -> int:
-        return hash((type(self).__name__, self._k, self._epsilon))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self._k, self._epsilon))
 
     def __repr__(self) -> str:
         return f"RandomizedResponse(k={self._k}, epsilon={self._epsilon:g})"

@@ -190,7 +190,11 @@ def release_table(
         for name, epsilon in budget.per_column.items()
         if epsilon < math.inf and is_shown_by_order(codes[name])
     ]
-    order = _order(table, columns, shown, words, keep_order, notes, remarks) if shown else None
+    order = (
+        _order(table, columns, shown, words, notes, remarks, keep_order=keep_order)
+        if shown
+        else None
+    )
     released = table.copy(deep=False)
     as_typed: dict[str, pd.Series] = {}
     for name, domain in domains.items():
@@ -283,9 +287,10 @@ def _order(
     columns: list[str],
     shown: list[str],
     words: Words,
-    keep_order: bool,
     notes: list[str],
     remarks: list[str],
+    *,
+    keep_order: bool,
 ) -> NDArray[np.int64] | None:
     """Return a random order of the rows, or None if theirs is to be kept, and say which."""
     if keep_order:

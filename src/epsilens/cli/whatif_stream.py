@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,13 +143,12 @@ def _fit(
     drop = list(comma_list(table.drop))
     split = {"test_share": table.test_share, "seed": table.seed}
     policy: MissingPolicy = table.missing.value
-    # How many rows may go is asked when it is known which columns matter.
-    first_policy: MissingPolicy = "error" if policy == "error" else "drop"
     left_out: list[str] = []
     while True:
         chosen = {"label": table.label, "weight": table.weight, "drop": drop}
         readings = readings_of(data, table.test, **chosen, **split)[:2]  # type: ignore[arg-type]
-        reading, settled = settle_streamed(readings[0], policy=first_policy, progress=progress)
+        # How many rows may go is asked when it is known which columns matter.
+        reading, settled = settle_streamed(readings[0], policy="drop", progress=progress)
         estimator, schema = streamed_estimator(
             reading,
             model=table.model.value,
@@ -166,12 +166,15 @@ def _fit(
         if not useless:
             break
         drop += useless
-    if settled and policy != first_policy:
+    if reading.complete and policy != "drop":
         settle_streamed(readings[0], policy=policy, progress=progress)
     complete, notes = (reading.complete, reading.complete), [*settled, *left_out]
     if table.test is not None:
         test, more = settle_streamed(
-            readings[1], policy=policy, where=" of the test data", progress=progress
+            replace(readings[1], features=reading.features),
+            policy=policy,
+            where=" of the test data",
+            progress=progress,
         )
         complete, notes = (reading.complete, test.complete), [*notes, *more]
     study = WhatIf(estimator)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["Labels", "read_labels", "read_numbers"]
 
 OTHER = "other"
-
-
 MOST_CLASSES = 20
 """A label of more values is taken for a number or a text, not for a class."""
 
@@ -35,6 +33,8 @@ class Labels:
         The value that counts as "yes".
     notes : tuple of str
         What was done, ready to be shown.
+    joined : bool
+        Whether all values but `positive` were joined into one.
     """
 
     values: pd.Series = field(repr=False)
@@ -161,7 +161,7 @@ def read_numbers(column: pd.Series, *, name: str) -> Labels:
     Raises
     ------
     InputError
-        If the label is not a finite number, or the same in every row.
+        If the label is not a finite number.
 
     Examples
     --------

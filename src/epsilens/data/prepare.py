@@ -5,17 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
-from epsilens._validate import as_choice, as_mask, as_share, require_column, require_unique
+from epsilens._validate import as_choice, as_mask, as_share, require_unique
 from epsilens.data.binning import Bins
-from epsilens.data.encoding import check_categories
 from epsilens.data.expressions import Expression, parse_group
 from epsilens.data.files import TableFile
 from epsilens.data.frames import to_pandas
-from epsilens.data.labels import Labels, read_labels, read_numbers
 from epsilens.data.missing import MissingPolicy, settle_missing
-from epsilens.data.model_input import as_model_input, require_same_kinds, spelled_alike
+from epsilens.data.parts import PartSettings, Task, split_part
 from epsilens.data.schema import Category, Schema, infer_schema
 from epsilens.errors import InputError
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Offer", "Prepared", "Task", "prepare"]
-
-Task = Literal["classification", "regression"]
 
 FEWEST_TRAINING_ROWS = 10
 
@@ -106,18 +102,6 @@ class Offer:
     beside: pd.DataFrame | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """The rows of one file after the missing values are settled: not yet split."""
-
-    X: pd.DataFrame
-    y: pd.Series
-    weight: NDArray[np.float64] | None
-    masks: dict[str, NDArray[np.bool_]]
-    rows: NDArray[np.intp]
-    beside: pd.DataFrame
-
-
 def prepare(
     table: object,
     *,
@@ -193,7 +177,7 @@ def prepare(
     as_choice(task, get_args(Task), name="task")
     frame = _frame(table)
     named = _parse_groups(groups)
-    settings = _Settings(
+    settings = PartSettings(
         label,
         tuple(drop),
         weight,
@@ -256,17 +240,17 @@ def prepare(
     notes += labels.notes
 
     if test is None:
-        train, held_out = _split(
+        train, held_out = split_part(
             everything, share=as_share(test_share, name="test_share"), seed=seed, task=task
         )
     else:
         train = everything
-        held_out, test_notes = settings.test_part(_frame(test), schema, labels, features)
+        held_out, test_notes = settings.other_part(_frame(test), schema, labels, features)
         notes += test_notes
     offer = None
     if candidates is not None:
         settings_alone = replace(settings, groups=())
-        part, more_notes = settings_alone.test_part(
+        part, more_notes = settings_alone.other_part(
             _frame(candidates), schema, labels, features, what="candidates"
         )
         notes += more_notes
@@ -308,195 +292,3 @@ def _parse_groups(
     named = tuple(parse_group(group) if isinstance(group, str) else group for group in groups)
     require_unique((name for name, _ in named), what="group names")
     return named
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """What the caller asked for, applied in the same way to the data and to a test file."""
-
-    label: str
-    drop: tuple[str, ...]
-    weight: str | None
-    categorical: tuple[str, ...]
-    bins: dict[str, Bins]
-    missing: MissingPolicy
-    positive: str | None
-    groups: tuple[tuple[str, Expression], ...]
-    task: Task
-    beside: tuple[str, ...] = ()
-
-    @property
-    def required(self) -> tuple[str, ...]:
-        return (self.label, *(() if self.weight is None else (self.weight,)), *self.beside)
-
-    def check_against(self, frame: pd.DataFrame) -> None:
-        columns = [str(name) for name in frame.columns]
-        require_column(self.label, columns, argument="label")
-        for argument, names in (
-            ("drop", self.drop),
-            ("weight", () if self.weight is None else (self.weight,)),
-            ("categorical", self.categorical),
-            ("bins", tuple(self.bins)),
-            ("identity", self.beside),
-        ):
-            for name in names:
-                require_column(name, columns, argument=argument)
-                if name == self.label:
-                    raise InputError(
-                        f"column {name!r} is the label and cannot be named in `{argument}` too. "
-                        "Name it in one of them."
-                    )
-        for argument, names in (("categorical", self.categorical), ("bins", tuple(self.bins))):
-            for name in names:
-                if name in self.drop or name == self.weight:
-                    raise InputError(
-                        f"column {name!r} is dropped or the weight, so `{argument}` cannot name it."
-                    )
-        for _, expression in self.groups:
-            for name in sorted(expression.columns):
-                require_column(name, columns, argument="group")
-
-    def features(self, frame: pd.DataFrame) -> list[str]:
-        out = {self.label, self.weight, *self.drop, *self.beside}
-        return [str(name) for name in frame.columns if name not in out]
-
-    def refuse_infinite(self, frame: pd.DataFrame, columns: Iterable[str]) -> None:
-        import numpy as np
-        import pandas as pd
-
-        for name in columns:
-            column = frame[name]
-            if name in self.bins or not pd.api.types.is_numeric_dtype(column.dtype):
-                continue
-            n_infinite = int(np.isinf(column.to_numpy("float64", na_value=np.nan)).sum())
-            if n_infinite:
-                raise InputError(
-                    f"column {name!r} must hold finite numbers, but {n_infinite} are infinite. "
-                    "Mark them as missing, or `--drop` the column."
-                )
-
-    def labels(self, column: pd.Series) -> Labels:
-        if self.task == "regression":
-            if self.positive is not None:
-                raise InputError(
-                    "`positive` belongs to a label of two answers, but the model is for numbers. "
-                    "Leave it out, or use `--model logistic`."
-                )
-            return read_numbers(column, name=self.label)
-        return read_labels(column, name=self.label, positive=self.positive)
-
-    def part(
-        self,
-        frame: pd.DataFrame,
-        answers: pd.DataFrame,
-        schema: Schema,
-        y: pd.Series,
-        trained_on: pd.DataFrame,
-        *,
-        kept: NDArray[np.bool_],
-    ) -> _Part:
-        import numpy as np
-
-        used = [column.name for column in schema.columns if column.encoding != "left out"]
-        if not used:
-            raise InputError(
-                "at least one column must be left to learn from, got 0. "
-                "Check which columns were dropped, constant or identifiers."
-            )
-        return _Part(
-            as_model_input(frame[used], schema, self.bins, trained_on),
-            y,
-            None if self.weight is None else _weights(frame[self.weight], self.weight),
-            {name: expression.mask(answers) for name, expression in self.groups},
-            np.flatnonzero(kept),
-            frame[list(self.beside)],
-        )
-
-    def test_part(
-        self,
-        frame: pd.DataFrame,
-        schema: Schema,
-        labels: Labels,
-        trained_on: pd.DataFrame,
-        *,
-        what: str = "test data",
-    ) -> tuple[_Part, list[str]]:
-        used = [column.name for column in schema.columns if column.encoding != "left out"]
-        needed = {*used, *self.required}.union(*(e.columns for _, e in self.groups))
-        lacking = sorted(needed - set(frame.columns))
-        if lacking:
-            raise InputError(
-                f"the {what} must have the columns of the training data, but {len(lacking)} are "
-                f"missing: {', '.join(lacking[:8])}."
-            )
-        self.refuse_infinite(frame, used)
-        settled = settle_missing(
-            frame,
-            policy=self.missing,
-            columns=[*used, *self.required],
-            required=self.required,
-            categorical=self.categorical,
-            where=f"of the {what}",
-        )
-        answers = frame.loc[settled.kept].reset_index(drop=True)
-        frame = settled.frame.reset_index(drop=True)
-        if len(frame) == 0:
-            raise InputError(f"the {what} must have at least one row, got 0.")
-        frame = spelled_alike(frame, schema)
-        require_same_kinds(frame, trained_on[used], what=what)
-        check_categories(schema, frame, what=what)
-        y = labels.read_again(frame[self.label], what=what)
-        part = self.part(frame, answers, schema, y, trained_on, kept=settled.kept)
-        return part, list(settled.notes)
-
-
-def _weights(column: pd.Series, name: str) -> NDArray[np.float64]:
-    import numpy as np
-    import pandas as pd
-
-    if not pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
-        raise InputError(f"`weight` must name a column of numbers, got {name!r}, which is not.")
-    weights: NDArray[np.float64] = column.to_numpy(np.float64)
-    n_bad = int((~np.isfinite(weights) | (weights < 0)).sum())
-    if n_bad:
-        raise InputError(
-            f"weights must be finite and at least 0, but {n_bad} of {len(weights)} in column "
-            f"{name!r} are not. Mend or remove those rows."
-        )
-    if not weights.any():
-        raise InputError(f"some weight must be greater than 0, but all in column {name!r} are 0.")
-    return weights
-
-
-def _split(part: _Part, *, share: float, seed: int, task: Task) -> tuple[_Part, _Part]:
-    import numpy as np
-    from sklearn.model_selection import train_test_split
-
-    n_rows = len(part.y)
-    n_test = int(np.ceil(share * n_rows))
-    n_classes = part.y.nunique() if task == "classification" else 1
-    fewest = int(part.y.value_counts().min()) if task == "classification" else n_rows
-    if fewest < 2 or min(n_test, n_rows - n_test) < n_classes:
-        raise InputError(
-            f"both parts of the data need rows of every label, but {n_rows} rows with {fewest} of "
-            f"the rarest label cannot be split at `--test-share {share:g}`. "
-            "Bring more rows, or a test file with `--test`."
-        )
-    train_rows, test_rows = train_test_split(
-        np.arange(n_rows),
-        test_size=share,
-        random_state=seed,
-        stratify=part.y.to_numpy() if task == "classification" else None,
-    )
-
-    def rows(chosen: NDArray[np.intp]) -> _Part:
-        return _Part(
-            part.X.iloc[chosen].reset_index(drop=True),
-            part.y.iloc[chosen].reset_index(drop=True),
-            None if part.weight is None else part.weight[chosen],
-            {name: mask[chosen] for name, mask in part.masks.items()},
-            part.rows[chosen],
-            part.beside.iloc[chosen].reset_index(drop=True),
-        )
-
-    return rows(np.sort(train_rows)), rows(np.sort(test_rows))

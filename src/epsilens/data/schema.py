@@ -42,6 +42,7 @@ FEWEST_NUMBERS_FOR_IDENTIFIER = 10
 
 MANY_CATEGORIES = 100
 ALL_DIFFER = "every value differs"
+NO_ANSWERS = "no answers at all"
 
 _PER_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
@@ -298,7 +299,7 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
     is_number = pd.api.types.is_numeric_dtype(series.dtype) and not is_truth
     base = Column(name, "numeric", n_distinct, n_missing)
     if n_distinct <= 1 and not isinstance(series.dtype, pd.CategoricalDtype):
-        why = "no answers at all" if n_distinct == 0 else "the same answer everywhere"
+        why = NO_ANSWERS if n_distinct == 0 else "the same answer everywhere"
         return left_out(base, "constant", why)
     if bins is not None:
         if not is_number:
@@ -323,7 +324,7 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
 
 def identifier_reason(*, is_number: bool, where: str = "") -> str:
     """Say why a column of different values is left out."""
-    return f"every value differs{where}, as in an identifier" + (
+    return f"{ALL_DIFFER}{where}, as in an identifier" + (
         "; put a measurement into bins to use it" if is_number else ""
     )
 

@@ -19,7 +19,7 @@ from epsilens.influence.point_table import (
     general_point_table,
     label_point_table,
 )
-from epsilens.influence.realisation import NoiseTerms, draw_linear_noise, noise_terms
+from epsilens.influence.realisation import NoiseTerms, draw_linear_noise, noise_terms_at
 from epsilens.influence.record_noise import contrast_variance, wild_loss
 from epsilens.influence.stochastic_estimation import StochasticEstimation
 from epsilens.influence.trust import is_trustworthy
@@ -44,7 +44,7 @@ __all__ = [
     "is_trustworthy",
     "label_point_table",
     "newton_steps",
-    "noise_terms",
+    "noise_terms_at",
     "summarise_group",
     "walk",
     "wild_loss",

@@ -49,10 +49,6 @@ class Alternatives:
         result: NDArray[np.int64] = np.einsum("f,fuv->uv", bits, differs)
         return result if self.sizes else np.zeros((1, 1), dtype=np.int64)
 
-    def dense_rows(self, rows: NDArray[np.intp], values: NDArray[np.int64]) -> FloatArray:
-        """Return some records with given joint values, as a dense array."""
-        return self.base.block(rows) + self.blocks[values]
-
 
 def no_alternatives(design: Design) -> Alternatives:
     """Return the case in which no feature is protected."""

@@ -65,9 +65,9 @@ __all__ = [
     "leverage_note",
     "nearly_separable",
     "penalty_of",
-    "refuse_separated",
-    "refuse_unconverged",
     "seconds_of_hessian",
+    "separable",
+    "unconverged",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -181,18 +181,12 @@ def as_weights(value: object | None, *, name: str, n_rows: int) -> FloatArray:
     weights = raw.astype(np.float64)
     if len(weights) != n_rows:
         raise InputError(f"`{name}` must have one weight per row ({n_rows}), got {len(weights)}.")
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise InputError(
-            f"`{name}` must be finite and at least 0, but {int(np.sum(~(weights >= 0)))} are not."
-        )
+    n_bad = int(np.sum(~(np.isfinite(weights) & (weights >= 0))))
+    if n_bad:
+        raise InputError(f"`{name}` must be finite and at least 0, but {n_bad} are not.")
     if not weights.sum() > 0:
         raise InputError(f"`{name}` must not be 0 everywhere.")
     return weights
-
-
-def _plain(y: object) -> object:
-    """Return labels as scikit-learn takes them."""
-    return to_vector(y)
 
 
 def penalty_of(specification: Specification, design: Design, *, ridge: float) -> FloatArray:
@@ -229,7 +223,7 @@ def fit_baseline(
             f"the test data must have the columns of the training data ({features.shape[1]}), got "
             f"{test_features.shape[1]}."
         )
-    model = settle_search(estimator, features, _plain(y), sample_weight)
+    model = settle_search(estimator, features, to_vector(y), sample_weight)
     specification = read_specification(model)
     classes: Sequence[object] | None = None
     if already and specification.is_classifier:
@@ -363,26 +357,26 @@ def _refuse_unusable(problem: Problem, label: Label, theta: FloatArray, *, conve
             right = (s[:, 0] > 0) == (label.y > 0.5)
         else:
             right = s.argmax(axis=1) == label.y
-        refuse_separated(bool(right[problem.weights > 0].all()))
-    refuse_unconverged(converged)
-
-
-def refuse_separated(separated: bool) -> None:
-    """Refuse training data without a finite optimum."""
-    if separated:
-        raise EstimateNotTrustworthyError(
-            "the training data are separable: without a penalty the model has no finite "
-            "optimum. Add regularisation (a finite C)."
-        )
-
-
-def refuse_unconverged(converged: bool) -> None:
-    """Refuse a model whose optimum was not reached."""
+        if right[problem.weights > 0].all():
+            raise separable()
     if not converged:
-        raise EstimateNotTrustworthyError(
-            "the training objective could not be minimised to a gradient of 1e-8. Scale the "
-            "features, or add regularisation."
-        )
+        raise unconverged()
+
+
+def separable() -> EstimateNotTrustworthyError:
+    """Return the error for training data without a finite optimum."""
+    return EstimateNotTrustworthyError(
+        "the training data are separable: without a penalty the model has no finite "
+        "optimum. Add regularisation (a finite C)."
+    )
+
+
+def unconverged() -> EstimateNotTrustworthyError:
+    """Return the error for a model whose optimum was not reached."""
+    return EstimateNotTrustworthyError(
+        "the training objective could not be minimised to a gradient of 1e-8. Scale the "
+        "features, or add regularisation."
+    )
 
 
 def _largest_leverage(problem: Problem, theta: FloatArray, curvature: Curvature) -> float:

@@ -178,18 +178,13 @@ def _copies(table: object, row: int, name: str, categories: Sequence[object]) ->
     """Return one record, once per category of a column."""
     import pandas as pd
 
-    k = len(categories)
+    again = np.full(len(categories), row)
+    copies: object
     if isinstance(table, pd.DataFrame):
-        copies = table.iloc[np.full(k, row)].reset_index(drop=True)
-        return _with_column(copies, name, categories)
-    if isinstance(table, np.ndarray):
-        changed = table[np.full(k, row)].copy()
-        changed[:, int(name.removeprefix("x"))] = categories
-        return changed
-    import polars as pl
-
-    frame = pl.concat([table[row : row + 1]] * k)  # type: ignore[index]
-    return frame.with_columns(pl.Series(name, list(categories), dtype=frame.schema[name]))
+        copies = table.iloc[again].reset_index(drop=True)
+    else:
+        copies = table[again]  # type: ignore[index]
+    return _with_column(copies, name, categories)
 
 
 def join_blocks(design: Design, features: Sequence[ProtectedFeature]) -> Alternatives:

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from epsilens.data.encoding import category_columns
 from epsilens.data.frames import to_pandas
+from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN
 from epsilens.errors import InputError
 
 __all__ = ["Domain", "read_domain"]
-
-LARGEST_NUMERIC_DOMAIN = 20
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak

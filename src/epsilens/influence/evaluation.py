@@ -200,7 +200,9 @@ class Evaluation:
         """Return the same from the test records' predictors, (m, K)."""
         tally = self._tally_of(s, contrast)
         areas = self._areas(tally.scores) if self.is_classifier else None
-        return outcomes_from(tally, areas, [contrast is not None], self.is_classifier)[0]
+        return outcomes_from(
+            tally, areas, [contrast is not None], is_classifier=self.is_classifier
+        )[0]
 
     def outcomes_at(
         self, thetas: FloatArray, contrasts: Sequence[FloatArray | None]
@@ -220,7 +222,7 @@ class Evaluation:
         for contrast in contrasts:
             tally = self._tally_of(s, contrast)
             gap = contrast is not None
-            (found,) = outcomes_from(tally, None, [gap], self.is_classifier)
+            (found,) = outcomes_from(tally, None, [gap], is_classifier=self.is_classifier)
             result.append(replace(known, loss_gap=found.loss_gap, accuracy_gap=found.accuracy_gap))
         return result
 
@@ -394,7 +396,7 @@ def areas_of(s: NDArray[np.floating], y: FloatArray, weights: FloatArray) -> Flo
 
 
 def outcomes_from(
-    tally: Tally, areas: FloatArray | None, has_gap: Sequence[bool], is_classifier: bool
+    tally: Tally, areas: FloatArray | None, has_gap: Sequence[bool], *, is_classifier: bool
 ) -> list[Outcomes]:
     """Return the outcomes that sums over all test records stand for."""
     return [

@@ -69,6 +69,21 @@ def walk(
         By how much the linear term moves; ε ascending.
     tolerance : float
         Largest entry of the gradient.
+
+    Yields
+    ------
+    PathPoint
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.models import Design, Problem, SquaredLoss, factorise
+    >>> problem = Problem(Design.plain(np.eye(2)), np.ones(2), SquaredLoss(), np.zeros(2))
+    >>> curvature = factorise(problem.hessian(np.zeros(2)))
+    >>> shifts = np.array([[[1.0], [2.0]], [[0.5], [1.0]]])
+    >>> points = walk(problem, np.zeros(2), curvature, np.zeros(2), shifts)
+    >>> [(point.index, point.theta.ravel().round(6).tolist()) for point in points]
+    [(1, [0.5, 1.0]), (0, [1.0, 2.0])]
     """
     n_epsilon, _, n_groups = shifts.shape
     at = np.repeat(theta[:, None], n_groups, axis=1)

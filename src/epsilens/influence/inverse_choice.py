@@ -35,6 +35,15 @@ def as_inverse_hessian(
     name : str
         The name the caller typed.
 
+    Returns
+    -------
+    InverseHessian
+
+    Raises
+    ------
+    InputError
+        If it is none of these, or would form a matrix that is too wide.
+
     Examples
     --------
     >>> as_inverse_hessian("cg")

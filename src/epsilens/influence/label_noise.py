@@ -147,6 +147,19 @@ def summarise_group(
     mask : array of bool, shape (n,)
     with_grams : bool
         Second moments cost a pass of n_S p²; first order does without.
+
+    Returns
+    -------
+    LabelNoise
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.models import Design, LogisticLoss, Problem
+    >>> problem = Problem(Design.plain(np.eye(2)), np.ones(2), LogisticLoss(), np.zeros(2))
+    >>> noise = summarise_group(problem, np.array([0, 1]), np.array([[0.0], [1.0]]), np.ones(2, bool))
+    >>> noise.shift(np.array([[0.75, 0.25], [0.25, 0.75]]))
+    array([ 0.125, -0.125])
     """
     n = problem.n_rows
     sums = sum_group(problem, codes, len(statistics), mask, with_grams=with_grams)

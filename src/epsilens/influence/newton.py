@@ -46,6 +46,16 @@ def newton_steps(
     Returns
     -------
     array of shape (p, n_cells)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.models import Design, Problem, SquaredLoss, factorise
+    >>> problem = Problem(Design.plain(np.eye(2)), np.ones(2), SquaredLoss(), np.zeros(2))
+    >>> curvature = factorise(problem.hessian(np.zeros(2)))
+    >>> shift = np.array([[1.0], [2.0]])
+    >>> newton_steps(problem, np.zeros(2), curvature, np.zeros(2), shift).ravel()
+    array([1., 2.])
     """
     directions = curvature.solve(shifts)
     pulls = np.einsum("ib,ib->b", linear[:, None] + shifts, directions)

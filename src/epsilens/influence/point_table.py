@@ -95,6 +95,19 @@ def label_point_table(
         Labels as positions in `values`.
     values : array of shape (k,)
         The label's domain as the loss sees it.
+
+    Returns
+    -------
+    PointTable
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.models import Design, LogisticLoss, Problem
+    >>> problem = Problem(Design.plain(np.eye(2)), np.ones(2), LogisticLoss(), np.zeros(2))
+    >>> codes, values = np.array([0, 1]), np.array([0.0, 1.0])
+    >>> label_point_table(problem, np.array([1.0, 1.0]), codes, values).contributions
+    array([ 0.5, -0.5])
     """
     along = problem.design.predict(direction)
     statistics = problem.loss.statistic(values)
@@ -118,6 +131,11 @@ def general_point_table(
         v = H⁻¹η at the optimum.
     theta : array of shape (K·p,)
         The optimum.
+
+    Returns
+    -------
+    PointTable
+        With a column for every set of protected columns that may change.
     """
     alternatives = objective.alternatives
     v = direction

@@ -22,7 +22,7 @@ from epsilens.influence.record_noise import NoiseForms
 from epsilens.models import Curvature, Problem
 from epsilens.models.objective import LinearObjective
 
-__all__ = ["NoiseTerms", "draw_linear_noise", "noise_terms", "noise_terms_at"]
+__all__ = ["NoiseTerms", "draw_linear_noise", "noise_terms_at"]
 
 FloatArray = NDArray[np.float64]
 SingleArray = NDArray[np.float32]
@@ -53,17 +53,6 @@ class NoiseTerms:
     wild_loss: float
 
 
-def noise_terms(
-    problem: LinearObjective,
-    evaluation: HeldOut,
-    theta: FloatArray,
-    curvature: Curvature,
-    covariance: FloatArray,
-) -> NoiseTerms:
-    """Return mean, bias and size of the noise of one draw around θ_ε; see `noise_terms_at`."""
-    return noise_terms_at(problem, evaluation, theta[:, None], [curvature], [covariance])[0]
-
-
 def noise_terms_at(
     problem: LinearObjective,
     evaluation: HeldOut,
@@ -83,6 +72,25 @@ def noise_terms_at(
         H_ε.
     covariances : sequence of arrays of shape (K·p, K·p)
         C_ε, the covariance of the gradient.
+
+    Returns
+    -------
+    list of NoiseTerms
+        One for each cell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.influence import Evaluation
+    >>> from epsilens.models import Design, SquaredLoss, factorise
+    >>> design, loss = Design.plain(np.eye(2)), SquaredLoss()
+    >>> problem = Problem(design, np.ones(2), loss, np.zeros(2))
+    >>> tested = Evaluation(design, np.zeros(2), np.full(2, 0.5), loss, is_classifier=False)
+    >>> curvature = factorise(problem.hessian(np.zeros(2)))
+    >>> (terms,) = noise_terms_at(
+    ...     problem, tested, np.zeros((2, 1)), [curvature], [np.diag([0.04, 0.0])])
+    >>> round(terms.mean_change, 6), round(terms.logit_noise, 6)
+    (0.02, 0.141421)
     """
     sigmas = [
         curvature.sandwich(covariance)
@@ -135,6 +143,19 @@ def draw_linear_noise(
     Returns
     -------
     array of shape (n_channels, K·p, n_draws), or (n_channels, 1, n_draws) with a direction
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.influence import summarise_group
+    >>> from epsilens.models import Design, LogisticLoss
+    >>> problem = Problem(Design.plain(np.eye(2)), np.ones(2), LogisticLoss(), np.zeros(2))
+    >>> noise = summarise_group(problem, np.array([0, 1]), np.array([[0.0], [1.0]]), np.ones(2, bool))
+    >>> channel = np.array([[0.75, 0.25], [0.25, 0.75]])
+    >>> seed = np.random.SeedSequence(0)
+    >>> drawn = draw_linear_noise(problem, noise, [channel], n_draws=2000, seed=seed)
+    >>> drawn.shape, bool(np.abs(drawn.mean(axis=2)).max() < 0.02)
+    ((1, 2, 2000), True)
     """
     assert isinstance(problem, Problem)  # noqa: S101  (only for records in memory)
     rows = np.flatnonzero(noise.mask)

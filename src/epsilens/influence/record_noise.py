@@ -38,6 +38,20 @@ def wild_loss(evaluation: Evaluation, predictor: FloatArray, spread: FloatArray)
     predictor : array of shape (m, K)
     spread : array of shape (m, K, K)
         xᵀΣx.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.influence import Evaluation
+    >>> from epsilens.models import SquaredLoss
+    >>> tested = Evaluation(
+    ...     Design.plain(np.eye(2)), np.zeros(2), np.full(2, 0.5), SquaredLoss(), is_classifier=False)
+    >>> wild_loss(tested, np.zeros((2, 1)), np.array([[[4.0]], [[0.5]]]))
+    2.0
     """
     noise = np.sqrt(contrast_variance(spread))
     rows = np.flatnonzero(noise > 1.0)
@@ -61,6 +75,10 @@ def contrast_variance(spread: FloatArray) -> FloatArray:
     ----------
     spread : array of shape (n, K, K)
         Covariance of the predictor of every record.
+
+    Returns
+    -------
+    array of shape (n,)
 
     Examples
     --------

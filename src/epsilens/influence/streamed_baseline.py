@@ -23,9 +23,9 @@ from epsilens.influence.baseline import (
     leverage_note,
     nearly_separable,
     penalty_of,
-    refuse_separated,
-    refuse_unconverged,
     seconds_of_hessian,
+    separable,
+    unconverged,
 )
 from epsilens.influence.evaluation import Evaluation, Outcomes
 from epsilens.influence.label_noise import LabelNoise
@@ -208,8 +208,8 @@ def fit_streamed(
     problem = StreamedProblem(rows, n_rows, progress)
     pull = linear.ravel()
     theta, curvature, seconds = _fit(problem, sample, pull)
-    if not loss.is_quadratic and not penalty.any():
-        refuse_separated(problem.is_separated(theta))
+    if not loss.is_quadratic and not penalty.any() and problem.is_separated(theta):
+        raise separable()
     evaluation = _test_set(
         test,
         TestRows(
@@ -262,7 +262,8 @@ def _fit(
     if not problem.is_quadratic:
         start = _sample_optimum(problem.rows, sample, pull, start)
     solution = minimise(fused, pull[:, None], start[:, None], tolerance=1e-9, always_fresh=True)
-    refuse_unconverged(bool(solution.converged[0]))
+    if not solution.converged[0]:
+        raise unconverged()
     theta = solution.theta[:, 0]
     at, hessian = fused.last
     # That of a place so close, or of a quadratic, is the same to the last digits.

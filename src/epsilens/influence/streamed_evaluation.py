@@ -184,7 +184,7 @@ class StreamedEvaluation:
         self._known[("hessian", theta.tobytes())] = part["hessian"]
         tally = _as_tally(part)
         areas = self._areas(tally.scores) if self.rows.is_classifier else None
-        return outcomes_from(tally, areas, [False], self.rows.is_classifier)[0]
+        return outcomes_from(tally, areas, [False], is_classifier=self.rows.is_classifier)[0]
 
     def contrast(self, members: int | None) -> Contrast | None:
         """Return the contrast of the group at a place; None if one side is empty."""
@@ -209,7 +209,7 @@ class StreamedEvaluation:
         thetas = np.repeat(theta[:, None], len(contrasts), axis=1)
         tally = _as_tally(self.sum(_tally, thetas, list(contrasts), False, join=added))
         has_gap = [contrast is not None for contrast in contrasts]
-        found = outcomes_from(tally, None, has_gap, self.rows.is_classifier)
+        found = outcomes_from(tally, None, has_gap, is_classifier=self.rows.is_classifier)
         return [
             replace(known, loss_gap=one.loss_gap, accuracy_gap=one.accuracy_gap) for one in found
         ]
@@ -229,7 +229,7 @@ class StreamedEvaluation:
             tally = _as_tally(self.sum(_tally, thetas[:, part], chosen, True, join=added))
             areas = self._areas(tally.scores) if is_classifier else None
             has_gap = [contrast is not None for contrast in chosen]
-            result += outcomes_from(tally, areas, has_gap, is_classifier)
+            result += outcomes_from(tally, areas, has_gap, is_classifier=is_classifier)
         return result
 
     def _areas(self, scores: NDArray[np.floating]) -> FloatArray | None:

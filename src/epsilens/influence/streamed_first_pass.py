@@ -14,9 +14,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN
 from epsilens.errors import InputError
 from epsilens.models import Design, Loss, Problem
-from epsilens.models.label import LARGEST_NUMERIC_DOMAIN, Label, refuse_missing, sorted_distinct
+from epsilens.models.label import Label, refuse_missing, sorted_distinct
 from epsilens.models.passes import Part, PassProgress, added, current_passes, reduce_pass
 from epsilens.models.specification import Specification
 from epsilens.models.streamed_problem import StreamedProblem, TrainingRows

@@ -77,7 +77,7 @@ def read_streamed_question(
     if groups is None:
         # Everybody's size is known, and nobody is outside: no pass is needed to check that.
         members = [replace(members[0], size=baseline.problem.n_rows)]
-        return _asked(asking, label_name, members, budgets, is_mapping, mechanism, notes)
+        return _asked(asking, label_name, members, budgets, mechanism, notes, is_mapping=is_mapping)
     noises = asking.group_noises(members)
     members = [
         replace(group, size=int(noise.counts.sum()))
@@ -99,7 +99,7 @@ def read_streamed_question(
         protected=label_name,
         action="warn" if is_paper or dependent_groups == "warn" else "refuse",
     )
-    return _asked(asking, label_name, members, budgets, is_mapping, mechanism, notes)
+    return _asked(asking, label_name, members, budgets, mechanism, notes, is_mapping=is_mapping)
 
 
 def _asked(
@@ -107,9 +107,10 @@ def _asked(
     name: str,
     members: list[StreamedGroup],
     budgets: list[dict[str, float]],
-    is_mapping: bool,
     mechanism: str,
     notes: list[str],
+    *,
+    is_mapping: bool,
 ) -> tuple[Asked, StreamedBaseline]:
     """Return the checked question, and the model whose test set knows its groups."""
     how, label = as_mechanism(mechanism), baseline.label

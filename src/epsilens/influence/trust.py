@@ -46,6 +46,10 @@ def is_trustworthy(
     change : float
         The estimate.
 
+    Returns
+    -------
+    bool
+
     Examples
     --------
     >>> is_trustworthy(converged=True, logit_noise=0.1, condition=100.0)

@@ -59,15 +59,12 @@ def choice_by(
     """
     if method == "knapsack":
         return solve_mask(u, s, alpha=alpha, keep=keep)
-    n_masked = round(as_unit(share, name="share") * len(u))
-    free = np.arange(len(u)) if keep is None else np.flatnonzero(~keep)
-    kept = np.ones(len(u), dtype=bool)
+    free = np.ones(len(u), dtype=bool) if keep is None else ~keep
     if method == "top-share":
-        may_go = np.zeros(len(u))
-        may_go[free] = s[free]
-        kept = mask_most_identifying(may_go, share=share)
-    elif len(free):
-        kept[free] = mask_at_random(len(free), n_masked=min(n_masked, len(free)), random_state=seed)
+        kept = mask_most_identifying(np.where(free, s, 0.0), share=share)
+    else:
+        n_masked = min(round(as_unit(share, name="share") * len(u)), int(free.sum()))
+        kept = mask_at_random(len(u), n_masked=n_masked, random_state=seed, keep=keep)
     return MaskChoice(
         kept=kept,
         alpha=alpha,

@@ -51,10 +51,14 @@ class Judge:
         self,
         choice: MaskChoice,
         person_masks: BoolArray | None,
+        held: BoolArray,
         *,
         seed: int,
     ) -> list[MaskOutcome]:
-        """Train without masked features, at random and as chosen; see `MaskOutcome`."""
+        """Train without masked features, at random and as chosen; see `MaskOutcome`.
+
+        What must be kept is kept at random too: else the control would mask what no choice may.
+        """
         n = len(self.table.names)
         everything = np.ones(n, dtype=bool)
         before = self._accuracies(everything)
@@ -63,8 +67,8 @@ class Judge:
             blanked = self._accuracies_by_person(person_masks)
             return [*found, outcome("chosen", choice.n_masked, [blanked], before=before)]
         drawn = [
-            mask_at_random(n, n_masked=choice.n_masked, random_state=seed + k)
-            for k in range(RANDOM_MASKS if 0 < choice.n_masked < n else 1)
+            mask_at_random(n, n_masked=choice.n_masked, random_state=seed + k, keep=held)
+            for k in range(RANDOM_MASKS if 0 < choice.n_masked < int((~held).sum()) else 1)
         ]
         for name, masks in (("random", drawn), ("chosen", [choice.kept])):
             judged = [self._accuracies(mask) for mask in masks]

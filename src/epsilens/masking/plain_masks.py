@@ -41,7 +41,9 @@ def mask_most_identifying(privacy: ArrayLike, *, share: float) -> NDArray[np.boo
     return np.asarray(kept | (s == 0.0))
 
 
-def mask_at_random(n_features: int, *, n_masked: int, random_state: int = 0) -> NDArray[np.bool_]:
+def mask_at_random(
+    n_features: int, *, n_masked: int, random_state: int = 0, keep: ArrayLike | None = None
+) -> NDArray[np.bool_]:
     """Mask features drawn at random: the control that every chosen mask stands beside.
 
     Parameters
@@ -49,11 +51,18 @@ def mask_at_random(n_features: int, *, n_masked: int, random_state: int = 0) -> 
     n_features, n_masked : int
     random_state : int
         Of the draw.
+    keep : array of bool, (n_features,), optional
+        True for features that are never masked.
 
     Returns
     -------
     array of bool, (n_features,)
         True = kept.
+
+    Raises
+    ------
+    InputError
+        If there are not so many features that may be masked.
 
     Examples
     --------
@@ -62,11 +71,12 @@ def mask_at_random(n_features: int, *, n_masked: int, random_state: int = 0) -> 
     """
     total = as_count(n_features, name="n_features")
     masked = as_count(n_masked, name="n_masked", least=0)
-    if masked > total:
+    free = np.arange(total) if keep is None else np.flatnonzero(~np.asarray(keep, dtype=bool))
+    if masked > len(free):
         raise InputError(
-            f"`n_masked` must be at most the number of features, {total}, got {masked}."
+            f"`n_masked` must be at most the number of features that may go, {len(free)}, got {masked}."
         )
     rng = np.random.default_rng(as_count(random_state, name="random_state", least=0))
     kept = np.ones(total, dtype=bool)
-    kept[rng.permutation(total)[:masked]] = False
+    kept[rng.permutation(free)[:masked]] = False
     return kept

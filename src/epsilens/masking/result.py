@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from epsilens.data.frames import like, to_pandas
 from epsilens.document import MaskDocument, to_dict, to_json
 from epsilens.masking.importances import TaskImportances
+from epsilens.masking.plain_masks import mask_at_random
 
 if TYPE_CHECKING:
     import altair as alt
@@ -37,6 +38,8 @@ class Mask:
     person_masks : array of bool, (n_people, n_features), or None
         With `scope="identity"`, the mask of each of `privacy.classes`. **Sensitive**: a mask tells
         whose it is.
+    held : array of bool, (n_features,), or None
+        Which features were to be kept in any case.
     risk : MaskedRisk or None
         The attacks behind a relaxed ε. **Sensitive**.
     """
@@ -46,8 +49,26 @@ class Mask:
     utility: TaskImportances
     privacy: TaskImportances
     person_masks: NDArray[np.bool_] | None = None
+    held: NDArray[np.bool_] | None = None
     risk: MaskedRisk | None = None
     template: object = field(default=None, compare=False)
+
+    def at_random(self, random_state: int = 0) -> NDArray[np.bool_]:
+        """Return a mask of as many features, drawn among those that may go: the control.
+
+        Parameters
+        ----------
+        random_state : int
+
+        Returns
+        -------
+        array of bool, (n_features,)
+            True = kept.
+        """
+        n_masked = int((~self.kept).sum())
+        return mask_at_random(
+            len(self.kept), n_masked=n_masked, random_state=random_state, keep=self.held
+        )
 
     def to_frame(self) -> object:
         """Return one row per feature: name, utility, privacy, kept_share."""

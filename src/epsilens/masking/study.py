@@ -37,7 +37,6 @@ from epsilens.masking.importances import STANDARD_ERRORS, Progress, TaskImportan
 from epsilens.masking.judging import Judge
 from epsilens.masking.knapsack import ALPHAS
 from epsilens.masking.notes import TELLS_WHO, mask_notes
-from epsilens.masking.plain_masks import mask_at_random
 from epsilens.masking.records import (
     Records,
     checked_people,
@@ -307,7 +306,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             (self._model("task"), self._model("identity")),
             self.models_[1].classes_,
         )
-        outcomes = judge.outcomes(choice, person_masks, seed=seed)
+        outcomes = judge.outcomes(choice, person_masks, held, seed=seed)
         curve = judge.curve(u, s, held, alphas, progress)
         guesses = (
             guess_rate(self._train.y, self._test.y),
@@ -372,7 +371,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             outcomes=outcomes,
             curve=curve,
         )
-        return Mask(document, kept, utility, privacy, person_masks, template=self._template)
+        return Mask(document, kept, utility, privacy, person_masks, held, template=self._template)
 
     def relax(
         self,
@@ -408,9 +407,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 "a relaxed ε needs features that are masked, got none. Use a larger alpha."
             )
-        drawn = mask_at_random(
-            len(mask.kept), n_masked=int((~mask.kept).sum()), random_state=random_state
-        )
+        drawn = mask.at_random(random_state)
         batch = min(64, max(len(self._train.y) // 4, 1))
         risk = attack_masked(
             self._train.X,

@@ -49,6 +49,15 @@ class Curvature:
 def factorise(hessian: FloatArray) -> Curvature:
     """Factorise a Hessian.
 
+    Parameters
+    ----------
+    hessian : array of shape (p, p)
+        Symmetric.
+
+    Returns
+    -------
+    Curvature
+
     Raises
     ------
     EstimateNotTrustworthyError

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._validate import as_positive, as_share
 from epsilens.errors import InputError
 
 __all__ = ["GaussianRelease", "epsilon_of_rho", "rho_of_epsilon"]
@@ -40,6 +41,11 @@ class GaussianRelease:
     ------
     InputError
         If the noise would be 0 or no number: such a release protects nobody.
+
+    Assumptions
+    -----------
+    The sensitivity holds for every two data sets that differ in one record, not only for these. It and ρ
+    were chosen without looking at the data.
 
     Examples
     --------
@@ -112,6 +118,11 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
     float
         0 where even ε = 0 holds at this δ.
 
+    Raises
+    ------
+    InputError
+        If ρ is not greater than 0, or δ not between 0 and 1.
+
     Notes
     -----
     Balle and Wang (2018), Theorem 8, by `dp_accounting.gaussian_mechanism`. Several Gaussian
@@ -124,8 +135,9 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
     """
     from dp_accounting.gaussian_mechanism import get_epsilon_gaussian
 
+    width = 1.0 / math.sqrt(2.0 * as_positive(rho, name="rho"))
     with np.errstate(divide="ignore"):  # log 0 on the way to the root
-        return float(get_epsilon_gaussian(1.0 / math.sqrt(2.0 * rho), delta))
+        return float(get_epsilon_gaussian(width, as_share(delta, name="delta")))
 
 
 def rho_of_epsilon(epsilon: float, delta: float) -> float:
@@ -136,6 +148,15 @@ def rho_of_epsilon(epsilon: float, delta: float) -> float:
     epsilon : float in (0, inf)
     delta : float in (0, 1)
 
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        If ε is not finite and greater than 0, or δ not between 0 and 1.
+
     Examples
     --------
     >>> round(rho_of_epsilon(1.0, 1e-6), 5)
@@ -143,6 +164,7 @@ def rho_of_epsilon(epsilon: float, delta: float) -> float:
     """
     from dp_accounting.gaussian_mechanism import get_sigma_gaussian
 
+    level, share = as_positive(epsilon, name="epsilon"), as_share(delta, name="delta")
     with np.errstate(divide="ignore"):
-        width = float(get_sigma_gaussian(epsilon, delta)) * (1.0 + _ROOT_SLACK)
+        width = float(get_sigma_gaussian(level, share)) * (1.0 + _ROOT_SLACK)
     return 1.0 / (2.0 * width**2)

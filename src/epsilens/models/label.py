@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.data.frames import series_name, to_vector
+from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN
 from epsilens.errors import InputError
 
 __all__ = [
-    "LARGEST_NUMERIC_DOMAIN",
     "Label",
     "class_codes",
     "classes_of",
@@ -27,8 +27,6 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 DomainSource = Literal["given", "dtype", "observed"]
-
-LARGEST_NUMERIC_DOMAIN = 20
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak

@@ -64,7 +64,17 @@ class Connection:
 
 
 def is_connected() -> bool:
-    """Return whether passes go to a cluster now."""
+    """Return whether passes go to a cluster now.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> is_connected()
+    False
+    """
     return bool(_open)
 
 

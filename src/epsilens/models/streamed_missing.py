@@ -12,6 +12,7 @@ import numpy as np
 
 from epsilens.data.missing import LARGEST_DROPPED_SHARE, MissingPolicy, listed_counts
 from epsilens.data.parquet_pieces import ParquetSource, Piece
+from epsilens.data.schema import NO_ANSWERS
 from epsilens.errors import InputError
 from epsilens.models.passes import Part, PassProgress, current_passes, reduce_pass
 from epsilens.models.streamed_records import Reading, absent
@@ -28,6 +29,8 @@ def settle_streamed(
 ) -> tuple[Reading, list[str]]:
     """Return a reading without the rows that lack an answer, and what was left out.
 
+    A feature that nobody among the training rows has answered is left out itself, and costs no row.
+
     Parameters
     ----------
     reading : Reading
@@ -36,6 +39,16 @@ def settle_streamed(
     where : str
         Added to messages, for instance " of the test data".
     progress : callable, optional
+
+    Returns
+    -------
+    reading : Reading
+    notes : list of str
+
+    Raises
+    ------
+    InputError
+        If the policy forbids what would have to be done; the message has counts and choices.
     """
     names = (
         *reading.features,
@@ -43,7 +56,7 @@ def settle_streamed(
         *(() if reading.weight is None else (reading.weight,)),
     )
     columns = tuple(name for name in names if reading.source.may_lack(name))
-    if policy == "error" or not columns:
+    if not columns:
         return reading, []
     part = reduce_pass(
         current_passes(),
@@ -52,20 +65,37 @@ def settle_streamed(
         what="missing values",
         progress=progress,
     )
-    lost, n_rows = int(part["lost"]), reading.source.n_rows
+    n_lost, n_rows = int(part["lost"]), reading.source.n_rows
     found = {n: int(c) for n, c in zip(columns, part["counts"], strict=True) if c}
     if not found:
         return reading, []
+    unanswered = [name for name in reading.features if found.get(name) == n_rows]
+    if unanswered and reading.what == "training":
+        answered = tuple(name for name in reading.features if name not in unanswered)
+        if not answered:
+            raise InputError(
+                "at least one column must be left to learn from, got 0: none has any answer. Check that "
+                "the table was saved completely."
+            )
+        rest, notes = settle_streamed(
+            replace(reading, features=answered), policy=policy, where=where, progress=progress
+        )
+        return rest, [*notes, *(f"{name}: left out: {NO_ANSWERS}" for name in unanswered)]
     listed = listed_counts(found)
-    if lost == n_rows or (policy != "drop" and lost > LARGEST_DROPPED_SHARE * n_rows):
-        choice = "`--drop` the columns with most of them"
-        if lost < n_rows:
-            choice = f"Choose `--missing drop`, or {choice}"
+    choice = "`--drop` the columns with most of them"
+    if n_lost < n_rows:
+        choice = f"Choose `--missing drop`, or {choice}"
+    if policy == "error":
         raise InputError(
-            f"at most {LARGEST_DROPPED_SHARE:.0%} of the rows may have missing values, but {lost} of "
+            f"missing values are not allowed (`--missing error`), but {n_lost} of {n_rows} rows{where} "
+            f"have some ({listed}). {choice}."
+        )
+    if n_lost == n_rows or (policy != "drop" and n_lost > LARGEST_DROPPED_SHARE * n_rows):
+        raise InputError(
+            f"at most {LARGEST_DROPPED_SHARE:.0%} of the rows may have missing values, but {n_lost} of "
             f"{n_rows}{where} do ({listed}). {choice}."
         )
-    note = f"{lost} of {n_rows} rows{where} were dropped for missing values ({listed})"
+    note = f"{n_lost} of {n_rows} rows{where} were dropped for missing values ({listed})"
     return replace(reading, complete=tuple(found)), [note]
 
 

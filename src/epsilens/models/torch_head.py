@@ -84,8 +84,11 @@ def read_head(module: object, name: object) -> torch.nn.Linear:
         raise InputError(
             f"`head` must name a torch.nn.Linear, but {name!r} is a {type(head).__name__}. {hint}"
         )
-    # Spectral or weight norm and pruning keep the weights under other names and compute them anew.
-    if not {"weight", "bias"} <= head._parameters.keys():
+    # Spectral or weight norm and pruning keep the weights under other names and compute them anew, some
+    # at every look: they are not looked at here.
+    own = dict(head.named_parameters(recurse=False))
+    is_computed = torch.nn.utils.parametrize.is_parametrized(head) or "bias" in vars(head)
+    if is_computed or "weight" not in own:
         raise InputError(
             f"the weights of {name!r} must be plain numbers, but they are computed from others (such as by "
             "spectral_norm, weight_norm or pruning). Remove that: torch.nn.utils.parametrize"
@@ -113,7 +116,11 @@ def _tensors_of(layer: torch.nn.Module) -> list[torch.Tensor]:
     """Return what a layer itself holds: parameters, buffers, and tensors that are plain attributes."""
     import torch
 
-    held = [*layer._parameters.values(), *layer._buffers.values(), *vars(layer).values()]
+    held = [
+        *layer.parameters(recurse=False),
+        *layer.buffers(recurse=False),
+        *vars(layer).values(),
+    ]
     return [
         tensor
         for tensor in held
@@ -184,8 +191,9 @@ def head_features(
     Raises
     ------
     InputError
-        If the head is not what the module ends in, is used more than once for a batch, or its
-        features are not finite, or depend on the other records of a batch or on the head's weights.
+        If the head is not what the module ends in, is used more than once for a batch, gives something
+        else than its weights say, or its features are not finite, or depend on the other records of a
+        batch or on the head's weights.
 
     Examples
     --------
@@ -249,7 +257,8 @@ def _as_tensor(X: object, head: torch.nn.Linear, *, what: str) -> torch.Tensor:
 class _Heard:
     """What went into the head and came out of it while a batch was run."""
 
-    def __init__(self) -> None:
+    def __init__(self, head: torch.nn.Linear) -> None:
+        self.head = head
         self.calls: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def __call__(self, layer: object, given: tuple[Any, ...], output: Any) -> None:
@@ -260,7 +269,7 @@ class _Heard:
 def _listening(module: torch.nn.Module, head: torch.nn.Linear) -> Iterator[_Heard]:
     """Listen at the head in evaluation mode; leave hooks and modes as they were."""
     modes = [(layer, layer.training) for layer in module.modules()]
-    heard = _Heard()
+    heard = _Heard(head)
     hook = head.register_forward_hook(heard)
     try:
         module.eval()
@@ -303,7 +312,9 @@ def _as_numbers(received: torch.Tensor) -> FloatArray:
 def _run(
     module: torch.nn.Module, name: str, batch: torch.Tensor, heard: _Heard, *, what: str
 ) -> object:
-    """Run one batch and return what the module gives; the head must have been used once."""
+    """Run one batch and return what the module gives; the head must have been used once, as linear."""
+    import torch
+
     heard.calls.clear()
     try:
         result: object = module(batch)
@@ -318,22 +329,43 @@ def _run(
             f"the head {name!r} must be used once for a batch, but the module uses it {times}. Choose the "
             "layer that gives the classes."
         )
-    return result
-
-
-def _received(
-    module: torch.nn.Module, name: str, batch: torch.Tensor, heard: _Heard, *, what: str
-) -> FloatArray:
-    """Run one batch and return what the head received, checked."""
-    import torch
-
-    result = _run(module, name, batch, heard, what=what)
     received, output = heard.calls[0]
     if not isinstance(received, torch.Tensor) or received.shape[:-1] != (len(batch),):
         raise InputError(
             f"the head {name!r} must receive one vector per record, as an argument by position. Pool or "
             "flatten before it."
         )
+    # A subclass of torch.nn.Linear, or a hook, may give anything.
+    if not _is_linear(heard.head, received, output):
+        raise InputError(
+            f"the head {name!r} must give its weights times what it receives, and its bias, but it gives "
+            "something else. Choose a plain torch.nn.Linear, without hooks that change its output."
+        )
+    return result
+
+
+def _is_linear(head: torch.nn.Linear, received: torch.Tensor, output: object) -> bool:
+    """Return whether a head has given what its weights and bias give."""
+    import torch
+
+    if not isinstance(output, torch.Tensor) or output.shape != (len(received), head.out_features):
+        return False
+    x, weight = received.double(), head.weight.double()
+    bias = 0.0 if head.bias is None else head.bias.double()
+    # In the precision of the head, or that of matrix products on a card, which may be less.
+    alike = max(_ALIKE, 4.0 * torch.finfo(output.dtype).eps)
+    apart = (output.double() - (x @ weight.T + bias)).abs()
+    room = x.abs() @ weight.abs().T + abs(bias)
+    # What overflows in half precision says nothing.
+    return not bool(((apart > alike * room) & output.isfinite()).any())
+
+
+def _received(
+    module: torch.nn.Module, name: str, batch: torch.Tensor, heard: _Heard, *, what: str
+) -> FloatArray:
+    """Run one batch and return what the head received, checked."""
+    result = _run(module, name, batch, heard, what=what)
+    received, output = heard.calls[0]
     if not _is_output(result, output):
         raise InputError(
             f"the module's output must be that of {name!r}, or its log-softmax or probabilities, but something "

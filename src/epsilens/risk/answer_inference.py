@@ -17,8 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._validate import as_epsilon
-from epsilens.errors import InputError
+from epsilens._validate import as_epsilon, as_unit
 from epsilens.influence.alternatives import Alternatives
 from epsilens.models.losses import Loss
 
@@ -47,6 +46,11 @@ def inference_ceiling(baseline_rate: float, epsilon: float) -> float:
     -------
     float
 
+    Raises
+    ------
+    InputError
+        If the rate is none, or `epsilon` is not greater than 0.
+
     Notes
     -----
     For every report the posterior odds of any answer are at most e^ε times its prior odds. f is
@@ -59,12 +63,8 @@ def inference_ceiling(baseline_rate: float, epsilon: float) -> float:
     >>> inference_ceiling(0.7, float("inf"))
     1.0
     """
-    budget = as_epsilon(epsilon)
-    if not 0.0 <= baseline_rate <= 1.0:
-        raise InputError("`baseline_rate` must be between 0 and 1. Give a share, not a percentage.")
-    if baseline_rate == 0.0:
-        return 0.0
-    return baseline_rate / (baseline_rate + (1.0 - baseline_rate) * math.exp(-budget))
+    budget, b = as_epsilon(epsilon), as_unit(baseline_rate, name="baseline_rate")
+    return 0.0 if b == 0.0 else b / (b + (1.0 - b) * math.exp(-budget))
 
 
 @dataclass(frozen=True)

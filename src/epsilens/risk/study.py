@@ -201,22 +201,9 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             online=online,
             confidence=level,
         )
-        document = RiskDocument(
-            provenance=provenance,
-            warnings=[
-                *self.baseline_.notes,
-                *asked.notes,
-                *_notes(shadows.targets, self.baseline_),
-                *_doubts(attacks),
-            ],
-            number_types=risk_number_types(),
-            baseline=self.baseline_.numbers(),
-            n_models=n_models,
-            n_targets=len(shadows.targets),
-            protect=list(asked.names),
-            cells=cells,
+        return self._curve(
+            provenance, cells, attacks, shadows.targets, notes=asked.notes, protect=asked.names
         )
-        return RiskCurve(document, tuple(attacks), shadows.targets, template=self._template)
 
     def estimate_dp_sgd(
         self,
@@ -334,22 +321,11 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             online=online,
             confidence=level,
         )
-        document = RiskDocument(
-            provenance=provenance,
-            warnings=[
-                *self.baseline_.notes,
-                "the features are scaled by what the raw data say, which the ε of DP-SGD does not "
-                "cover. Scale by public bounds for a release.",
-                *_notes(shadows.targets, self.baseline_),
-                *_doubts(attacks),
-            ],
-            number_types=risk_number_types(),
-            baseline=self.baseline_.numbers(),
-            n_models=n_models,
-            n_targets=len(shadows.targets),
-            cells=cells,
+        scaled = (
+            "the features are scaled by what the raw data say, which the ε of DP-SGD does not "
+            "cover. Scale by public bounds for a release."
         )
-        return RiskCurve(document, tuple(attacks), shadows.targets, template=self._template)
+        return self._curve(provenance, cells, attacks, shadows.targets, notes=[scaled])
 
     def _refuse_weights(self) -> None:
         """Refuse weights, which the noisy training would not use."""
@@ -359,6 +335,34 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
                 "DP-SGD has no weights here, but the study has `sample_weight` or `class_weight`. "
                 "Leave them out."
             )
+
+    def _curve(
+        self,
+        provenance: Provenance,
+        cells: list[RiskCell],
+        attacks: list[MembershipAttack],
+        targets: NDArray[np.intp],
+        *,
+        notes: Sequence[str],
+        protect: Sequence[str] = (),
+    ) -> RiskCurve:
+        """Return the cells as a result, with all that must be said of them."""
+        document = RiskDocument(
+            provenance=provenance,
+            warnings=[
+                *self.baseline_.notes,
+                *notes,
+                *_notes(targets, self.baseline_),
+                *_doubts(attacks),
+            ],
+            number_types=risk_number_types(),
+            baseline=self.baseline_.numbers(),
+            n_models=attacks[0].n_models,
+            n_targets=len(targets),
+            protect=list(protect),
+            cells=cells,
+        )
+        return RiskCurve(document, tuple(attacks), targets, template=self._template)
 
     def _provenance(self, started: float, seed: int, **settings: object) -> Provenance:
         return Provenance(

@@ -26,7 +26,6 @@ __all__ = [
     "p_value_at_most",
     "p_value_of_maximum",
     "simulated_null",
-    "upper_rate",
     "weighted_lower_rate",
     "weighted_upper_rate",
 ]
@@ -236,20 +235,6 @@ def lower_rate(
     safe = np.maximum(successes, 1)
     found = betaincinv(safe, np.maximum(trials - safe + 1, 1), level)
     return np.asarray(np.where(successes < 1, 0.0, found), dtype=np.float64)
-
-
-def upper_rate(
-    successes: NDArray[np.int64], trials: NDArray[np.int64], *, level: float
-) -> NDArray[np.float64]:
-    """Return one-sided Clopper–Pearson upper bounds; 1 without trials.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> upper_rate(np.array([0, 10]), np.array([10, 10]), level=0.05).round(4)
-    array([0.2589, 1.    ])
-    """
-    return 1.0 - lower_rate(trials - successes, trials, level=level)
 
 
 def weighted_upper_rate(

@@ -121,13 +121,13 @@ def write_estimate(
     """Return the result of a rung of the ladder."""
     cells, intervals = [], []
     for answer in answers:
-        group, at = asked.groups[answer.group].name, asked.epsilons[answer.epsilon]
+        group, at = asked.groups[answer.group_index].name, asked.epsilons[answer.epsilon_index]
         shown = None if asked.is_mapping else at
         cells.append(
             WhatIfCell(
                 group=group,
                 epsilon=shown,
-                record_epsilon=asked.record_epsilons[answer.epsilon],
+                record_epsilon=asked.record_epsilons[answer.epsilon_index],
                 method=method,  # type: ignore[arg-type]
                 loss_change=answer.loss_change,
                 loss_change_low=answer.loss_low,

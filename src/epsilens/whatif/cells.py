@@ -72,11 +72,11 @@ class Question:
         """How many budgets are asked about."""
         return len(self.joints)
 
-    def is_identity(self, epsilon: int) -> bool:
+    def is_identity(self, epsilon_index: int) -> bool:
         """Whether nothing is randomised at this budget."""
         return all(
             channel.shape[0] == channel.shape[1] and np.array_equal(channel, np.eye(len(channel)))
-            for channel in (self.label_channels[epsilon], self.joints[epsilon])
+            for channel in (self.label_channels[epsilon_index], self.joints[epsilon_index])
         )
 
 
@@ -86,6 +86,8 @@ class CellAnswer:
 
     Attributes
     ----------
+    group_index, epsilon_index : int
+        Which of the question's groups and budgets.
     changes : mapping of outcome to change
         Of accuracy, auc, loss_gap and accuracy_gap; None where it has no meaning.
     intervals : mapping of outcome to (low, high)
@@ -96,8 +98,8 @@ class CellAnswer:
         Of the change of loss, where its part of second order is a mean over drawn runs.
     """
 
-    group: int
-    epsilon: int
+    group_index: int
+    epsilon_index: int
     loss_change: float
     loss_low: float
     loss_high: float
@@ -133,8 +135,8 @@ def intervals_from(before: Outcomes, drawn: DrawnOutcomes) -> dict[str, Ends]:
 
 def assemble(
     *,
-    group: int,
-    epsilon: int,
+    group_index: int,
+    epsilon_index: int,
     before: Outcomes,
     here: Outcomes,
     mean_change: float,
@@ -163,8 +165,8 @@ def assemble(
     change = here.loss - before.loss + mean_change
     low, high = ends(loss_runs)
     return CellAnswer(
-        group=group,
-        epsilon=epsilon,
+        group_index=group_index,
+        epsilon_index=epsilon_index,
         loss_change=change,
         loss_low=low,
         loss_high=high,
@@ -195,12 +197,14 @@ def group_seeds(question: Question) -> list[np.random.SeedSequence]:
     return np.random.SeedSequence(question.seed).spawn(len(question.groups))
 
 
-def unchanged(before: Outcomes, *, group: int, epsilon: int, n_draws: int) -> CellAnswer:
+def unchanged(
+    before: Outcomes, *, group_index: int, epsilon_index: int, n_draws: int
+) -> CellAnswer:
     """Return the cell in which nothing is randomised: exactly no change."""
     changes = changes_from(before, before)
     return CellAnswer(
-        group=group,
-        epsilon=epsilon,
+        group_index=group_index,
+        epsilon_index=epsilon_index,
         loss_change=0.0,
         loss_low=0.0,
         loss_high=0.0,

@@ -52,10 +52,10 @@ FloatArray = NDArray[np.float64]
 
 
 def objective_of(
-    baseline: Baseline, question: Question, group: int, epsilon: int
+    baseline: Baseline, question: Question, group_index: int, epsilon_index: int
 ) -> PerturbedObjective:
     """Return the expected perturbed objective of a cell."""
-    mask, label = question.groups[group].mask, baseline.label
+    mask, label = question.groups[group_index].mask, baseline.label
     sample = baseline.sample_weights
     loss = baseline.problem.loss
     if not question.label_is_protected:
@@ -65,7 +65,7 @@ def objective_of(
         weights, rest = own, own
     else:
         codes, values = label.domain()
-        channel = question.label_channels[epsilon]
+        channel = question.label_channels[epsilon_index]
         counted = baseline.count_weights
         totals = class_totals(codes[~mask], counted[~mask], len(values))
         inside = class_totals(codes[mask], counted[mask], len(values))
@@ -79,8 +79,8 @@ def objective_of(
         y=label.y,
         labels=codes,
         mask=mask,
-        joint=question.joints[epsilon],
-        channel=question.label_channels[epsilon],
+        joint=question.joints[epsilon_index],
+        channel=question.label_channels[epsilon_index],
         trained=trained,
         weights=weights,
         rest_weights=rest,
@@ -118,7 +118,7 @@ def climb_general(
 
 
 def _path(
-    baseline: Baseline, question: Question, group: int, rung: Rung
+    baseline: Baseline, question: Question, group_index: int, rung: Rung
 ) -> Iterator[tuple[int, _Point | None]]:
     """Yield the parameters of a group's cells, from the largest ε to the smallest."""
     theta, curvature = baseline.theta, baseline.curvature
@@ -127,7 +127,7 @@ def _path(
         if question.is_identity(e):
             yield e, None
             continue
-        objective = objective_of(baseline, question, group, e)
+        objective = objective_of(baseline, question, group_index, e)
         if rung in {"influence", "paper"}:
             yield e, _Point(objective, baseline.theta, baseline.curvature, True, 0.0)
         elif rung == "newton":
@@ -175,21 +175,25 @@ def _newton_point(baseline: Baseline, objective: PerturbedObjective) -> _Point:
 def _answer(
     baseline: Baseline,
     question: Question,
-    group: int,
-    epsilon: int,
+    group_index: int,
+    epsilon_index: int,
     rung: Rung,
     point: _Point | None,
 ) -> CellAnswer:
     evaluation = baseline.evaluation
-    contrast = evaluation.contrast(question.groups[group].test_mask)
+    contrast = evaluation.contrast(question.groups[group_index].test_mask)
     before = evaluation.outcomes(baseline.theta, contrast)
-    seed = group_seeds(question)[group]
+    seed = group_seeds(question)[group_index]
     if point is None:
-        return unchanged(before, group=group, epsilon=epsilon, n_draws=question.n_draws)
+        return unchanged(
+            before, group_index=group_index, epsilon_index=epsilon_index, n_draws=question.n_draws
+        )
     if not point.converged:
-        return _no_answer(group, epsilon)
+        return _no_answer(group_index, epsilon_index)
     if rung in {"influence", "paper"}:
-        return _first_order(baseline, question, group, epsilon, point, is_paper=rung == "paper")
+        return _first_order(
+            baseline, question, group_index, epsilon_index, point, is_paper=rung == "paper"
+        )
     balance = _balance(baseline, question, point.objective, point.theta)
     noise = draw_gradient_noise(
         point.objective, point.theta, n_draws=question.n_draws, seed=seed, balance=balance
@@ -210,8 +214,8 @@ def _answer(
         contrast=contrast,
     )
     return assemble(
-        group=group,
-        epsilon=epsilon,
+        group_index=group_index,
+        epsilon_index=epsilon_index,
         before=before,
         here=here,
         mean_change=terms.mean_change,
@@ -225,12 +229,12 @@ def _answer(
     )
 
 
-def _no_answer(group: int, epsilon: int) -> CellAnswer:
+def _no_answer(group_index: int, epsilon_index: int) -> CellAnswer:
     """Return a cell without a number: no minimum with a positive definite Hessian was found."""
     nothing = float("nan")
     return CellAnswer(
-        group=group,
-        epsilon=epsilon,
+        group_index=group_index,
+        epsilon_index=epsilon_index,
         loss_change=nothing,
         loss_low=nothing,
         loss_high=nothing,
@@ -259,15 +263,15 @@ def _balance(
 def _first_order(
     baseline: Baseline,
     question: Question,
-    group: int,
-    epsilon: int,
+    group_index: int,
+    epsilon_index: int,
     point: _Point,
     *,
     is_paper: bool,
 ) -> CellAnswer:
     """Answer by the bare formula −ηᵀH⁻¹γ/n, additive over groups, with the noise along v."""
     evaluation, theta = baseline.evaluation, baseline.theta
-    contrast = evaluation.contrast(question.groups[group].test_mask)
+    contrast = evaluation.contrast(question.groups[group_index].test_mask)
     before = evaluation.outcomes(theta, contrast)
     objective = point.objective
     gamma = objective.gradient(theta[:, None], np.zeros((len(theta), 1)))[:, 0]
@@ -275,8 +279,8 @@ def _first_order(
     v = solved.direction
     change = -float(v @ gamma)
     if is_paper:
-        change = _as_printed(baseline, question, group, epsilon)
-    seed = group_seeds(question)[group]
+        change = _as_printed(baseline, question, group_index, epsilon_index)
+    seed = group_seeds(question)[group_index]
     balance = _balance(baseline, question, objective, theta)
     noise = draw_gradient_noise(
         objective, theta, n_draws=question.n_draws, seed=seed, direction=v, balance=balance
@@ -295,8 +299,8 @@ def _first_order(
     error = solved.error(gamma, step, converged=converged)
     second = after.loss - before.loss - change + terms.mean_change
     return CellAnswer(
-        group=group,
-        epsilon=epsilon,
+        group_index=group_index,
+        epsilon_index=epsilon_index,
         loss_change=change,
         loss_low=low,
         loss_high=high,
@@ -344,7 +348,9 @@ def _probed_terms(
     return terms, converged
 
 
-def _as_printed(baseline: Baseline, question: Question, group: int, epsilon: int) -> float:
+def _as_printed(
+    baseline: Baseline, question: Question, group_index: int, epsilon_index: int
+) -> float:
     """Return P1's printed formula: Eq. 22 with correction, otherwise Eq. 13.
 
     Eq. 13 multiplies the unweighted sum over all alternatives by the probability that anything
@@ -352,10 +358,10 @@ def _as_printed(baseline: Baseline, question: Question, group: int, epsilon: int
     the kept label, whose corrected loss changes too, and subtracts the uncorrected loss once for
     every other label.
     """
-    objective = objective_of(baseline, question, group, epsilon)
+    objective = objective_of(baseline, question, group_index, epsilon_index)
     theta = baseline.theta
     v = question.solved.direction
-    channel, joint = question.label_channels[epsilon], question.joints[epsilon]
+    channel, joint = question.label_channels[epsilon_index], question.joints[epsilon_index]
     if not question.is_corrected:
         kept = float(joint[0, 0]) * float(channel[0, 0])
         table = general_point_table(objective, v, theta)
@@ -376,5 +382,5 @@ def _as_printed(baseline: Baseline, question: Question, group: int, epsilon: int
         along = objective.alternatives.base.take(chunk.rows).predict(v)
         weights = objective.weights[chunk.rows]
         total += float(weights @ (difference * along).sum(axis=1))
-    lie = float(question.lie_probabilities[epsilon])
+    lie = float(question.lie_probabilities[epsilon_index])
     return -lie * total / baseline.problem.n_rows

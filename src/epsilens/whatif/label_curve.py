@@ -168,7 +168,7 @@ def _answer_group(
     channels, lies = question.label_channels, _lies(question)
     moving = np.flatnonzero(lies > 0.0)
     answers = [
-        unchanged(before, group=group, epsilon=int(e), n_draws=question.n_draws)
+        unchanged(before, group_index=group, epsilon_index=int(e), n_draws=question.n_draws)
         for e in np.flatnonzero(lies == 0.0)
     ]
     try:
@@ -203,8 +203,8 @@ def _answer_group(
         moved = changes_from(before, cell.here)
         answers.append(
             assemble(
-                group=group,
-                epsilon=int(e),
+                group_index=group,
+                epsilon_index=int(e),
                 before=before,
                 here=cell.here,
                 mean_change=cell.mean_change,

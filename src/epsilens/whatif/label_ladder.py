@@ -108,8 +108,8 @@ def _first_order(baseline: TrainedModel, question: Question) -> Iterator[CellAns
             low, high = ends(loss_runs)
             omitted = 0.5 * float(curved[cell] + noise.bent[e])
             yield CellAnswer(
-                group=number,
-                epsilon=e,
+                group_index=number,
+                epsilon_index=e,
                 loss_change=change,
                 loss_low=low,
                 loss_high=high,
@@ -314,7 +314,9 @@ def _cells(
     channel = columns[0].runs.channels[index]
     if np.array_equal(channel, np.eye(len(channel))):
         return [
-            unchanged(one.before, group=one.group, epsilon=index, n_draws=one.runs.n_draws)
+            unchanged(
+                one.before, group_index=one.group, epsilon_index=index, n_draws=one.runs.n_draws
+            )
             for one in columns
         ]
     places = [one.column for one in columns]
@@ -336,8 +338,8 @@ def _cells(
         )
         answers.append(
             assemble(
-                group=one.group,
-                epsilon=index,
+                group_index=one.group,
+                epsilon_index=index,
                 before=one.before,
                 here=heres[j],
                 mean_change=terms[j].mean_change,

@@ -107,4 +107,4 @@ def climb(
     else:
         assert isinstance(baseline, Baseline)  # noqa: S101  (others are refused with the question)
         answers = climb_general(baseline, question, rung, progress)
-    return sorted(answers, key=lambda cell: (cell.group, cell.epsilon))
+    return sorted(answers, key=lambda cell: (cell.group_index, cell.epsilon_index))

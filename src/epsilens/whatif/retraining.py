@@ -125,12 +125,11 @@ class Checkpoint:
         # A kill may have cut the last line short: it is done again.
         complete = lines[1:-1]
         for line in complete:
-            entry = _json_object(line)
+            entry = _json_object(line) or {}
             try:
-                assert entry is not None  # noqa: S101
                 key = (str(entry["group"]), float(entry["epsilon"]), int(entry["repeat"]))
                 self.runs[key] = tuple(entry[name] for name in RUN_OUTCOMES)
-            except (AssertionError, ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError):
                 raise InputError(
                     f"the checkpoint {self.path.name!r} is damaged. Delete it and start again."
                 ) from None
@@ -190,9 +189,10 @@ def retrain_cells(
         "budgets": dict(asked.budgets[0]) if asked.is_mapping else None,
         "mechanism": asked.mechanism,
         "corrected": corrected,
-        "domain": [list(asked.alternatives.sizes), len(asked.label.values or ())]
-        if asked.label.values is None
-        else [list(asked.alternatives.sizes), asked.label.values.tolist()],
+        "domain": [
+            list(asked.alternatives.sizes),
+            0 if asked.label.values is None else asked.label.values.tolist(),
+        ],
     }
     kept = Checkpoint(checkpoint, identity)
     joint = asked.alternatives.codes

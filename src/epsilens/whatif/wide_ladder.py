@@ -58,7 +58,17 @@ def wide_answers(baseline: Baseline, question: Question, rung: Rung) -> Iterator
             )
             for index, theta, converged in _path(baseline, question, noise, rung):
                 yield [
-                    _cell(baseline, question, noise, rung, number, index, theta, converged, seed)
+                    _cell(
+                        baseline,
+                        question,
+                        noise,
+                        rung,
+                        number,
+                        index,
+                        theta,
+                        seed,
+                        converged=converged,
+                    )
                 ]
 
 
@@ -85,8 +95,9 @@ def _cell(
     group: int,
     index: int,
     theta: FloatArray,
-    converged: bool,
     seed: np.random.SeedSequence,
+    *,
+    converged: bool,
 ) -> CellAnswer:
     problem, evaluation = baseline.problem, baseline.evaluation
     contrast = evaluation.contrast(question.groups[group].test_mask)
@@ -94,7 +105,7 @@ def _cell(
     channel = question.label_channels[index]
     n_draws = min(question.n_draws, MOST_DRAWS)
     if np.array_equal(channel, np.eye(len(channel))):
-        return unchanged(before, group=group, epsilon=index, n_draws=n_draws)
+        return unchanged(before, group_index=group, epsilon_index=index, n_draws=n_draws)
     curvature = curvature_at(problem, theta)
     assert isinstance(curvature, WideCurvature)  # noqa: S101  (only wide models come here)
     # The same seed at every ε: the interval is smooth in ε.
@@ -124,8 +135,8 @@ def _cell(
     )
     terms = _mean_terms(baseline, curvature, theta, deviations)
     cell = assemble(
-        group=group,
-        epsilon=index,
+        group_index=group,
+        epsilon_index=index,
         before=before,
         here=evaluation.outcomes(theta, contrast),
         mean_change=mean_change,

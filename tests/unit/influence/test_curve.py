@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from epsilens.influence import Evaluation, noise_terms, summarise_group
+from epsilens.influence import Evaluation, noise_terms_at, summarise_group
 from epsilens.influence.curve import Ground, lobatto, trace
 from epsilens.models import (
     Design,
@@ -75,8 +75,12 @@ def test_between_the_nodes_the_curve_equals_the_cell_itself(case, group, share):
     missed = np.sqrt((start[:, 0] - theta) @ H @ (start[:, 0] - theta))
     assert missed <= 0.01 * moved + 1e-8
     np.testing.assert_allclose(curve.hessian(t), H, atol=5e-3 * np.abs(H).max())
-    terms = noise_terms(
-        problem, ground.evaluation, theta, factorise(H), noises[group].covariance(P)
+    (terms,) = noise_terms_at(
+        problem,
+        ground.evaluation,
+        theta[:, None],
+        [factorise(H)],
+        [noises[group].covariance(P)],
     )
     weights = curve.weights(t)
     bias = -0.5 * t * factorise(curve.hessian(t)).solve(weights @ curve.thirds)

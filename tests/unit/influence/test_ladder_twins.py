@@ -11,7 +11,7 @@ from epsilens.influence import (
     Evaluation,
     label_point_table,
     newton_steps,
-    noise_terms,
+    noise_terms_at,
     summarise_group,
     walk,
     wild_loss,
@@ -153,7 +153,7 @@ def test_noise_terms_equal_their_formulas(case):
     theta = case.fit_duplicated(epsilon)
     curvature = factorise(case.problem.hessian(theta))
     C = case.noise.covariance(RandomizedResponse(2, epsilon).matrix)
-    terms = noise_terms(case.problem, case.evaluation, theta, curvature, C)
+    (terms,) = noise_terms_at(case.problem, case.evaluation, theta[:, None], [curvature], [C])
     n = len(case.y)
     group = case.X[case.mask] * case.w[case.mask, None]
     Hinv = np.linalg.inv(curvature.hessian)

@@ -131,5 +131,9 @@ def test_plain_masks():
     drawn = mask_at_random(50, n_masked=20, random_state=1)
     assert drawn.sum() == 30
     assert (drawn != mask_at_random(50, n_masked=20, random_state=2)).any()
-    with pytest.raises(InputError, match="at most the number of features"):
+    held = np.arange(50) < 25
+    assert mask_at_random(50, n_masked=20, random_state=1, keep=held)[held].all()
+    with pytest.raises(InputError, match="at most the number of features that may go, 5"):
         mask_at_random(5, n_masked=6)
+    with pytest.raises(InputError, match="that may go, 25, got 26"):
+        mask_at_random(50, n_masked=26, keep=held)

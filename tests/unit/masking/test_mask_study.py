@@ -112,6 +112,18 @@ def test_other_ways_and_what_must_stay(study):
         study.choose(keep=["height"], **asked)
 
 
+def test_random_controls_keep_what_must_stay(study):
+    others = [name for name in study.table_.names if name != "gait"]
+    found = study.choose(keep=others, importances=study.importances(max_rows=100), alphas=())
+    assert found.document.masked == ["gait"]
+    # Where one feature may go, any feature at random is that one.
+    _, drawn, chosen = found.document.outcomes
+    assert (drawn.masking, drawn.n_masked) == ("random", 1)
+    assert drawn.identity_accuracy == chosen.identity_accuracy
+    assert drawn.utility_accuracy == chosen.utility_accuracy
+    assert all((found.at_random(seed) == found.kept).all() for seed in range(5))
+
+
 def test_no_mask_is_judged_by_the_records_that_chose_it(study):
     shown, judged = study._shown[1], study._test
     assert len(shown.y) + len(judged.y) == 600

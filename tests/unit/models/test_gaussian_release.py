@@ -75,3 +75,18 @@ def test_a_tiny_budget_is_epsilon_zero():
 def test_noise_of_0_or_without_end_is_refused(sensitivity, rho):
     with pytest.raises(InputError, match="must"):
         GaussianRelease("coefficients", sensitivity, rho)
+
+
+@pytest.mark.parametrize(
+    ("convert", "given", "words"),
+    [
+        (epsilon_of_rho, (-1.0, 1e-6), "`rho` must be finite and greater than 0, got -1.0"),
+        (epsilon_of_rho, (1.0, 1.0), "`delta` must lie between 0 and 1, got 1.0"),
+        (rho_of_epsilon, (0.0, 1e-6), "`epsilon` must be finite and greater than 0, got 0.0"),
+        (rho_of_epsilon, (math.inf, 1e-6), "`epsilon` must be finite"),
+        (rho_of_epsilon, (1.0, 0.0), "`delta` must lie between 0 and 1, got 0.0"),
+    ],
+)
+def test_budgets_that_are_none_are_refused(convert, given, words):
+    with pytest.raises(InputError, match=words):
+        convert(*given)

@@ -90,6 +90,23 @@ class BorrowedBias(Twice):
         return self.fc(x / (1.0 + self.fc.bias.norm()))
 
 
+class Cosine(nn.Linear):
+    """A linear layer by its type, and not by what it does."""
+
+    def forward(self, x):
+        return nn.functional.linear(nn.functional.normalize(x), self.weight, self.bias)
+
+
+class Named(nn.Linear):
+    """A linear layer under another name."""
+
+
+def hooked():
+    module = nn.Sequential(nn.Linear(4, 3))
+    module[0].register_forward_hook(lambda layer, given, output: torch.relu(output))
+    return module
+
+
 def normed(norm):
     module = Twice()
     norm(module.fc)
@@ -142,10 +159,13 @@ class Sequence(Twice):
             "other records of a batch",
         ),
         (Sequence, "fc", "one vector per record"),
+        (lambda: nn.Sequential(Cosine(4, 3)), "0", "its weights times what it receives"),
+        (hooked, "0", "its weights times what it receives"),
     ],
 )
 def test_what_is_no_last_layer_is_refused(module, head, words):
     made = module()
+    hooks = [len(layer._forward_hooks) for layer in made.modules()]
     before = {
         name: (value, value.clone())
         for name, value in made.state_dict().items()
@@ -154,7 +174,7 @@ def test_what_is_no_last_layer_is_refused(module, head, words):
     with pytest.raises(InputError, match=words.replace("(", r"\(")) as caught:
         head_features(made, head, np.random.default_rng(0).normal(size=(20, 4)), what="training")
     assert "\n" not in str(caught.value)
-    assert not any(layer._forward_hooks for layer in made.modules())
+    assert [len(layer._forward_hooks) for layer in made.modules()] == hooks
     now = made.state_dict()
     for name, (kept, copy) in before.items():
         assert now[name].data_ptr() == kept.data_ptr()
@@ -170,6 +190,16 @@ def test_weights_side_by_side_in_one_storage_are_not_tied():
     module[0].weight = nn.Parameter(flat[:16].view(4, 4))
     module[2].weight = nn.Parameter(flat[16:].view(3, 4))
     np.testing.assert_array_equal(head_features(module, "2", X, what="training"), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_a_linear_layer_of_any_name_and_precision_is_one(dtype):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Flatten(), Named(300, 5)).to(dtype)
+    X = 100 * np.random.default_rng(0).normal(size=(40, 300))
+    np.testing.assert_allclose(
+        head_features(module, "1", X, what="training"), X, rtol=1e-2, atol=1e-3
+    )
 
 
 class FailingLater(Twice):

@@ -31,7 +31,7 @@ def test_the_guess_is_the_candidate_of_largest_belief(protect, n_classes, shadow
         for j in range(N_MODELS):
             beliefs = {}
             for value in range(len(features.blocks)):
-                x = features.dense_rows(np.array([i]), np.array([value]))[0]
+                x = (features.base.block(np.array([i])) + features.blocks[[value]])[0]
                 s = x @ theta[:, j].reshape(-1, len(x)).T
                 log_p = (
                     np.array([log_expit(-s[0]), log_expit(s[0])])
@@ -105,7 +105,7 @@ def test_the_ceiling_rises_and_has_its_limits():
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, math.nan])
 def test_a_rate_is_a_share(rate):
-    with pytest.raises(InputError, match="between 0 and 1"):
+    with pytest.raises(InputError, match="`baseline_rate` must lie from 0 to 1, got"):
         inference_ceiling(rate, 1.0)
 
 

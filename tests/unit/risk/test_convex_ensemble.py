@@ -34,7 +34,7 @@ def test_models_are_those_of_scikit_learn_on_their_own_records(name, protect, sh
     for j in range(N_MODELS):
         rows = np.flatnonzero(shadows.members[:, j])
         reported = features.codes if values is None else values[:, j]
-        seen = features.dense_rows(rows, reported[rows])
+        seen = features.base.block(rows) + features.blocks[reported[rows]]
         # The design has the intercept as its last column; scikit-learn fits its own.
         label = asked.label.codes if codes is None else codes[:, j]
         scale = baseline.problem.design.scale[:-1]

@@ -38,7 +38,7 @@ def case(request, survey, pipeline):
 
 def cells_of(baseline, question):
     cells = label_ladder.climb_labels(baseline, question, "exact", None)
-    return sorted(cells, key=lambda cell: (cell.group, cell.epsilon))
+    return sorted(cells, key=lambda cell: (cell.group_index, cell.epsilon_index))
 
 
 @pytest.mark.parametrize("part", [1e12, 0.0], ids=["all draws in full", "some draws in full"])
@@ -89,6 +89,6 @@ def test_a_group_whose_curve_is_lost_is_still_answered(case, monkeypatch):
         label_ladder, "answer_by_curve", lambda b, q, groups, seeds: [None] * len(groups)
     )
     cells = cells_of(baseline, question)
-    assert [(cell.group, cell.epsilon) for cell in cells] == [
+    assert [(cell.group_index, cell.epsilon_index) for cell in cells] == [
         (g, e) for g in range(2) for e in range(len(GRID))
     ]

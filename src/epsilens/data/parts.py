@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of one file, treated in the same way whether they are trained on, tested on or on offer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from epsilens._validate import require_column
+from epsilens.data.binning import Bins
+from epsilens.data.encoding import check_categories
+from epsilens.data.expressions import Expression
+from epsilens.data.labels import Labels, read_labels, read_numbers
+from epsilens.data.missing import MissingPolicy, settle_missing
+from epsilens.data.model_input import as_model_input, require_same_kinds, spelled_alike
+from epsilens.data.schema import Schema
+from epsilens.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+__all__ = ["Part", "PartSettings", "Task", "split_part"]
+
+Task = Literal["classification", "regression"]
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class Part:
+    """The rows of one file after the missing values are settled: not yet split.
+
+    Attributes
+    ----------
+    X : pandas.DataFrame
+        As the model takes it.
+    y : pandas.Series
+    weight : array of shape (n_rows,) or None
+    masks : dict of str to array of bool, shape (n_rows,)
+        Who belongs to each group.
+    rows : array of int, shape (n_rows,)
+        Where in the file each stands, counted from 0.
+    beside : pandas.DataFrame
+        Columns that come along and that the model does not see.
+    """
+
+    X: pd.DataFrame
+    y: pd.Series
+    weight: NDArray[np.float64] | None
+    masks: dict[str, NDArray[np.bool_]]
+    rows: NDArray[np.intp]
+    beside: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class PartSettings:
+    """What the caller asked for, applied in the same way to the data and to other files.
+
+    The attributes are parameters of `prepare`, checked.
+    """
+
+    label: str
+    drop: tuple[str, ...]
+    weight: str | None
+    categorical: tuple[str, ...]
+    bins: dict[str, Bins]
+    missing: MissingPolicy
+    positive: str | None
+    groups: tuple[tuple[str, Expression], ...]
+    task: Task
+    beside: tuple[str, ...] = ()
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The columns in which an answer cannot be missing."""
+        return (self.label, *(() if self.weight is None else (self.weight,)), *self.beside)
+
+    def check_against(self, frame: pd.DataFrame) -> None:
+        """Refuse columns that do not exist, or that cannot be what they are named for."""
+        columns = [str(name) for name in frame.columns]
+        require_column(self.label, columns, argument="label")
+        for argument, names in (
+            ("drop", self.drop),
+            ("weight", () if self.weight is None else (self.weight,)),
+            ("categorical", self.categorical),
+            ("bins", tuple(self.bins)),
+            ("identity", self.beside),
+        ):
+            for name in names:
+                require_column(name, columns, argument=argument)
+                if name == self.label:
+                    raise InputError(
+                        f"column {name!r} is the label and cannot be named in `{argument}` too. "
+                        "Name it in one of them."
+                    )
+        for argument, names in (("categorical", self.categorical), ("bins", tuple(self.bins))):
+            for name in names:
+                if name in self.drop or name == self.weight:
+                    raise InputError(
+                        f"column {name!r} is dropped or the weight, so `{argument}` cannot name it."
+                    )
+        for _, expression in self.groups:
+            for name in sorted(expression.columns):
+                require_column(name, columns, argument="group")
+
+    def features(self, frame: pd.DataFrame) -> list[str]:
+        """Name the columns that the model may see."""
+        out = {self.label, self.weight, *self.drop, *self.beside}
+        return [str(name) for name in frame.columns if name not in out]
+
+    def refuse_infinite(self, frame: pd.DataFrame, columns: Iterable[str]) -> None:
+        """Refuse infinite numbers, but for those that go into bins."""
+        import numpy as np
+        import pandas as pd
+
+        for name in columns:
+            column = frame[name]
+            if name in self.bins or not pd.api.types.is_numeric_dtype(column.dtype):
+                continue
+            n_infinite = int(np.isinf(column.to_numpy("float64", na_value=np.nan)).sum())
+            if n_infinite:
+                raise InputError(
+                    f"column {name!r} must hold finite numbers, but {n_infinite} are infinite. "
+                    "Mark them as missing, or `--drop` the column."
+                )
+
+    def labels(self, column: pd.Series) -> Labels:
+        """Read the label as the task needs it."""
+        if self.task == "regression":
+            if self.positive is not None:
+                raise InputError(
+                    "`positive` belongs to a label of two answers, but the model is for numbers. "
+                    "Leave it out, or use `--model logistic`."
+                )
+            return read_numbers(column, name=self.label)
+        return read_labels(column, name=self.label, positive=self.positive)
+
+    def part(
+        self,
+        frame: pd.DataFrame,
+        answers: pd.DataFrame,
+        schema: Schema,
+        y: pd.Series,
+        trained_on: pd.DataFrame,
+        *,
+        kept: NDArray[np.bool_],
+    ) -> Part:
+        """Return complete rows as the model takes them.
+
+        Parameters
+        ----------
+        frame, answers : pandas.DataFrame
+            The rows with missing values settled, and as they came, for the groups.
+        schema : Schema
+        y : pandas.Series
+        trained_on : pandas.DataFrame
+            The training rows, whose smallest and largest values bound bins.
+        kept : array of bool
+            Which rows of the file these are.
+        """
+        import numpy as np
+
+        used = [column.name for column in schema.columns if column.encoding != "left out"]
+        if not used:
+            raise InputError(
+                "at least one column must be left to learn from, got 0. "
+                "Check which columns were dropped, constant or identifiers."
+            )
+        return Part(
+            as_model_input(frame[used], schema, self.bins, trained_on),
+            y,
+            None if self.weight is None else _weights(frame[self.weight], self.weight),
+            {name: expression.mask(answers) for name, expression in self.groups},
+            np.flatnonzero(kept),
+            frame[list(self.beside)],
+        )
+
+    def other_part(
+        self,
+        frame: pd.DataFrame,
+        schema: Schema,
+        labels: Labels,
+        trained_on: pd.DataFrame,
+        *,
+        what: str = "test data",
+    ) -> tuple[Part, list[str]]:
+        """Return the rows of another file, read like the training data, and notes on what was dropped."""
+        used = [column.name for column in schema.columns if column.encoding != "left out"]
+        needed = {*used, *self.required}.union(*(e.columns for _, e in self.groups))
+        lacking = sorted(needed - set(frame.columns))
+        if lacking:
+            raise InputError(
+                f"the {what} must have the columns of the training data, but {len(lacking)} are "
+                f"missing: {', '.join(lacking[:8])}."
+            )
+        self.refuse_infinite(frame, used)
+        settled = settle_missing(
+            frame,
+            policy=self.missing,
+            columns=[*used, *self.required],
+            required=self.required,
+            categorical=self.categorical,
+            where=f"of the {what}",
+        )
+        answers = frame.loc[settled.kept].reset_index(drop=True)
+        frame = settled.frame.reset_index(drop=True)
+        if len(frame) == 0:
+            raise InputError(f"the {what} must have at least one row, got 0.")
+        frame = spelled_alike(frame, schema)
+        require_same_kinds(frame, trained_on[used], what=what)
+        check_categories(schema, frame, what=what)
+        y = labels.read_again(frame[self.label], what=what)
+        part = self.part(frame, answers, schema, y, trained_on, kept=settled.kept)
+        return part, list(settled.notes)
+
+
+def _weights(column: pd.Series, name: str) -> NDArray[np.float64]:
+    import numpy as np
+    import pandas as pd
+
+    if not pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
+        raise InputError(f"`weight` must name a column of numbers, got {name!r}, which is not.")
+    weights: NDArray[np.float64] = column.to_numpy(np.float64)
+    n_bad = int((~np.isfinite(weights) | (weights < 0)).sum())
+    if n_bad:
+        raise InputError(
+            f"weights must be finite and at least 0, but {n_bad} of {len(weights)} in column "
+            f"{name!r} are not. Mend or remove those rows."
+        )
+    if not weights.any():
+        raise InputError(f"some weight must be greater than 0, but all in column {name!r} are 0.")
+    return weights
+
+
+def split_part(part: Part, *, share: float, seed: int, task: Task) -> tuple[Part, Part]:
+    """Set a share of the rows aside, stratified by label; return those that stay and those aside."""
+    import numpy as np
+    from sklearn.model_selection import train_test_split
+
+    n_rows = len(part.y)
+    n_test = int(np.ceil(share * n_rows))
+    n_classes = part.y.nunique() if task == "classification" else 1
+    fewest = int(part.y.value_counts().min()) if task == "classification" else n_rows
+    if fewest < 2 or min(n_test, n_rows - n_test) < n_classes:
+        raise InputError(
+            f"both parts of the data need rows of every label, but {n_rows} rows with {fewest} of "
+            f"the rarest label cannot be split at `--test-share {share:g}`. "
+            "Bring more rows, or a test file with `--test`."
+        )
+    train_rows, test_rows = train_test_split(
+        np.arange(n_rows),
+        test_size=share,
+        random_state=seed,
+        stratify=part.y.to_numpy() if task == "classification" else None,
+    )
+
+    def rows(chosen: NDArray[np.intp]) -> Part:
+        return Part(
+            part.X.iloc[chosen].reset_index(drop=True),
+            part.y.iloc[chosen].reset_index(drop=True),
+            None if part.weight is None else part.weight[chosen],
+            {name: mask[chosen] for name, mask in part.masks.items()},
+            part.rows[chosen],
+            part.beside.iloc[chosen].reset_index(drop=True),
+        )
+
+    return rows(np.sort(train_rows)), rows(np.sort(test_rows))
