@@ -18,7 +18,6 @@ import pytest
 
 import epsilens.data
 from epsilens.cli import main
-from epsilens.cli.wording import in_command_words
 from epsilens.errors import (
     ApproximationWarning,
     EstimateNotTrustworthyError,
@@ -175,41 +174,6 @@ def test_warnings_are_translated_too(
     monkeypatch.setattr(epsilens.data, "read_table", reader)
     assert main(["inspect", str(tmp_path / "a.csv"), "--json"]) == 0
     assert capsys.readouterr().err == "Warning: Declare it with `--categories`.\n"
-
-
-SAID_IN_SHELL = {
-    "`epsilon` must be greater than 0, got nan. Use `math.inf` for no privacy.": (
-        "`--epsilon` must be greater than 0, got nan. Use `inf` for no privacy."
-    ),
-    "`epsilon of column a b` must be greater than 0.": (
-        "`--epsilon` of column a b must be greater than 0."
-    ),
-    "by other columns, or pass dependent_groups='warn' to look anyway.": (
-        "by other columns, or add `--allow-dependent-groups` to look anyway."
-    ),
-    "randomises the label only. Use protect=['smokes'].": (
-        "randomises the label only. Use `--protect smokes`."
-    ),
-    'Use protect=["it\'s"].': "Use `--protect it's`.",
-    "Retrain, or climb to method='exact'.": "Retrain, or climb to `--method exact`.",
-    "Declare it with `categories`, or by a categorical dtype.": "Declare it with `--categories`.",
-    "a yes/no question (on the command line: --positive VALUE), or": (
-        "a yes/no question (`--positive VALUE`), or"
-    ),
-    "`max_loss_increase` must be finite": "`--max-loss-increase` must be finite",
-    "`random_state` must be a whole number": "`--seed` must be a whole number",
-    # What the user typed stays as it was typed.
-    "the group expression `label` compares column 'label'": (
-        "the group expression `label` compares column 'label'"
-    ),
-    "`--bins` must name a column, got 'epsilon'": "`--bins` must name a column, got 'epsilon'",
-}
-
-
-@pytest.mark.parametrize("said", SAID_IN_SHELL)
-def test_messages_name_what_is_typed_in_a_shell(said: str) -> None:
-    assert in_command_words(said) == SAID_IN_SHELL[said]
-    assert in_command_words(SAID_IN_SHELL[said]) == SAID_IN_SHELL[said]
 
 
 def test_a_mistake_of_ours_shows_its_traceback_but_no_variables(tmp_path: Path) -> None:
@@ -415,6 +379,20 @@ def test_whatif(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     command = ["whatif", data, "--label", "smokes", "--protect", "smokes", "--epsilon", "1"]
     assert main([*command, *options]) == 2
     assert_one_line(capsys.readouterr(), words)
+
+
+@pytest.mark.parametrize("size", [1e20, 1e200, 1e300])
+@pytest.mark.parametrize("command", ["whatif", "value local"])
+def test_test_rows_that_no_training_row_is_like(
+    command: str, size: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ages = np.random.default_rng(1).normal(size=80)
+    ages[3] = size
+    data, test = survey(tmp_path), survey(tmp_path, "test.csv", age=ages)
+    assert main([*command.split(), data, "--label", "smokes", "--test", test]) == 2
+    assert_one_line(
+        capsys.readouterr(), "the test data must hold numbers like those of the training"
+    )
 
 
 def test_a_limit_is_checked_before_any_work(

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from epsilens.cli import main
-from epsilens.cli.decide import kept_gain
 from epsilens.document import load_document, to_dict
 
 SECRET = "unmistakable-secret"
@@ -55,25 +54,6 @@ def test_without_a_limit_most_of_the_gain_is_kept(file, capsys):
     assert "no limit was given: the loss may rise by" in text
     assert "is the most private choice." in text
     assert "choosing ε by them, leaks" in text
-
-
-def test_the_gain_is_the_distance_to_guessing_by_shares():
-    class Data:
-        y_train = pd.Series(["a"] * 3 + ["b"])
-        y_test = pd.Series(["a", "b"])
-        sample_weight = None
-        sample_weight_test = None
-
-    class Weighted(Data):
-        sample_weight = np.array([1.0, 1.0, 1.0, 9.0])
-        sample_weight_test = np.array([1.0, 3.0])
-
-    guessed = -(math.log(0.75) + math.log(0.25)) / 2
-    assert kept_gain(Data, 0.5) == pytest.approx(0.1 * (guessed - 0.5), rel=5e-3)
-    guessed = -(math.log(0.25) + 3 * math.log(0.75)) / 4
-    assert kept_gain(Weighted, 0.1) == pytest.approx(0.1 * (guessed - 0.1), rel=5e-3)
-    with pytest.raises(ValueError, match="no better than the shares"):
-        kept_gain(Data, 2.0)
 
 
 def test_proof_alone_is_stricter(file, capsys):

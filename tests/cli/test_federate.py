@@ -145,7 +145,7 @@ def test_a_contract_is_drafted_checked_and_used(file, tmp_path, capsys):
         (["--change", "2:1,2:1"], "site 2 once"),
         (["--change", "2:5"], "noise cannot be taken away"),
         (["--change", "2:1", "--mode", "redraw"], "site 2 would have spent epsilon = 8"),
-        (["--remove", "x"], "the number of a site"),
+        (["--remove", "x"], "`--remove` must be the number of a site"),
         (["--remove", "0,1,2,3,4"], "at least one site must stay"),
         (["--sites", "1000"], "1000 sites are to share"),
         (["--regularisation", "nan"], "at least 0 and finite"),
@@ -159,7 +159,7 @@ def test_a_contract_is_drafted_checked_and_used(file, tmp_path, capsys):
         (["--value", "1:9", "--value-mode", "batch"], "site 9 does not take part"),
         (["--value", "1:2", "--accept"], "site 1 has none"),
         (["--offer", "1:2"], "a share between 0 and 1"),
-        (["--scores", "scores.json"], "must end in .csv"),
+        (["--scores", "scores.json"], "`--scores` must end in .csv"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(file, capsys, arguments, words):
@@ -168,6 +168,23 @@ def test_bad_input_is_one_line_and_exit_code_2(file, capsys, arguments, words):
     assert shown.out == ""
     assert words in shown.err
     assert len(shown.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "--without", "x"], "`--without` must be the number of a site"),
+        (["apply", "--without", "x"], "`--without` must be the number of a site"),
+        (["remove", "x"], "`SITE` must be the number of a site"),
+        (
+            ["value", "--provider", "0", "--tester", "1", "--scores", "a.json"],
+            "`--scores` must end in .csv",
+        ),
+    ],
+)
+def test_the_coordinator_is_told_what_it_typed(tmp_path, capsys, arguments, words):
+    assert main(["federate", *arguments, "--state", str(tmp_path)]) == 2
+    assert words in capsys.readouterr().err
 
 
 def test_levels_and_columns_that_cannot_be(file, capsys):

@@ -229,17 +229,25 @@ def test_existing_files_are_kept_unless_forced(
 
 
 def test_the_data_are_never_overwritten(
-    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    survey: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = survey.read_bytes()
     assert run(survey, "--protect=smokes", "--epsilon=1", "--out", survey, "--force") == 2
-    assert "must not be the data themselves" in capsys.readouterr().err
+    assert "must be another file than the data" in capsys.readouterr().err
+    assert survey.read_bytes() == before
+    with survey.open(encoding="utf-8") as redirected, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdin", redirected)
+        assert run("-", "--protect=smokes", "--epsilon=1", "--out", survey, "--force") == 2
+    assert "must be another file than the data" in capsys.readouterr().err
     assert survey.read_bytes() == before
     folder = tmp_path / "parts"
     folder.mkdir()
     out = folder / "released.parquet"
     assert run(folder, "--protect=smokes", "--epsilon=1", "--out", out) == 2
-    assert "must not be the data themselves" in capsys.readouterr().err
+    assert "must not be inside the folder of the data" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import typer
 
 from epsilens import __version__
 from epsilens.cli import main
-from epsilens.cli.app import COMMANDS
+from epsilens.cli.app import COMMANDS, app
 
 NAMES = [command.__name__ for command in COMMANDS]
 HEAVY = (
@@ -52,6 +55,44 @@ def test_the_help_of_every_command_has_an_example(
 ) -> None:
     assert main([command, "--help"]) == 0
     assert f"epsilens {command} " in capsys.readouterr().out.split("Usage:")[1].split("\n", 1)[1]
+
+
+def every_command(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    inner = getattr(command, "commands", {})
+    if not inner:
+        yield words, command
+    for name, child in inner.items():
+        yield from every_command((*words, name), child)
+
+
+WITH_ARGUMENTS = [
+    (words, parameter)
+    for words, command in every_command((), typer.main.get_command(app))
+    for parameter in command.params
+    if parameter.param_type_name == "argument"
+]
+
+
+def test_there_are_commands_with_arguments() -> None:
+    assert len(WITH_ARGUMENTS) >= 12
+
+
+@pytest.mark.parametrize(
+    ("words", "parameter"),
+    WITH_ARGUMENTS,
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else value.name,
+)
+def test_the_help_of_every_command_explains_its_arguments(
+    words: tuple[str, ...],
+    parameter: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERMINAL_WIDTH", "300")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 300)
+    assert parameter.help
+    assert main([*words, "--help"]) == 0
+    assert parameter.help in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -52,10 +52,9 @@ ALLOWED = {
         "app",
         "cluster",
     },
-    # On top, beside the command line, whose way from a table to a study it shares.
     "app": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
-    | {"risk", "audit", "decision", "display", "reporting", "cli"},
+    | {"risk", "audit", "decision", "display", "reporting"},
 }
 # Results draw themselves: the one import that may look right, inside a method.
 LAZY = {

@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from epsilens import __version__
 from epsilens.app.access import ERROR_NUMBER, FAULT, POLICY, Gate, Guard, is_longer
 from epsilens.app.child import StoppedError, WorkFault
+from epsilens.app.database import unwritten
 from epsilens.app.desk import Desk
 from epsilens.app.questions import (
     MOST_COMPARED,
@@ -41,7 +42,7 @@ from epsilens.app.questions import (
     Ticket,
     TicketQuestion,
 )
-from epsilens.app.store import NotKeptError, unwritten
+from epsilens.app.store import NotKeptError
 from epsilens.app.uploads import StalledError, TooLargeError
 from epsilens.app.wording import in_page_words
 from epsilens.errors import InputError

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from epsilens.app.questions import Limits
 from epsilens.app.wording import in_page_words
+from epsilens.decision.kept_gain import kept_gain_note
 
 if TYPE_CHECKING:
-    from epsilens.data import Prepared
     from epsilens.document import DecisionDocument, WhatIfDocument
 
-__all__ = ["EXAMPLE", "decide_on", "furthest_of", "gain_to_keep"]
+__all__ = ["EXAMPLE", "decide_on", "furthest_of"]
 
 Task = dict[str, Any]
 EXAMPLE = 0.01
@@ -20,39 +20,6 @@ EXAMPLE = 0.01
 
 _DISTRUST = "estimates are not trustworthy"
 """What a document says of points that failed their checks."""
-
-
-def gain_to_keep(prepared: Prepared, loss: float | None) -> float | None:
-    """Return the rise of the loss that leaves nine tenths of what a model gains over guessing.
-
-    Parameters
-    ----------
-    prepared : Prepared
-        The data. A label that is a number is guessed by the mean of the training data.
-    loss : float or None
-        Of the model on the test data.
-
-    Returns
-    -------
-    float or None
-        None if the model gains nothing.
-    """
-    import numpy as np
-
-    from epsilens.cli.decide import KEPT_GAIN, kept_gain
-    from epsilens.errors import InputError
-
-    if prepared.label_categories:
-        try:
-            return kept_gain(prepared, loss)
-        except InputError:
-            return None
-    mean = float(np.average(prepared.y_train, weights=prepared.sample_weight))
-    squares = (np.asarray(prepared.y_test, dtype=float) - mean) ** 2
-    guessed = float(np.average(squares, weights=prepared.sample_weight_test))
-    if loss is None or not guessed - loss > 0:
-        return None
-    return float(f"{(1.0 - KEPT_GAIN) * (guessed - loss):.3g}")
 
 
 def _costs(task: Task) -> WhatIfDocument:
@@ -102,10 +69,7 @@ def _loss_limit(task: Task, limits: Limits) -> tuple[float | None, str | None]:
             f"no limit was given, and the model predicts no better than {guess}: a "
             f"rise of the loss by {EXAMPLE:g} stands as an example. Set your own limits."
         )
-    return kept, (
-        f"no limit was given: the loss may rise by {kept:.3g}, so that the model keeps 90 % of what it "
-        f"gains over guessing by {guess}."
-    )
+    return kept, kept_gain_note(kept, guess=guess)
 
 
 def _first_order_note(cost: WhatIfDocument) -> str:

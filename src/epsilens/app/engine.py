@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from epsilens.app.conclusions import gain_to_keep
 from epsilens.app.pictures import (
     draw_chart,
     draw_comparison,
@@ -27,8 +26,7 @@ from epsilens.app.wording import WITHHELD, in_page_words
 from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 
 if TYPE_CHECKING:
-    from epsilens.cli.training import TableOptions
-    from epsilens.data import Prepared, TableFile
+    from epsilens.data import Bins, Prepared, TableFile
     from epsilens.data.expressions import Expression
     from epsilens.document import RiskDocument, WhatIfDocument
     from epsilens.whatif import WhatIf
@@ -55,7 +53,6 @@ class _Trained:
     prepared: Prepared
     estimator: object
     study: WhatIf
-    options: TableOptions
     asked: str
     """What the model depends on, whoever is asked about."""
 
@@ -159,26 +156,19 @@ class Engine:
         return self.tables[key]
 
     def _inspect(self, task: Task, progress: Progress) -> Answer:
-        from epsilens.cli.inspect import describe_table, likely_label
-        from epsilens.cli.options import mapping_of_bins
-        from epsilens.data import infer_schema
+        from epsilens.data import describe_table, infer_schema, likely_label
         from epsilens.data.expressions import compared_as
         from epsilens.document import to_dict
+        from epsilens.reporting.suggestion import suggested_command
 
         reading = Reading.model_validate(task["reading"])
         table = self._table(task, reading)
-        schema = infer_schema(
-            table.frame,
-            categorical=reading.categorical,
-            bins=mapping_of_bins(_typed_bins(reading)),
-        )
+        schema = infer_schema(table.frame, categorical=reading.categorical, bins=_bins(reading))
         document = describe_table(
             table,
             schema,
-            source=task["name"],
             settings={"delimiter": table.delimiter, "encoding": table.encoding},
-            typed=[],
-            named=set(),
+            suggestion=suggested_command(table, schema, source=task["name"]),
         )
         likely = likely_label(schema)
         columns = [
@@ -204,9 +194,9 @@ class Engine:
     # --- Studies ---
 
     def _train(self, task: Task) -> _Trained:
-        from epsilens.cli.options import MissingChoice, ModelChoice, mapping_of_bins
-        from epsilens.cli.training import TableOptions, estimator_for, fit_on
         from epsilens.data import prepare
+        from epsilens.models.default import default_estimator
+        from epsilens.models.fitting import fit_on
         from epsilens.whatif import WhatIf
 
         question = Question.model_validate(task["question"])
@@ -220,7 +210,7 @@ class Engine:
             drop=question.drop,
             weight=question.weight,
             categorical=question.categorical,
-            bins=mapping_of_bins(_typed_bins(question)),
+            bins=_bins(question),
             missing=question.missing,
             test_share=question.test_share,
             seed=question.seed,
@@ -228,26 +218,17 @@ class Engine:
             groups=_meant_groups(task, table, question),
             task="classification" if question.model == "logistic" else "regression",
         )
-        options = TableOptions(
-            label=question.label,
-            bins=_typed_bins(question),
-            missing=MissingChoice(question.missing),
-            positive=question.positive,
-        )
         alone = _without_groups(task)
         known = next((one for one in self.trained.values() if one.asked == alone), None)
         if known is not None:
             # The same split and model; only who is asked about differs.
             trained = replace(known, prepared=prepared)
         else:
-            estimator = estimator_for(
-                prepared,
-                model=ModelChoice(question.model),
-                regularisation=question.regularisation,
-                protect=question.protected,
+            estimator = default_estimator(
+                prepared.schema, model=question.model, regularisation=question.regularisation
             )
             study = fit_on(WhatIf(estimator), prepared)
-            trained = _Trained(prepared, estimator, study, options, alone)
+            trained = _Trained(prepared, estimator, study, alone)
         _keep(self.trained, key, trained)
         return trained
 
@@ -270,7 +251,7 @@ class Engine:
     def _asked(self, trained: _Trained, question: Question) -> dict[str, object]:
         import numpy as np
 
-        from epsilens.cli.training import declared_domains
+        from epsilens.data import declared_domains
         from epsilens.document import EVERYBODY
         from epsilens.influence.groups import Group
 
@@ -284,7 +265,10 @@ class Engine:
                 test_mask=prepared.test_groups[name],
             )
         observed = [name for name in question.protected if name not in question.declared]
-        domains = declared_domains(None, observed, trained.options, prepared) or {}
+        domains = (
+            declared_domains(prepared, observed, bins=_bins(question), positive=question.positive)
+            or {}
+        )
         for name in question.protected:
             if name == question.label and name in question.declared:
                 domains[name] = list(prepared.label_categories)
@@ -301,6 +285,8 @@ class Engine:
         }
 
     def _first_order(self, task: Task, progress: Progress) -> Answer:
+        from epsilens.decision.kept_gain import kept_gain
+
         question = Question.model_validate(task["question"])
         with _noted() as notes:
             trained = self._train(task)
@@ -308,7 +294,7 @@ class Engine:
             result = trained.study.estimate(method="influence", **asked)  # type: ignore[arg-type]
         return {
             "document": _told(result.document, trained.prepared, notes, task),
-            "kept_gain": gain_to_keep(trained.prepared, result.document.baseline.loss),
+            "kept_gain": kept_gain(trained.prepared, result.document.baseline.loss),
         }
 
     def _cost(self, task: Task, progress: Progress) -> Answer:
@@ -323,7 +309,7 @@ class Engine:
         return {"document": _told(result.document, trained.prepared, notes, task)}
 
     def _attack(self, task: Task, progress: Progress) -> Answer:
-        from epsilens.cli.training import fit_on
+        from epsilens.models.fitting import fit_on
         from epsilens.risk.study import AttackStudy
 
         question = Question.model_validate(task["question"])
@@ -404,8 +390,10 @@ def _keep(kept: OrderedDict[str, Any], key: str, value: object) -> None:
         kept.popitem(last=False)
 
 
-def _typed_bins(reading: Reading) -> list[str]:
-    return [f"{name}={text}" for name, text in reading.bins.items()]
+def _bins(reading: Reading) -> dict[str, Bins]:
+    from epsilens.data import parse_bins
+
+    return dict(parse_bins(f"{name}={text}") for name, text in reading.bins.items())
 
 
 @contextmanager
@@ -422,16 +410,13 @@ def _noted() -> Iterator[list[str]]:
 
 def _told(document: _D, prepared: Prepared, notes: list[str], task: Task) -> Answer:
     """Return a document with what was noticed, as the page may show it."""
-    from epsilens.cli.training import with_notes
     from epsilens.document import to_dict
+    from epsilens.reporting.command_words import notes_in_command_words
 
-    said = document.model_copy(
-        update={"warnings": list(dict.fromkeys([*document.warnings, *notes]))}
-    )
-    told = with_notes(said, prepared.notes)
-    told = told.model_copy(update={"warnings": [in_page_words(note) for note in told.warnings]})
-    if task["anonymous"]:
+    told = notes_in_command_words([*prepared.notes, *document.warnings, *notes])
+    said = [in_page_words(note) for note in told]
+    if task["anonymous"] and said:
         # Columns and groups are numbers already; notes could still name an answer.
-        told = told.model_copy(update={"warnings": [WITHHELD] if told.warnings else []})
-    found: Answer = to_dict(told)
+        said = [WITHHELD]
+    found: Answer = to_dict(document.model_copy(update={"warnings": said}))
     return found

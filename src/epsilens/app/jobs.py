@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from epsilens.app.child import Child, StoppedError, WorkFault
+from epsilens.app.database import unwritten
 from epsilens.app.questions import Job, JobKind
 from epsilens.app.sightings import check_unchanged
-from epsilens.app.store import NotKeptError, Store, StoredJob, unwritten
+from epsilens.app.store import NotKeptError, Store, StoredJob
 from epsilens.app.wording import in_page_words
 from epsilens.errors import InputError
 

@@ -4,26 +4,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import shutil
 import sqlite3
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from epsilens.app.folder import DATABASE
+from epsilens.app.database import Database
 from epsilens.app.questions import JobKind, JobState, Limits, Question
-from epsilens.errors import InputError
 
-__all__ = ["NotKeptError", "Store", "StoredJob", "StoredStudy", "StoredTable", "unwritten"]
-
-FORMAT = 1
-"""Of the file; a file of a later version is refused rather than damaged."""
+__all__ = ["NotKeptError", "Store", "StoredJob", "StoredStudy", "StoredTable", "new_id"]
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS tables (
@@ -101,32 +93,6 @@ _ID = re.compile(r"[0-9a-f]{16}")
 _UPLOAD = re.compile(r"([0-9a-f]{16})\.table")
 
 
-_REASONS = {
-    sqlite3.SQLITE_FULL: "the disk is full",
-    sqlite3.SQLITE_READONLY: "the folder is read-only",
-    sqlite3.SQLITE_CANTOPEN: "the folder cannot be written",
-    sqlite3.SQLITE_BUSY: "another program holds its file",
-    sqlite3.SQLITE_LOCKED: "another program holds its file",
-}
-
-
-def unwritten(error: sqlite3.OperationalError) -> str:
-    """Say in one line why nothing could be written down.
-
-    Examples
-    --------
-    >>> unwritten(sqlite3.OperationalError("disk I/O error"))
-    'the folder of `--state` could not be used: the disk does not answer as it should. Mend that and try again; what was finished before is kept.'
-    """
-    # The lower byte is the kind, the rest its circumstances.
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    reason = _REASONS.get(code, "the disk does not answer as it should")
-    return (
-        f"the folder of `--state` could not be used: {reason}. Mend that and try again; what was "
-        "finished before is kept."
-    )
-
-
 def new_id() -> str:
     """Return a name that nobody can guess and that is safe in a path."""
     return secrets.token_hex(8)
@@ -157,69 +123,23 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lock = threading.RLock()
-        path = folder / DATABASE
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-            path.chmod(0o600)
-        except OSError as error:
-            raise InputError(
-                f"{DATABASE!r} in the folder {folder.name!r} must be a file that can be written, got "
-                f"{type(error).__name__}. Choose another `--state`."
-            ) from None
-        self._connection = sqlite3.connect(
-            path, check_same_thread=False, isolation_level=None, timeout=1.0
-        )
-        self._connection.row_factory = sqlite3.Row
-        try:
-            self._open()
-        except sqlite3.OperationalError as error:
-            self._connection.close()
-            if error.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-                raise InputError(unwritten(error)) from None
-            raise InputError(
-                f"`--state` must be a folder that no other server has open, but {folder.name!r} is "
-                "in use. Stop the other one, or choose another place."
-            ) from None
-        except sqlite3.DatabaseError:
-            self._connection.close()
-            raise InputError(
-                f"{DATABASE!r} in the folder {folder.name!r} must be a file of an earlier start, but "
-                "it is damaged. Move it away, or choose another place."
-            ) from None
-
-    def _open(self) -> None:
-        # The lock is held until this process ends, however it ends.
-        self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
-        self._connection.execute("PRAGMA foreign_keys = ON")
-        # What is deleted is overwritten, not only forgotten.
-        self._connection.execute("PRAGMA secure_delete = ON")
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if version > FORMAT:
-            self._connection.close()
-            raise InputError(
-                f"the folder {self.folder.name!r} was written by a later version of epsilens. "
-                "Update, or choose another `--state`."
+        self._database = Database(folder, _TABLES)
+        with self._database.opening():
+            # Whoever worked on these is gone.
+            self._database.connection.execute(
+                "UPDATE jobs SET state = 'interrupted' WHERE state IN ('waiting', 'running')"
             )
-        self._connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
-        self._connection.execute(f"PRAGMA user_version = {FORMAT}")
-        # Whoever worked on these is gone.
-        self._connection.execute(
-            "UPDATE jobs SET state = 'interrupted' WHERE state IN ('waiting', 'running')"
-        )
-        self._clear_away()
-        self._forget_for_good()
+            self._clear_away()
+            self._database.forget_for_good()
 
     def _clear_away(self) -> None:
         """Remove what a server that was killed has left; only what bears a name of ours."""
-        kept = {row["id"] for row in self._rows("SELECT id FROM tables")}
+        kept = {row["id"] for row in self._database.rows("SELECT id FROM tables")}
         for file in (self.folder / "tables").iterdir():
             ours = _UPLOAD.fullmatch(file.name)
             if ours and ours[1] not in kept and file.is_file() and not file.is_symlink():
                 file.unlink()  # an upload that was cut off
-        unfinished = self._rows(
+        unfinished = self._database.rows(
             "SELECT id FROM studies WHERE id NOT IN "
             "(SELECT study_id FROM documents WHERE kind = 'risk')"
         )
@@ -231,30 +151,9 @@ class Store:
             if _ID.fullmatch(part.name):
                 _remove(part)
 
-    def _forget_for_good(self) -> None:
-        """Empty the log in which what was deleted would still stand."""
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
     def close(self) -> None:
         """Let the file go; what was written is safe with or without this."""
-        with self._lock:
-            self._connection.close()
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-
-    def _rows(self, sql: str, *values: object) -> list[sqlite3.Row]:
-        with self._lock:
-            return self._connection.execute(sql, values).fetchall()
+        self._database.close()
 
     # --- Tables ---
 
@@ -263,11 +162,13 @@ class Store:
     ) -> StoredTable:
         """Keep a table; one that was named at an earlier start keeps its studies."""
         if not is_uploaded:
-            known = self._rows("SELECT * FROM tables WHERE path = ? AND NOT is_uploaded", str(path))
+            known = self._database.rows(
+                "SELECT * FROM tables WHERE path = ? AND NOT is_uploaded", str(path)
+            )
             if known:
                 return self._table(known[0])
         found = path.stem if is_uploaded else new_id()
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             (number,) = connection.execute(
                 "SELECT COALESCE(MAX(number), 0) + 1 FROM tables"
             ).fetchone()
@@ -279,11 +180,13 @@ class Store:
 
     def table(self, id: str) -> StoredTable:
         """Return a table, or say that it is not kept."""
-        return self._table(_only(self._rows("SELECT * FROM tables WHERE id = ?", id), "table"))
+        return self._table(
+            _only(self._database.rows("SELECT * FROM tables WHERE id = ?", id), "table")
+        )
 
     def tables(self) -> list[StoredTable]:
         """Return all tables, the latest first."""
-        rows = self._rows("SELECT * FROM tables ORDER BY created DESC")
+        rows = self._database.rows("SELECT * FROM tables ORDER BY created DESC")
         return [self._table(row) for row in rows]
 
     def _table(self, row: sqlite3.Row) -> StoredTable:
@@ -299,12 +202,12 @@ class Store:
 
     def delete_table(self, id: str) -> None:
         """Forget a table, its studies and all their files; a file that was only named stays."""
-        with self._lock:
+        with self._database.lock:
             table = self.table(id)
-            studies = self._rows("SELECT id FROM studies WHERE table_id = ?", id)
-            with self._writing() as connection:
+            studies = self._database.rows("SELECT id FROM studies WHERE table_id = ?", id)
+            with self._database.writing() as connection:
                 connection.execute("DELETE FROM tables WHERE id = ?", (id,))
-            self._forget_for_good()
+            self._database.forget_for_good()
             for study in studies:
                 self._forget_checkpoint(study["id"])
             if table.is_uploaded:
@@ -326,7 +229,7 @@ class Store:
     ) -> StoredStudy:
         """Keep a study with its first answer, and how the file that was named looked then."""
         found = new_id()
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             # It may have been deleted while its first answer was looked for.
             self.table(table_id)
             (number,) = connection.execute(
@@ -355,22 +258,25 @@ class Store:
 
     def study(self, id: str) -> StoredStudy:
         """Return a study, or say that it is not kept."""
-        return _study(_only(self._rows("SELECT * FROM studies WHERE id = ?", id), "study"))
+        return _study(_only(self._database.rows("SELECT * FROM studies WHERE id = ?", id), "study"))
 
     def seen(self, id: str) -> str | None:
         """Return how the file of a study looked when it was asked, if it is not one of ours."""
-        rows = self._rows("SELECT seen FROM sightings WHERE study_id = ?", id)
+        rows = self._database.rows("SELECT seen FROM sightings WHERE study_id = ?", id)
         return str(rows[0]["seen"]) if rows else None
 
     def studies(self) -> list[StoredStudy]:
         """Return all studies, the latest first."""
-        return [_study(row) for row in self._rows("SELECT * FROM studies ORDER BY created DESC")]
+        return [
+            _study(row)
+            for row in self._database.rows("SELECT * FROM studies ORDER BY created DESC")
+        ]
 
     def change_study(self, id: str, *, name: str | None, limits: Limits | None) -> StoredStudy:
         """Change a study's name or its limits."""
         known = self.study(id)
         kept = known.limits if limits is None else limits
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             connection.execute(
                 "UPDATE studies SET name = ?, limits = ? WHERE id = ?",
                 (name or known.name, kept.model_dump_json(), id),
@@ -379,11 +285,11 @@ class Store:
 
     def delete_study(self, id: str) -> None:
         """Forget a study, its documents and its unfinished models."""
-        with self._lock:
+        with self._database.lock:
             self.study(id)
-            with self._writing() as connection:
+            with self._database.writing() as connection:
                 connection.execute("DELETE FROM studies WHERE id = ?", (id,))
-            self._forget_for_good()
+            self._database.forget_for_good()
             self._forget_checkpoint(id)
 
     @property
@@ -402,7 +308,7 @@ class Store:
 
     def document(self, study_id: str, kind: str) -> dict[str, object] | None:
         """Return a document of a study, or None if it has not arrived."""
-        rows = self._rows(
+        rows = self._database.rows(
             "SELECT content FROM documents WHERE study_id = ? AND kind = ?", study_id, kind
         )
         found: dict[str, object] | None = json.loads(rows[0]["content"]) if rows else None
@@ -410,7 +316,7 @@ class Store:
 
     def document_kinds(self, study_id: str) -> set[str]:
         """Return which documents have arrived."""
-        rows = self._rows("SELECT kind FROM documents WHERE study_id = ?", study_id)
+        rows = self._database.rows("SELECT kind FROM documents WHERE study_id = ?", study_id)
         return {row["kind"] for row in rows}
 
     # --- Jobs ---
@@ -418,7 +324,7 @@ class Store:
     def add_job(self, study_id: str, kind: JobKind) -> StoredJob:
         """Write a job down before it is begun."""
         found = new_id()
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             connection.execute(
                 "INSERT INTO jobs VALUES (?, ?, ?, 'waiting', 0, 0, '', NULL, ?)",
                 (found, study_id, kind, time.time()),
@@ -427,27 +333,27 @@ class Store:
 
     def job(self, id: str) -> StoredJob:
         """Return a job, or say that it is not kept."""
-        return _job(_only(self._rows("SELECT * FROM jobs WHERE id = ?", id), "job"))
+        return _job(_only(self._database.rows("SELECT * FROM jobs WHERE id = ?", id), "job"))
 
     def jobs(self, study_id: str) -> list[StoredJob]:
         """Return the jobs of a study in their order."""
         return [
             _job(row)
-            for row in self._rows(
+            for row in self._database.rows(
                 "SELECT * FROM jobs WHERE study_id = ? ORDER BY created", study_id
             )
         ]
 
     def set_job(self, id: str, state: JobState, *, message: str | None = None) -> None:
         """Write down what became of a job; one that was deleted meanwhile is let go."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             connection.execute(
                 "UPDATE jobs SET state = ?, message = ? WHERE id = ?", (state, message, id)
             )
 
     def set_progress(self, id: str, done: int, total: int, what: str) -> None:
         """Write down how far a job has come."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             connection.execute(
                 "UPDATE jobs SET done = ?, total = ?, what = ? WHERE id = ?",
                 (done, total, what, id),
@@ -459,10 +365,10 @@ class Store:
         The unfinished models go, also those of a study that was deleted meanwhile.
         """
         kind = "risk" if job.kind == "attack" else job.kind
-        with self._lock:
-            is_kept = bool(self._rows("SELECT 1 FROM studies WHERE id = ?", job.study_id))
+        with self._database.lock:
+            is_kept = bool(self._database.rows("SELECT 1 FROM studies WHERE id = ?", job.study_id))
             if is_kept:
-                with self._writing() as connection:
+                with self._database.writing() as connection:
                     connection.execute(
                         "INSERT OR REPLACE INTO documents VALUES (?, ?, ?)",
                         (job.study_id, kind, json.dumps(document)),

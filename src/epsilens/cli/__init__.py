@@ -92,7 +92,6 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     from epsilens.cli.app import app
     from epsilens.cli.session import release_warnings, remember
-    from epsilens.cli.wording import in_command_words
 
     # Typer brings its own copy of click or uses the installed one: ask it for the class.
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
@@ -103,6 +102,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         if sys.stdout is not None:  # a shell can close it: `>&-`
             sys.stdout.flush()
     except (InputError, MissingExtraError, EstimateNotTrustworthyError) as error:
+        from epsilens.reporting.command_words import in_command_words
+
         _say(f"Error: {in_command_words(str(error))}", _RED)
         return EXIT_BAD_INPUT
     except usage_error as error:
@@ -135,7 +136,6 @@ def _explain_usage(error: Exception) -> int:
 def _warnings_held() -> Iterator[None]:
     """Keep each of our two warnings, once, until the command has succeeded; drop all others."""
     from epsilens.cli.session import hold_warning
-    from epsilens.cli.wording import in_command_words
 
     ours = (PrivacyLeakWarning, ApproximationWarning)
 
@@ -149,6 +149,8 @@ def _warnings_held() -> Iterator[None]:
     ) -> None:
         # A library may have set filters of its own for a while, so the category is asked again.
         if issubclass(category, ours):
+            from epsilens.reporting.command_words import in_command_words
+
             hold_warning(in_command_words(str(message)))
 
     with warnings.catch_warnings():

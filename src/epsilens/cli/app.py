@@ -8,19 +8,15 @@ from typing import Annotated
 import typer
 
 from epsilens import __version__
+from epsilens.cli.argument_help import ExplainedCommand
 from epsilens.cli.audit import audit
 from epsilens.cli.decide import decide
 from epsilens.cli.demo import demo
 from epsilens.cli.federate import federate
-from epsilens.cli.federate_coordinator import (
-    apply,
-    remove,
-    server,
-    status,
-    train,
-)
+from epsilens.cli.federate_coordinator import apply, remove, status, train
 from epsilens.cli.federate_coordinator import value as federate_value
 from epsilens.cli.federate_members import register, unregister
+from epsilens.cli.federate_server import server
 from epsilens.cli.federate_site import key, request, site
 from epsilens.cli.inspect import inspect
 from epsilens.cli.mask import mask
@@ -66,10 +62,10 @@ def _options(
 
 
 for _command in COMMANDS:
-    app.command(name=_command.__name__)(_command)
+    app.command(name=_command.__name__, cls=ExplainedCommand)(_command)
 app.add_typer(value)
 app.add_typer(audit)
 _AT_THE_COORDINATOR = (server, register, unregister, train, apply, remove, federate_value, status)
 for _part in (key, site, request, *_AT_THE_COORDINATOR):
-    federate.command(name=_part.__name__)(_part)
+    federate.command(name=_part.__name__, cls=ExplainedCommand)(_part)
 app.add_typer(federate)

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.gathered import gathered
 from epsilens.cli.options import Json, Out, Quiet
 from epsilens.errors import InputError
 
@@ -124,8 +125,10 @@ def _group() -> None:
     """Check by attack that a mechanism leaks no more than it claims."""
 
 
-@audit.command("one-run")
-def one_run(
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions:
+    """What is audited and how, as it was typed."""
+
     mechanism: Annotated[
         str,
         typer.Option(
@@ -134,19 +137,19 @@ def one_run(
             help="gaussian-sum, rr, private-ridge, dpsgd, or MODULE:CALLABLE of your own, which turns an "
             "array of rows into an array; what it prints goes to standard error.",
         ),
-    ],
+    ]
     epsilon: Annotated[
         float, typer.Option("--epsilon", metavar="E", help="The privacy level that is claimed.")
-    ],
+    ]
     delta: Annotated[
         float | None,
         typer.Option(
             "--delta", metavar="D", help="Its delta. Default: 0 for rr, 1e-6 for all others."
         ),
-    ] = None,
+    ] = None
     canaries: Annotated[
         int, typer.Option("--canaries", metavar="N", min=2, help="How many canaries.")
-    ] = 1000,
+    ] = 1000
     method: Annotated[
         MethodChoice,
         typer.Option(
@@ -154,7 +157,7 @@ def one_run(
             help="auto: pure without delta, approximate with it. f-dp is for Gaussian noise; "
             "independent-gdp also needs canaries that do not disturb each other.",
         ),
-    ] = MethodChoice.auto,
+    ] = MethodChoice.auto
     selection: Annotated[
         str | None,
         typer.Option(
@@ -163,10 +166,10 @@ def one_run(
             help="How many guesses: path, bonferroni, split, N on each side fixed beforehand, or "
             "as_printed, which is no confidence bound.",
         ),
-    ] = None,
+    ] = None
     confidence: Annotated[
         float, typer.Option("--confidence", metavar="C", help="How often the bound must be right.")
-    ] = 0.95,
+    ] = 0.95
     dimension: Annotated[
         int | None,
         typer.Option(
@@ -175,14 +178,14 @@ def one_run(
             min=1,
             help="Dimensions of the vectors. Default: 10000, or as many as one-hot canaries.",
         ),
-    ] = None,
+    ] = None
     directions: Annotated[
         DirectionChoice | None,
         typer.Option(
             "--directions",
             help="Canaries in random directions, which is the default, or each in its own.",
         ),
-    ] = None,
+    ] = None
     norm: Annotated[
         float | None,
         typer.Option(
@@ -191,24 +194,24 @@ def one_run(
             help="MODULE:CALLABLE: length of the canaries. Default: 1. Try 10 to see whether rows are "
             "clipped; the claim is then about a mechanism that clips to 1.",
         ),
-    ] = None,
+    ] = None
     score: Annotated[
         ScoreChoice,
         typer.Option("--score", help="How the canaries are looked for in a vector output."),
-    ] = ScoreChoice.auto,
+    ] = ScoreChoice.auto
     noise: Annotated[
         NoiseChoice | None,
         typer.Option(
             "--noise",
             help="gaussian-sum: just enough, which is the default, or the textbook's formula as printed.",
         ),
-    ] = None,
+    ] = None
     answers: Annotated[
         int | None,
         typer.Option(
             "--answers", metavar="K", min=2, help="rr: how many answers there are. Default: 2."
         ),
-    ] = None,
+    ] = None
     reference_run: Annotated[
         bool,
         typer.Option(
@@ -216,7 +219,87 @@ def one_run(
             help="Run once more without canaries and look at the difference: finds noise that is "
             "not fresh.",
         ),
-    ] = False,
+    ] = False
+    seed: int | None = None
+
+    def study(self) -> OneRunAudit:
+        """Return the audit that was asked for."""
+        from epsilens.audit.canaries import Canaries, one_hot_directions, random_unit_vectors
+        from epsilens.audit.dp_sgd import DPSGDFit
+        from epsilens.audit.mechanisms import GaussianSum, Mechanism, RandomisedAnswers
+        from epsilens.audit.one_run import OneRunAudit
+        from epsilens.audit.own_code import load_callable
+        from epsilens.audit.private_ridge import PrivateRidgeFit
+
+        typed = {
+            "--dimension": self.dimension,
+            "--directions": self.directions,
+            "--norm": self.norm,
+            "--noise": self.noise,
+            "--answers": self.answers,
+            "--reference-run": self.reference_run or None,
+            "--score": None if self.score is ScoreChoice.auto else self.score,
+            f"--score {self.score.value}": self.score,
+        }
+        _refuse_unused(self.mechanism, typed)
+        is_one_hot = self.directions is DirectionChoice.one_hot
+        wide = self.dimension or (self.canaries if is_one_hot else 10_000)
+        given: int | Canaries = self.canaries
+        audited: Mechanism | Callable_
+        claimed_delta = _DEFAULT_DELTA if self.delta is None else self.delta
+        if self.mechanism == "gaussian-sum":
+            audited = GaussianSum(
+                self.epsilon,
+                claimed_delta,
+                dimension=wide,
+                noise="exact" if self.noise is None else self.noise.value,
+                directions="one-hot" if is_one_hot else "random",
+            )
+        elif self.mechanism == "rr":
+            audited = RandomisedAnswers(self.epsilon, k=2 if self.answers is None else self.answers)
+            claimed_delta = 0.0 if self.delta is None else self.delta
+        elif self.mechanism == "private-ridge":
+            if self.dimension is not None and self.dimension < self.canaries:
+                raise InputError(
+                    f"`--dimension` must be at least the number of canaries ({self.canaries}) for "
+                    f"private-ridge, got {self.dimension}: each has a feature of its own. Leave it out."
+                )
+            audited = PrivateRidgeFit(
+                self.epsilon, claimed_delta, n_features=self.dimension or self.canaries
+            )
+        elif self.mechanism == "dpsgd":
+            audited = DPSGDFit(self.epsilon, claimed_delta, n_canaries=self.canaries)
+        else:
+            audited = load_callable(self.mechanism)
+            if isinstance(audited, Mechanism):
+                _refuse_unused(_OWN_CANARIES, typed)
+            else:
+                length = _as_norm(self.norm)
+                given = (
+                    one_hot_directions(self.canaries, wide, norm=length)
+                    if is_one_hot
+                    else random_unit_vectors(
+                        self.canaries, wide, norm=length, random_state=self.seed
+                    )
+                )
+        return OneRunAudit(
+            audited,
+            canaries=given,
+            score=_score(self.score),
+            claimed_epsilon=self.epsilon,
+            claimed_delta=claimed_delta,
+            method=None if self.method is MethodChoice.auto else _METHODS[self.method],
+            selection=_selection(self.selection),
+            confidence=self.confidence,
+            reference_run=self.reference_run,
+        )
+
+
+@audit.command("one-run")
+@gathered
+def one_run(
+    *,
+    asked: AuditOptions,
     out: Out = None,
     seed: Annotated[
         int | None,
@@ -240,32 +323,16 @@ def one_run(
     """
     import warnings
 
+    from epsilens.cli.own_code import current_folder_first, only_standard_error
     from epsilens.cli.session import print_json
     from epsilens.cli.target import check_target
     from epsilens.document import to_json
     from epsilens.errors import ApproximationWarning
 
     check_target(out, sources={}, suffixes=_OUT_SUFFIXES)
-    _check_claim(epsilon)
-    with _only_standard_error(), _current_folder_first(is_needed=":" in mechanism):
-        study = _study(
-            mechanism,
-            epsilon=epsilon,
-            delta=delta,
-            canaries=canaries,
-            method=method,
-            selection=selection,
-            confidence=confidence,
-            dimension=dimension,
-            directions=directions,
-            norm=norm,
-            score=score,
-            noise=noise,
-            answers=answers,
-            reference_run=reference_run,
-            seed=seed,
-        )
-        result = study.run(random_state=seed)
+    _check_claim(asked.epsilon)
+    with only_standard_error(), current_folder_first(is_needed=":" in asked.mechanism):
+        result = asked.study().run(random_state=seed)
     document = result.document
     for note in document.warnings:
         warnings.warn(note, ApproximationWarning, stacklevel=2)
@@ -276,92 +343,6 @@ def one_run(
     else:
         _print(document, quiet=quiet, out=out)
     return EXIT_CLAIM_BROKEN if document.is_broken else 0
-
-
-def _study(
-    mechanism: str,
-    *,
-    epsilon: float,
-    delta: float | None,
-    canaries: int,
-    method: MethodChoice,
-    selection: str | None,
-    confidence: float,
-    dimension: int | None,
-    directions: DirectionChoice | None,
-    norm: float | None,
-    score: ScoreChoice,
-    noise: NoiseChoice | None,
-    answers: int | None,
-    reference_run: bool,
-    seed: int | None,
-) -> OneRunAudit:
-    """Return the audit that was asked for."""
-    from epsilens.audit.canaries import Canaries, one_hot_directions, random_unit_vectors
-    from epsilens.audit.dp_sgd import DPSGDFit
-    from epsilens.audit.mechanisms import GaussianSum, Mechanism, RandomisedAnswers
-    from epsilens.audit.one_run import OneRunAudit
-    from epsilens.audit.own_code import load_callable
-    from epsilens.audit.private_ridge import PrivateRidgeFit
-
-    typed = {
-        "--dimension": dimension,
-        "--directions": directions,
-        "--norm": norm,
-        "--noise": noise,
-        "--answers": answers,
-        "--reference-run": reference_run or None,
-        "--score": None if score is ScoreChoice.auto else score,
-        f"--score {score.value}": score,
-    }
-    _refuse_unused(mechanism, typed)
-    is_one_hot = directions is DirectionChoice.one_hot
-    wide = dimension or (canaries if is_one_hot else 10_000)
-    given: int | Canaries = canaries
-    audited: Mechanism | Callable_
-    claimed_delta = _DEFAULT_DELTA if delta is None else delta
-    if mechanism == "gaussian-sum":
-        audited = GaussianSum(
-            epsilon,
-            claimed_delta,
-            dimension=wide,
-            noise="exact" if noise is None else noise.value,
-            directions="one-hot" if is_one_hot else "random",
-        )
-    elif mechanism == "rr":
-        audited = RandomisedAnswers(epsilon, k=2 if answers is None else answers)
-        claimed_delta = 0.0 if delta is None else delta
-    elif mechanism == "private-ridge":
-        if dimension is not None and dimension < canaries:
-            raise InputError(
-                f"`--dimension` must be at least the number of canaries ({canaries}) for "
-                f"private-ridge, got {dimension}: each has a feature of its own. Leave it out."
-            )
-        audited = PrivateRidgeFit(epsilon, claimed_delta, n_features=dimension or canaries)
-    elif mechanism == "dpsgd":
-        audited = DPSGDFit(epsilon, claimed_delta, n_canaries=canaries)
-    else:
-        audited = load_callable(mechanism)
-        if isinstance(audited, Mechanism):
-            _refuse_unused(_OWN_CANARIES, typed)
-        else:
-            length = _as_norm(norm)
-            given = (
-                one_hot_directions(canaries, wide, norm=length)
-                if is_one_hot
-                else random_unit_vectors(canaries, wide, norm=length, random_state=seed)
-            )
-    return OneRunAudit(
-        audited,
-        canaries=given,
-        score=_score(score),
-        claimed_epsilon=epsilon,
-        claimed_delta=claimed_delta,
-        method=None if method is MethodChoice.auto else _METHODS[method],
-        selection=_selection(selection),
-        confidence=confidence,
-        reference_run=reference_run,
-    )
 
 
 def _refuse_unused(mechanism: str, typed: Mapping[str, object]) -> None:
@@ -390,64 +371,6 @@ def _check_claim(epsilon: float) -> None:
             f"`--epsilon` must be greater than 0 and at most {_LARGEST_CLAIM:g}, got {epsilon!r}. "
             "Type the level that is claimed."
         )
-
-
-@contextmanager
-def _only_standard_error() -> Iterator[None]:
-    """Send to standard error what code of the user's own prints: standard output is the result's.
-
-    Done for Python, and for the file that C code and other programs write to.
-    """
-    import contextlib
-    import os
-    import sys
-
-    printed = sys.stdout
-    if printed is not None:
-        printed.flush()
-    kept = -1
-    try:
-        elsewhere = os.dup(2)
-    except OSError:  # a shell can close it: `2>&-`
-        elsewhere = os.open(os.devnull, os.O_WRONLY)
-    with contextlib.suppress(OSError):  # `>&-`
-        kept = os.dup(1)
-        os.dup2(elsewhere, 1)
-    os.close(elsewhere)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            if printed is not None:
-                printed.flush()
-        if kept >= 0:
-            _flush_c()
-            os.dup2(kept, 1)
-            os.close(kept)
-
-
-def _flush_c() -> None:
-    """Let C code that was loaded write out what it holds back, where the system has the means."""
-    import contextlib
-    import ctypes
-
-    with contextlib.suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).fflush(None)
-
-
-@contextmanager
-def _current_folder_first(*, is_needed: bool) -> Iterator[None]:
-    """Let a module be found in the folder where the command was typed, as Python itself does."""
-    import sys
-
-    before = list(sys.path)
-    if is_needed:
-        sys.path.insert(0, "")
-    try:
-        yield
-    finally:
-        sys.path[:] = before
 
 
 def _score(choice: ScoreChoice) -> Score | None:

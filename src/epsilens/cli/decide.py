@@ -3,79 +3,60 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from epsilens.cli.cluster_option import Cluster, on_cluster
+from epsilens.cli.gathered import gathered
 from epsilens.cli.mask import check_identity, masked_columns, without_columns
 from epsilens.cli.options import (
     Anonymous,
-    BinsOption,
-    Categorical,
-    Categories,
+    Checkpoint,
     Data,
-    Delimiter,
-    Drop,
-    Encoding,
     Json,
     Label,
-    Missing,
-    MissingChoice,
-    Model,
-    ModelChoice,
-    Positive,
+    Protect,
     Quiet,
-    Regularisation,
     Test,
-    TestShare,
-    Weight,
     comma_list,
+    out_option,
     require_text,
+    seed_option,
+    shadow_models_option,
 )
 from epsilens.cli.training import (
     TableOptions,
     check_gives_probabilities,
     check_loss,
     check_rate,
-    declared_domains,
-    estimator_for,
-    fit_on,
     read_epsilon,
     with_notes,
 )
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
+    from epsilens.cli.progress import Progress
     from epsilens.data import Prepared
     from epsilens.decision import Decision
     from epsilens.document import DecisionDocument
 
-__all__ = ["decide", "decide_on", "kept_gain"]
+__all__ = ["decide"]
 
 EXIT_LIMIT_NOT_MET = 3
 DEFAULT_ALPHA = 0.2
 DEFAULT_GRID = "0.1:10:30"
-KEPT_GAIN = 0.9
-"""The share of what the model gains over guessing that is kept, where no limit is given."""
 _OUT_SUFFIXES = (".html", ".json", ".png", ".svg")
 
 
+@gathered
 def decide(
     data: Data,
     label: Label,
-    protect: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--protect",
-            metavar="COL",
-            help="What is randomised: the label, features, or both (repeat, or separate by commas). "
-            "Default: the label.",
-        ),
-    ] = None,
+    protect: Protect = None,
     max_loss_increase: Annotated[
         float | None,
         typer.Option(
@@ -133,56 +114,18 @@ def decide(
     ] = None,
     test: Test = None,
     shadow_models: Annotated[
-        int,
-        typer.Option(
-            "--shadow-models",
-            metavar="N",
-            min=20,
-            max=100_000,
-            help="Models that are attacked for every ε.",
-        ),
+        int, shadow_models_option("Models that are attacked for every ε.")
     ] = 128,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="FOLDER",
-            help="Keeps finished models; a killed run goes on from it. Delete it afterwards.",
-        ),
-    ] = None,
+    checkpoint: Checkpoint = None,
     cluster: Cluster = None,
-    categories: Categories = None,
-    drop: Drop = None,
-    weight: Weight = None,
-    categorical: Categorical = None,
-    bins: BinsOption = None,
-    missing: Missing = MissingChoice.auto,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    positive: Positive = None,
-    test_share: TestShare = 0.25,
-    model: Model = ModelChoice.logistic,
-    regularisation: Regularisation = None,
+    *,
+    table: TableOptions,
     json: Json = False,
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Write the decision: .html (the report), .json, .png or .svg.",
-            rich_help_panel="Output",
-        ),
+        out_option("Write the decision: .html (the report), .json, .png or .svg."),
     ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            min=0,
-            help="Of the split, the simulated runs and the attacks.",
-            rich_help_panel="Output",
-        ),
-    ] = 0,
+    seed: Annotated[int, seed_option("Of the split, the simulated runs and the attacks.")] = 0,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:
@@ -211,73 +154,43 @@ def decide(
     )
     check_loss(max_loss_increase)
     check_rate(max_attack_rate)
-    check_gives_probabilities(model)
+    check_gives_probabilities(table.model)
     as_share(confidence, name="--confidence")
     level = DEFAULT_ALPHA if alpha is None else alpha
     if identity is not None:
-        check_identity(identity, label=label, drop=drop, alpha=level)
+        check_identity(identity, table, alpha=level)
     elif alpha is not None:
         raise InputError(
             "`--alpha` needs `--identity`, the column that says whose record it is, got none. Add it, or "
             "leave `--alpha` out."
         )
-    require_text([*(protect or ()), *(categories or ())], option="--protect")
+    require_text([*(protect or ()), *(table.categories or ())], option="--protect")
     columns = comma_list(protect) or (label,)
-    table = TableOptions(
-        label=label,
-        test=test,
-        drop=drop,
-        weight=weight,
-        categorical=categorical,
-        bins=bins,
-        missing=missing,
-        delimiter=delimiter,
-        encoding=encoding,
-        positive=positive,
-        test_share=test_share,
-        model=model,
-        seed=seed,
-    )
     budget = read_epsilon(epsilon)
     with on_cluster(cluster), show_progress(quiet=quiet, json=json) as progress:
         prepared = table.prepare(data, beside=() if identity is None else (identity,))
-        question: dict[str, object] = {
-            "protect": columns,
-            "epsilon": budget,
-            "categories": declared_domains(categories, columns, table, prepared),
-            "max_loss_increase": max_loss_increase,
-            "max_attack_rate": max_attack_rate,
-            "confidence": confidence,
-            "proven_only": proven_only,
-            "shadow_models": shadow_models,
-            "checkpoint": checkpoint,
-            "seed": seed,
-            "progress": progress,
-        }
-
-        def estimator_of(part: Prepared) -> object:
-            return estimator_for(
-                part,
-                model=model,
-                regularisation=regularisation,
-                protect=columns,
-                categories=categories,
-            )
-
+        question = _Question(
+            table=table,
+            protect=columns,
+            epsilon=budget,
+            categories=table.domains(prepared, columns),
+            max_loss_increase=max_loss_increase,
+            max_attack_rate=max_attack_rate,
+            confidence=confidence,
+            proven_only=proven_only,
+            shadow_models=shadow_models,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
         masked: list[str] = []
         if identity is not None:
             # First: a missing extra, or an identity that is none, is found before the long work.
             masked = masked_columns(
-                prepared,
-                regularisation=regularisation,
-                alpha=level,
-                protect=columns,
-                seed=seed,
-                progress=progress,
+                prepared, table, alpha=level, protect=columns, progress=progress
             )
-        decision = decide_on(prepared, estimator_of(prepared), **question)  # type: ignore[arg-type]
+        decision = question.ask(prepared)
         if identity is not None:
-            decision = with_lever(decision, prepared, masked, question, estimator_of)
+            decision = _with_lever(decision, prepared, masked, question)
     document = with_notes(decision.document, prepared.notes)
     if anonymous:
         document = anonymise(document)
@@ -292,77 +205,81 @@ def decide(
         raise typer.Exit(EXIT_LIMIT_NOT_MET)
 
 
-def decide_on(
-    prepared: Prepared,
-    estimator: object,
-    *,
-    protect: Sequence[str],
-    epsilon: str | dict[str, float],
-    categories: dict[str, list[object]] | None,
-    max_loss_increase: float | None,
-    max_attack_rate: float | None,
-    confidence: float,
-    proven_only: bool,
-    shadow_models: int,
-    checkpoint: str | None,
-    seed: int,
-    progress: Callable[[int, int, str], None],
-) -> Decision:
-    """Ask what each budget costs and what it buys, and decide."""
-    import warnings
+@dataclass(frozen=True, kw_only=True)
+class _Question:
+    """What is asked of a table, ready to be asked of a part of its columns."""
 
-    from epsilens.decision import decide as join_and_decide
-    from epsilens.errors import PrivacyLeakWarning
-    from epsilens.risk.study import AttackStudy
-    from epsilens.whatif import WhatIf
+    table: TableOptions
+    protect: tuple[str, ...]
+    epsilon: str | dict[str, float]
+    categories: dict[str, list[object]] | None
+    max_loss_increase: float | None
+    max_attack_rate: float | None
+    confidence: float
+    proven_only: bool
+    shadow_models: int
+    checkpoint: str | None
+    progress: Progress
 
-    study = fit_on(WhatIf(estimator), prepared)
-    note = None
-    if max_loss_increase is None and max_attack_rate is None:
-        max_loss_increase = kept_gain(prepared, study.baseline_.outcomes.loss)
-        note = (
-            f"no limit was given: the loss may rise by {max_loss_increase:.3g}, so that the model keeps "
-            f"{100 * KEPT_GAIN:.0f} % of what it gains over guessing by the shares of the answers."
+    def ask(self, prepared: Prepared) -> Decision:
+        """Ask what each budget costs and what it buys, and decide."""
+        import warnings
+
+        from epsilens.decision import decide as join_and_decide
+        from epsilens.decision.kept_gain import kept_gain, kept_gain_note
+        from epsilens.errors import PrivacyLeakWarning
+        from epsilens.models.fitting import fit_on
+        from epsilens.risk.study import AttackStudy
+        from epsilens.whatif import WhatIf
+
+        estimator = self.table.estimator(prepared, protect=self.protect)
+        study = fit_on(WhatIf(estimator), prepared)
+        max_loss_increase, note = self.max_loss_increase, None
+        if max_loss_increase is None and self.max_attack_rate is None:
+            max_loss_increase = kept_gain(prepared, study.baseline_.outcomes.loss)
+            if max_loss_increase is None:
+                raise InputError(
+                    "the model predicts no better than the shares of the answers, so there is no gain to "
+                    "keep. Give `--max-loss-increase` or `--max-attack-rate`."
+                )
+            note = kept_gain_note(max_loss_increase)
+        cost = study.estimate(
+            protect=self.protect,
+            epsilon=self.epsilon,
+            categories=self.categories,
+            random_state=self.table.seed,
+            progress=self.progress,
         )
-    cost = study.estimate(
-        protect=protect,
-        epsilon=epsilon,
-        categories=categories,
-        random_state=seed,
-        progress=progress,
-    )
-    with warnings.catch_warnings():
-        # The cost has said it of the same columns.
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        risk = fit_on(AttackStudy(estimator), prepared).estimate(
-            protect=protect,
-            epsilon=epsilon,
-            categories=categories,
-            shadow_models=shadow_models,
-            random_state=seed,
-            checkpoint=checkpoint,
-            progress=progress,
+        with warnings.catch_warnings():
+            # The cost has said it of the same columns.
+            warnings.simplefilter("ignore", PrivacyLeakWarning)
+            risk = fit_on(AttackStudy(estimator), prepared).estimate(
+                protect=self.protect,
+                epsilon=self.epsilon,
+                categories=self.categories,
+                shadow_models=self.shadow_models,
+                random_state=self.table.seed,
+                checkpoint=self.checkpoint,
+                progress=self.progress,
+            )
+        decision = join_and_decide(
+            cost,
+            risk,
+            max_loss_increase=max_loss_increase,
+            max_attack_rate=self.max_attack_rate,
+            confidence=self.confidence,
+            proven_only=self.proven_only,
         )
-    decision = join_and_decide(
-        cost,
-        risk,
-        max_loss_increase=max_loss_increase,
-        max_attack_rate=max_attack_rate,
-        confidence=confidence,
-        proven_only=proven_only,
-    )
-    if note is None:
-        return decision
-    said = decision.document.model_copy(update={"warnings": [note, *decision.document.warnings]})
-    return replace(decision, document=said)
+        if note is None:
+            return decision
+        said = decision.document.model_copy(
+            update={"warnings": [note, *decision.document.warnings]}
+        )
+        return replace(decision, document=said)
 
 
-def with_lever(
-    decision: Decision,
-    prepared: Prepared,
-    masked: Sequence[str],
-    question: Mapping[str, object],
-    estimator_of: Callable[[Prepared], object],
+def _with_lever(
+    decision: Decision, prepared: Prepared, masked: Sequence[str], question: _Question
 ) -> Decision:
     """Decide again without the masked columns, and say what that would change."""
     from epsilens.decision import masking_lever
@@ -378,46 +295,15 @@ def with_lever(
     if note is not None:
         said = [*decision.document.warnings, note]
         return replace(decision, document=decision.document.model_copy(update={"warnings": said}))
-    rest = without_columns(prepared, masked)
-    beside = question["checkpoint"]
-    again = decide_on(
-        rest,
-        estimator_of(rest),
-        **{  # type: ignore[arg-type]
-            **question,
-            "max_loss_increase": chosen.max_loss_increase,
-            "max_attack_rate": chosen.max_attack_rate,
-            "checkpoint": None if beside is None else f"{str(beside).rstrip('/')}-masked",
-        },
-    )
+    beside = question.checkpoint
+    again = replace(
+        question,
+        max_loss_increase=chosen.max_loss_increase,
+        max_attack_rate=chosen.max_attack_rate,
+        checkpoint=None if beside is None else f"{beside.rstrip('/')}-masked",
+    ).ask(without_columns(prepared, masked))
     lever = masking_lever(decision, again, masked=masked)
     return replace(decision, document=decision.document.model_copy(update={"lever": lever}))
-
-
-def kept_gain(prepared: Prepared, loss: float | None) -> float:
-    """Return the rise of the loss that leaves most of what the model gains over guessing.
-
-    Guessing by the shares of the answers in the training data loses their cross-entropy on the test
-    data; a tenth of the distance to it may be lost.
-    """
-    import numpy as np
-    import pandas as pd
-
-    train = (
-        np.ones(len(prepared.y_train)) if prepared.sample_weight is None else prepared.sample_weight
-    )
-    test = prepared.sample_weight_test
-    totals = pd.Series(np.asarray(train, dtype=float)).groupby(prepared.y_train.to_numpy()).sum()
-    surprise = -np.log(
-        pd.Series(prepared.y_test.to_numpy()).map(totals / totals.sum()).astype(float)
-    )
-    guessed = float(np.average(surprise, weights=None if test is None else np.asarray(test)))
-    if loss is None or not guessed - loss > 0:
-        raise InputError(
-            "the model predicts no better than the shares of the answers, so there is no gain to keep. "
-            "Give `--max-loss-increase` or `--max-attack-rate`."
-        )
-    return float(f"{(1.0 - KEPT_GAIN) * (guessed - loss):.3g}")
 
 
 def write_decision(out: str, document: DecisionDocument, *, names: dict[str, str]) -> None:
@@ -444,15 +330,13 @@ def print_decision(document: DecisionDocument, *, quiet: bool, out: str | None) 
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.cli.session import is_held
+    from epsilens.cli.session import print_notes
     from epsilens.reporting import decision_table
 
     console = Console()
     if not quiet:
         console.print(decision_table(document))
-        for note in dict.fromkeys(document.warnings):
-            if not is_held(note):
-                console.print(Text(f"Note: {note.rstrip('.')}."))
+        print_notes(console, document.warnings)
     console.print(Text(document.recommendation.sentence, style="bold"))
     if document.lever is not None:
         gone = ", ".join(document.lever.masked)

@@ -109,10 +109,10 @@ def decide_on_survey(
     """Return the survey, its study, and the decision that the demo tells of."""
     import warnings
 
-    from epsilens.cli.training import fit_on
     from epsilens.decision import decide
     from epsilens.document import EVERYBODY
     from epsilens.errors import PrivacyLeakWarning
+    from epsilens.models.fitting import fit_on
     from epsilens.risk.study import AttackStudy
 
     prepared, study = train_on_survey(seed=seed)

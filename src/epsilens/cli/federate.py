@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from epsilens.cli.argument_help import ExplainedCommand
 from epsilens.cli.federate_input import (
     FederationTable,
     changes_of,
@@ -31,23 +32,17 @@ from epsilens.cli.federate_valuation import (
     offers_of,
     write_scores,
 )
+from epsilens.cli.gathered import Without, gathered
 from epsilens.cli.options import (
     Anonymous,
-    BinsOption,
-    Categorical,
-    Categories,
     Data,
-    Delimiter,
-    Drop,
-    Encoding,
     Force,
     Json,
-    Missing,
-    MissingChoice,
-    Positive,
+    Label,
     Quiet,
-    TestShare,
     comma_list,
+    out_option,
+    seed_option,
 )
 from epsilens.cli.training import with_notes
 from epsilens.errors import InputError
@@ -112,6 +107,7 @@ def _group() -> None:
 
 
 @federate.command("simulate")
+@gathered
 def simulate(
     data: Annotated[
         str,
@@ -238,34 +234,15 @@ def simulate(
             rich_help_panel=_FEDERATION,
         ),
     ] = False,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    categories: Categories = None,
-    bins: BinsOption = None,
-    missing: Missing = MissingChoice.auto,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    positive: Positive = None,
-    test_share: TestShare = 0.25,
+    *,
+    table: Annotated[FederationTable, Without("scale")],
     json: Json = False,
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Also write the document (.json) or the chart (.png, .svg).",
-            rich_help_panel="Output",
-        ),
+        out_option("Also write the document (.json) or the chart (.png, .svg)."),
     ] = None,
     seed: Annotated[
-        int,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            min=0,
-            help="Of the division among sites and of all draws: this is a rehearsal.",
-            rich_help_panel="Output",
-        ),
+        int, seed_option("Of the division among sites and of all draws: this is a rehearsal.")
     ] = 0,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
@@ -294,9 +271,14 @@ def simulate(
         withhold_names()
     check_target(out, sources={"the data": data, "the contract": schema}, suffixes=_OUT_SUFFIXES)
     changes = [changes_of(text) for text in change or ()]
-    leaving = sites_of(remove)
+    leaving = sites_of(remove, option="--remove")
     check_numbers(regularisation, limit)
-    check_target(scores, sources={"the data": data, "the contract": schema}, suffixes=(".csv",))
+    check_target(
+        scores,
+        sources={"the data": data, "the contract": schema},
+        suffixes=(".csv",),
+        option="--scores",
+    )
     offers = offers_of(offer, n_sites=sites)
     valuations = checked_valuations(
         value, mode=value_mode.value, items=items, accept=accept, offers=offers
@@ -305,21 +287,7 @@ def simulate(
     check_mode(mode, not_private=not_private)
     if not in_process:
         require_flower()
-    prepared = FederationTable(
-        label=label,
-        protect=protect,
-        schema=schema,
-        categories=categories,
-        drop=drop,
-        categorical=categorical,
-        bins=bins,
-        positive=positive,
-        missing=missing,
-        delimiter=delimiter,
-        encoding=encoding,
-        test_share=test_share,
-        seed=seed,
-    ).read(data)
+    prepared = table.read(data)
     contract = prepared.contract
     operations, notes = story(
         contract,
@@ -368,9 +336,9 @@ def simulate(
         "algorithm": algorithm.value,
         "regularisation": regularisation,
         "limit": limit,
-        "drop": list(comma_list(drop)),
-        "missing": missing.value,
-        "test_share": test_share,
+        "drop": list(comma_list(table.drop)),
+        "missing": table.missing.value,
+        "test_share": table.test_share,
         "secure_aggregation": secure_aggregation,
         "values": [list(step.sites) for step in valuations],
     }
@@ -395,12 +363,11 @@ def simulate(
         print_federation(document, quiet=quiet, out=out)
 
 
-@federate.command("schema")
+@federate.command("schema", cls=ExplainedCommand)
+@gathered
 def schema_command(
     data: Data,
-    label: Annotated[
-        str, typer.Option("--label", metavar="COL", help="The column that the model predicts.")
-    ],
+    label: Label,
     protect: Annotated[
         list[str],
         typer.Option(
@@ -413,14 +380,8 @@ def schema_command(
         str,
         typer.Option("--out", metavar="FILE", help="Where the contract goes: a .json file."),
     ],
-    drop: Drop = None,
-    categorical: Categorical = None,
-    categories: Categories = None,
-    bins: BinsOption = None,
-    missing: Missing = MissingChoice.auto,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    positive: Positive = None,
+    *,
+    table: Annotated[FederationTable, Without("schema", "test_share", "seed")],
     scale: Annotated[
         list[str] | None,
         typer.Option(
@@ -442,31 +403,14 @@ def schema_command(
     --out contract.json[/bold]
     """
     import json as json_text
-    from pathlib import Path
 
     from epsilens.cli.session import print_json
-    from epsilens.cli.target import check_target
+    from epsilens.cli.target import check_new, check_target
     from epsilens.data import write_text
 
     check_target(out, sources={"the data": data}, suffixes=(".json",))
-    if Path(out).exists() and not force:
-        raise InputError(
-            f"`--out` must be a new file, but {Path(out).name!r} exists. Choose another name, or use "
-            "`--force`."
-        )
-    prepared = FederationTable(
-        label=label,
-        protect=protect,
-        categories=categories,
-        drop=drop,
-        categorical=categorical,
-        bins=bins,
-        positive=positive,
-        missing=missing,
-        delimiter=delimiter,
-        encoding=encoding,
-        scales=scale,
-    ).read(data)
+    check_new(out, force=force)
+    prepared = table.read(data)
     contract = prepared.contract
     text = json_text.dumps(contract.to_dict(), ensure_ascii=False, indent=2)
     write_text(text + "\n", out)

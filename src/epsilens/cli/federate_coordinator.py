@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`epsilens federate` at the coordinator: serve, train, apply, remove, value, status."""
+"""`epsilens federate` at the coordinator: train, apply, remove, value, status."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from epsilens.cli.federate import AlgorithmChoice, RungChoice
-from epsilens.cli.federate_input import check_numbers, sites_of
+from epsilens.cli.federate_input import sites_of
 from epsilens.cli.federate_members import State
 from epsilens.cli.federate_valuation import (
     Accept,
@@ -21,16 +21,14 @@ from epsilens.cli.federate_valuation import (
     check_secure,
     write_scores,
 )
+from epsilens.cli.gathered import gathered
 from epsilens.cli.options import Json, Quiet
-from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     from epsilens.federated.coordinator_store import CoordinatorStore
     from epsilens.federated.flower.operations import Lead
 
-__all__ = ["apply", "remove", "server", "status", "train", "value"]
-
-DEFAULT_PORT = 9092
+__all__ = ["apply", "remove", "status", "train", "value"]
 
 Timeout = Annotated[
     float,
@@ -49,152 +47,64 @@ Patience = Annotated[
 ]
 
 
-def server(
-    state: State,
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            "--schema",
-            metavar="FILE",
-            help="The contract, as `epsilens federate schema` drafts it; needed the first time, unless "
-            "sites declare.",
-        ),
-    ] = None,
-    declaration: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--declaration",
-            metavar="FILE",
-            help="What a site declares, drafted likewise at the site (repeat): what they have in common is "
-            "written as contract.json, to be confirmed by `--schema`.",
-        ),
-    ] = None,
-    host: Annotated[
-        str,
-        typer.Option(
-            "--host", help="Where to listen. Sites elsewhere need an address of the network."
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=1, max=65535, help="Where to listen.")
-    ] = DEFAULT_PORT,
-    address: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--address",
-            metavar="NAME",
-            help="A name or address by which sites reach this machine (repeat); it goes into the "
-            "certificate and the invitations.",
-        ),
-    ] = None,
-    tls: Annotated[
-        str | None,
-        typer.Option(
-            "--tls",
-            metavar="CERT,KEY,CA",
-            help="Certificates that others have made; otherwise they are made here.",
-        ),
-    ] = None,
-    regularisation: Annotated[
-        float,
-        typer.Option(
-            "--regularisation", metavar="L", help="λ of the penalty ½λ‖θ‖² beside the mean loss."
-        ),
-    ] = 1e-3,
-    test: Annotated[
-        str | None,
-        typer.Option(
-            "--test",
-            metavar="FILE",
-            help="Records of the coordinator's own, to measure versions on.",
-        ),
-    ] = None,
-    quiet: Quiet = False,
-) -> None:
-    """Serve a federation: sites connect here, and operations run from other terminals.
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """How one operation of the coordinator is run and shown, as it was typed."""
 
-    It ends with Ctrl-C; started again with the same folder it goes on. Sites must be registered, and
-    whoever is not is refused; only this folder's owner can start an operation.
+    state: str
+    timeout: Timeout = 60.0
+    patience: Patience = 30.0
+    json: Json = False
+    quiet: Quiet = False
 
-    Example: [bold]epsilens federate server --state coordinator --schema contract.json
-    --host 0.0.0.0 --address hospital.example.org[/bold]
-    """
-    from epsilens.federated import FederationSchema
-    from epsilens.federated.coordinator_store import (
-        DATABASE,
-        CoordinatorStore,
-        create_coordinator_store,
-    )
-    from epsilens.federated.flower.services import require_deployment
+    def carry_out(
+        self,
+        work: Callable[[Lead], object],
+        name: str,
+        *,
+        secure: bool | None = None,
+        without: tuple[int, ...] = (),
+        leaving: tuple[int, ...] = (),
+    ) -> Lead:
+        """Carry one operation out as one run, and show what came of it."""
+        from epsilens.federated.coordinator_store import CoordinatorStore
+        from epsilens.federated.flower.services import locked, require_deployment
 
-    require_deployment()
-    check_numbers(regularisation, None)
-    from epsilens.federated.flower.server_service import serve_federation, use_certificates
+        require_deployment()
+        from epsilens.federated.flower.link import Link
+        from epsilens.federated.flower.operations import Lead
+        from epsilens.federated.flower.server_app import read_records
 
-    folder = Path(state)
-    if declaration:
-        _agree(folder, declaration, schema)
-        return
-    contract = None if schema is None else FederationSchema.read(schema)
-    if (folder / DATABASE).exists():
-        store = CoordinatorStore(folder)
-        if contract is not None and contract.fingerprint != store.schema.fingerprint:
-            raise InputError(
-                "`--schema` must be the contract that the federation has agreed on, got another. A new "
-                "contract needs a new folder."
+        store = CoordinatorStore(self.state)
+        link = Link(store.folder)
+        nodes = {member.site: member.node for member in store.members}
+        test = store.folder / "test.npz"
+        busy = "operations must come one after another, but another one is running. Wait until it has ended."
+        with (
+            locked(store.folder / "operation.lock", taken=busy),
+            link.run(patience=self.timeout) as grid,
+        ):
+            lead = Lead(
+                grid,
+                store,
+                timeout=self.timeout,
+                patience=self.patience,
+                secure=secure,
+                everybody=name == "train",
+                without=without,
+                leaving=leaving,
+                test=read_records(test) if test.exists() else None,
             )
-    elif contract is None:
-        raise InputError(
-            "`--schema` must name the contract the first time. Draft one with `epsilens federate schema`, or "
-            "let sites do so and give theirs to `--declaration`."
-        )
-    else:
-        store = create_coordinator_store(folder, contract, regularisation=regularisation)
-    if tls is not None:
-        use_certificates(folder, tls.split(","))
-    if test is not None:
-        _keep_test(store, test)
-    serve_federation(
-        store, host=host, port=port, names=address or (), say=lambda text: _say(text, quiet=quiet)
-    )
+            work(lead)
+        for site in set(nodes) & set(lead.coordinator.state.left):
+            node = nodes[site]
+            if node is not None:
+                link.unregister(node)
+        _show(store, name, json=self.json, quiet=self.quiet, lead=lead)
+        return lead
 
 
-def _agree(folder: Path, files: list[str], schema: str | None) -> None:
-    """Write the contract that the sites' declarations lead to, for the operator to confirm."""
-    import json
-
-    from epsilens.data import write_text
-    from epsilens.federated import FederationSchema
-    from epsilens.federated.agreement import agree
-    from epsilens.federated.coordinator_store import DATABASE
-
-    if schema is not None or (folder / DATABASE).exists():
-        raise InputError(
-            "`--declaration` is for the time before there is a contract, and there is one already. Leave "
-            "it out; a new contract needs a new folder."
-        )
-    found = agree({f"the declaration {name}": FederationSchema.read(name) for name in files})
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    target = folder / "contract.json"
-    write_text(json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n", str(target))
-    typer.echo(
-        f"{len(files)} declarations agree: {len(found.columns)} columns and the label, "
-        f"{len(found.protected)} protected. Check {target}, and start the server with --schema {target}."
-    )
-
-
-def _keep_test(store: CoordinatorStore, path: str) -> None:
-    from epsilens.data import read_table
-    from epsilens.federated.flower.server_app import save_records
-
-    save_records(store.folder / "test.npz", store.schema.encode(read_table(path).frame))
-
-
-def _say(text: str, *, quiet: bool) -> None:
-    if not quiet:
-        typer.echo(text)
-
-
+@gathered
 def train(
     state: State,
     algorithm: Annotated[
@@ -216,30 +126,24 @@ def train(
             "remembered from then on. As before unless given.",
         ),
     ] = None,
-    timeout: Timeout = 60.0,
-    patience: Patience = 30.0,
-    json: Json = False,
-    quiet: Quiet = False,
+    *,
+    operation: Operation,
 ) -> None:
     """Train the common model with the sites that answer; who does not is named and left out.
 
     Example: [bold]epsilens federate train --state coordinator --timeout 30[/bold]
     """
-    left_out = sites_of(without)
+    left_out = sites_of(without, option="--without")
     check_secure(algorithm.value, secure=bool(secure_aggregation))
-    _operate(
-        state,
+    operation.carry_out(
         lambda lead: lead.train(algorithm=algorithm.value, at_least=at_least),
         "train",
         secure=secure_aggregation,
-        timeout=timeout,
-        patience=patience,
         without=left_out,
-        json=json,
-        quiet=quiet,
     )
 
 
+@gathered
 def apply(
     state: State,
     rung: Annotated[
@@ -258,10 +162,8 @@ def apply(
         typer.Option("--without", metavar="SITE", help="Let a site's wish wait (repeat)."),
     ] = None,
     secure_aggregation: SecureAggregation = False,
-    timeout: Timeout = 60.0,
-    patience: Patience = 30.0,
-    json: Json = False,
-    quiet: Quiet = False,
+    *,
+    operation: Operation,
 ) -> None:
     """Ask the sites what they wish, and let the model follow.
 
@@ -269,19 +171,15 @@ def apply(
 
     Example: [bold]epsilens federate apply --state coordinator --preview[/bold]
     """
-    waiting = sites_of(without)
-    _operate(
-        state,
+    waiting = sites_of(without, option="--without")
+    operation.carry_out(
         lambda lead: lead.apply(rung=rung.value, preview=preview, without=waiting),
         "apply",
         secure=secure_aggregation or None,
-        timeout=timeout,
-        patience=patience,
-        json=json,
-        quiet=quiet,
     )
 
 
+@gathered
 def remove(
     site: Annotated[
         str, typer.Argument(metavar="SITE", help="The number of the site that leaves.")
@@ -296,10 +194,8 @@ def remove(
         ),
     ] = RungChoice.newton,
     secure_aggregation: SecureAggregation = False,
-    timeout: Timeout = 60.0,
-    patience: Patience = 30.0,
-    json: Json = False,
-    quiet: Quiet = False,
+    *,
+    operation: Operation,
 ) -> None:
     """Take a site out of the model and of the federation, whether it answers or not.
 
@@ -307,20 +203,16 @@ def remove(
 
     Example: [bold]epsilens federate remove 4 --state coordinator[/bold]
     """
-    leaving = sites_of([site])
-    _operate(
-        state,
+    leaving = sites_of([site], option="SITE")
+    operation.carry_out(
         lambda lead: lead.remove(leaving, rung=rung.value),
         "remove",
         leaving=leaving,
         secure=secure_aggregation or None,
-        timeout=timeout,
-        patience=patience,
-        json=json,
-        quiet=quiet,
     )
 
 
+@gathered
 def value(
     state: State,
     provider: Annotated[
@@ -339,10 +231,8 @@ def value(
     accept: Accept = False,
     scores: ScoreFile = None,
     secure_aggregation: SecureAggregation = False,
-    timeout: Timeout = 60.0,
-    patience: Patience = 30.0,
-    json: Json = False,
-    quiet: Quiet = False,
+    *,
+    operation: Operation,
 ) -> None:
     """Find out what a site's records are worth on another's; neither shows its records.
 
@@ -353,70 +243,14 @@ def value(
     """
     from epsilens.cli.target import check_target
 
-    check_target(scores, sources={}, suffixes=(".csv",))
-    lead = _operate(
-        state,
+    check_target(scores, sources={}, suffixes=(".csv",), option="--scores")
+    lead = operation.carry_out(
         lambda lead: lead.value(provider, tester, mode=mode.value, items=items, accept=accept),
         "value",
         secure=secure_aggregation or None,
-        timeout=timeout,
-        patience=patience,
-        json=json,
-        quiet=quiet,
     )
     if scores is not None:
         write_scores(lead.valuations, scores)
-
-
-def _operate(
-    state: str,
-    work: Callable[[Lead], object],
-    operation: str,
-    *,
-    timeout: float,
-    patience: float,
-    json: bool,
-    quiet: bool,
-    secure: bool | None = None,
-    without: tuple[int, ...] = (),
-    leaving: tuple[int, ...] = (),
-) -> Lead:
-    """Carry one operation out as one run, and show what came of it."""
-    from epsilens.federated.coordinator_store import CoordinatorStore
-    from epsilens.federated.flower.services import locked, require_deployment
-
-    require_deployment()
-    from epsilens.federated.flower.link import Link
-    from epsilens.federated.flower.operations import Lead
-    from epsilens.federated.flower.server_app import read_records
-
-    store = CoordinatorStore(state)
-    link = Link(store.folder)
-    nodes = {member.site: member.node for member in store.members}
-    test = store.folder / "test.npz"
-    busy = "operations must come one after another, but another one is running. Wait until it has ended."
-    with (
-        locked(store.folder / "operation.lock", taken=busy),
-        link.run(patience=timeout) as grid,
-    ):
-        lead = Lead(
-            grid,
-            store,
-            timeout=timeout,
-            patience=patience,
-            secure=secure,
-            everybody=operation == "train",
-            without=without,
-            leaving=leaving,
-            test=read_records(test) if test.exists() else None,
-        )
-        work(lead)
-    for site in set(nodes) & set(lead.coordinator.state.left):
-        node = nodes[site]
-        if node is not None:
-            link.unregister(node)
-    _show(store, operation, json=json, quiet=quiet, lead=lead)
-    return lead
 
 
 def status(state: State, json: Json = False, quiet: Quiet = False) -> None:

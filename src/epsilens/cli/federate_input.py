@@ -9,13 +9,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epsilens.cli.options import (
+    BinsOption,
+    Categorical,
+    Categories,
+    Delimiter,
+    Drop,
+    Encoding,
+    Missing,
     MissingChoice,
+    Positive,
+    TestShare,
     comma_list,
     delimiter_from,
     mapping_of_bins,
     require_text,
 )
-from epsilens.cli.training import TableOptions, declared_domains
+from epsilens.cli.training import TableOptions
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,19 +101,19 @@ def scales_of(
     return found
 
 
-def sites_of(values: Iterable[str] | None) -> tuple[int, ...]:
-    """Read all `--remove` options.
+def sites_of(values: Iterable[str] | None, *, option: str) -> tuple[int, ...]:
+    """Read the numbers of sites, as they were typed for an option.
 
     Examples
     --------
-    >>> sites_of(["4", "1,2"])
+    >>> sites_of(["4", "1,2"], option="--remove")
     (4, 1, 2)
     """
     typed = [part.strip() for value in values or () for part in value.split(",")]
     for part in typed:
         if not part.isdecimal():
             raise InputError(
-                f"`--remove` must be the number of a site, from 0, got {part!r}. For instance 4."
+                f"`{option}` must be the number of a site, from 0, got {part!r}. For instance 4."
             )
     return tuple(dict.fromkeys(int(part) for part in typed))
 
@@ -159,17 +168,17 @@ class FederationTable:
     label: str | None = None
     protect: Sequence[str] | None = None
     schema: str | None = None
-    categories: Sequence[str] | None = None
-    drop: Sequence[str] | None = None
-    categorical: Sequence[str] | None = None
-    bins: Sequence[str] | None = None
-    positive: str | None = None
-    scales: Sequence[str] | None = None
-    missing: MissingChoice = MissingChoice.auto
-    delimiter: str | None = None
-    encoding: str | None = None
-    test_share: float = 0.25
+    scale: Sequence[str] | None = None
     seed: int = 0
+    drop: Drop = None
+    categorical: Categorical = None
+    categories: Categories = None
+    bins: BinsOption = None
+    missing: Missing = MissingChoice.auto
+    delimiter: Delimiter = None
+    encoding: Encoding = None
+    positive: Positive = None
+    test_share: TestShare = 0.25
 
     def read(self, data: str) -> Contracted:
         """Read the table under the contract that was given, or under one that it suggests.
@@ -194,6 +203,7 @@ class FederationTable:
 
         table = TableOptions(
             label=label,
+            categories=self.categories,
             drop=self.drop,
             categorical=self.categorical,
             bins=self.bins,
@@ -211,8 +221,8 @@ class FederationTable:
             label=label,
             label_categories=prepared.label_categories,
             protect=columns,
-            categories=declared_domains(self.categories, columns, table, prepared, warn=False),
-            scales=scales_of(self.scales, prepared.X_train.columns),
+            categories=table.domains(prepared, columns, warn=False),
+            scales=scales_of(self.scale, prepared.X_train.columns),
         )
         train = prepared.X_train.assign(**{label: prepared.y_train.array})
         test = prepared.X_test.assign(**{label: prepared.y_test.array})

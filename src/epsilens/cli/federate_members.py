@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from epsilens.cli.options import Force, Quiet
-from epsilens.errors import InputError
 
 __all__ = ["State", "register", "unregister"]
 
@@ -48,7 +46,7 @@ def register(
     Example: [bold]epsilens federate register site.pub --state coordinator
     --out invitation-0.json[/bold]
     """
-    from epsilens.cli.target import check_target
+    from epsilens.cli.target import check_new, check_target
     from epsilens.data import write_text
     from epsilens.federated.coordinator_store import CoordinatorStore
     from epsilens.federated.flower.services import locked, require_deployment
@@ -59,11 +57,7 @@ def register(
     from epsilens.federated.flower.site_service import Invitation
 
     check_target(out, sources={"the key": key}, suffixes=(".json",))
-    if Path(out).exists() and not force:
-        raise InputError(
-            f"`--out` must be a new file, but {Path(out).name!r} exists. Choose another name, or use "
-            "`--force`."
-        )
+    check_new(out, force=force)
     store = CoordinatorStore(state)
     link = Link(store.folder)
     text = read_public_key(key)

@@ -64,7 +64,7 @@ def print_federation(document: FederationDocument, *, quiet: bool, out: str | No
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.cli.session import is_held
+    from epsilens.cli.session import print_notes
     from epsilens.reporting import (
         federation_sentences,
         ledger_table,
@@ -77,9 +77,7 @@ def print_federation(document: FederationDocument, *, quiet: bool, out: str | No
         if document.versions:
             console.print(version_table(document))
         console.print(ledger_table(document))
-        for note in dict.fromkeys(document.warnings):
-            if not is_held(note):
-                console.print(Text(f"Note: {note.rstrip('.')}."))
+        print_notes(console, document.warnings)
     for sentence in federation_sentences(document):
         console.print(Text(sentence))
     for valuation in document.valuations:

@@ -8,27 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.gathered import Without, gathered
 from epsilens.cli.options import (
     Anonymous,
-    BinsOption,
-    Categorical,
     Data,
-    Delimiter,
-    Drop,
-    Encoding,
     Json,
     Label,
-    Missing,
-    MissingChoice,
-    ModelChoice,
-    Positive,
     Quiet,
-    Regularisation,
     Test,
-    TestShare,
     comma_list,
+    out_option,
+    seed_option,
+    shadow_models_option,
 )
-from epsilens.cli.training import TableOptions, estimator_for, read_epsilon, with_notes
+from epsilens.cli.training import TableOptions, read_epsilon, with_notes
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,6 +60,7 @@ class MethodChoice(StrEnum):
     random = "random"
 
 
+@gathered
 def mask(
     data: Data,
     label: Label,
@@ -152,44 +146,16 @@ def mask(
     ] = None,
     shadow_models: Annotated[
         int,
-        typer.Option(
-            "--shadow-models",
-            metavar="N",
-            min=20,
-            max=100_000,
-            help="Models for every ε and mask; more lower the noise.",
-            rich_help_panel=_ATTACK,
-        ),
+        shadow_models_option("Models for every ε and mask; more lower the noise.", panel=_ATTACK),
     ] = 256,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    bins: BinsOption = None,
-    missing: Missing = MissingChoice.auto,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    positive: Positive = None,
-    test_share: TestShare = 0.25,
-    regularisation: Regularisation = None,
+    *,
+    table: Annotated[TableOptions, Without("categories", "weight", "model")],
     json: Json = False,
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Write the result: .json, .csv or .parquet (a line a column), .png or .svg.",
-            rich_help_panel="Output",
-        ),
+        out_option("Write the result: .json, .csv or .parquet (a line a column), .png or .svg."),
     ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            min=0,
-            help="Of the split, the explanation and the attacks.",
-            rich_help_panel="Output",
-        ),
-    ] = 0,
+    seed: Annotated[int, seed_option("Of the split, the explanation and the attacks.")] = 0,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:
@@ -213,24 +179,12 @@ def mask(
         sources={"the data": data, "the test data": test, "the public records": public},
         suffixes=OUT_SUFFIXES,
     )
-    check_identity(identity, label=label, drop=drop, alpha=alpha)
+    check_identity(identity, table, alpha=alpha)
     check_method(scope.value, method.value)
     grid = _check_attack(epsilon, delta, scope=scope)
-    prepared = TableOptions(
-        label=label,
-        test=test,
-        drop=drop,
-        categorical=categorical,
-        bins=bins,
-        missing=missing,
-        delimiter=delimiter,
-        encoding=encoding,
-        positive=positive,
-        test_share=test_share,
-        seed=seed,
-    ).prepare(data, candidates=public, beside=(identity,))
+    prepared = table.prepare(data, candidates=public, beside=(identity,))
     with show_progress(quiet=quiet, json=json) as progress:
-        study = study_of(prepared, regularisation=regularisation, seed=seed)
+        study = study_of(prepared, table)
         found = study.choose(
             alpha=alpha,
             explainer=explainer.value,
@@ -267,16 +221,16 @@ def mask(
         _print(document, quiet=quiet, out=out)
 
 
-def check_identity(identity: str, *, label: str, drop: list[str] | None, alpha: float) -> None:
+def check_identity(identity: str, table: TableOptions, *, alpha: float) -> None:
     """Refuse, before any work, an identity or a share that cannot be meant."""
     from epsilens._validate import as_unit
 
-    if identity == label:
+    if identity == table.label:
         raise InputError(
             f"`--identity` must be another column than `--label`, got {identity!r} twice. Name the "
             "column that says whose record it is."
         )
-    if identity in comma_list(drop):
+    if identity in comma_list(table.drop):
         raise InputError(
             f"`--identity` must not be dropped, got {identity!r} in `--drop`. The model does not see "
             "it anyway: leave it out of `--drop`."
@@ -284,18 +238,17 @@ def check_identity(identity: str, *, label: str, drop: list[str] | None, alpha: 
     as_unit(alpha, name="--alpha")
 
 
-def study_of(prepared: Prepared, *, regularisation: float | None, seed: int) -> MaskStudy:
+def study_of(prepared: Prepared, table: TableOptions) -> MaskStudy:
     """Train the two models on prepared data whose one column beside says whose record it is."""
     from epsilens.masking import MaskStudy
 
-    estimator = estimator_for(prepared, model=ModelChoice.logistic, regularisation=regularisation)
     assert prepared.beside is not None  # noqa: S101
     assert prepared.beside_test is not None  # noqa: S101
     offer = prepared.candidates
     public = None
     if offer is not None and offer.beside is not None:
         public = (offer.X, offer.y, offer.beside.iloc[:, 0])
-    return MaskStudy(estimator).fit(
+    return MaskStudy(table.estimator(prepared)).fit(
         prepared.X_train,
         prepared.y_train,
         prepared.beside.iloc[:, 0],
@@ -303,26 +256,24 @@ def study_of(prepared: Prepared, *, regularisation: float | None, seed: int) -> 
         prepared.y_test,
         prepared.beside_test.iloc[:, 0],
         public=public,
-        random_state=seed,
+        random_state=table.seed,
     )
 
 
 def masked_columns(
     prepared: Prepared,
+    table: TableOptions,
     *,
-    regularisation: float | None,
     alpha: float,
     protect: Sequence[str],
-    seed: int,
     progress: Progress,
 ) -> list[str]:
     """Return the columns that identify people and can be spared; never a protected one."""
-    study = study_of(prepared, regularisation=regularisation, seed=seed)
-    found = study.choose(
+    found = study_of(prepared, table).choose(
         alpha=alpha,
         keep=[name for name in protect if name in prepared.X_train],
         alphas=(),
-        random_state=seed,
+        random_state=table.seed,
         progress=progress,
     )
     return found.document.masked
@@ -420,15 +371,13 @@ def _print(document: MaskDocument, *, quiet: bool, out: str | None) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.cli.session import is_held
+    from epsilens.cli.session import print_notes
     from epsilens.reporting import mask_sentences, mask_table
 
     console = Console()
     if not quiet:
         console.print(mask_table(document))
-        for note in dict.fromkeys(document.warnings):
-            if not is_held(note):
-                console.print(Text(f"Note: {note.rstrip('.')}."))
+        print_notes(console, document.warnings)
     for sentence in mask_sentences(document):
         console.print(Text(sentence))
     if quiet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ __all__ = [
     "BinsOption",
     "Categorical",
     "Categories",
+    "Checkpoint",
     "Data",
     "Delimiter",
     "Drop",
@@ -32,9 +33,9 @@ __all__ = [
     "ModelChoice",
     "Out",
     "Positive",
+    "Protect",
     "Quiet",
     "Regularisation",
-    "Seed",
     "Test",
     "TestShare",
     "Weight",
@@ -42,7 +43,10 @@ __all__ = [
     "comma_list",
     "delimiter_from",
     "mapping_of_bins",
+    "out_option",
     "require_text",
+    "seed_option",
+    "shadow_models_option",
 ]
 
 _TABLE = "Reading the table"
@@ -75,6 +79,23 @@ Data = Annotated[
 ]
 Label = Annotated[
     str, typer.Option("--label", metavar="COL", help="The column that the model predicts.")
+]
+Protect = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--protect",
+        metavar="COL",
+        help="What is randomised: the label, features, or both (repeat, or separate by commas). "
+        "Default: the label.",
+    ),
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="Keeps finished models; a killed run goes on from it. Delete it afterwards.",
+    ),
 ]
 Test = Annotated[
     str | None,
@@ -190,18 +211,26 @@ Json = Annotated[
         "--json", help="Print the JSON document and nothing else.", rich_help_panel=_OUTPUT
     ),
 ]
-Out = Annotated[
-    str | None,
-    typer.Option(
-        "--out", metavar="FILE", help="Also write the result here.", rich_help_panel=_OUTPUT
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        "--seed", metavar="N", help="Makes every random choice repeatable.", rich_help_panel=_OUTPUT
-    ),
-]
+
+
+def out_option(help: str) -> Any:
+    """Return `--out` of a command that says what it writes."""
+    return typer.Option("--out", metavar="FILE", help=help, rich_help_panel=_OUTPUT)
+
+
+def seed_option(help: str) -> Any:
+    """Return `--seed` of a command that says what is drawn."""
+    return typer.Option("--seed", metavar="N", min=0, help=help, rich_help_panel=_OUTPUT)
+
+
+def shadow_models_option(help: str, *, panel: str | None = None) -> Any:
+    """Return `--shadow-models` of a command that says what for."""
+    return typer.Option(
+        "--shadow-models", metavar="N", min=20, max=100_000, help=help, rich_help_panel=panel
+    )
+
+
+Out = Annotated[str | None, out_option("Also write the result here.")]
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="No progress bar and no remarks.", rich_help_panel=_OUTPUT),

@@ -120,13 +120,16 @@ def randomise(
 
     from epsilens.channels.release import release_table
     from epsilens.cli.session import print_json
+    from epsilens.cli.target import check_target
     from epsilens.data import read_table, replacing, write_table
+    from epsilens.data.files import WRITABLE_SUFFIXES
     from epsilens.document import to_json
 
     started = time.perf_counter()
     budget = _budget(comma_list(protect), epsilon)
     receipt = out.with_name(f"{out.name}.receipt.json")
-    replaces = _check_target(data, out, receipt, force=force)
+    check_target(out, sources={"the data": data}, suffixes=WRITABLE_SUFFIXES)
+    replaces = _replaces(out, receipt, force=force)
     given = categories_of(categories, protected=tuple(budget.per_column))
     table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding, spelled=True)
     _refuse_partitions(table, budget)
@@ -158,25 +161,8 @@ def randomise(
         _print(document, remarks, out=out, receipt=receipt)
 
 
-def _check_target(data: str, out: Path, receipt: Path, *, force: bool) -> bool:
-    """Refuse what would destroy something, before any work; say whether a release is replaced."""
-    from epsilens.data.files import WRITABLE_SUFFIXES
-
-    if not out.name.lower().endswith(WRITABLE_SUFFIXES):
-        raise InputError(
-            f"`--out` must end in {', '.join(WRITABLE_SUFFIXES)}, got {out.name!r}. "
-            "The ending decides the format."
-        )
-    if not out.parent.is_dir():
-        raise InputError(f"`--out` must be in a folder that exists, got {str(out)!r}. Create it.")
-    if data != "-":
-        source = Path(data).resolve()
-        inside = source.is_dir() and out.resolve().is_relative_to(source)
-        if out.resolve() == source or inside:
-            raise InputError(
-                "`--out` must not be the data themselves: the true answers would be lost or mixed "
-                "with the released ones. Choose another name or folder."
-            )
+def _replaces(out: Path, receipt: Path, *, force: bool) -> bool:
+    """Say whether an earlier release is replaced; refuse that unless it was asked for."""
     existing = [path for path in (out, receipt) if path.exists()]
     if existing and not force:
         raise InputError(

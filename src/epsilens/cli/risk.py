@@ -10,38 +10,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilens.cli.cluster_option import Cluster, on_cluster
+from epsilens.cli.gathered import gathered
 from epsilens.cli.options import (
     Anonymous,
-    BinsOption,
-    Categorical,
-    Categories,
+    Checkpoint,
     Data,
-    Delimiter,
-    Drop,
-    Encoding,
     Json,
     Label,
-    Missing,
-    MissingChoice,
-    Model,
-    ModelChoice,
-    Positive,
     Quiet,
-    Regularisation,
     Test,
-    TestShare,
-    Weight,
     comma_list,
+    out_option,
     require_text,
+    seed_option,
+    shadow_models_option,
 )
 from epsilens.cli.risk_output import EXPOSED_SUFFIXES, OUT_SUFFIXES, print_risk, write_risk
 from epsilens.cli.training import (
     TableOptions,
     check_gives_probabilities,
     check_rate,
-    declared_domains,
-    estimator_for,
-    fit_on,
     read_epsilon,
     with_notes,
 )
@@ -70,6 +58,74 @@ class MechanismChoice(StrEnum):
     dpsgd = "dpsgd"
 
 
+@dataclass(frozen=True, kw_only=True)
+class NoisyTraining:
+    """How models are trained with noise, as it was typed; None where nothing was."""
+
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta",
+            metavar="D",
+            help="Its delta, well below one over the number of records.",
+            rich_help_panel=_NOISY,
+        ),
+    ] = None
+    clip: Annotated[
+        float | None,
+        typer.Option(
+            "--clip",
+            metavar="C",
+            help="The largest length of one record's gradient; 1 unless given.",
+            rich_help_panel=_NOISY,
+        ),
+    ] = None
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            "--epochs",
+            metavar="N",
+            min=1,
+            help="How often a record is looked at; 20 unless given.",
+            rich_help_panel=_NOISY,
+        ),
+    ] = None
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            "--batch",
+            metavar="N",
+            min=1,
+            help="How many records a step looks at; 64 unless given.",
+            rich_help_panel=_NOISY,
+        ),
+    ] = None
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(
+            "--learning-rate",
+            metavar="X",
+            help="Length of a step; 0.5 unless given.",
+            rich_help_panel=_NOISY,
+        ),
+    ] = None
+    hidden: Annotated[
+        str | None,
+        typer.Option(
+            "--hidden",
+            metavar="N[,N]",
+            help="Widths of hidden layers; without it the model is a regression.",
+            rich_help_panel=_NOISY,
+        ),
+    ] = None
+
+    def settings(self) -> dict[str, object]:
+        """Return what was typed."""
+        typed = {**vars(self), "hidden": _widths(self.hidden)}
+        return {name: value for name, value in typed.items() if value is not None}
+
+
+@gathered
 def risk(
     data: Data,
     label: Label,
@@ -100,14 +156,7 @@ def risk(
     ] = DEFAULT_GRID,
     test: Test = None,
     shadow_models: Annotated[
-        int,
-        typer.Option(
-            "--shadow-models",
-            metavar="N",
-            min=20,
-            max=100_000,
-            help="Models trained for every ε; more lower the noise floor.",
-        ),
+        int, shadow_models_option("Models trained for every ε; more lower the noise floor.")
     ] = 256,
     online: Annotated[
         bool,
@@ -130,92 +179,15 @@ def risk(
             help="Another table, such as one with fewer columns: which ε exposes as much there?",
         ),
     ] = None,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="FOLDER",
-            help="Keeps finished models; a killed run goes on from it. Delete it afterwards.",
-        ),
-    ] = None,
+    checkpoint: Checkpoint = None,
     cluster: Cluster = None,
-    delta: Annotated[
-        float | None,
-        typer.Option(
-            "--delta",
-            metavar="D",
-            help="Its delta, well below one over the number of records.",
-            rich_help_panel=_NOISY,
-        ),
-    ] = None,
-    clip: Annotated[
-        float | None,
-        typer.Option(
-            "--clip",
-            metavar="C",
-            help="The largest length of one record's gradient; 1 unless given.",
-            rich_help_panel=_NOISY,
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            "--epochs",
-            metavar="N",
-            min=1,
-            help="How often a record is looked at; 20 unless given.",
-            rich_help_panel=_NOISY,
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(
-            "--batch",
-            metavar="N",
-            min=1,
-            help="How many records a step looks at; 64 unless given.",
-            rich_help_panel=_NOISY,
-        ),
-    ] = None,
-    learning_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--learning-rate",
-            metavar="X",
-            help="Length of a step; 0.5 unless given.",
-            rich_help_panel=_NOISY,
-        ),
-    ] = None,
-    hidden: Annotated[
-        str | None,
-        typer.Option(
-            "--hidden",
-            metavar="N[,N]",
-            help="Widths of hidden layers; without it the model is a regression.",
-            rich_help_panel=_NOISY,
-        ),
-    ] = None,
-    categories: Categories = None,
-    drop: Drop = None,
-    weight: Weight = None,
-    categorical: Categorical = None,
-    bins: BinsOption = None,
-    missing: Missing = MissingChoice.auto,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    positive: Positive = None,
-    test_share: TestShare = 0.25,
-    model: Model = ModelChoice.logistic,
-    regularisation: Regularisation = None,
+    *,
+    training: NoisyTraining,
+    table: TableOptions,
     json: Json = False,
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Write the result: .json, .csv, .parquet, .png or .svg.",
-            rich_help_panel="Output",
-        ),
+        out_option("Write the result: .json, .csv, .parquet, .png or .svg."),
     ] = None,
     exposed: Annotated[
         str | None,
@@ -227,16 +199,7 @@ def risk(
             rich_help_panel="Output",
         ),
     ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            min=0,
-            help="Of the split, the halves, the answers and the noise.",
-            rich_help_panel="Output",
-        ),
-    ] = 0,
+    seed: Annotated[int, seed_option("Of the split, the halves, the answers and the noise.")] = 0,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:
@@ -268,47 +231,16 @@ def risk(
         out, sources=sources | {"the list of exposed records": exposed}, suffixes=OUT_SUFFIXES
     )
     check_rate(max_attack_rate)
-    check_gives_probabilities(model)
-    require_text([*(protect or ()), *(categories or ())], option="--protect")
-    training: dict[str, object] = {
-        "delta": delta,
-        "clip": clip,
-        "epochs": epochs,
-        "batch": batch,
-        "learning_rate": learning_rate,
-        "hidden": _widths(hidden),
-    }
-    _check_mechanism(
-        mechanism,
-        training,
-        protect=protect,
-        categories=categories,
-        weight=weight,
-        regularisation=regularisation,
-        epsilon=epsilon,
-    )
+    check_gives_probabilities(table.model)
+    require_text([*(protect or ()), *(table.categories or ())], option="--protect")
+    noisy = training.settings()
+    _check_mechanism(mechanism, noisy, table, protect=protect, epsilon=epsilon)
     question = _Question(
-        table=TableOptions(
-            label=label,
-            test=test,
-            drop=drop,
-            weight=weight,
-            categorical=categorical,
-            bins=bins,
-            missing=missing,
-            delimiter=delimiter,
-            encoding=encoding,
-            positive=positive,
-            test_share=test_share,
-            model=model,
-            seed=seed,
-        ),
-        regularisation=regularisation,
+        table=table,
         mechanism=mechanism,
         protect=comma_list(protect) or (label,),
-        categories=categories,
         epsilon=read_epsilon(epsilon),
-        training={name: value for name, value in training.items() if value is not None},
+        training=noisy,
         shadow_models=shadow_models,
         online=online,
     )
@@ -339,10 +271,8 @@ class _Question:
     """What is asked of a table, ready to be asked of another."""
 
     table: TableOptions
-    regularisation: float | None
     mechanism: MechanismChoice
     protect: tuple[str, ...]
-    categories: Sequence[str] | None
     epsilon: str | dict[str, float]
     training: dict[str, object]
     shadow_models: int
@@ -352,19 +282,14 @@ class _Question:
         self, data: str, *, checkpoint: str | None, progress: Progress
     ) -> tuple[Prepared, RiskCurve]:
         """Read a table, train on it and attack."""
+        from epsilens.models.fitting import fit_on
         from epsilens.risk.study import AttackStudy
 
         prepared = self.table.prepare(data)
         randomised = self.mechanism is MechanismChoice.rr
         if not randomised:
             _check_delta(self.training.get("delta"), n_records=len(prepared.rows))
-        estimator = estimator_for(
-            prepared,
-            model=self.table.model,
-            regularisation=self.regularisation,
-            protect=self.protect if randomised else (),
-            categories=self.categories,
-        )
+        estimator = self.table.estimator(prepared, protect=self.protect if randomised else ())
         study = fit_on(AttackStudy(estimator), prepared)
         settings: dict[str, object] = {
             "epsilon": self.epsilon,
@@ -378,9 +303,7 @@ class _Question:
             settings |= self.training
             return prepared, study.estimate_dp_sgd(**settings)  # type: ignore[arg-type]
         settings["protect"] = self.protect
-        settings["categories"] = declared_domains(
-            self.categories, self.protect, self.table, prepared
-        )
+        settings["categories"] = self.table.domains(prepared, self.protect)
         return prepared, study.estimate(**settings)  # type: ignore[arg-type]
 
 
@@ -425,33 +348,30 @@ def _widths(text: str | None) -> list[int] | None:
 def _check_mechanism(
     mechanism: MechanismChoice,
     training: dict[str, object],
+    table: TableOptions,
     *,
     protect: Sequence[str] | None,
-    categories: Sequence[str] | None,
-    weight: str | None,
-    regularisation: float | None,
     epsilon: str,
 ) -> None:
     """Refuse what belongs to the other mechanism, before any work."""
     if mechanism is MechanismChoice.rr:
-        for name, value in training.items():
-            if value is not None:
-                raise InputError(
-                    f"`--{name.replace('_', '-')}` belongs to `--mechanism dpsgd`, got rr. Add that, "
-                    "or leave it out."
-                )
+        if training:
+            name = next(iter(training)).replace("_", "-")
+            raise InputError(
+                f"`--{name}` belongs to `--mechanism dpsgd`, got rr. Add that, or leave it out."
+            )
         return
-    for option, given in (("--protect", protect), ("--categories", categories)):
+    for option, given in (("--protect", protect), ("--categories", table.categories)):
         if given:
             raise InputError(
                 f"`{option}` belongs to `--mechanism rr`; dpsgd protects whole records. Leave it out."
             )
-    if weight is not None:
+    if table.weight is not None:
         raise InputError(
             "`--weight` belongs to `--mechanism rr`; dpsgd counts every record once. Leave it out, and "
             "add `--drop` with its name."
         )
-    if regularisation is not None:
+    if table.regularisation is not None:
         raise InputError(
             "`--regularisation` belongs to `--mechanism rr`; the training of dpsgd has no penalty. Leave "
             "it out."

@@ -94,15 +94,13 @@ def print_risk(
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.cli.session import is_held
+    from epsilens.cli.session import print_notes
     from epsilens.reporting import risk_sentences, risk_table
 
     console = Console()
     if not quiet:
         console.print(risk_table(document))
-        for note in dict.fromkeys(document.warnings):
-            if not is_held(note):
-                console.print(Text(f"Note: {note.rstrip('.')}."))
+        print_notes(console, document.warnings)
     if choice is not None:
         console.print(Text(choice.sentence))
     if choice is None or choice.epsilon is not None:

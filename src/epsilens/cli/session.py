@@ -7,12 +7,16 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = [
     "held_warnings",
     "hold_warning",
-    "is_held",
     "print_json",
+    "print_notes",
     "printable",
     "release_warnings",
     "remember",
@@ -76,6 +80,15 @@ def print_json(text: str) -> None:
     typer.echo(text.encode("utf-8"))
 
 
+def print_notes(console: Console, notes: Sequence[str]) -> None:
+    """Print what a document notes, without what will be said on standard error at the end."""
+    from rich.text import Text
+
+    for note in dict.fromkeys(notes):
+        if note not in _held.get():
+            console.print(Text(f"Note: {note.rstrip('.')}."))
+
+
 def hold_warning(text: str) -> None:
     """Keep a warning until the command has succeeded: a command that fails says why, no more."""
     if text not in _held.get():
@@ -85,19 +98,6 @@ def hold_warning(text: str) -> None:
 def held_warnings() -> tuple[str, ...]:
     """Return the warnings that will be shown at the end, so that a document can hold them too."""
     return _held.get()
-
-
-def is_held(text: str) -> bool:
-    """Return whether a warning will be shown at the end, so that it need not be said before.
-
-    Examples
-    --------
-    >>> remember([])
-    >>> hold_warning("the sky is falling.")
-    >>> is_held("the sky is falling."), is_held("all is well.")
-    (True, False)
-    """
-    return text in _held.get()
 
 
 def withhold_names() -> None:

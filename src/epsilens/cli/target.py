@@ -10,7 +10,7 @@ from pathlib import Path
 
 from epsilens.errors import InputError
 
-__all__ = ["check_target"]
+__all__ = ["check_new", "check_target"]
 
 
 def check_target(
@@ -76,6 +76,15 @@ def check_target(
                 f"`{option}` must not be inside the folder of {words}: the result would be taken for "
                 "a part of them. Choose another folder."
             )
+
+
+def check_new(out: str | Path, *, force: bool) -> None:
+    """Refuse an `--out` that exists already, unless it may be replaced."""
+    if Path(out).exists() and not force:
+        raise InputError(
+            f"`--out` must be a new file, but {Path(out).name!r} exists. Choose another name, or use "
+            "`--force`."
+        )
 
 
 def _is_same(target: Path, source: str | Path) -> bool:

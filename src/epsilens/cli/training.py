@@ -4,20 +4,31 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from epsilens.cli.options import (
+    BinsOption,
+    Categorical,
+    Categories,
+    Delimiter,
+    Drop,
+    Encoding,
+    Missing,
     MissingChoice,
+    Model,
     ModelChoice,
+    Positive,
+    Regularisation,
+    TestShare,
+    Weight,
     categories_of,
     comma_list,
     delimiter_from,
     mapping_of_bins,
 )
-from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -36,31 +47,10 @@ __all__ = [
     "check_gives_probabilities",
     "check_loss",
     "check_rate",
-    "declared_domains",
-    "estimator_for",
-    "fit_on",
     "read_epsilon",
     "with_notes",
 ]
 
-
-class _Study(Protocol):
-    """What is fitted to training and test data."""
-
-    def fit(
-        self,
-        X: object,
-        y: object,
-        X_test: object,
-        y_test: object,
-        sample_weight: object | None = None,
-        *,
-        sample_weight_test: object | None = None,
-    ) -> object:
-        """Train the model."""
-
-
-_S = TypeVar("_S", bound=_Study)
 _D = TypeVar(
     "_D",
     "WhatIfDocument",
@@ -73,7 +63,10 @@ _D = TypeVar(
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """How a table is to be read, as it was typed.
+    """How a table is to be read and learnt from, as it was typed.
+
+    Commands name the label, the test data and the seed themselves; the order of all others is that
+    of the help.
 
     Examples
     --------
@@ -83,17 +76,19 @@ class TableOptions:
 
     label: str
     test: str | None = None
-    drop: Sequence[str] | None = None
-    weight: str | None = None
-    categorical: Sequence[str] | None = None
-    bins: Sequence[str] | None = None
-    missing: MissingChoice = MissingChoice.auto
-    delimiter: str | None = None
-    encoding: str | None = None
-    positive: str | None = None
-    test_share: float = 0.25
-    model: ModelChoice = ModelChoice.logistic
     seed: int = 0
+    categories: Categories = None
+    drop: Drop = None
+    weight: Weight = None
+    categorical: Categorical = None
+    bins: BinsOption = None
+    missing: Missing = MissingChoice.auto
+    delimiter: Delimiter = None
+    encoding: Encoding = None
+    positive: Positive = None
+    test_share: TestShare = 0.25
+    model: Model = ModelChoice.logistic
+    regularisation: Regularisation = None
 
     def prepare(
         self,
@@ -143,112 +138,54 @@ class TableOptions:
             return None
         return read_table(source, delimiter=delimiter_from(self.delimiter), encoding=self.encoding)
 
+    def estimator(
+        self, prepared: Prepared, *, protect: Sequence[str] = (), keep_all: Sequence[str] = ()
+    ) -> Pipeline:
+        """Build the default model; a protected feature has a column for every declared answer.
 
-def estimator_for(
-    prepared: Prepared,
-    *,
-    model: ModelChoice,
-    regularisation: float | None,
-    protect: Sequence[str] = (),
-    categories: Sequence[str] | None = None,
-    keep_all: Sequence[str] = (),
-) -> Pipeline:
-    """Build the default model; a protected feature has a column for every answer that was declared.
+        Parameters
+        ----------
+        prepared : Prepared
+            The data.
+        protect : sequence of str
+            The columns that are randomised.
+        keep_all : sequence of str
+            Columns whose first category gets a column too.
+        """
+        from epsilens.models.default import default_estimator
 
-    Parameters
-    ----------
-    prepared : Prepared
-        The data.
-    model : ModelChoice
-    regularisation : float, optional
-    protect : sequence of str
-        The columns that are randomised.
-    categories : sequence of str, optional
-        What was typed for `--categories`.
-    keep_all : sequence of str
-        Columns whose first category gets a column too.
-    """
-    from epsilens.models.default import default_estimator
+        return default_estimator(
+            prepared.schema,
+            model=self.model.value,
+            regularisation=self.regularisation,
+            categories=categories_of(self.categories, protected=protect),
+            keep_all=keep_all,
+        )
 
-    declared = categories_of(categories, protected=tuple(protect))
-    columns = tuple(
-        replace(column, categories=tuple(declared[column.name]))
-        if column.encoding == "one-hot" and column.name in declared
-        else column
-        for column in prepared.schema.columns
-    )
-    return default_estimator(
-        replace(prepared.schema, columns=columns),
-        model=model.value,
-        regularisation=regularisation,
-        keep_all=keep_all,
-    )
+    def domains(
+        self, prepared: Prepared, protect: Sequence[str], *, warn: bool = True
+    ) -> dict[str, list[object]] | None:
+        """Return the domains that the user declared; warn of a feature whose domain is not.
 
+        Parameters
+        ----------
+        prepared : Prepared
+            The data.
+        protect : sequence of str
+            The columns that are randomised.
+        warn : bool
+            False: whoever calls says it.
+        """
+        from epsilens.data import declared_domains
 
-def fit_on(study: _S, prepared: Prepared) -> _S:
-    """Train the model of a study on prepared data, and return the study."""
-    study.fit(
-        prepared.X_train,
-        prepared.y_train,
-        prepared.X_test,
-        prepared.y_test,
-        prepared.sample_weight,
-        sample_weight_test=prepared.sample_weight_test,
-    )
-    return study
-
-
-def declared_domains(
-    typed: Sequence[str] | None,
-    protect: Sequence[str],
-    table: TableOptions,
-    prepared: Prepared,
-    *,
-    warn: bool = True,
-) -> dict[str, list[object]] | None:
-    """Return the domains that the user declared; warn of a feature whose domain is not.
-
-    Parameters
-    ----------
-    typed : sequence of str, optional
-        What was typed for `--categories`.
-    protect : sequence of str
-        The columns that are randomised.
-    table : TableOptions
-        Its bins with bounds and its `--positive` declare domains too.
-    prepared : Prepared
-        The data.
-    warn : bool
-        False: whoever calls says it.
-    """
-    result: dict[str, list[object]] = {}
-    bins, label = mapping_of_bins(table.bins), table.label
-    for name in protect:
-        if name in bins and bins[name].low is not None:
-            result[name] = list(bins[name].midpoints)
-    if table.positive is not None and label in protect:
-        # --positive makes the label a question of two answers, whatever the data hold.
-        result[label] = list(prepared.label_categories)
-    for name, given in categories_of(typed, protected=tuple(protect)).items():
-        column = prepared.y_train if name == label else prepared.X_train.get(name)
-        if column is None or column.dtype.kind not in "iufb":
-            result[name] = list(given)
-            continue
-        try:
-            result[name] = [float(text) for text in given]
-        except ValueError:
-            raise InputError(
-                f"`--categories` of {name!r} must be numbers, like the column itself."
-            ) from None
-    for name in protect:
-        if warn and name != label and name in prepared.X_train and name not in result:
-            warnings.warn(
-                f"the domain of {name!r} is taken from the observed values, which tells whoever sees "
-                "the release which values occur. Declare it with `categories`, or by bins with bounds.",
-                PrivacyLeakWarning,
-                stacklevel=2,
-            )
-    return result or None
+        return declared_domains(
+            prepared,
+            protect,
+            bins=mapping_of_bins(self.bins),
+            positive=self.positive,
+            categories=categories_of(self.categories, protected=protect),
+            warn=warn,
+        )
 
 
 def read_epsilon(text: str) -> str | dict[str, float]:
@@ -297,14 +234,8 @@ def check_gives_probabilities(model: ModelChoice) -> None:
 def with_notes(document: _D, notes: Sequence[str]) -> _D:
     """Add what was done to the table, and say all of it in the words of the command line."""
     from epsilens.cli.session import held_warnings
-    from epsilens.cli.wording import in_command_words
+    from epsilens.reporting.command_words import notes_in_command_words
 
-    said = [in_command_words(note) for note in (*notes, *document.warnings)]
     # What is said on standard error must stand in the document as well: that one travels.
-    said += [in_command_words(note) for note in held_warnings()]
-    # Of two ways to say the same, the first is enough: they differ in the advice alone.
-    once = {note.partition(" Declare it")[0]: note for note in reversed(said)}
-    kept = set(once.values())
-    return document.model_copy(
-        update={"warnings": [note for note in dict.fromkeys(said) if note in kept]}
-    )
+    said = notes_in_command_words([*notes, *document.warnings, *held_warnings()])
+    return document.model_copy(update={"warnings": said})

@@ -9,28 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.argument_help import ExplainedCommand
+from epsilens.cli.gathered import Without, gathered
 from epsilens.cli.options import (
     Anonymous,
-    BinsOption,
-    Categorical,
-    Delimiter,
-    Drop,
-    Encoding,
     Json,
     Label,
-    Missing,
-    MissingChoice,
-    Model,
-    ModelChoice,
-    Positive,
     Quiet,
-    Regularisation,
     Test,
-    TestShare,
-    Weight,
     comma_list,
+    out_option,
+    seed_option,
 )
-from epsilens.cli.training import TableOptions, estimator_for
+from epsilens.cli.training import TableOptions
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,7 +61,8 @@ def _group() -> None:
     """See what records are worth to a model."""
 
 
-@value.command("local")
+@value.command("local", cls=ExplainedCommand)
+@gathered
 def local(
     train: Annotated[
         str,
@@ -117,38 +109,17 @@ def local(
             rich_help_panel="Output",
         ),
     ] = None,
-    drop: Drop = None,
-    weight: Weight = None,
-    categorical: Categorical = None,
-    bins: BinsOption = None,
-    missing: Missing = MissingChoice.auto,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    positive: Positive = None,
-    test_share: TestShare = 0.25,
-    model: Model = ModelChoice.logistic,
-    regularisation: Regularisation = None,
+    *,
+    table: Annotated[TableOptions, Without("categories")],
     json: Json = False,
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Write the scores: csv, csv.gz, tsv, parquet or arrow, one line a record, rows "
-            "counted from 0. Keep it to yourself.",
-            rich_help_panel="Output",
+        out_option(
+            "Write the scores: csv, csv.gz, tsv, parquet or arrow, one line a record, rows "
+            "counted from 0. Keep it to yourself."
         ),
     ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            min=0,
-            help="Of the split and of the random orders.",
-            rich_help_panel="Output",
-        ),
-    ] = 0,
+    seed: Annotated[int, seed_option("Of the split and of the random orders.")] = 0,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:
@@ -178,34 +149,20 @@ def local(
     check_target(out, sources=sources, suffixes=WRITABLE_SUFFIXES)
     _check_chart(chart, sources=sources, curve=curve)
     _check_amount(pay)
-    prepared = TableOptions(
-        label=label,
-        test=test,
-        drop=drop,
-        weight=weight,
-        categorical=categorical,
-        bins=bins,
-        missing=missing,
-        delimiter=delimiter,
-        encoding=encoding,
-        positive=positive,
-        test_share=test_share,
-        model=model,
-        seed=seed,
-    ).prepare(train, candidates=candidates)
-    appraisal = _fit(prepared, model=model, regularisation=regularisation)
+    prepared = table.prepare(train, candidates=candidates)
+    appraisal = _fit(prepared, table)
     with show_progress(quiet=quiet, json=json) as progress:
         frame = _scores(appraisal, prepared, method=method.value, pay=pay, progress=progress)
         points = _curve(appraisal, prepared, seed=seed, progress=progress) if curve else ()
     settings: dict[str, object] = {
         "label": label,
-        "model": model.value,
-        "regularisation": regularisation,
+        "model": table.model.value,
+        "regularisation": table.regularisation,
         "method": method.value,
-        "missing": missing.value,
-        "weight": weight,
-        "drop": list(comma_list(drop)),
-        "test_share": None if test is not None else test_share,
+        "missing": table.missing.value,
+        "weight": table.weight,
+        "drop": list(comma_list(table.drop)),
+        "test_share": None if test is not None else table.test_share,
     }
     document = _document(
         appraisal,
@@ -243,12 +200,12 @@ def _check_amount(pay: float | None) -> None:
         )
 
 
-def _fit(prepared: Prepared, *, model: ModelChoice, regularisation: float | None) -> Appraisal:
+def _fit(prepared: Prepared, table: TableOptions) -> Appraisal:
     """Train the model that the records are worth something to."""
     from epsilens.valuation import Appraisal
 
     return Appraisal.of(
-        estimator_for(prepared, model=model, regularisation=regularisation),
+        table.estimator(prepared),
         prepared.X_train,
         prepared.y_train,
         prepared.X_test,
@@ -328,9 +285,9 @@ def _document(
 ) -> ValueDocument:
     from dataclasses import asdict
 
-    from epsilens.cli.wording import in_command_words
     from epsilens.document import Baseline, Provenance, ValueDocument, ValuePoint
     from epsilens.document.numbers import NumberType
+    from epsilens.reporting.command_words import in_command_words
     from epsilens.valuation import batch_correction
 
     baseline = appraisal.baseline
@@ -407,16 +364,14 @@ def _print(document: ValueDocument, *, quiet: bool, written: list[str]) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.cli.session import is_held
+    from epsilens.cli.session import print_notes
     from epsilens.reporting import value_sentences, value_table
 
     console = Console()
     if not quiet and document.curve:
         console.print(value_table(document))
     if not quiet:
-        for note in dict.fromkeys(document.warnings):
-            if not is_held(note):
-                console.print(Text(f"Note: {note.rstrip('.')}."))
+        print_notes(console, document.warnings)
     for sentence in value_sentences(document):
         console.print(Text(sentence))
     if quiet:

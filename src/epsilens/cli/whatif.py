@@ -9,39 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilens.cli.cluster_option import Cluster, on_cluster
+from epsilens.cli.gathered import gathered
 from epsilens.cli.options import (
     Anonymous,
-    BinsOption,
-    Categorical,
-    Categories,
     Data,
-    Delimiter,
-    Drop,
-    Encoding,
     Json,
     Label,
-    Missing,
-    MissingChoice,
-    Model,
-    ModelChoice,
-    Positive,
+    Protect,
     Quiet,
-    Regularisation,
     Test,
-    TestShare,
-    Weight,
     comma_list,
+    out_option,
     require_text,
+    seed_option,
 )
-from epsilens.cli.training import (
-    TableOptions,
-    check_loss,
-    declared_domains,
-    estimator_for,
-    fit_on,
-    read_epsilon,
-    with_notes,
-)
+from epsilens.cli.training import TableOptions, check_loss, read_epsilon, with_notes
 from epsilens.cli.whatif_output import print_answer, write_answer
 from epsilens.cli.whatif_stream import ask_streamed, wants_stream
 from epsilens.errors import InputError
@@ -96,18 +78,11 @@ class CorrectionChoice(StrEnum):
     forward = "forward"
 
 
+@gathered
 def whatif(
     data: Data,
     label: Label,
-    protect: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--protect",
-            metavar="COL",
-            help="What is randomised: the label, features, or both (repeat, or separate by commas). "
-            "Default: the label.",
-        ),
-    ] = None,
+    protect: Protect = None,
     test: Test = None,
     group: Annotated[
         list[str] | None,
@@ -190,7 +165,6 @@ def whatif(
         float, typer.Option("--seconds", metavar="S", help="The time that auto may take.")
     ] = 10.0,
     cluster: Cluster = None,
-    categories: Categories = None,
     dependent_groups: Annotated[
         bool,
         typer.Option(
@@ -198,37 +172,14 @@ def whatif(
             help="Warn instead of refusing when a group's membership gives the answer away.",
         ),
     ] = False,
-    drop: Drop = None,
-    weight: Weight = None,
-    categorical: Categorical = None,
-    bins: BinsOption = None,
-    missing: Missing = MissingChoice.auto,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    positive: Positive = None,
-    test_share: TestShare = 0.25,
-    model: Model = ModelChoice.logistic,
-    regularisation: Regularisation = None,
+    *,
+    table: TableOptions,
     json: Json = False,
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Write the result: .json, .csv, .parquet, .html (the report), .png or .svg.",
-            rich_help_panel="Output",
-        ),
+        out_option("Write the result: .json, .csv, .parquet, .html (the report), .png or .svg."),
     ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            min=0,
-            help="Of the split and of the simulated runs.",
-            rich_help_panel="Output",
-        ),
-    ] = 0,
+    seed: Annotated[int, seed_option("Of the split and of the simulated runs.")] = 0,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:
@@ -247,6 +198,7 @@ def whatif(
     from epsilens.cli.session import print_json, printable, withhold_names
     from epsilens.cli.target import check_target
     from epsilens.document import anonymise, to_json
+    from epsilens.models.fitting import fit_on
     from epsilens.whatif import WhatIf
 
     if anonymous:
@@ -261,21 +213,6 @@ def whatif(
     require_text(group, option="--group")
     budget = read_epsilon(epsilon)
     protected = comma_list(protect) or (label,)
-    table = TableOptions(
-        label=label,
-        test=test,
-        drop=drop,
-        weight=weight,
-        categorical=categorical,
-        bins=bins,
-        missing=missing,
-        delimiter=delimiter,
-        encoding=encoding,
-        positive=positive,
-        test_share=test_share,
-        model=model,
-        seed=seed,
-    )
     by_bits = mechanism in {MechanismChoice.oue, MechanismChoice.rappor, MechanismChoice.the}
     needing = [
         *(["--protect"] if protected != (label,) else []),
@@ -298,9 +235,7 @@ def whatif(
             result, notes = ask_streamed(
                 data,
                 table,
-                regularisation=regularisation,
                 checkpoint=checkpoint,
-                categories=categories,
                 groups=group,
                 question={
                     "epsilon": budget,
@@ -315,13 +250,8 @@ def whatif(
             )
         else:
             prepared = table.prepare(data, groups=group or [])
-            estimator = estimator_for(
-                prepared,
-                model=model,
-                regularisation=regularisation,
-                protect=protected,
-                categories=categories,
-                keep_all=protected if by_bits else (),
+            estimator = table.estimator(
+                prepared, protect=protected, keep_all=protected if by_bits else ()
             )
             notes = prepared.notes
             result = _ask(
@@ -337,7 +267,7 @@ def whatif(
                 checkpoint=checkpoint,
                 seconds=seconds,
                 seed=seed,
-                categories=declared_domains(categories, protected, table, prepared),
+                categories=table.domains(prepared, protected),
                 dependent="warn" if dependent_groups else "refuse",
                 progress=progress,
             )

@@ -62,7 +62,7 @@ def print_answer(
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.cli.session import is_held
+    from epsilens.cli.session import print_notes
     from epsilens.reporting import gap_table, whatif_sentence, whatif_table
 
     console = Console()
@@ -70,9 +70,7 @@ def print_answer(
         console.print(whatif_table(document))
         if (gaps := gap_table(document)) is not None:
             console.print(gaps)
-        for note in dict.fromkeys(document.warnings):
-            if not is_held(note):
-                console.print(Text(f"Note: {note.rstrip('.')}."))
+        print_notes(console, document.warnings)
     console.print(Text(whatif_sentence(document, choice)))
     if out is not None and not quiet:
         console.print(Text(f"Written: {out}"))

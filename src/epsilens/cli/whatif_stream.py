@@ -70,9 +70,7 @@ def ask_streamed(
     data: str,
     table: TableOptions,
     *,
-    regularisation: float | None,
     checkpoint: str | None,
-    categories: Sequence[str] | None,
     groups: Sequence[str] | None,
     question: dict[str, object],
     progress: Progress,
@@ -83,11 +81,10 @@ def ask_streamed(
     ----------
     data : str
     table : TableOptions
-    regularisation : float, optional
     checkpoint : str, optional
         A folder for finished passes.
-    categories, groups : sequence of str, optional
-        What was typed for `--categories` and `--group`.
+    groups : sequence of str, optional
+        What was typed for `--group`.
     question : mapping
         Of `WhatIf.estimate`.
     progress : callable
@@ -99,17 +96,15 @@ def ask_streamed(
     identity: dict[str, object] = {
         "data": [list(piece.stamp) for piece in open_parquet(data).pieces],
         "table": repr(table),
-        "regularisation": regularisation,
         "question": repr(sorted(question.items())),
         "groups": list(groups or ()),
-        "categories": list(categories or ()),
     }
     with _kept_passes(checkpoint, identity):
-        study, notes = _fit(data, table, regularisation=regularisation, progress=progress)
+        study, notes = _fit(data, table, progress=progress)
         result = study.estimate(
             protect=[table.label],
             groups=named,
-            categories=_label_domain(categories, table.label, study),
+            categories=_label_domain(table, study),
             progress=progress,
             **question,  # type: ignore[arg-type]
         )
@@ -127,13 +122,7 @@ def _kept_passes(
     return keeping_passes(PassStore(checkpoint, identity))
 
 
-def _fit(
-    data: str,
-    table: TableOptions,
-    *,
-    regularisation: float | None,
-    progress: Progress,
-) -> tuple[WhatIf, tuple[str, ...]]:
+def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf, tuple[str, ...]]:
     """Fit the default model to a table on disk; return the study and what was left out."""
     from epsilens.influence.streamed_fit import fit_from_parquet, readings_of
     from epsilens.models.streamed_encoder import streamed_estimator
@@ -152,7 +141,7 @@ def _fit(
         estimator, schema = streamed_estimator(
             reading,
             model=table.model.value,
-            regularisation=regularisation,
+            regularisation=table.regularisation,
             categorical=comma_list(table.categorical),
             progress=progress,
         )
@@ -192,19 +181,14 @@ def _fit(
     return study, tuple(notes)
 
 
-def _label_domain(
-    typed: Sequence[str] | None, label: str, study: WhatIf
-) -> dict[str, list[object]] | None:
+def _label_domain(table: TableOptions, study: WhatIf) -> dict[str, list[object]] | None:
     """Return the label's domain as it was typed, in the label's own type."""
-    given = categories_of(typed, protected=(label,)).get(label)
+    from epsilens.data.declared import typed_like
+
+    label = table.label
+    given = categories_of(table.categories, protected=(label,)).get(label)
     if given is None:
         return None
     known = study.baseline_.label.categories
-    if known is not None and all(isinstance(value, str) for value in known):
-        return {label: list(given)}
-    try:
-        return {label: [float(text) for text in given]}
-    except ValueError:
-        raise InputError(
-            f"`--categories` of {label!r} must be numbers, like the column itself."
-        ) from None
+    is_words = known is not None and all(isinstance(value, str) for value in known)
+    return {label: typed_like(given, is_number=not is_words, name=label)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from epsilens.data.atomic import replacing, write_text
 from epsilens.data.binning import Bins, parse_bins
+from epsilens.data.declared import declared_domains
+from epsilens.data.description import describe_table, likely_label
 from epsilens.data.encoding import build_encoder, category_columns, check_categories
 from epsilens.data.example import SURVEY_PROVENANCE, load_survey
 from epsilens.data.expressions import Expression, parse_expression, parse_group
@@ -28,8 +30,11 @@ __all__ = [
     "build_encoder",
     "category_columns",
     "check_categories",
+    "declared_domains",
+    "describe_table",
     "infer_schema",
     "like",
+    "likely_label",
     "load_survey",
     "parse_bins",
     "parse_expression",

@@ -272,7 +272,9 @@ def fit_baseline(
     problem = Problem(design, weights, loss, penalty)
     hessian_seconds = seconds_of_hessian(problem)
     evaluation = Evaluation(
-        design=Design.from_features(test_features, intercept=specification.intercept, like=design),
+        design=Design.from_features(
+            test_features, intercept=specification.intercept, like=design
+        ).refuse_far(what="test"),
         y=y_encoded,
         weights=test_weights / test_weights.sum(),
         loss=loss,

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from epsilens._validate import as_positive
@@ -20,6 +21,7 @@ def default_estimator(
     *,
     model: Literal["logistic", "ridge"] = "logistic",
     regularisation: float | None = None,
+    categories: Mapping[str, Sequence[str]] | None = None,
     keep_all: Sequence[str] = (),
 ) -> Pipeline:
     """Build the default pipeline: one-hot categories, standardised numbers, a linear model.
@@ -31,6 +33,8 @@ def default_estimator(
     model : {"logistic", "ridge"}
     regularisation : float, optional
         C of LogisticRegression or alpha of Ridge; 1 unless given.
+    categories : mapping of str to sequence of str, optional
+        All possible answers of columns of categories: each gets a column, whether it occurs or not.
     keep_all : sequence of str
         Columns whose first category gets a column too, as reports of bits need it.
 
@@ -54,4 +58,12 @@ def default_estimator(
     if regularisation is not None:
         strength = as_positive(regularisation, name="regularisation")
     final = LogisticRegression(C=strength) if model == "logistic" else Ridge(alpha=strength)
+    declared = categories or {}
+    columns = tuple(
+        replace(column, categories=tuple(declared[column.name]))
+        if column.encoding == "one-hot" and column.name in declared
+        else column
+        for column in schema.columns
+    )
+    schema = replace(schema, columns=columns)
     return Pipeline([("encode", build_encoder(schema, keep_all=keep_all)), ("model", final)])

@@ -15,6 +15,8 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens.errors import InputError
+
 __all__ = ["Design", "distinct_rows", "empty_directions", "independent_columns"]
 
 FloatArray = NDArray[np.float64]
@@ -24,6 +26,8 @@ _CHUNK_BYTES = 1 << 20
 _WIDE = 1000
 # Distinct rows are worth looking up if they are fewer than this share of all.
 _ALIKE = 0.7
+FARTHEST = 1e15
+"""Times the size of its column in training that a value of other rows may lie out."""
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -319,6 +323,39 @@ class Design:
         matrix -= offset
         matrix /= scale
         return cls(matrix=matrix, scale=scale, kept=kept, offset=offset)
+
+    def refuse_far(self, *, what: str) -> Design:
+        """Return the design, unless its rows lie so far from the training's that nothing can be added up.
+
+        Parameters
+        ----------
+        what : str
+            "test", for the message.
+
+        Raises
+        ------
+        InputError
+            If a value is farther out than `FARTHEST` times the size of its column in training: its
+            square would not fit into single precision, in which runs are simulated.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> train = Design.from_features(np.array([[2001.0], [2003.0]]))
+        >>> Design.from_features(np.array([[1e200]]), like=train).refuse_far(what="test")
+        Traceback (most recent call last):
+        ...
+        epsilens.errors.InputError: the test data must hold numbers like those of the training data,
+        but 1 lie more than 1e+15 times as far out. Mend them, or mark them as missing.
+        """
+        values = self.matrix if isinstance(self.matrix, np.ndarray) else self.matrix.data
+        n_far = int(np.count_nonzero(~(np.abs(values) <= FARTHEST)))
+        if n_far:
+            raise InputError(
+                f"the {what} data must hold numbers like those of the training data, but {n_far} lie "
+                f"more than {FARTHEST:g} times as far out. Mend them, or mark them as missing."
+            )
+        return self
 
 
 def _moments(

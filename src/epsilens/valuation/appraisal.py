@@ -324,7 +324,7 @@ class Appraisal:
         return Candidates(
             design=Design.from_features(
                 features, intercept=self._intercept_value(), like=baseline.problem.design
-            ),
+            ).refuse_far(what="candidate"),
             codes=codes,
             y=encoded,
             weights=weights * baseline.weight_unit,

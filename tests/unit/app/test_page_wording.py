@@ -10,10 +10,11 @@ import pytest
 
 import epsilens
 from epsilens.app.wording import in_page_words
+from epsilens.data.description import NEEDS_BINS
 
 ROOT = Path(epsilens.__file__).parent
 ROOMS = ("data", "models", "influence", "whatif", "risk", "decision")
-MODULES = ("channels/budget.py", "cli/training.py")
+MODULES = ("channels/budget.py",)
 
 
 def texts_of(tree: ast.Module) -> list[str]:
@@ -44,6 +45,7 @@ def messages() -> list[tuple[str, str]]:
             (file.name, text)
             for text in texts
             if re.search(r"--[a-z]", text) and not re.fullmatch(r"--[a-z-]+", text)
+            if text != NEEDS_BINS  # a mark in the document, for which the page has words of its own
         ]
     return found
 

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from epsilens.app import child
+from epsilens.app.database import unwritten
 from epsilens.app.folder import open_folder
 from epsilens.app.jobs import Jobs
 from epsilens.app.questions import Job, Limits, Question
-from epsilens.app.store import NotKeptError, Store, StoredStudy, unwritten
+from epsilens.app.store import NotKeptError, Store, StoredStudy
 from epsilens.errors import InputError
 
 
@@ -135,13 +136,13 @@ def test_a_result_that_cannot_be_written_is_said_and_the_next_one_can(
         raise AssertionError(seen)
 
     wait_for("running")
-    store._connection.execute("PRAGMA query_only = ON")
+    store._database.connection.execute("PRAGMA query_only = ON")
     sign.touch()
     failed = wait_for("failed")
     assert "`--state` could not be used: the folder is read-only" in failed.message
     with pytest.raises(sqlite3.OperationalError):
         jobs.resume(job.id)
-    store._connection.execute("PRAGMA query_only = OFF")
+    store._database.connection.execute("PRAGMA query_only = OFF")
     assert jobs.resume(job.id).state == "waiting"
     wait_for("done")
     # What is made without names is worked on without them.
@@ -153,7 +154,7 @@ def test_a_result_that_cannot_be_written_is_said_and_the_next_one_can(
 def test_a_full_disk_is_one_line_on_the_page(serve: Any, tmp_path: Path) -> None:
     with serve(tmp_path / "state") as visitor:
         study = add_study(visitor.desk.store)
-        connection = visitor.desk.store._connection
+        connection = visitor.desk.store._database.connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages}")
         job = visitor.desk.store.add_job(study.id, "cost")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from epsilens.errors import InputError
 from epsilens.models import Design
 from epsilens.models.design import empty_directions, independent_columns
 
@@ -127,3 +128,13 @@ def test_a_penalty_joins_the_scale():
     design = Design.from_features(X + 5, intercept=3.0, is_free=False, ridge=16.0)
     np.testing.assert_allclose(design.scale[1], 5.0)
     np.testing.assert_array_equal(design.offset, 0.0)
+
+
+def test_rows_that_lie_too_far_out_are_refused(design, features):
+    assert design.refuse_far(what="test") is design
+    far = features[:3].copy()
+    far[1, 2] = 1e200
+    given = far if isinstance(design.matrix, np.ndarray) else scipy.sparse.csr_array(far)
+    other = Design.from_features(given, like=design)
+    with pytest.raises(InputError, match="the test data must hold numbers like those"):
+        other.refuse_far(what="test")

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands whose help explains their arguments, whichever Typer and click have come together."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from typer.core import TyperCommand
+
+__all__ = ["ExplainedCommand"]
+
+
+class ExplainedCommand(TyperCommand):
+    """A command that knows what its function says of its arguments.
+
+    Typer up to 0.20 stores the help of an argument before it calls click's constructor, which from
+    click 8.5 on has a help of its own and clears it.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        parameters: list[Any] = list(self.params)
+        for parameter in parameters:
+            if parameter.param_type_name == "argument" and not parameter.help:
+                parameter.help = _said_of(self.callback, parameter.name)
+
+
+def _said_of(callback: Any, name: str) -> str | None:
+    """Return the help that a function declares for a parameter."""
+    hint = get_type_hints(inspect.unwrap(callback), include_extras=True)[name]
+    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next((extra.help for extra in extras if getattr(extra, "help", None)), None)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a table contains and what of it can be protected, without a record of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from epsilens.data.files import TableFile
+    from epsilens.data.schema import Column, Schema
+    from epsilens.document import InspectDocument
+
+__all__ = ["NEEDS_BINS", "describe_table", "likely_label"]
+
+MOST_NAMED_CATEGORIES = 8
+"""A longer list of categories is counted, not shown."""
+
+NEEDS_BINS = "needs --bins"
+
+_LABEL_NAMES = ("label", "target", "outcome", "class", "response", "answer", "y")
+
+
+def describe_table(
+    table: TableFile,
+    schema: Schema,
+    *,
+    settings: dict[str, object],
+    suggestion: str | None = None,
+) -> InspectDocument:
+    """Describe a table without a record of it.
+
+    Parameters
+    ----------
+    table : TableFile
+    schema : Schema
+        Of its columns.
+    settings : dict
+        How it was read, for the provenance.
+    suggestion : str, optional
+        A command to go on with.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from epsilens.data import TableFile, infer_schema
+    >>> frame = pd.DataFrame({"age": [31, 42, 53], "smokes": ["no", "yes", "no"]})
+    >>> table = TableFile(frame, name="survey.csv", format="csv")
+    >>> document = describe_table(table, infer_schema(frame), settings={})
+    >>> document.rows, [(column.name, column.categories) for column in document.columns]
+    (3, [('age', None), ('smokes', ['no', 'yes'])])
+    """
+    from epsilens.document import InspectColumn, InspectDocument, Provenance
+
+    n_incomplete = int(table.frame.isna().any(axis=1).sum())
+    return InspectDocument(
+        provenance=Provenance(
+            method="inspect", settings=settings, schema_fingerprint=schema.fingerprint
+        ),
+        warnings=_remarks(table, n_incomplete),
+        number_types={"rows": "measured", "n_distinct": "measured", "n_missing": "measured"},
+        rows=schema.n_rows,
+        columns=[
+            InspectColumn(
+                name=column.name,
+                kind=column.kind,
+                n_distinct=column.n_distinct,
+                n_missing=column.n_missing,
+                protectable=column.protectable,
+                categories=_category_names(column),
+                note=column.note or (None if column.protectable else NEEDS_BINS),
+            )
+            for column in schema.columns
+        ],
+        suggestion=suggestion,
+    )
+
+
+def _category_names(column: Column) -> list[str] | None:
+    # The domain, not the encoder's categories: where every value differs it is a list of people.
+    if column.domain is None or len(column.domain) > MOST_NAMED_CATEGORIES:
+        return None
+    return [
+        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        for value in column.domain
+    ]
+
+
+def _remarks(table: TableFile, n_incomplete: int) -> list[str]:
+    remarks = list(table.notes)
+    if table.missing_marks:
+        marks = ", ".join(
+            f"{mark!r} {count}" if mark else f"empty {count}"
+            for mark, count in table.missing_marks.items()
+        )
+        remarks.append(f"taken as missing values: {marks}")
+    if n_incomplete:
+        remarks.append(
+            f"{n_incomplete} of {len(table.frame)} rows have a missing value "
+            f"({n_incomplete / len(table.frame):.1%})"
+        )
+    return remarks
+
+
+def likely_label(schema: Schema) -> Column | None:
+    """Prefer a column that is called so, then the last with two answers, then with a few.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from epsilens.data import infer_schema
+    >>> frame = pd.DataFrame({"smokes": ["no", "yes", "no"], "outcome": [1, 0, 0], "sex": list("FMF")})
+    >>> likely_label(infer_schema(frame)).name
+    'outcome'
+    """
+    binary = [column for column in schema.columns if column.kind == "binary"]
+    few = [
+        column
+        for column in schema.columns
+        if column.kind == "categorical" and len(column.categories or ()) <= MOST_NAMED_CATEGORIES
+    ]
+    for column in [*binary, *few]:
+        if column.name.lower() in _LABEL_NAMES:
+            return column
+    return next(reversed([*few, *binary]), None)

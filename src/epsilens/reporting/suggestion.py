@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A command to go on with, once it is known what a table contains."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from epsilens.data.description import likely_label
+from epsilens.data.missing import LARGEST_DROPPED_SHARE
+
+if TYPE_CHECKING:
+    from epsilens.data import Column, Schema, TableFile
+
+__all__ = ["suggested_command"]
+
+LARGEST_SACRIFICE = 0.5
+"""Columns are better left out than more than this share of the rows."""
+
+
+def suggested_command(
+    table: TableFile,
+    schema: Schema,
+    *,
+    source: str,
+    typed: Sequence[str] = (),
+    named: Collection[str] = (),
+) -> str | None:
+    """Compose the what-if for the most likely label, ready to be pasted into a shell.
+
+    Parameters
+    ----------
+    table : TableFile
+    schema : Schema
+        Of its columns.
+    source : str
+        What the command calls the file.
+    typed : sequence of str
+        Options that it repeats.
+    named : collection of str
+        Columns that the user has named, which are not suggested to be dropped.
+
+    Returns
+    -------
+    str or None
+        None if no column is likely to be a label.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from epsilens.data import TableFile, infer_schema
+    >>> frame = pd.DataFrame({"age": [31, 42, 53], "smokes": ["no", "yes", "no"]})
+    >>> table = TableFile(frame, name="survey.csv", format="csv")
+    >>> suggested_command(table, infer_schema(frame), source="my survey.csv")
+    "epsilens whatif 'my survey.csv' --label smokes --protect smokes"
+    """
+    label = likely_label(schema)
+    if label is None:
+        return None
+    words = ["epsilens", "whatif", source, "--label", label.name, "--protect", label.name]
+    if label.kind != "binary" and label.categories:
+        words += ["--positive", str(label.categories[-1])]
+    words += typed
+    words += _settle_missing(table, schema, label, named)
+    return shlex.join(words)
+
+
+def _settle_missing(
+    table: TableFile, schema: Schema, label: Column, named: Collection[str]
+) -> list[str]:
+    """Choose what to do with missing answers; `whatif` takes a few of them without being told.
+
+    Columns that miss so much that most rows would have to go are left out first, the worst first;
+    not those that the user has named.
+    """
+    used = {column.name: column for column in schema.columns if column.encoding != "left out"}
+    used[label.name] = label
+    dropped: list[str] = []
+    while True:
+        incomplete = [column for column in used.values() if column.n_missing]
+        share = float(table.frame[list(used)].isna().any(axis=1).mean())
+        if share <= LARGEST_DROPPED_SHARE:
+            return _drop_options(dropped)
+        if not label.n_missing and all(column.encoding == "one-hot" for column in incomplete):
+            return [*_drop_options(dropped), "--missing", "category"]
+        optional = [
+            column
+            for column in incomplete
+            # `--drop` would read a comma as the end of a name.
+            if column is not label and column.name not in named and "," not in column.name
+        ]
+        if share <= LARGEST_SACRIFICE or not optional or len(used) <= 2:
+            return [*_drop_options(dropped), "--missing", "drop"]
+        worst = max(optional, key=lambda column: column.n_missing)
+        dropped.append(worst.name)
+        del used[worst.name]
+
+
+def _drop_options(names: list[str]) -> list[str]:
+    return [f"--drop={name}" for name in names]
