@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilens._validate import as_count
-from epsilens.display.look import INK, dressed, panel_title, value_axis
+from epsilens.display.look import FONT, INK, dressed, folded, panel_title, value_axis
 from epsilens.display.plotted import ACCENT, DASHES
 from epsilens.display.rounding import format_count
 from epsilens.document import MaskDocument
@@ -70,14 +70,19 @@ def mask_chart(document: MaskDocument, *, width: int = 560, height: int = 300) -
     chart = alt.vconcat(*panels, spacing=28).properties(
         title=alt.TitleParams(
             text="Which features identify, and which serve the task",
-            subtitle=[
-                f"{format_count(len(document.masked))} of {format_count(len(document.features))} masked "
-                f"at α = {document.alpha:g}; importances estimated by {document.provenance.method.upper()}",
-                "accuracies measured on test records, by training again without the masked features",
-            ],
+            subtitle=folded(
+                [
+                    f"{format_count(len(document.masked))} of {format_count(len(document.features))} "
+                    f"masked at α = {document.alpha:g}; importances estimated by "
+                    f"{document.provenance.method.upper()}",
+                    "accuracies measured on test records, by training again without the masked "
+                    "features",
+                ],
+                width,
+            ),
         )
     )
-    finished: alt.VConcatChart = dressed(chart, title_offset=16, legend_columns=3).resolve_scale(
+    finished: alt.VConcatChart = dressed(chart, title_offset=16).resolve_scale(
         color="independent", shape="independent", strokeDash="independent"
     )
     return finished
@@ -154,14 +159,12 @@ def mask_picture(
             alt.layer(drawn, frame).properties(
                 width=right,
                 height=below,
-                title=panel_title(alt, title),
+                title=panel_title(alt, title, right),
                 description=f"{title}: {n_rows} by {n_columns} pixels.",
             )
         )
     chart: alt.HConcatChart = (
-        alt.hconcat(*panels, spacing=18)
-        .resolve_scale(color="independent")
-        .configure(font="sans-serif")
+        alt.hconcat(*panels, spacing=18).resolve_scale(color="independent").configure(font=FONT)
     )
     return chart
 
@@ -186,7 +189,7 @@ def _features(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
         "masked": ("cross", ACCENT),
         "masked for some": ("diamond", ACCENT),
     }
-    legend = alt.Legend(title=None, orient="top")
+    legend = alt.Legend()
     points = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_point(size=70, filled=True, opacity=0.9)
@@ -218,7 +221,7 @@ def _features(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
     return alt.layer(points, names).properties(
         width=width,
         height=height,
-        title=panel_title(alt, "Importance of each feature"),
+        title=panel_title(alt, "Importance of each feature", width),
         description=f"{len(rows)} features by importance for the task and for the identity.",
     )
 
@@ -287,6 +290,6 @@ def _curve(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
     ).properties(
         width=width,
         height=height,
-        title=panel_title(alt, "What is left as more goes (dotted: guessing)"),
+        title=panel_title(alt, "What is left as more goes (dotted: guessing)", width),
         description="Test accuracy at the task and at recognising people for each α.",
     )
