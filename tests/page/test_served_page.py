@@ -536,6 +536,25 @@ def test_it_fits_a_telephone(
     context.close()
 
 
+def test_a_decision_that_could_not_be_joined_is_not_called_one(
+    start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
+) -> None:
+    server = start_server(tmp_path / "state", str(survey_file), opens=False)
+    tab.open(server.link)
+    study = ask(tab, models=LONG, grid="0.2:10:12")
+    tab.wait_for_report(2)
+
+    def pretend(route: Any) -> None:
+        """Say that the attack is there too; the report goes on showing the cost alone."""
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "stage": "decision"})
+
+    tab.page.route(f"**/api/studies/{study}", pretend)
+    tab.page.reload()
+    tab.wait_for_report(2)
+    tab.page.wait_for_selector("#stage-words:has-text('could not be joined')")
+
+
 @pytest.mark.nightly
 def test_time_from_input_to_paint_with_50_000_rows(
     start_server: Callable[..., Any],
