@@ -80,18 +80,20 @@ def make_reports(folder: Path, table: Path, *, is_quick: bool) -> dict[str, Path
     models = ["--shadow-models", str(MODELS)]
     groups = [part for group in GROUPS for part in ("--group", group)]
     commands = {
-        "the cost of one group": ["whatif", str(table), *asked],
-        f"the cost of {len(GROUPS)} groups": ["whatif", str(table), *asked, *groups],
         "a decision": ["decide", str(table), *asked, *models, "--max-loss-increase", "0.01"],
     }
+    if not is_quick:
+        commands |= {
+            "the cost of one group": ["whatif", str(table), *asked],
+            f"the cost of {len(GROUPS)} groups": ["whatif", str(table), *asked, *groups],
+            "the demonstration": ["demo", "--quiet"],
+        }
     files = {}
     for name, command in commands.items():
-        file = folder / f"{len(files)}.html"
-        _epsilens(*command, "--out", str(file))
-        files[name] = file
-    if not is_quick:
-        _epsilens("demo", "--out", str(folder / "demo"), "--quiet")
-        files["the demonstration"] = folder / "demo" / "report.html"
+        is_folder = command[0] == "demo"
+        out = folder / (f"{len(files)}" if is_folder else f"{len(files)}.html")
+        _epsilens(*command, "--out", str(out))
+        files[name] = out / "report.html" if is_folder else out
     return files
 
 
@@ -204,7 +206,7 @@ def main() -> None:
     if CHROMIUM is None:
         raise SystemExit("Chromium must be installed: run tests/page/install-browser.")
     turns = 1 if settings.quick else settings.turns
-    n_rows = min(settings.rows, 2_000) if settings.quick else settings.rows
+    n_rows = min(settings.rows, 1_000) if settings.quick else settings.rows
     load = [os.getloadavg()[0]]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -218,6 +220,7 @@ def main() -> None:
             rows += [
                 measure_served(browser, table, folder / name, at_work=at_work, turns=turns)
                 for name, at_work in (("at-work", True), ("at-rest", False))
+                if not (settings.quick and at_work)
             ]
             version = browser.version
     load.append(os.getloadavg()[0])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from epsilens.display.look import INK, dressed, folded
+from epsilens.display.look import INK, dressed, subtitle
 from epsilens.display.plotted import ACCENT
 from epsilens.display.rounding import format_epsilon
 from epsilens.document import AuditDocument, bound_text
@@ -121,7 +121,7 @@ def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
             near.mark_text(align="left", dx=9, fontSize=12).encode(x=at, y=y, text="says:N"),
         ]
     said = f"{document.mechanism}: {document.verdict}"
-    title = alt.TitleParams(text="What one run proves", subtitle=folded([said], width))
+    title = alt.TitleParams(text="What one run proves", subtitle=subtitle([said], width))
     plot = alt.layer(*layers).properties(
         width=width, height=36 * len(order), title=title, description=said
     )

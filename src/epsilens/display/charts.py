@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from epsilens.display.cost_plot import CostPlot, cost_plot
-from epsilens.display.look import dressed, folded, legend_layout
+from epsilens.display.look import dressed, legend_layout, subtitle
 from epsilens.display.plotted import ACCENT, TITLE, available_outcomes
 from epsilens.display.words import Outcome, spoken_description, subtitle_lines
 from epsilens.document import WhatIfDocument
@@ -103,7 +103,7 @@ def _title(
     import altair as alt
 
     lines = subtitle_lines(document, plot.rows, plot.aside, outcome=outcome)
-    return alt.TitleParams(text=TITLE, subtitle=folded(lines, room))
+    return alt.TitleParams(text=TITLE, subtitle=subtitle(lines, room))
 
 
 def save_chart(chart: alt.TopLevelMixin, path: str | Path, *, scale: float = 2.0) -> Path:

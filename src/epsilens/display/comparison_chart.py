@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from epsilens.display.look import INK, dressed, folded
+from epsilens.display.look import INK, dressed, subtitle
 from epsilens.display.plotted import ACCENT, change_limits, plotted_rows
 from epsilens.display.risk_plot import Panel, Series, draw_panel, panel_limits, risk_rows
 from epsilens.display.risk_text import is_randomised_response
@@ -166,7 +166,7 @@ def comparison_chart(
             spacing=24,
             resolve=alt.Resolve(scale=apart, legend=apart),
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
-            title=_title(alt, folded(_subtitle(compared), width), is_titled=is_titled),
+            title=_title(alt, subtitle(_subtitle(compared), width), is_titled=is_titled),
             description=_spoken(compared, costs, guesses),
         ),
         title_offset=14,

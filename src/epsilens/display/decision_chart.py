@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from epsilens.display.cost_plot import cost_plot, shapes_by_type
-from epsilens.display.look import dressed, folded, legend_layout, panel_title
+from epsilens.display.look import dressed, legend_layout, panel_title, subtitle
 from epsilens.display.plotted import ACCENT
 from epsilens.display.risk_plot import draw_panel, risk_panels, risk_rows, spoken_panel
 from epsilens.display.risk_text import models_text
@@ -129,7 +129,7 @@ def decision_chart(
                 legend={name: "independent" for name in ("stroke", "fill", "shape")},
             ),
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
-            title=alt.TitleParams(text=DECISION_TITLE, subtitle=folded(lines, width)),
+            title=alt.TitleParams(text=DECISION_TITLE, subtitle=subtitle(lines, width)),
             description=" ".join(
                 [
                     recommended_text(document),

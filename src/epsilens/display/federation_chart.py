@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from epsilens.display.look import INK, dressed, folded, value_axis
+from epsilens.display.look import INK, dressed, subtitle, value_axis
 from epsilens.display.plotted import ACCENT
 from epsilens.display.rounding import format_epsilon
 from epsilens.document import FederationDocument, FederationEntry, FederationVersion
@@ -140,7 +140,7 @@ def federation_chart(document: FederationDocument, *, width: int = 560) -> alt.V
         .resolve_scale(x="shared")
         .properties(
             title=alt.TitleParams(
-                text="How the shared model followed its sites", subtitle=folded(said, width)
+                text="How the shared model followed its sites", subtitle=subtitle(said, width)
             ),
         ),
         title_offset=14,

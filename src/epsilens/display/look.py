@@ -22,6 +22,7 @@ __all__ = [
     "folded",
     "legend_layout",
     "panel_title",
+    "subtitle",
     "text_width",
     "value_axis",
 ]
@@ -37,6 +38,8 @@ _LETTER = 6.6
 _SYMBOL, _APART = 24, 22
 """Pixels of a legend's symbol with its margin, and between two columns of names."""
 _MOST_COLUMNS = 4
+_AXIS = 44
+"""Pixels of an axis with its title, above which the title of a chart begins."""
 _PANEL_TITLE = 13.5
 
 
@@ -172,6 +175,28 @@ def legend_layout(names: Sequence[str], room: float) -> dict[str, int]:
         "columns": columns,
         "labelLimit": int((room + _APART) / columns) - _APART - _SYMBOL,
     }
+
+
+def subtitle(lines: Iterable[str], width: float) -> list[str]:
+    """Break what stands under the title of a chart into lines that are no longer than it is wide.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        A sentence each.
+    width : float
+        Of the plot, in pixels.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> subtitle(["Estimated, without training again."], 640)
+    ['Estimated, without training again.']
+    """
+    return folded(lines, width + _AXIS)
 
 
 def panel_title(alt: Any, text: str, room: float) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilens._validate import as_count
-from epsilens.display.look import FONT, INK, dressed, folded, panel_title, value_axis
+from epsilens.display.look import FONT, INK, dressed, panel_title, subtitle, value_axis
 from epsilens.display.plotted import ACCENT, DASHES
 from epsilens.display.rounding import format_count
 from epsilens.document import MaskDocument
@@ -70,7 +70,7 @@ def mask_chart(document: MaskDocument, *, width: int = 560, height: int = 300) -
     chart = alt.vconcat(*panels, spacing=28).properties(
         title=alt.TitleParams(
             text="Which features identify, and which serve the task",
-            subtitle=folded(
+            subtitle=subtitle(
                 [
                     f"{format_count(len(document.masked))} of {format_count(len(document.features))} "
                     f"masked at α = {document.alpha:g}; importances estimated by "
@@ -247,18 +247,30 @@ def _apart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _curve(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
     tasks = {"the task": "utility_accuracy", "recognising people": "identity_accuracy"}
+    order = list(tasks)
     rows = [
-        {"alpha": point.alpha, "task": task, "dash": task, "accuracy": getattr(point, name)}
+        {
+            "alpha": point.alpha,
+            "task": task,
+            "dash": str(order.index(task)),
+            "accuracy": getattr(point, name),
+        }
         for point in document.curve
         for task, name in tasks.items()
         if getattr(point, name) is not None
     ]
-    order = list(tasks)
     colour = alt.Color("task:N", scale=alt.Scale(domain=order, range=[ACCENT, _QUIET]))
-    # A field of its own without a legend: dashed symbols look torn.
-    dashes = alt.Scale(domain=order, range=[list(dash) for dash in DASHES[:2]])
+    shape = alt.Shape("task:N", scale=alt.Scale(domain=order, range=["circle", "square"]))
+    # A field and names of its own: Vega-Lite merges legends of equal names even when one is
+    # switched off, and dashed symbols look torn.
+    dashes = alt.Scale(domain=["0", "1"], range=[list(dash) for dash in DASHES[:2]])
     dash = alt.StrokeDash("dash:N", scale=dashes, legend=None)
-    x = alt.X("alpha:Q", axis=alt.Axis(title="α, share of the identifying importance that goes"))
+    x = alt.X(
+        "alpha:Q",
+        axis=alt.Axis(
+            title="α, share of the identifying importance that goes", format="~g", grid=False
+        ),
+    )
     y = alt.Y(
         "accuracy:Q",
         scale=alt.Scale(domain=[0, 1]),
@@ -286,7 +298,9 @@ def _curve(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
         floors,
         chosen,
         base.mark_line(size=2.2).encode(x=x, y=y, color=colour, strokeDash=dash),
-        base.mark_point(size=35, filled=True, opacity=1).encode(x=x, y=y, color=colour),
+        base.mark_point(size=45, filled=True, opacity=1).encode(
+            x=x, y=y, color=colour, shape=shape
+        ),
     ).properties(
         width=width,
         height=height,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from epsilens.display.look import dressed, folded, legend_layout, value_axis
+from epsilens.display.look import dressed, legend_layout, subtitle, value_axis
 from epsilens.display.plotted import DASHES, SHADES
 from epsilens.document import ValueDocument, loss_unit
 from epsilens.errors import InputError
@@ -138,7 +138,7 @@ def value_chart(document: ValueDocument, *, width: int = 560, height: int = 300)
                 text="The test loss without the worst records"
                 if goes
                 else "The test loss with the best candidates",
-                subtitle=folded([said], width),
+                subtitle=subtitle([said], width),
             ),
             description=f"Change of the test loss in {len(drawn)} orders of records.",
         ),

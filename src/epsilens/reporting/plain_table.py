@@ -89,10 +89,14 @@ def fill_columns(
     if group is not None:
         table.add_column("group", overflow="fold")
     for column in columns:
-        # A title may take several lines, a text may not.
-        widest = max((len(column.text(cell)) for cell in cells), default=0)
-        side = "right" if column.holds_numbers else "left"
-        table.add_column(column.title, justify=side, min_width=widest)  # type: ignore[arg-type]
+        texts = [column.text(cell) for cell in cells]
+        # Where there is little room a title takes several lines, then a range does; a number never.
+        table.add_column(
+            column.title,
+            justify="right" if column.holds_numbers else "left",
+            no_wrap=max(map(len, texts), default=0) >= len(column.title),
+            min_width=max(map(len, " ".join(texts).split()), default=0),
+        )
     last: str | None = None
     for cell in cells:
         texts = [column.text(cell) for column in columns]
