@@ -111,6 +111,12 @@ bench-private-valuation: $(VENV)/.installed-private-valuation
 bench-valuation-attacks: $(VENV)/.installed-private-valuation
 	$(BIN)/python benchmarks/valuation_attacks.py $(ARGS)
 
+$(VENV)/.installed-page: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[bench]' 'playwright>=1.40'
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-bench
+
+bench-page: $(VENV)/.installed-page $(VENV)/.browser
+
 # The attacks stand on these models: how fast they are belongs to it.
 bench-lira: bench-dp-sgd-speed
 

@@ -133,6 +133,11 @@ _SECTIONS = {
         "true answers can, and gives them away. **As printed** is Eq. 14 with the changing client's own Hessian. "
         "Standard errors leave out one of the six rounds at a time.",
     ),
+    "page": (
+        "The slider in a browser",
+        "What moving ε on the page takes, from an input to its paint. A slider and nothing else is what browser and "
+        "machine take for themselves.",
+    ),
     "federated-remove": (
         "A client leaves",
         "P2 Eq. 27, which P2 does not try. Its sign moves the model towards the client that leaves.",

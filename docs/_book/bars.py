@@ -10,10 +10,8 @@ from typing import Any
 from .results import Result, Results, measured, named, percent, plus_minus, span
 
 MET, REPORTED = "met", "reported"
-MISSED, UNMEASURED = (
-    "**not\N{NO-BREAK SPACE}met**",
-    "**not\N{NO-BREAK SPACE}measured**",
-)
+MISSED = "**not\N{NO-BREAK SPACE}met**"
+UNMEASURED = "**not\N{NO-BREAK SPACE}measured**"
 
 
 @dataclass(frozen=True)
@@ -451,6 +449,25 @@ def _scale(result: Result) -> list[Bar]:
     return [*found, Bar.of(asked, shown, min(both) >= TWO)]
 
 
+def _page(result: Result) -> list[Bar]:
+    most, rows, found = result["bars"], result["rows"], []
+    count = f"{result['rows_of_the_table']:,}"
+    for begins, words in (("report", "reports"), ("served page", f"served page with {count} rows")):
+        own = [row for row in rows if row["name"].startswith(begins)]
+        drag, keys = (max(row[way]["p95_ms"] for row in own) for way in ("drag", "keys"))
+        found.append(
+            Bar.of(
+                f"{words}: input to paint < {most['p95_ms']:g} ms at the 95th percentile",
+                f"at worst {drag:.0f} ms dragged by the mouse, {keys:.0f} ms by keys",
+                max(drag, keys) < most["p95_ms"],
+            )
+        )
+    sizes = [row["bytes"] / 1e6 for row in rows if "bytes" in row]
+    largest_report = f"{span(sizes)} MB, {len(sizes)} reports"
+    is_small = max(sizes) < most["bytes"] / 1e6
+    return [*found, Bar.of(f"report < {most['bytes'] / 1e6:g} MB", largest_report, is_small)]
+
+
 Judge = Callable[[Results], list[Bar]]
 
 
@@ -458,7 +475,7 @@ def _own(name: str, judge: Callable[[Any], list[Bar]]) -> Judge:
     return lambda results: judge(results[name])
 
 
-JUDGES: dict[str, tuple[str, str, Judge | None]] = {
+JUDGES: dict[str, tuple[str, str, Judge]] = {
     "whatif-adult": ("P1 Table III, Fig. 1", "p1", _own("whatif-adult", _whatif)),
     "whatif-flc": ("P1 Table III, right", "p1", _own("whatif-flc", _whatif)),
     "whatif-pubcov": ("P1 Table III, Fig. 2", "p1", _own("whatif-pubcov", _whatif)),
@@ -474,6 +491,6 @@ JUDGES: dict[str, tuple[str, str, Judge | None]] = {
     "ridge": ("P3 part 1", "p3", _own("ridge", _ridge)),
     "lira": ("P5 Fig. 5", "p5", _lira),
     "masking": ("P5 Table II, Figs. 5 to 9", "p5", _own("masking", _masking)),
-    "page": ("the slider in a browser", "", None),
+    "page": ("the slider in a browser", "", _own("page", _page)),
 }
 """Every benchmark that has a bar: what of which paper it is about, its page, and its judge."""

@@ -16,7 +16,7 @@ _MISSING = {
     ),
     "page": (
         "input to paint < 50 ms at the 95th percentile; report < 3 MB",
-        "`tests/page` measures it at every run and prints it; no result is kept in `benchmarks/results`",
+        "no result is kept in `benchmarks/results`",
     ),
 }
 
@@ -25,7 +25,7 @@ def judged(results: Results) -> dict[str, list[Bar]]:
     """Return the bars of every benchmark; one without a result is said to be not measured."""
     found = {}
     for name, (_, _, judge) in JUDGES.items():
-        if judge is not None and name in results:
+        if name in results:
             found[name] = judge(results)
         else:
             asked, why = _MISSING.get(name, ("see its script", "no result is kept"))
@@ -74,9 +74,7 @@ def facts(results: Results) -> dict[str, str]:
         for bar in bars
         if bar.verdict in (MISSED, UNMEASURED)
     ]
-    ages_rows = [
-        (f"`{name}`", *_known_age(name, known)) for name in sorted({*JUDGES, *results} - {"page"})
-    ]
+    ages_rows = [(f"`{name}`", *_known_age(name, known)) for name in sorted({*JUDGES, *results})]
     older = [name for name, age in known.items() if age["script_changes"]]
     return {
         "summary": table(("benchmark", "about", "verdict"), rows),

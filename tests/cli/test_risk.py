@@ -94,7 +94,7 @@ def test_noisy_training_has_its_own_numbers(file, capsys):
 def test_noisy_training_with_a_hidden_layer_in_words(file, capsys):
     assert run(file, *NOISY, "--hidden", "6,4", "--online") == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "At ε = 1, δ = 1e-05, no attack can tell members" in text
+    assert "At ε = 1, δ = 1e-5, no attack can tell members" in text
     assert "the features are scaled by what the raw data say" in text
 
 

@@ -141,6 +141,24 @@ def test_a_measured_scale_is_judged_by_every_bar(book, results):
     assert verdicts == [bars.MET, bars.MET, bars.MET, bars.MISSED, bars.MET]
 
 
+def test_a_measured_slider_is_judged_by_every_bar(book, results):
+    def row(name: str, milliseconds: float, **more: int) -> dict:
+        return {"name": name, "drag": {"p95_ms": milliseconds}, "keys": {"p95_ms": 9.0}, **more}
+
+    measured = {
+        "bars": {"p95_ms": 50.0, "bytes": 3_000_000},
+        "rows_of_the_table": 50_000,
+        "rows": [
+            row("a slider and nothing else", 51.0),
+            row("report: a decision", 49.9, bytes=2_999_999),
+            row("served page, all computed", 50.0, bytes=1_000_000),
+        ],
+    }
+    found = book.overview.judged({**results, "page": measured})["page"]
+    bars = sys.modules[f"{book.__name__}.bars"]
+    assert [bar.verdict for bar in found] == [bars.MET, bars.MISSED, bars.MET]
+
+
 def test_every_page_names_its_commands_and_its_images_exist(pages):
     makefile = (DOCS.parent / "Makefile").read_text()
     scripts = {file.stem.replace("_", "-") for file in (DOCS.parent / "benchmarks").glob("*.py")}

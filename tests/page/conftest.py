@@ -3,54 +3,18 @@
 
 from __future__ import annotations
 
-import math
+import importlib.util
 import os
-import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+# What the benchmark of the page measures is measured here in the same way.
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-PAINTS = """async () => {
-    const slider = document.getElementById("slider");
-    const times = [];
-    for (let turn = 0; turn < 60; turn += 1) {
-        const key = turn % 40 < 20 ? "ArrowLeft" : "ArrowRight";
-        const start = performance.now();
-        slider.dispatchEvent(new KeyboardEvent("keydown", { key, cancelable: true }));
-        await new Promise((done) => requestAnimationFrame(() => {
-            const channel = new MessageChannel();
-            channel.port1.onmessage = done;
-            channel.port2.postMessage(null);
-        }));
-        times.push(performance.now() - start);
-    }
-    return times;
-}"""
-
-
-def paint_p95(shown: object) -> float:
-    """The 95th percentile of milliseconds from a key on the slider of a page to the next frame."""
-    times = shown.evaluate(PAINTS)
-    assert len(times) == 60
-    return sorted(times)[math.ceil(0.95 * len(times)) - 1]
-
-
-@pytest.fixture
-def paint_p95_of() -> Callable[[object], float]:
-    """Return the measure, for a page inside another."""
-    return paint_p95
+from chromium import CHROMIUM, browsing, key_times, percentile_95
 
 
 class Opened:
@@ -86,7 +50,7 @@ class Opened:
 
     def paint_p95(self) -> float:
         """The 95th percentile of milliseconds from a key on the slider to the next frame."""
-        return paint_p95(self.page)
+        return percentile_95(key_times(self.page))
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
         self.page.mouse.move(*start)
@@ -101,14 +65,10 @@ def browser() -> Iterator[object]:
     missing = pytest.fail if os.environ.get("EPSILENS_NEEDS_BROWSER") else pytest.skip
     if CHROMIUM is None:
         missing("no Chromium on this machine")
-    try:
-        from playwright import sync_api
-    except ModuleNotFoundError:
+    if importlib.util.find_spec("playwright") is None:
         missing("no Playwright in this environment")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with browsing() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture

@@ -10,22 +10,20 @@ keyboard only, in light and in dark, at 1200 and at 375 pixels. To be looked at 
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from chromium import CHROMIUM, browsing, serving, wait_for_report
+
 PATIENCE = 180_000
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def make_file(path: Path, n_rows: int = 3000) -> Path:
@@ -78,13 +76,8 @@ class Journey:
         self.page.screenshot(path=str(path), full_page=whole)
         print(path.name, flush=True)
 
-    @property
-    def report(self) -> Any:
-        return self.page.query_selector("#frames iframe:not(.coming)").content_frame()
-
     def wait_for_report(self, revision: int) -> Any:
-        self.page.wait_for_selector(f'html[data-report$="revision={revision}"]')
-        return self.report
+        return wait_for_report(self.page, revision)
 
     def focused(self) -> str:
         found = self.page.evaluate(
@@ -112,18 +105,6 @@ class Journey:
         if self.complaints:
             print("the browser complained:", *self.complaints, sep="\n  ")
         self.context.close()
-
-
-@contextmanager
-def server(state: Path, *arguments: str) -> Any:
-    """`epsilens serve`, and the link that it prints."""
-    command = [sys.executable, "-m", "epsilens", "serve", "--no-browser", "--state", str(state)]
-    process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True)
-    try:
-        yield re.search(r"http://\S+", process.stdout.readline())[0]
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def by_mouse(journey: Journey, link: str, file: Path, *, ask_twice: bool = True) -> None:
@@ -283,8 +264,6 @@ def by_keyboard(journey: Journey, link: str, file: Path) -> None:
 
 
 def main() -> None:
-    from playwright import sync_api
-
     if len(sys.argv) < 2 or CHROMIUM is None:
         raise SystemExit("give a folder for the pictures; Chromium must be installed")
     folder = Path(sys.argv[1])
@@ -296,18 +275,16 @@ def main() -> None:
         "dark": (by_mouse, {"color_scheme": "dark"}),
     }
     wanted = sys.argv[2:] or list(walks)
-    with tempfile.TemporaryDirectory() as scratch, sync_api.sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as scratch, browsing() as browser:
         file = make_file(Path(scratch) / "gesundheit.csv")
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name in wanted:
             walk, look = walks[name]
             started = time.monotonic()
-            with server(Path(scratch) / name) as link:
+            with serving(Path(scratch) / name) as link:
                 journey = Journey(browser, folder, name, **look)
                 walk(journey, link, file)
                 journey.end()
             print(f"{name}: {time.monotonic() - started:.0f} s")
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -14,12 +14,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
+import chromium
+from chromium import key_times, percentile_95, shown_report, wait_for_report
 from epsilens.app.folder import put_signpost
 from epsilens.document import load_document
+from page import make_table
 
 pytestmark = pytest.mark.slow
 
@@ -28,22 +30,6 @@ PATIENCE = 120_000
 LONG = 10_000
 """Models of an attack that is certainly not done while we look at it."""
 SHOTS = os.environ.get("EPSILENS_SCREENSHOTS")
-
-
-def make_file(path: Path, n_rows: int = 500) -> Path:
-    rng = np.random.default_rng(0)
-    age = rng.integers(18, 80, n_rows)
-    sex = rng.choice(["Female", "Male"], n_rows)
-    chance = 1 / (1 + np.exp(2.5 - 0.04 * age - 0.8 * (sex == "Male")))
-    pd.DataFrame(
-        {
-            "age": age,
-            "sex": sex,
-            "income": rng.normal(30, 10, n_rows).round(1),
-            "smokes": np.where(rng.random(n_rows) < chance, "yes", "no"),
-        }
-    ).to_csv(path, index=False)
-    return path
 
 
 class Tab:
@@ -65,12 +51,10 @@ class Tab:
     @property
     def report(self) -> Any:
         """The report that is shown now; one that is still out of sight is not it."""
-        frame = self.page.query_selector("#frames iframe:not(.coming)")
-        return frame.content_frame()
+        return shown_report(self.page)
 
     def wait_for_report(self, revision: int = 1) -> Any:
-        self.page.wait_for_selector(f'html[data-report$="revision={revision}"]')
-        return self.report
+        return wait_for_report(self.page, revision)
 
     def shoot(self, name: str, **options: Any) -> None:
         if SHOTS:
@@ -111,21 +95,12 @@ def tab(context: Any) -> Tab:
 
 @pytest.fixture
 def survey_file(tmp_path: Path) -> Path:
-    return make_file(tmp_path / "clinic.csv")
+    return make_table(tmp_path / "clinic.csv", 500)
 
 
 def ask(tab: Tab, *, models: int = 32, grid: str = "0.2:10:6") -> str:
     """Ask about the table that is chosen, and return the study's address."""
-    tab.page.wait_for_selector("#go", state="visible")
-    tab.page.evaluate(
-        """([models, grid]) => {
-            document.getElementById("shadow-models").value = models;
-            document.getElementById("epsilon").value = grid;
-        }""",
-        [models, grid],
-    )
-    tab.page.click("#go")
-    tab.wait_for_report()
+    chromium.ask(tab.page, models=models, grid=grid)
     return str(tab.page.url).rpartition("/")[2]
 
 
@@ -561,23 +536,41 @@ def test_it_fits_a_telephone(
     context.close()
 
 
+def test_a_decision_that_could_not_be_joined_is_not_called_one(
+    start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
+) -> None:
+    server = start_server(tmp_path / "state", str(survey_file), opens=False)
+    tab.open(server.link)
+    study = ask(tab, models=LONG, grid="0.2:10:12")
+    tab.wait_for_report(2)
+
+    def pretend(route: Any) -> None:
+        """Say that the attack is there too; the report goes on showing the cost alone."""
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "stage": "decision"})
+
+    tab.page.route(f"**/api/studies/{study}", pretend)
+    tab.page.reload()
+    tab.wait_for_report(2)
+    tab.page.wait_for_selector("#stage-words:has-text('could not be joined')")
+
+
 @pytest.mark.nightly
 def test_time_from_input_to_paint_with_50_000_rows(
     start_server: Callable[..., Any],
     tab: Tab,
     tmp_path: Path,
-    paint_p95_of: Callable[[Any], float],
     record_property: Callable[[str, object], None],
 ) -> None:
     server = start_server(
-        tmp_path / "state", str(make_file(tmp_path / "large.csv", 50_000)), opens=False
+        tmp_path / "state", str(make_table(tmp_path / "large.csv", 50_000)), opens=False
     )
     tab.open(server.link)
     # Few models: they decide how long the attack takes, not what the page draws.
     ask(tab, models=20, grid="0.1:10:30")
-    while_working = paint_p95_of(tab.report)
+    while_working = percentile_95(key_times(tab.report))
     tab.wait_for_report(3)
-    at_rest = paint_p95_of(tab.report)
+    at_rest = percentile_95(key_times(tab.report))
     record_property("served_input_to_paint_p95_ms_while_working", round(while_working, 1))
     record_property("served_input_to_paint_p95_ms", round(at_rest, 1))
     print(f"input to paint, 95 %: {while_working:.1f} ms with jobs, {at_rest:.1f} ms without")

@@ -400,6 +400,8 @@ class Desk:
 
     def compare(self, ids: list[str]) -> list[dict[str, Any]]:
         """Return what several studies lead to, one row each, in the given order."""
+        from epsilens.reporting.comparison import comparison_texts
+
         rows = []
         for id in ids:
             study = self.study(id)
@@ -412,6 +414,15 @@ class Desk:
             cell = next((cell for cell in cells if cell["epsilon"] == at), None)
             risks = document["risk"]["cells"] if is_decision else []
             risk = next((one for one in risks if one["epsilon"] == at), None)
+            numbers = {
+                "n_train": cost["baseline"]["n_train"],
+                "baseline_loss": cost["baseline"]["loss"],
+                "epsilon": at,
+                "loss_change": (cell or {}).get("loss_change"),
+                "loss_change_high": (cell or {}).get("loss_change_high"),
+                "answer_inference_high": (risk or {}).get("answer_inference_high"),
+                "answer_inference_ceiling": (risk or {}).get("answer_inference_ceiling"),
+            }
             rows.append(
                 {
                     "study": id,
@@ -420,19 +431,10 @@ class Desk:
                     "is_first_order": all(one["method"] == "influence" for one in cost["cells"]),
                     "has_attack": study.question.has_attack,
                     "protect": study.question.protected,
-                    "n_train": cost["baseline"]["n_train"],
-                    "baseline_loss": cost["baseline"]["loss"],
-                    "epsilon": at,
                     "holds": None if chosen is None else chosen["holds"],
                     "sentence": None if chosen is None else in_page_words(chosen["sentence"]),
-                    "loss_change": None if cell is None else cell["loss_change"],
-                    "loss_change_high": None if cell is None else cell["loss_change_high"],
-                    "answer_inference_high": None
-                    if risk is None
-                    else risk["answer_inference_high"],
-                    "answer_inference_ceiling": None
-                    if risk is None
-                    else risk["answer_inference_ceiling"],
+                    **numbers,
+                    "shown": comparison_texts(numbers),
                 }
             )
         return rows

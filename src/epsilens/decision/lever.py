@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from epsilens.decision.result import Decision, Standing
-from epsilens.document import MaskingLever, at_most_text
+from epsilens.document import MaskingLever, at_most_text, epsilon_text
 from epsilens.errors import InputError
 
 __all__ = ["masking_lever"]
@@ -109,21 +109,21 @@ def _sentence(
     if there is None or after is None or there.epsilon <= here.epsilon:
         return (
             f"Without these columns no larger ε of the grid keeps attackers within what ε = "
-            f"{here.epsilon:.3g} does: masking is no lever here."
+            f"{epsilon_text(here.epsilon)} does: masking is no lever here."
         )
     if not is_clear:
         return (
             "How well an answer is guessed by those who do not know it is measured, and differs with and without "
             "these columns "
-            f"by no more than its noise: nothing speaks for a larger ε than {here.epsilon:.3g}."
+            f"by no more than its noise: nothing speaks for a larger ε than {epsilon_text(here.epsilon)}."
         )
     verdict = (
         "cheaper than with all columns" if after < here.loss_increase else "not cheaper: keep them"
     )
     return (
-        f"Without these columns ε = {there.epsilon:.3g} keeps attackers within the same "
+        f"Without these columns ε = {epsilon_text(there.epsilon)} keeps attackers within the same "
         f"{at_most_text(here.attack_ceiling or 0.0)} of the answers as ε = "
-        f"{here.epsilon:.3g} does with all of them, as measured by guessing answers from what is left, and if attackers do not "
+        f"{epsilon_text(here.epsilon)} does with all of them, as measured by guessing answers from what is left, and if attackers do not "
         "have these columns from elsewhere; the "
         f"loss then rises by up to {after:.3g} instead of {here.loss_increase:.3g}, {verdict}."
     )

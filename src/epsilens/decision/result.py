@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilens._validate import as_epsilon, as_finite, as_share
-from epsilens.document import DecisionDocument, Recommendation, to_dict, to_json
+from epsilens.data.documented import Documented
+from epsilens.document import DecisionDocument, Recommendation
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Standing:
 
 
 @dataclass(frozen=True, repr=False)
-class Decision:
+class Decision(Documented):
     """Cost and benefit of each ε on one axis, and the ε that the limits lead to.
 
     Attributes
@@ -52,6 +52,23 @@ class Decision:
         The whole decision; what follows are views of it.
     standings : tuple of Standing
         What every budget of the common grid means, ε ascending.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, Provenance, RiskDocument, WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> origin = Provenance(method="exact")
+    >>> document = DecisionDocument(
+    ...     provenance=origin, cost=WhatIfDocument(provenance=origin, baseline=start, cells=[]),
+    ...     risk=RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[]),
+    ...     recommendation=Recommendation(epsilon=2.0, holds=True, sentence="ε = 2.",
+    ...                                   rule="max_loss_increase", confidence=0.9))
+    >>> decision = Decision(document, (Standing(1.0, 0.02, 0.7, 0.6, True),
+    ...                                Standing(2.0, 0.01, 0.9, 0.7, True)))
+    >>> decision.at(2.0).attack_ceiling, decision.loss_needed(max_attack_rate=0.65)
+    (0.9, 0.02)
+    >>> decision.attack_rate_needed(max_loss_increase=0.015)
+    0.9
     """
 
     document: DecisionDocument
@@ -69,6 +86,15 @@ class Decision:
         ----------
         epsilon : float
             One of the grid.
+
+        Returns
+        -------
+        Standing
+
+        Raises
+        ------
+        InputError
+            If it is none of the grid.
         """
         as_epsilon(epsilon)
         for standing in self.standings:
@@ -116,19 +142,6 @@ class Decision:
 
         limit = loss_limit(self.standings, as_finite(max_loss_increase, name="max_loss_increase"))
         return None if limit is None else self.at(limit).attack_ceiling
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the JSON document as Python objects."""
-        return to_dict(self.document)
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """Return the JSON document as text, and write it if a path is given."""
-        text = to_json(self.document)
-        if path is not None:
-            from epsilens.data.atomic import write_text
-
-            write_text(text + "\n", path)
-        return text
 
     def plot(self) -> alt.VConcatChart:
         """Draw cost and attack one above the other, on one axis."""

@@ -16,6 +16,7 @@ from epsilens.document import (
     Provenance,
     Recommendation,
     at_most_text,
+    epsilon_text,
 )
 from epsilens.errors import InputError
 from epsilens.risk import RiskCurve
@@ -168,7 +169,26 @@ def _standing(
 
 
 def loss_limit(standings: Sequence[Standing], limit: float) -> float | None:
-    """Return the smallest ε that keeps the loss within a limit, with every larger one."""
+    """Return the smallest ε that keeps the loss within a limit, with every larger one.
+
+    Parameters
+    ----------
+    standings : sequence of Standing
+        ε ascending.
+    limit : float
+        The largest increase of the loss.
+
+    Returns
+    -------
+    float or None
+        None if not even the largest ε keeps it.
+
+    Examples
+    --------
+    >>> standings = [Standing(epsilon, 0.02 / epsilon, None, None, True) for epsilon in (1.0, 2.0)]
+    >>> loss_limit(standings, 0.01), loss_limit(standings, 0.001)
+    (2.0, None)
+    """
     found = None
     for standing in reversed(standings):
         if not standing.loss_increase <= limit:
@@ -183,6 +203,25 @@ def attack_limit(
     """Return the largest ε that keeps attackers within a rate, with every smaller one.
 
     By proof as far as that goes, else by the upper end of what was measured; and which it is.
+
+    Parameters
+    ----------
+    standings : sequence of Standing
+        ε ascending.
+    limit : float in (0, 1)
+        The largest share of answers that attackers may guess.
+
+    Returns
+    -------
+    epsilon : float or None
+        None if not even the smallest ε keeps it.
+    rests_on : {"proven", "measured"} or None
+
+    Examples
+    --------
+    >>> standings = [Standing(1.0, 0.0, 0.7, 0.6, True), Standing(2.0, 0.0, 0.9, 0.7, True)]
+    >>> attack_limit(standings, 0.75), attack_limit(standings, 0.65)
+    ((2.0, 'measured'), (1.0, 'measured'))
     """
     proven, measured = _last(standings, limit, "ceiling"), _last(standings, limit, "high")
     if measured is not None and (proven is None or measured > proven):
@@ -309,7 +348,7 @@ class _Words:
             "max_attack_rate": "is the most accurate choice",
             "both": "is the most private choice that keeps both limits",
         }[rule]
-        parts = [f"ε = {_at(epsilon)} {head}."]
+        parts = [f"ε = {epsilon_text(epsilon)} {head}."]
         if self.limit is not None:
             parts.append(
                 f"There, and at every larger ε of the grid, one release raises the test loss by no "
@@ -329,11 +368,11 @@ class _Words:
 
     def _range(self, least: float, most: float) -> str:
         proven = _last(list(self.standings.values()), self.feared or 0.0, "ceiling")
-        said = f"Every ε of the grid from {_at(least)} to {_at(most)} keeps both"
+        said = f"Every ε of the grid from {epsilon_text(least)} to {epsilon_text(most)} keeps both"
         if proven is None or proven < least:
             return f"{said}, the limit on the attack by what was measured."
         if proven < most:
-            return f"{said}: to {_at(proven)} by proof, beyond by what was measured."
+            return f"{said}: to {epsilon_text(proven)} by proof, beyond by what was measured."
         return f"{said}."
 
     def _attack(self, here: Standing, rests_on: RestsOn | None) -> str:
@@ -364,9 +403,9 @@ class _Words:
         assert most is not None  # noqa: S101
         private, accurate = self.standings[most], self.standings[least]
         return (
-            f"No ε of the grid keeps both limits. The loss asks for ε = {_at(least)} or more, where "
+            f"No ε of the grid keeps both limits. The loss asks for ε = {epsilon_text(least)} or more, where "
             f"{self.nobody} exceeds {_share(accurate.attack_ceiling)} {self.answers} with it (proven); "
-            f"the attack asks for ε = {_at(most)} or less, where one release may raise the test loss by "
+            f"the attack asks for ε = {epsilon_text(most)} or less, where one release may raise the test loss by "
             f"{private.loss_increase:+.3g} ({self.sure} sure)."
         )
 
@@ -377,7 +416,7 @@ class _Words:
             return f"{none}: there is no estimate of it. Retrain, or ask for another method."
         nearest = min(known, key=lambda s: s.loss_increase)
         return (
-            f"{none}; the nearest miss is ε = {_at(nearest.epsilon)}, where one release may show "
+            f"{none}; the nearest miss is ε = {epsilon_text(nearest.epsilon)}, where one release may show "
             f"{nearest.loss_increase:+.3g} ({self.sure} sure). Try a larger ε, or bear more."
         )
 
@@ -397,16 +436,12 @@ class _Words:
         if not parts:
             return f"{none}: nothing is known about them."
         return (
-            f"{none}; the nearest miss is ε = {_at(first.epsilon)}, where {', and '.join(parts)}. What "
+            f"{none}; the nearest miss is ε = {epsilon_text(first.epsilon)}, where {', and '.join(parts)}. What "
             f"can be guessed without the {self.answer} no ε can hide."
         )
 
 
 _ALL = at_most_text(1.0)
-
-
-def _at(epsilon: float) -> str:
-    return "∞" if math.isinf(epsilon) else f"{epsilon:.3g}"
 
 
 def _share(rate: float | None) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from epsilens.display.look import FONT
+from epsilens.display.look import INK, dressed, subtitle
 from epsilens.display.plotted import ACCENT
 from epsilens.display.rounding import format_epsilon
 from epsilens.document import AuditDocument, bound_text
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["audit_chart"]
 
 _SHAPES = ["circle", "square"]
-_DARK = "#3b414c"
 _ROOM = 1.25
 """How far the axis goes beyond the largest number, so that its label has room."""
 _LEFT = 0.2
 """Points nearer than this share of the axis to its start are labelled on the right."""
-_LETTERS_PER_LINE = 104
 
 
 def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
@@ -85,7 +83,12 @@ def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
         scale=alt.Scale(domain=[0, right], nice=False),
         axis=alt.Axis(title="privacy level ε", grid=False, tickCount=6),
     )
-    y = alt.Y("what:N", sort=order, scale=alt.Scale(domain=order), axis=alt.Axis(title=None))
+    y = alt.Y(
+        "what:N",
+        sort=order,
+        scale=alt.Scale(domain=order),
+        axis=alt.Axis(title=None, labelLimit=260),
+    )
     bar = alt.Chart(alt.InlineData(values=rows))
     point = alt.Chart(alt.InlineData(values=marks))
     layers: list[Any] = []
@@ -107,9 +110,9 @@ def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
         far = point.transform_filter("!datum.near")
         layers += [
             point.transform_filter("datum.what == 'claimed'")
-            .mark_rule(color=_DARK, strokeDash=[4, 4], opacity=0.55)
+            .mark_rule(color=INK, strokeDash=[4, 4], opacity=0.55)
             .encode(x=at),
-            point.mark_point(filled=True, size=70, color=_DARK, opacity=1).encode(
+            point.mark_point(filled=True, size=70, color=INK, opacity=1).encode(
                 x=at,
                 y=y,
                 shape=alt.Shape("what:N", scale=alt.Scale(range=_SHAPES), legend=None),
@@ -117,35 +120,10 @@ def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
             far.mark_text(align="right", dx=-9, fontSize=12).encode(x=at, y=y, text="says:N"),
             near.mark_text(align="left", dx=9, fontSize=12).encode(x=at, y=y, text="says:N"),
         ]
-    return _dressed(
-        alt.layer(*layers).properties(width=width, height=36 * len(order)),
-        title="What one run proves",
-        subtitle=f"{document.mechanism}: {document.verdict}",
-        description=f"{document.mechanism}: {document.verdict}",
+    said = f"{document.mechanism}: {document.verdict}"
+    title = alt.TitleParams(text="What one run proves", subtitle=subtitle([said], width))
+    plot = alt.layer(*layers).properties(
+        width=width, height=36 * len(order), title=title, description=said
     )
-
-
-def _dressed(
-    chart: alt.LayerChart | alt.FacetChart, *, title: str, subtitle: str, description: str
-) -> alt.LayerChart:
-    import textwrap
-
-    import altair as alt
-
-    n_lines = math.ceil(len(subtitle) / _LETTERS_PER_LINE)
-    # Lines of about the same length: no single word below the others.
-    lines = textwrap.wrap(subtitle, len(subtitle) // max(n_lines, 1) + 8)
-    words = alt.TitleParams(text=title, subtitle=lines) if lines else alt.TitleParams(text=title)
-    dressed: alt.LayerChart = (
-        chart.properties(title=words, description=description)
-        .configure(font=FONT)
-        .configure_view(stroke=None)
-        .configure_title(
-            anchor="start", fontSize=17, fontWeight=600, subtitleFontSize=12.5, offset=14
-        )
-        .configure_axis(
-            labelFontSize=12, titleFontSize=12.5, titleFontWeight="normal", labelLimit=260
-        )
-        .configure_legend(labelFontSize=12, labelLimit=260)
-    )
-    return dressed
+    chart: alt.LayerChart = dressed(plot, title_offset=14)
+    return chart

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 from epsilens.display.rounding import change_decimals, format_change, format_points
-from epsilens.document import OutcomeInterval, WhatIfCell, WhatIfDocument, group_names
+from epsilens.document import OutcomeInterval, WhatIfCell, WhatIfDocument, group_names, loss_unit
 
 __all__ = [
+    "GAPS",
     "Gap",
     "accuracy_text",
     "cells_to_show",
     "expected_accuracy_text",
     "expected_gap_text",
     "gap_text",
+    "gap_unit",
     "has_gap",
     "interval_text",
     "outcome_interval",
@@ -23,6 +25,7 @@ __all__ = [
 ]
 
 Gap: TypeAlias = Literal["loss_gap", "accuracy_gap"]
+GAPS: tuple[Gap, ...] = get_args(Gap)
 
 _T = TypeVar("_T")
 
@@ -114,10 +117,7 @@ def accuracy_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
     ...                              cells=[cell], intervals=[interval]), cell)
     '−3.0 to +0.1'
     """
-    interval = outcome_interval(document, cell, "accuracy")
-    if interval is not None:
-        return f"{format_points(interval.low)} to {format_points(interval.high)}"
-    return None if cell.accuracy_change is None else format_points(cell.accuracy_change)
+    return _change_text(document, cell, "accuracy")
 
 
 def expected_accuracy_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
@@ -133,9 +133,7 @@ def expected_accuracy_text(document: WhatIfDocument, cell: WhatIfCell) -> str | 
     ...                                             baseline=start, cells=[cell]), cell))
     None
     """
-    if outcome_interval(document, cell, "accuracy") is None or cell.accuracy_change is None:
-        return None
-    return format_points(cell.accuracy_change)
+    return _expected_text(document, cell, "accuracy")
 
 
 def has_gap(cells: Sequence[WhatIfCell], outcome: Gap) -> bool:
@@ -149,7 +147,21 @@ def has_gap(cells: Sequence[WhatIfCell], outcome: Gap) -> bool:
     >>> has_gap([cell], "loss_gap"), has_gap([cell], "accuracy_gap")
     (True, False)
     """
-    return any(_gap_change(cell, outcome) is not None for cell in cells)
+    return any(_change(cell, outcome) is not None for cell in cells)
+
+
+def gap_unit(document: WhatIfDocument, outcome: Gap) -> str:
+    """Name the unit of a gap.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start, cells=[])
+    >>> gap_unit(document, "loss_gap"), gap_unit(document, "accuracy_gap")
+    ('nats', 'points')
+    """
+    return "points" if outcome == "accuracy_gap" else loss_unit(document)
 
 
 def gap_text(document: WhatIfDocument, cell: WhatIfCell, outcome: Gap) -> str | None:
@@ -185,13 +197,7 @@ def gap_text(document: WhatIfDocument, cell: WhatIfCell, outcome: Gap) -> str | 
     >>> gap_text(document, cell, "accuracy_gap"), gap_text(document, cell, "loss_gap")
     ('−3.0 to +0.1', '+0.0040')
     """
-    change, interval = _gap_change(cell, outcome), outcome_interval(document, cell, outcome)
-    if change is None:
-        return None
-    if interval is None:
-        return _gap_number(document, change, outcome)
-    low = _gap_number(document, interval.low, outcome)
-    return f"{low} to {_gap_number(document, interval.high, outcome)}"
+    return _change_text(document, cell, outcome)
 
 
 def expected_gap_text(document: WhatIfDocument, cell: WhatIfCell, outcome: Gap) -> str | None:
@@ -207,20 +213,40 @@ def expected_gap_text(document: WhatIfDocument, cell: WhatIfCell, outcome: Gap) 
     ...                                        baseline=start, cells=[cell]), cell, "loss_gap"))
     None
     """
-    change = _gap_change(cell, outcome)
+    return _expected_text(document, cell, outcome)
+
+
+_Ranged: TypeAlias = Literal["accuracy", "loss_gap", "accuracy_gap"]
+
+
+def _change(cell: WhatIfCell, outcome: _Ranged) -> float | None:
+    change: float | None = getattr(cell, f"{outcome}_change")
+    return change
+
+
+def _change_text(document: WhatIfDocument, cell: WhatIfCell, outcome: _Ranged) -> str | None:
+    """Give the range that nine of ten runs show where it is known, else the change itself."""
+    change, interval = _change(cell, outcome), outcome_interval(document, cell, outcome)
+    if change is None:
+        return None
+    if interval is None:
+        return _number(document, change, outcome)
+    low, high = (_number(document, end, outcome) for end in (interval.low, interval.high))
+    return f"{low} to {high}"
+
+
+def _expected_text(document: WhatIfDocument, cell: WhatIfCell, outcome: _Ranged) -> str | None:
+    """Give the change in the expected model, where `_change_text` gives a range."""
+    change = _change(cell, outcome)
     if change is None or outcome_interval(document, cell, outcome) is None:
         return None
-    return _gap_number(document, change, outcome)
+    return _number(document, change, outcome)
 
 
-def _gap_change(cell: WhatIfCell, outcome: Gap) -> float | None:
-    return cell.loss_gap_change if outcome == "loss_gap" else cell.accuracy_gap_change
-
-
-def _gap_number(document: WhatIfDocument, value: float | None, outcome: Gap) -> str:
-    if outcome == "accuracy_gap":
-        return format_points(value)
-    return format_change(value, decimals=change_decimals(document))
+def _number(document: WhatIfDocument, value: float | None, outcome: _Ranged) -> str:
+    if outcome == "loss_gap":
+        return format_change(value, decimals=change_decimals(document))
+    return format_points(value)
 
 
 def thinned(items: Sequence[_T], most: int) -> list[_T]:

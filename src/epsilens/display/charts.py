@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from epsilens.display.cost_plot import CostPlot, cost_plot
-from epsilens.display.look import dressed
+from epsilens.display.look import dressed, legend_layout, subtitle
 from epsilens.display.plotted import ACCENT, TITLE, available_outcomes
 from epsilens.display.words import Outcome, spoken_description, subtitle_lines
 from epsilens.document import WhatIfDocument
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import altair as alt
 
 __all__ = ["ACCENT", "Outcome", "available_outcomes", "cost_chart", "save_chart"]
+
+_TELEPHONE = 340
+"""Pixels: a page that a chart is as wide as may be as narrow."""
 
 
 def cost_chart(
@@ -79,26 +82,28 @@ def cost_chart(
     'What a privacy budget costs'
     """
     plot = cost_plot(document, outcome=outcome, max_loss_increase=max_loss_increase)
+    room = _TELEPHONE if width == "container" else width
     chart: alt.LayerChart = dressed(
         plot.chart.properties(
             width=width,
             height=height,
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
-            title=_title(document, plot, outcome),
+            title=_title(document, plot, outcome, room),
             description=spoken_description(document, plot.rows, plot.groups, outcome),
         ),
         title_offset=14 if len(plot.groups) > 1 else 18,
-        legend_columns=_legend_columns(plot.groups, narrow=width == "container"),
+        legend=legend_layout(plot.groups, room),
     )
     return chart
 
 
-def _title(document: WhatIfDocument, plot: CostPlot, outcome: Outcome) -> alt.TitleParams:
+def _title(
+    document: WhatIfDocument, plot: CostPlot, outcome: Outcome, room: int
+) -> alt.TitleParams:
     import altair as alt
 
-    return alt.TitleParams(
-        text=TITLE, subtitle=subtitle_lines(document, plot.rows, plot.aside, outcome=outcome)
-    )
+    lines = subtitle_lines(document, plot.rows, plot.aside, outcome=outcome)
+    return alt.TitleParams(text=TITLE, subtitle=subtitle(lines, room))
 
 
 def save_chart(chart: alt.TopLevelMixin, path: str | Path, *, scale: float = 2.0) -> Path:
@@ -145,11 +150,3 @@ def save_chart(chart: alt.TopLevelMixin, path: str | Path, *, scale: float = 2.0
         else:
             chart.save(str(scratch), format="svg")
     return target
-
-
-def _legend_columns(groups: list[str], *, narrow: bool) -> int:
-    """Leave each name its room: a page may be as narrow as a telephone."""
-    short = max(map(len, groups)) <= 16
-    if narrow:
-        return 2 if short else 1
-    return 4 if short else 2

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from epsilens.display.look import INK, dressed
+from epsilens.display.look import INK, dressed, subtitle
 from epsilens.display.plotted import ACCENT, change_limits, plotted_rows
 from epsilens.display.risk_plot import Panel, Series, draw_panel, panel_limits, risk_rows
 from epsilens.display.risk_text import is_randomised_response
@@ -52,6 +52,7 @@ _BELOW = 25
 _NARROW = 480
 """Plots that are narrower show letters without names."""
 _LONGEST_NAME = 22
+"""Longer names stand in the legend only: a line has its letter."""
 _COSTS, _GUESSES = "costs", "guesses"
 _POINTS = 7
 """About so many points stand on a line: more of them would hide its dash."""
@@ -165,11 +166,10 @@ def comparison_chart(
             spacing=24,
             resolve=alt.Resolve(scale=apart, legend=apart),
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
-            title=_title(alt, _subtitle(compared, narrow=width < _NARROW), is_titled=is_titled),
+            title=_title(alt, subtitle(_subtitle(compared), width), is_titled=is_titled),
             description=_spoken(compared, costs, guesses),
         ),
         title_offset=14,
-        legend_columns=1,
     )
     # Last, because Altair copies everything at every step.
     chart.datasets = {_COSTS: costs, _GUESSES: guesses}
@@ -276,7 +276,6 @@ def _cost_part(
         budgets=budgets,
         ends=ends,
         data=_COSTS,
-        legend_columns=2 if size[0] >= _NARROW and _are_short(studies) else 1,
     )
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color="#9a9fa8", size=1)
     named = _labels(alt, studies, rows, "change", ends=ends, size=size)
@@ -325,10 +324,6 @@ def _n_protected(study: _Study) -> int:
     return len(protect) if isinstance(protect, list | tuple) else 1
 
 
-def _are_short(studies: Sequence[_Study]) -> bool:
-    return max(len(study.name) for study in studies) <= 34
-
-
 def _labels(
     alt: Any,
     studies: Sequence[_Study],
@@ -363,8 +358,8 @@ def _labels(
     texts = []
     for (place, _), height in zip(curves.items(), raised, strict=True):
         study = next(one for one in studies if one.place == place)
-        name = study.name if len(study.name) <= _LONGEST_NAME else f"{study.name[:_LONGEST_NAME]}…"
-        words = study.letter if size[0] < _NARROW else f"{study.letter} · {name}"
+        is_short = size[0] >= _NARROW and len(study.name) <= _LONGEST_NAME
+        words = f"{study.letter} · {study.name}" if is_short else study.letter
         texts.append((words, COLOURS[place], size[1] - height))
     layers: list[Any] = []
     for words, colour, height in texts:
@@ -426,7 +421,7 @@ def _recommended(study: _Study) -> float | None:
     return chosen.epsilon if chosen.holds else None
 
 
-def _subtitle(studies: Sequence[_Study], *, narrow: bool) -> list[str]:
+def _subtitle(studies: Sequence[_Study]) -> list[str]:
     lines = ["Bands: 9 in 10 real runs. Vertical lines: the recommended ε."]
     if not any(_recommended(study) is not None for study in studies):
         lines = ["Bands: 9 in 10 real runs."]
@@ -450,15 +445,7 @@ def _subtitle(studies: Sequence[_Study], *, narrow: bool) -> list[str]:
             lines.append(
                 f"{study.letter}: {failed} points failed their checks; do not rely on them."
             )
-    if narrow:
-        return [part for line in lines for part in _folded(line)]
     return lines
-
-
-def _folded(line: str) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(line, 40)
 
 
 def _spoken(

@@ -15,8 +15,8 @@ from epsilens.display.plotted import (
     plotted_rows,
     tolerance_for,
 )
-from epsilens.display.words import Outcome, budget_title, change_title
-from epsilens.document import WhatIfCell, WhatIfDocument, cost_type, group_names
+from epsilens.display.words import Outcome, budget_title, change_title, group_label
+from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, cost_type, group_names
 
 if TYPE_CHECKING:
     import altair as alt
@@ -126,7 +126,7 @@ def cost_plot(
     y = alt.Y("change:Q", axis=y_axis, scale=y_scale)
     marks = _group_marks(alt, groups, group_names(document), shapes)
     tooltip = [
-        alt.Tooltip("group:N", title="group"),
+        alt.Tooltip("label:N", title="group"),
         alt.Tooltip("epsilon:Q", title="ε", format=".3~g"),
         alt.Tooltip("change:Q", title="change", format="+.4~g"),
         alt.Tooltip("low:Q", title="9 in 10 runs: from", format="+.4~g"),
@@ -182,7 +182,8 @@ def _group_marks(
 
     A group keeps its look in every chart of a document, also where another group has no numbers.
     """
-    legend = alt.Legend(symbolOpacity=1) if len(groups) > 1 else None
+    named = f"datum.label == '{EVERYBODY}' ? '{group_label(EVERYBODY)}' : datum.label"
+    legend = alt.Legend(symbolOpacity=1, labelExpr=named) if len(groups) > 1 else None
     places = [everyone.index(name) for name in groups]
 
     def scale(values: Sequence[Any]) -> Any:

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from epsilens.display.cost_plot import cost_plot, shapes_by_type
-from epsilens.display.look import dressed, panel_title
+from epsilens.display.look import dressed, legend_layout, panel_title, subtitle
 from epsilens.display.plotted import ACCENT
 from epsilens.display.risk_plot import draw_panel, risk_panels, risk_rows, spoken_panel
 from epsilens.display.risk_text import models_text
@@ -112,11 +112,14 @@ def decision_chart(
         limit=None if feared is None else 100 * feared,
     )
     above = plot.chart.properties(
-        title=panel_title(alt, f"What it costs ({cost_type(document.cost)})")
+        title=panel_title(alt, f"What it costs ({cost_type(document.cost)})", width)
     )
     line = _line(alt, chosen.epsilon)
-    lines = [*subtitle_lines(document.cost, plot.rows, plot.aside, outcome=outcome)]
-    said = models_text(document.risk)
+    lines = [
+        recommended_text(document),
+        *subtitle_lines(document.cost, plot.rows, plot.aside, outcome=outcome),
+        f"Attacks {models_text(document.risk)}.",
+    ]
     chart: alt.VConcatChart = dressed(
         alt.vconcat(
             *(alt.layer(*line, part) if line else part for part in (above, below)),
@@ -126,14 +129,7 @@ def decision_chart(
                 legend={name: "independent" for name in ("stroke", "fill", "shape")},
             ),
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
-            title=alt.TitleParams(
-                text=DECISION_TITLE,
-                subtitle=[
-                    recommended_text(document),
-                    *lines,
-                    f"Attacks {said}.",
-                ],
-            ),
+            title=alt.TitleParams(text=DECISION_TITLE, subtitle=subtitle(lines, width)),
             description=" ".join(
                 [
                     recommended_text(document),
@@ -143,7 +139,7 @@ def decision_chart(
             ),
         ),
         title_offset=16,
-        legend_columns=2,
+        legend=legend_layout(plot.groups, width),
     )
     return chart
 

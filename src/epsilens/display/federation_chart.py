@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from epsilens.display.look import INK, dressed, subtitle, value_axis
 from epsilens.display.plotted import ACCENT
 from epsilens.display.rounding import format_epsilon
 from epsilens.document import FederationDocument, FederationEntry, FederationVersion
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["federation_chart", "levels_by_version"]
 
-_GREY, _FAINT, _INK = "#6b7280", "#e3e6ea", "#3b414c"
+_GREY, _FAINT = "#6b7280", "#e3e6ea"
 _WORDS = {
     "train": "trained",
     "preview": "preview",
@@ -130,18 +131,19 @@ def federation_chart(document: FederationDocument, *, width: int = 560) -> alt.V
         panels.append(_distances(alt, rows, x, width))
     levels = [{**row, "name": names[row["version"]]} for row in levels_by_version(document)]
     panels.append(_levels(alt, levels, labelled, width, n_sites=document.n_sites))
-    chart: alt.VConcatChart = (
+    said = [
+        f"Protected: {', '.join(document.protect)}.",
+        "Hollow: a preview, computed before the change and not used.",
+    ]
+    chart: alt.VConcatChart = dressed(
         alt.vconcat(*panels, spacing=18)
         .resolve_scale(x="shared")
         .properties(
             title=alt.TitleParams(
-                text="How the shared model followed its sites",
-                subtitle="hollow: a preview, computed before the change and not used; "
-                f"protected: {', '.join(document.protect)}",
-                anchor="start",
+                text="How the shared model followed its sites", subtitle=subtitle(said, width)
             ),
-        )
-        .configure_view(stroke=None)
+        ),
+        title_offset=14,
     )
     return chart
 
@@ -150,9 +152,7 @@ def _losses(alt: Any, rows: list[dict[str, Any]], x: Any, width: int) -> Any:
     y = alt.Y(
         "loss:Q",
         scale=alt.Scale(zero=False, nice=True, padding=8),
-        axis=alt.Axis(
-            title=["test loss", "(nats, measured)"], domain=False, ticks=False, tickCount=4
-        ),
+        axis=value_axis(alt, ["test loss", "(nats, measured)"], tickCount=4),
     )
     base = alt.Chart(alt.InlineData(values=rows)).transform_filter("isValid(datum.loss)")
     used = base.transform_filter("!datum.preview")
@@ -169,7 +169,7 @@ def _losses(alt: Any, rows: list[dict[str, Any]], x: Any, width: int) -> Any:
 
 
 def _distances(alt: Any, rows: list[dict[str, Any]], x: Any, width: int) -> Any:
-    axis = alt.Axis(title=["model moved", "(distance)"], domain=False, ticks=False, tickCount=4)
+    axis = value_axis(alt, ["model moved", "(distance)"], tickCount=4)
     base = alt.Chart(alt.InlineData(values=rows)).transform_filter("isValid(datum.distance)")
     y = alt.Y("distance:Q", axis=axis)
     tooltip = [
@@ -188,16 +188,18 @@ def _distances(alt: Any, rows: list[dict[str, Any]], x: Any, width: int) -> Any:
         base.transform_filter("datum.preview")
         .mark_bar(fill="white", stroke=_GREY, strokeWidth=1.5, size=26)
         .encode(x=x, y=y, tooltip=tooltip),
-        whiskers.mark_rule(color=_INK, size=1.5).encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
+        whiskers.mark_rule(color=INK, size=1.5).encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
     ).properties(
         width=width,
         height=110,
         title=alt.TitleParams(
             text="line: predicted distance from training again (estimated)",
             anchor="start",
-            fontSize=10,
+            frame="group",
+            fontSize=12,
             fontWeight="normal",
             color=_GREY,
+            offset=4,
         ),
     )
 
@@ -216,7 +218,7 @@ def _levels(alt: Any, rows: list[dict[str, Any]], x: Any, width: int, *, n_sites
         ),
         base.mark_text(fontSize=12).encode(
             text="level:N",
-            color=alt.condition("datum.changed", alt.value("white"), alt.value(_INK)),
+            color=alt.condition("datum.changed", alt.value("white"), alt.value(INK)),
             tooltip=[
                 alt.Tooltip("site:N", title="site"),
                 alt.Tooltip("level:N", title="ε of its draw"),

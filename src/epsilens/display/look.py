@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from epsilens.display.plotted import budget_limits, budget_ticks
@@ -16,6 +19,11 @@ __all__ = [
     "budget_axis",
     "dashed_limit",
     "dressed",
+    "folded",
+    "legend_layout",
+    "panel_title",
+    "subtitle",
+    "text_width",
     "value_axis",
 ]
 
@@ -25,6 +33,14 @@ AXIS_ENDS = ("more_privacy", "more_accuracy")
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 INK = "#3b414c"
 _FAINT = "#9a9fa8"
+_LETTER = 6.6
+"""Pixels of a letter at 12.5, a little more than most fonts take: each reader has another."""
+_SYMBOL, _APART = 24, 22
+"""Pixels of a legend's symbol with its margin, and between two columns of names."""
+_MOST_COLUMNS = 4
+_AXIS = 44
+"""Pixels of an axis with its title, above which the title of a chart begins."""
+_PANEL_TITLE = 13.5
 
 
 def budget_axis(alt: Any, budgets: Sequence[float], *, title: str | None) -> Any:
@@ -52,7 +68,7 @@ def budget_axis(alt: Any, budgets: Sequence[float], *, title: str | None) -> Any
     )
 
 
-def value_axis(alt: Any, title: str, **changes: Any) -> Any:
+def value_axis(alt: Any, title: str | list[str], **changes: Any) -> Any:
     """Give the vertical axis: faint lines across, no line of its own.
 
     Examples
@@ -90,17 +106,116 @@ def axis_ends(alt: Any, size: tuple[int, int] | None = None) -> list[Any]:
     ]
 
 
-def panel_title(alt: Any, text: str) -> Any:
+def text_width(text: str) -> float:
+    """Estimate the pixels that words at 12.5 take; no font is asked, since each reader has another.
+
+    Examples
+    --------
+    >>> text_width("ab") == text_width("\u5e74")
+    True
+    """
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return _LETTER * (len(text) + wide)
+
+
+def folded(lines: Iterable[str], room: float) -> list[str]:
+    """Break lines that are longer than the chart is wide, into parts of about the same length.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        A sentence each.
+    room : float
+        Pixels.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> folded(["short", "a line that is longer than there is room for it"], 200)
+    ['short', 'a line that is longer than', 'there is room for it']
+    """
+    found = []
+    for line in lines:
+        n_lines = max(math.ceil(text_width(line) / room), 1)
+        # A little more than a fair share: no single word stands below the others.
+        share = len(line) // n_lines + 4
+        found += textwrap.wrap(line, min(share, max(int(room / _LETTER), 12))) or [line]
+    return found
+
+
+def legend_layout(names: Sequence[str], room: float) -> dict[str, int]:
+    """Lay the names of a legend out in as many columns as there is room for.
+
+    Only a name that is longer than the chart is wide is cut.
+
+    Parameters
+    ----------
+    names : sequence of str
+    room : float
+        Pixels: the width of the plot, or of the narrowest page that it is shown on.
+
+    Returns
+    -------
+    dict
+        `columns` and `labelLimit`, as Vega-Lite calls them.
+
+    Examples
+    --------
+    >>> legend_layout(["all", "women"], 640)["columns"]
+    4
+    >>> legend_layout(["measured: people whom the model never saw in training"] * 2, 640)["columns"]
+    1
+    """
+    widest = max(map(text_width, names), default=0.0) + _SYMBOL
+    columns = max(1, min(_MOST_COLUMNS, int((room + _APART) // (widest + _APART))))
+    return {
+        "columns": columns,
+        "labelLimit": int((room + _APART) / columns) - _APART - _SYMBOL,
+    }
+
+
+def subtitle(lines: Iterable[str], width: float) -> list[str]:
+    """Break what stands under the title of a chart into lines that are no longer than it is wide.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        A sentence each.
+    width : float
+        Of the plot, in pixels.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> subtitle(["Estimated, without training again."], 640)
+    ['Estimated, without training again.']
+    """
+    return folded(lines, width + _AXIS)
+
+
+def panel_title(alt: Any, text: str, room: float) -> Any:
     """Give a plot among others its title, smaller than that of the chart.
 
     Examples
     --------
     >>> import altair
-    >>> panel_title(altair, "What it costs").to_dict()["fontSize"]
+    >>> panel_title(altair, "What it costs", 640).to_dict()["fontSize"]
     13.5
     """
+    lines = folded([text], room * 12.5 / _PANEL_TITLE)
     return alt.TitleParams(
-        text=text, fontSize=13.5, fontWeight=600, anchor="start", frame="group", offset=6
+        text=lines if len(lines) > 1 else text,
+        fontSize=_PANEL_TITLE,
+        fontWeight=600,
+        anchor="start",
+        frame="group",
+        offset=6,
     )
 
 
@@ -124,14 +239,26 @@ def dashed_limit(alt: Any, limit: float, *, words: str, width: int | None = None
     ]
 
 
-def dressed(chart: Any, *, title_offset: int, legend_columns: int) -> Any:
+def dressed(chart: Any, *, title_offset: int, legend: Mapping[str, int] | None = None) -> Any:
     """Give a finished chart its fonts, sizes and greys.
+
+    Parameters
+    ----------
+    chart : altair chart
+    title_offset : int
+        Pixels between the title and what is below it.
+    legend : mapping, optional
+        As `legend_layout` gives it, for the legends that do not say it themselves.
+
+    Returns
+    -------
+    altair chart
 
     Examples
     --------
     >>> import altair
     >>> plain = altair.Chart(altair.InlineData(values=[{}])).mark_point()
-    >>> dressed(plain, title_offset=14, legend_columns=2).to_dict()["config"]["font"][:9]
+    >>> dressed(plain, title_offset=14).to_dict()["config"]["font"][:9]
     'system-ui'
     """
     # In one step: each step copies the whole chart.
@@ -160,12 +287,11 @@ def dressed(chart: Any, *, title_offset: int, legend_columns: int) -> Any:
         legend={
             "orient": "top",
             "direction": "horizontal",
-            "columns": legend_columns,
             "title": None,
             "labelFontSize": 12.5,
-            "labelLimit": 260,
             "symbolSize": 90,
             "symbolStrokeWidth": 1.6,
-            "columnPadding": 22,
+            "columnPadding": _APART,
+            **(legend or {}),
         },
     )

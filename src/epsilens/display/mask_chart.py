@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsilens._validate import as_count
-from epsilens.display.look import INK, dressed, panel_title, value_axis
+from epsilens.display.look import FONT, INK, dressed, panel_title, subtitle, value_axis
 from epsilens.display.plotted import ACCENT, DASHES
 from epsilens.display.rounding import format_count
 from epsilens.document import MaskDocument
@@ -70,14 +70,19 @@ def mask_chart(document: MaskDocument, *, width: int = 560, height: int = 300) -
     chart = alt.vconcat(*panels, spacing=28).properties(
         title=alt.TitleParams(
             text="Which features identify, and which serve the task",
-            subtitle=[
-                f"{format_count(len(document.masked))} of {format_count(len(document.features))} masked "
-                f"at α = {document.alpha:g}; importances estimated by {document.provenance.method.upper()}",
-                "accuracies measured on test records, by training again without the masked features",
-            ],
+            subtitle=subtitle(
+                [
+                    f"{format_count(len(document.masked))} of {format_count(len(document.features))} "
+                    f"masked at α = {document.alpha:g}; importances estimated by "
+                    f"{document.provenance.method.upper()}",
+                    "accuracies measured on test records, by training again without the masked "
+                    "features",
+                ],
+                width,
+            ),
         )
     )
-    finished: alt.VConcatChart = dressed(chart, title_offset=16, legend_columns=3).resolve_scale(
+    finished: alt.VConcatChart = dressed(chart, title_offset=16).resolve_scale(
         color="independent", shape="independent", strokeDash="independent"
     )
     return finished
@@ -154,14 +159,12 @@ def mask_picture(
             alt.layer(drawn, frame).properties(
                 width=right,
                 height=below,
-                title=panel_title(alt, title),
+                title=panel_title(alt, title, right),
                 description=f"{title}: {n_rows} by {n_columns} pixels.",
             )
         )
     chart: alt.HConcatChart = (
-        alt.hconcat(*panels, spacing=18)
-        .resolve_scale(color="independent")
-        .configure(font="sans-serif")
+        alt.hconcat(*panels, spacing=18).resolve_scale(color="independent").configure(font=FONT)
     )
     return chart
 
@@ -186,7 +189,7 @@ def _features(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
         "masked": ("cross", ACCENT),
         "masked for some": ("diamond", ACCENT),
     }
-    legend = alt.Legend(title=None, orient="top")
+    legend = alt.Legend()
     points = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_point(size=70, filled=True, opacity=0.9)
@@ -218,7 +221,7 @@ def _features(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
     return alt.layer(points, names).properties(
         width=width,
         height=height,
-        title=panel_title(alt, "Importance of each feature"),
+        title=panel_title(alt, "Importance of each feature", width),
         description=f"{len(rows)} features by importance for the task and for the identity.",
     )
 
@@ -244,18 +247,30 @@ def _apart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _curve(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
     tasks = {"the task": "utility_accuracy", "recognising people": "identity_accuracy"}
+    order = list(tasks)
     rows = [
-        {"alpha": point.alpha, "task": task, "dash": task, "accuracy": getattr(point, name)}
+        {
+            "alpha": point.alpha,
+            "task": task,
+            "dash": str(order.index(task)),
+            "accuracy": getattr(point, name),
+        }
         for point in document.curve
         for task, name in tasks.items()
         if getattr(point, name) is not None
     ]
-    order = list(tasks)
     colour = alt.Color("task:N", scale=alt.Scale(domain=order, range=[ACCENT, _QUIET]))
-    # A field of its own without a legend: dashed symbols look torn.
-    dashes = alt.Scale(domain=order, range=[list(dash) for dash in DASHES[:2]])
+    shape = alt.Shape("task:N", scale=alt.Scale(domain=order, range=["circle", "square"]))
+    # A field and names of its own: Vega-Lite merges legends of equal names even when one is
+    # switched off, and dashed symbols look torn.
+    dashes = alt.Scale(domain=["0", "1"], range=[list(dash) for dash in DASHES[:2]])
     dash = alt.StrokeDash("dash:N", scale=dashes, legend=None)
-    x = alt.X("alpha:Q", axis=alt.Axis(title="α, share of the identifying importance that goes"))
+    x = alt.X(
+        "alpha:Q",
+        axis=alt.Axis(
+            title="α, share of the identifying importance that goes", format="~g", grid=False
+        ),
+    )
     y = alt.Y(
         "accuracy:Q",
         scale=alt.Scale(domain=[0, 1]),
@@ -283,10 +298,12 @@ def _curve(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
         floors,
         chosen,
         base.mark_line(size=2.2).encode(x=x, y=y, color=colour, strokeDash=dash),
-        base.mark_point(size=35, filled=True, opacity=1).encode(x=x, y=y, color=colour),
+        base.mark_point(size=45, filled=True, opacity=1).encode(
+            x=x, y=y, color=colour, shape=shape
+        ),
     ).properties(
         width=width,
         height=height,
-        title=panel_title(alt, "What is left as more goes (dotted: guessing)"),
+        title=panel_title(alt, "What is left as more goes (dotted: guessing)", width),
         description="Test accuracy at the task and at recognising people for each α.",
     )

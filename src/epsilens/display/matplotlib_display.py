@@ -16,7 +16,13 @@ from epsilens.display.plotted import (
     plotted_rows,
     tolerance_for,
 )
-from epsilens.display.words import Outcome, budget_title, change_title, subtitle_lines
+from epsilens.display.words import (
+    Outcome,
+    budget_title,
+    change_title,
+    group_label,
+    subtitle_lines,
+)
 from epsilens.document import NumberType, WhatIfDocument, cost_type, group_names
 from epsilens.errors import InputTypeError, MissingExtraError
 
@@ -175,7 +181,7 @@ class CostDisplay:
         >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
         ...                           cells=[cell])
         >>> CostDisplay.from_document(document, outcome="accuracy").change_label
-        'change in accuracy (percentage points)'
+        'change of accuracy (percentage points)'
         """
         import pandas as pd
 
@@ -411,7 +417,7 @@ class CostDisplay:
         self.legend_ = ax.legend(handles, numbered, frameon=False, handlelength=3.2)
         for text, name in zip(self.legend_.get_texts(), names, strict=True):
             text.set_parse_math(False)
-            text.set_text(name)
+            text.set_text(group_label(name))
 
     def _label(self, ax: Axes) -> None:
         """Write the titles, the notes and the words at the ends of the axis."""

@@ -3,30 +3,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from epsilens._validate import as_count
-from epsilens.display.cell_text import (
-    Gap,
-    accuracy_text,
-    cells_to_show,
-    gap_text,
-    has_gap,
-    interval_text,
-    thinned,
-)
+from epsilens.display.cell_text import GAPS, cells_to_show, has_gap, thinned
+from epsilens.display.columns import Column, cost_columns, rows_note
 from epsilens.display.plotted import TITLE
 from epsilens.display.risk_text import risk_columns, risk_notes, risk_title
 from epsilens.display.rounding import (
-    NOTHING,
     change_decimals,
-    format_change,
     format_count,
     format_epsilon,
     format_loss,
     format_percent,
 )
-from epsilens.display.words import axis_budget, budget_title
+from epsilens.display.words import axis_budget, group_label
 from epsilens.document import (
     EVERYBODY,
     DecisionDocument,
@@ -43,6 +36,7 @@ __all__ = ["decision_html", "risk_html", "whatif_html"]
 _LEFT = ' style="text-align:left;padding:.15em .6em"'
 _HEAD = ' style="text-align:right;padding:.15em .6em"'
 _RIGHT = ' style="text-align:right;padding:.15em .6em;white-space:nowrap"'
+_WHERE = "to_frame() has"
 
 
 def whatif_html(document: WhatIfDocument, *, max_rows: int = 12) -> str:
@@ -74,11 +68,11 @@ def whatif_html(document: WhatIfDocument, *, max_rows: int = 12) -> str:
     """
     as_count(max_rows, name="max_rows")
     shown = cells_to_show(document, max_rows=max_rows)
-    parts = ["<div>", f"<p>{escape(_summary(document))}</p>"]
-    if shown:
-        parts += _table(document, shown)
-    notes = escape(" ".join(_notes(document, shown)))
-    return "\n".join([*parts, f"<p><small>{notes}</small></p>", "</div>"])
+    columns = cost_columns(document, shown)
+    if len(group_names(document)) > 1:
+        columns.insert(0, Column("group", lambda cell: group_label(cell.group), False))
+    rows = [[column.text(cell) for column in columns] for cell in shown]
+    return _page(escape(_summary(document)), columns, rows, _notes(document, shown))
 
 
 def risk_html(document: RiskDocument, *, max_rows: int = 12) -> str:
@@ -107,12 +101,10 @@ def risk_html(document: RiskDocument, *, max_rows: int = 12) -> str:
     """
     as_count(max_rows, name="max_rows", least=2)
     columns, shown = risk_columns(document), thinned(document.cells, max_rows)
-    parts = ["<div>", f"<p>{escape(risk_title(document))}.</p>"]
-    if shown:
-        rows = [[column.text(cell) for column in columns] for cell in shown]
-        parts += _laid_out([column.title for column in columns], rows)
-    notes = [*risk_notes(document), *_left_out(document, len(shown)), *_caveats(document)]
-    return "\n".join([*parts, f"<p><small>{escape(' '.join(notes))}</small></p>", "</div>"])
+    rows = [[column.text(cell) for column in columns] for cell in shown]
+    left_out = rows_note(len(shown), len(document.cells), _WHERE)
+    notes = [*risk_notes(document), *left_out, *_caveats(document)]
+    return _page(f"{escape(risk_title(document))}.", columns, rows, notes)
 
 
 def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
@@ -155,25 +147,18 @@ def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
     common = [cell for cell in everybody if axis_budget(cost, cell) in attacks]
     shown = thinned(common, max_rows)
     shown = [cell for cell in common if cell in shown or axis_budget(cost, cell) == chosen.epsilon]
-    columns, decimals = risk_columns(risk)[1:], change_decimals(cost)
-    titles = [budget_title(cost).removeprefix("privacy budget ")]
-    titles += [f"change of test loss ({loss_unit(cost)})", "9 in 10 runs", "trusted"]
-    titles += [column.title for column in columns]
+    costs, attacked = cost_columns(cost, shown, parts=["loss"]), risk_columns(risk)[1:]
     rows = []
     for cell in shown:
         budget = axis_budget(cost, cell)
-        mark = " (recommended)" if chosen.holds and budget == chosen.epsilon else ""
-        texts = [f"{format_epsilon(budget)}{mark}"]
-        texts += [format_change(cell.loss_change, decimals=decimals)]
-        texts += [interval_text(cost, cell) or NOTHING, "yes" if cell.trusted else "no"]
-        rows.append([*texts, *(column.text(attacks[budget]) for column in columns)])
-    parts = ["<div>", f"<p><b>{escape(chosen.sentence)}</b></p>"]
-    parts += _laid_out(titles, rows) if rows else []
+        texts = [column.text(cell) for column in costs]
+        if chosen.holds and budget == chosen.epsilon:
+            texts[0] += " (recommended)"
+        rows.append([*texts, *(column.text(attacks[budget]) for column in attacked)])
     notes = [f"Cost: {cost_type(cost)}. Attacks: measured, ceilings proven.", *risk_notes(risk)]
-    if len(shown) < len(common):
-        notes.append(f"{len(shown)} of {format_count(len(common))} rows shown.")
+    notes += rows_note(len(shown), len(common), "to_dict() has")
     notes += _caveats(document)
-    return "\n".join([*parts, f"<p><small>{escape(' '.join(notes))}</small></p>", "</div>"])
+    return _page(f"<b>{escape(chosen.sentence)}</b>", [*costs, *attacked], rows, notes)
 
 
 def _summary(document: WhatIfDocument) -> str:
@@ -192,69 +177,39 @@ def _summary(document: WhatIfDocument) -> str:
     return "; ".join([*parts, before]) + "."
 
 
-def _table(document: WhatIfDocument, shown: list[WhatIfCell]) -> list[str]:
-    """Lay out the rows; a column without numbers is left out."""
-    several = len(group_names(document)) > 1
-    decimals, unit = change_decimals(document), loss_unit(document)
-    units: dict[Gap, str] = {"loss_gap": unit, "accuracy_gap": "points"}
-    gaps = [gap for gap in units if has_gap(shown, gap)]
-    with_interval = any(interval_text(document, cell) is not None for cell in shown)
-    with_accuracy = any(cell.accuracy_change is not None for cell in shown)
-    titles = ["group"] if several else []
-    titles += [budget_title(document).removeprefix("privacy budget ")]
-    titles += [f"change of test loss ({unit})"]
-    titles += ["9 in 10 runs"] if with_interval else []
-    titles += ["accuracy (points)"] if with_accuracy else []
-    titles += [f"{gap.replace('_', ' ')} ({units[gap]})" for gap in gaps]
-    titles += ["trusted"]
-    rows = []
-    for cell in shown:
-        texts = [cell.group] if several else []
-        texts += [format_epsilon(axis_budget(document, cell))]
-        texts += [format_change(cell.loss_change, decimals=decimals)]
-        texts += [interval_text(document, cell) or NOTHING] if with_interval else []
-        texts += [accuracy_text(document, cell) or NOTHING] if with_accuracy else []
-        texts += [gap_text(document, cell, gap) or NOTHING for gap in gaps]
-        texts += ["yes" if cell.trusted else "no"]
-        rows.append(texts)
-    return _laid_out(titles, rows, several=several)
+def _page(
+    summary: str, columns: Sequence[Column[Any]], rows: list[list[str]], notes: list[str]
+) -> str:
+    """Put a summary, which is HTML, a table and what is to be known of it together."""
+    parts = ["<div>", f"<p>{summary}</p>"]
+    if rows:
+        are_numbers = [column.holds_numbers for column in columns]
+        head = _row([column.title for column in columns], are_numbers, is_header=True)
+        body = [_row(texts, are_numbers) for texts in rows]
+        parts += ["<table>", f"<thead>{head}</thead>", "<tbody>", *body, "</tbody>", "</table>"]
+    return "\n".join([*parts, f"<p><small>{escape(' '.join(notes))}</small></p>", "</div>"])
 
 
-def _laid_out(titles: list[str], rows: list[list[str]], *, several: bool = False) -> list[str]:
-    """Lay out a table; the first of several columns is of names, all others are of numbers."""
-    body = [_row(texts, "td", several=several) for texts in rows]
-    head = _row(titles, "th", several=several, header=True)
-    return ["<table>", head, "<tbody>", *body, "</tbody>", "</table>"]
-
-
-def _row(texts: list[str], tag: str, *, several: bool, header: bool = False) -> str:
-    scope, right = (' scope="col"', _HEAD) if header else ("", _RIGHT)
+def _row(texts: list[str], are_numbers: list[bool], *, is_header: bool = False) -> str:
+    tag, scope, right = ("th", ' scope="col"', _HEAD) if is_header else ("td", "", _RIGHT)
     cells = [
-        f"<{tag}{scope}{_LEFT if several and place == 0 else right}>{escape(text)}</{tag}>"
-        for place, text in enumerate(texts)
+        f"<{tag}{scope}{right if is_number else _LEFT}>{escape(text)}</{tag}>"
+        for text, is_number in zip(texts, are_numbers, strict=True)
     ]
-    line = f"<tr>{''.join(cells)}</tr>"
-    return f"<thead>{line}</thead>" if header else line
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _notes(document: WhatIfDocument, shown: list[WhatIfCell]) -> list[str]:
-    notes = _left_out(document, len(shown))
+    notes = rows_note(len(shown), len(document.cells), _WHERE)
     failed = sum(not cell.trusted for cell in document.cells)
     if failed:
         notes.append(
             f"{failed} of {format_count(len(document.cells))} rows failed their checks (“no”): "
             "do not rely on them."
         )
-    if any(has_gap(shown, gap) for gap in ("loss_gap", "accuracy_gap")):
+    if any(has_gap(shown, gap) for gap in GAPS):
         notes.append("Gap: the group less everybody else.")
     return notes + _caveats(document)
-
-
-def _left_out(document: WhatIfDocument | RiskDocument, n_shown: int) -> list[str]:
-    total = len(document.cells)
-    if n_shown == total:
-        return []
-    return [f"{n_shown} of {format_count(total)} rows shown; to_frame() has them all."]
 
 
 def _caveats(document: WhatIfDocument | RiskDocument | DecisionDocument) -> list[str]:

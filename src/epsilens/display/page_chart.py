@@ -172,7 +172,7 @@ def risk_page_chart(
 def _bare(chart: Any, *, is_lowest: bool) -> dict[str, Any]:
     """Leave the plot itself: no title, no legend, no labels but those of the axes."""
     # Not checked against the schema, part by part: the compiler reads it next.
-    finished = dressed(chart, title_offset=0, legend_columns=1)
+    finished = dressed(chart, title_offset=0)
     spec: dict[str, Any] = finished.to_dict(validate=False)
     spec.pop("title", None)
     spec["background"] = "transparent"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from epsilens.display.cost_plot import shapes_by_type
 from epsilens.display.plotted import DASHES, SHADES, plotted_rows
 from epsilens.display.risk_plot import FLOOR, Attack, risk_panels
-from epsilens.display.words import Outcome
+from epsilens.display.words import Outcome, group_label
 from epsilens.document import EVERYBODY, RiskDocument, WhatIfDocument, cost_type, group_names
 
 __all__ = ["KeyEntry", "cost_key", "risk_key"]
@@ -69,7 +69,7 @@ def cost_key(document: WhatIfDocument, outcome: Outcome) -> list[KeyEntry]:
     for place, name in enumerate(group_names(document)):
         if not any(row["group"] == name for row in rows):
             continue
-        whom = "everyone" if name == EVERYBODY else f"“{name}”"
+        whom = group_label(name) if name == EVERYBODY else f"“{name}”"
         dash = DASHES[place % len(DASHES)]
         entries.append(
             KeyEntry(

@@ -8,7 +8,13 @@ from collections.abc import Iterable
 from typing import Any, TypeGuard, get_args
 
 from epsilens._validate import as_choice, as_finite
-from epsilens.display.words import OUTCOME_MEANINGS, PERCENT_OUTCOMES, Outcome, axis_budget
+from epsilens.display.words import (
+    OUTCOME_NAMES,
+    PERCENT_OUTCOMES,
+    Outcome,
+    axis_budget,
+    group_label,
+)
 from epsilens.document import WhatIfCell, WhatIfDocument, group_names
 from epsilens.errors import InputError
 
@@ -64,7 +70,7 @@ def plotted_rows(
     Returns
     -------
     rows : list of dict
-        group, epsilon, change, low, high (None without an interval), trusted and its words.
+        group and its label, epsilon, change, low, high (None without an interval), trusted and its words.
     aside : list of WhatIfCell
         The cells at a budget of 0 or infinity.
 
@@ -88,7 +94,7 @@ def plotted_rows(
     rows, aside = _rows(document, outcome)
     if not rows:
         raise InputError(
-            f"expected numbers for {OUTCOME_MEANINGS[outcome]} at an epsilon between 0 and infinity, got none. "
+            f"expected numbers for {OUTCOME_NAMES[outcome]} at an epsilon between 0 and infinity, got none. "
             "Add such an epsilon to the grid or draw another outcome."
         )
     return rows, aside
@@ -200,6 +206,7 @@ def _rows(
         rows.append(
             {
                 "group": cell.group,
+                "label": group_label(cell.group),
                 "dash": str(numbers[cell.group]),
                 "epsilon": budget,
                 "change": factor * change,

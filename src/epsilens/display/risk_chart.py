@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from epsilens.display.look import dressed
+from epsilens.display.look import dressed, subtitle
 from epsilens.display.risk_plot import Panel, draw_panel, risk_panels, risk_rows, spoken_panel
 from epsilens.display.risk_text import models_text, outside_lines
 from epsilens.display.rounding import format_count
@@ -89,11 +89,10 @@ def risk_chart(document: RiskDocument, *, width: int = 640, height: int = 230) -
             spacing=26,
             resolve=alt.Resolve(scale=apart, legend=apart),
             padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
-            title=alt.TitleParams(text=TITLE, subtitle=_subtitle(document)),
+            title=alt.TitleParams(text=TITLE, subtitle=subtitle(_subtitle(document), width)),
             description=_spoken(document, rows, panels),
         ),
         title_offset=16,
-        legend_columns=2,
     )
     return chart
 

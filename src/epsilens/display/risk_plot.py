@@ -12,7 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from epsilens.display.look import INK, axis_ends, budget_axis, dashed_limit, panel_title, value_axis
+from epsilens.display.look import (
+    INK,
+    axis_ends,
+    budget_axis,
+    dashed_limit,
+    legend_layout,
+    panel_title,
+    value_axis,
+)
 from epsilens.display.plotted import ACCENT, budget_ticks
 from epsilens.display.risk_text import before_text, confidence_text, is_randomised_response
 from epsilens.display.words import answers_text, axis_budget
@@ -256,7 +264,6 @@ def draw_panel(
     limit: float | None = None,
     ends: tuple[float, float] | None = None,
     has_legend: bool = True,
-    legend_columns: int = 2,
     data: str | None = None,
 ) -> alt.LayerChart:
     """Draw one panel: the floor first, then bands, lines, bars and points.
@@ -279,8 +286,6 @@ def draw_panel(
         Of the vertical axis; otherwise as `panel_limits` finds them.
     has_legend : bool
         Whether the lines are named in the plot.
-    legend_columns : int
-        How many names stand side by side.
     data : str, optional
         The name under which the whole chart keeps the rows; otherwise every layer holds them, which
         takes long where there are many.
@@ -336,12 +341,12 @@ def draw_panel(
     if limit is not None:
         layers += dashed_limit(alt, limit, words=f"feared: {limit:.10g}%", width=size[0])
     if has_legend:
-        layers.append(_legend(alt, drawn, names, columns=legend_columns, room=size[0]))
+        layers.append(_legend(alt, drawn, names, room=size[0]))
     if title is not None:
         layers += axis_ends(alt, size)
     layered: Any = alt.layer(*layers)
     plot: alt.LayerChart = layered.properties(
-        width=size[0], height=size[1], title=panel_title(alt, panel.title)
+        width=size[0], height=size[1], title=panel_title(alt, panel.title, size[0])
     )
     return plot
 
@@ -414,14 +419,14 @@ def _line_layers(
     return layers
 
 
-def _legend(alt: Any, drawn: Sequence[Series], names: list[str], *, columns: int, room: int) -> Any:
+def _legend(alt: Any, drawn: Sequence[Series], names: list[str], *, room: int) -> Any:
     """Name the lines by what they look like: marks outside the plot carry the legend."""
     shapes = [_legend_shape(line) for line in drawn]
     colours = [line.colour for line in drawn]
     fills = [line.colour if line.shape == "circle" else "white" for line in drawn]
     if len(names) > len(drawn):
         shapes, colours, fills = [*shapes, "square"], [*colours, FLOOR], [*fills, FLOOR]
-    legend = alt.Legend(symbolOpacity=1, columns=columns, labelLimit=min(400, room))
+    legend = alt.Legend(symbolOpacity=1, **legend_layout(names, room))
 
     def scale(values: list[str]) -> Any:
         return alt.Scale(domain=names, range=values)

@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
-from epsilens.display.rounding import NOTHING, format_count, format_epsilon, format_percent
-from epsilens.display.words import answers_text, axis_budget, budget_title
-from epsilens.document import RiskCell, RiskDocument, at_most_text, bound_text
+from epsilens.display.columns import Column, budget_column, with_numbers
+from epsilens.display.rounding import NOTHING, format_count, format_percent
+from epsilens.display.words import answers_text, axis_budget
+from epsilens.document import RiskCell, RiskDocument, at_most_text, bound_text, delta_text
 
 __all__ = [
-    "RiskColumn",
     "before_text",
     "ceiling_note",
     "compared_p_text",
@@ -26,20 +24,6 @@ __all__ = [
     "risk_notes",
     "risk_title",
 ]
-
-
-@dataclass(frozen=True)
-class RiskColumn:
-    """One column of the table of a risk: its title and what it says of a cell.
-
-    Examples
-    --------
-    >>> RiskColumn("ε", lambda cell: format_epsilon(cell.epsilon)).title
-    'ε'
-    """
-
-    title: str
-    text: Callable[[RiskCell], str]
 
 
 def is_randomised_response(document: RiskDocument) -> bool:
@@ -98,11 +82,11 @@ def risk_title(document: RiskDocument) -> str:
         what = answers_text(document.protect)
         return f"How often an attacker guesses {what}, and recognises a member"
     deltas = {cell.delta for cell in document.cells if cell.delta is not None}
-    at = f" (δ = {deltas.pop():g})" if len(deltas) == 1 else ""
+    at = f" (δ = {delta_text(deltas.pop())})" if len(deltas) == 1 else ""
     return f"How often an attacker recognises a member of the training data{at}"
 
 
-def risk_columns(document: RiskDocument) -> list[RiskColumn]:
+def risk_columns(document: RiskDocument) -> list[Column[RiskCell]]:
     """List the columns that a table of a risk has: those with numbers, the answer first.
 
     Parameters
@@ -112,7 +96,7 @@ def risk_columns(document: RiskDocument) -> list[RiskColumn]:
 
     Returns
     -------
-    list of RiskColumn
+    list of Column
         The budget first.
 
     Examples
@@ -124,37 +108,30 @@ def risk_columns(document: RiskDocument) -> list[RiskColumn]:
     >>> [(column.title, column.text(cell)) for column in columns]
     [('ε', '1'), ('most exposed', '61.0%'), ('p', '0.20')]
     """
-    columns = [
-        RiskColumn(
-            budget_title(document).removeprefix("privacy budget "),
-            lambda cell: format_epsilon(axis_budget(document, cell)),
-        )
-    ]
+    columns: list[Column[RiskCell]] = [budget_column(document)]
     if is_randomised_response(document):
         columns += [
             _percent(
                 "guessed, all at once" if len(document.protect) > 1 else "guessed",
                 "answer_inference_rate",
             ),
-            RiskColumn("9 in 10 releases", lambda cell: range_text(cell) or NOTHING),
+            Column("9 in 10 releases", lambda cell: range_text(cell) or NOTHING),
             _percent("never seen", "answer_inference_unseen"),
             _ceiling("answer_inference_ceiling"),
         ]
     columns += [
         _percent("most exposed", "asr_max"),
         _percent("chance reaches", "asr_max_null_q95"),
-        RiskColumn("p", lambda cell: p_value_text(cell.asr_max_p_value)),
+        Column("p", lambda cell: p_value_text(cell.asr_max_p_value)),
     ]
     if not is_randomised_response(document):
         columns += [
             _ceiling("asr_ceiling"),
             _percent("found at 1% false alarms", "tpr_at_fpr_0_01"),
-            RiskColumn("ε at least (proven)", lambda cell: _bound(cell.epsilon_lower_bound)),
+            Column("ε at least (proven)", lambda cell: _bound(cell.epsilon_lower_bound)),
             _percent("accuracy", "accuracy"),
         ]
-    return [
-        column for column in columns if any(column.text(cell) != NOTHING for cell in document.cells)
-    ]
+    return with_numbers(columns, document.cells)
 
 
 def risk_notes(document: RiskDocument) -> list[str]:
@@ -299,12 +276,12 @@ def compared_p_text(value: float) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
-def _percent(title: str, field: str) -> RiskColumn:
-    return RiskColumn(title, lambda cell: format_percent(getattr(cell, field)))
+def _percent(title: str, field: str) -> Column[RiskCell]:
+    return Column(title, lambda cell: format_percent(getattr(cell, field)))
 
 
-def _ceiling(field: str) -> RiskColumn:
-    return RiskColumn("ceiling (proven)", lambda cell: _at_most(getattr(cell, field)))
+def _ceiling(field: str) -> Column[RiskCell]:
+    return Column("ceiling (proven)", lambda cell: _at_most(getattr(cell, field)))
 
 
 def _at_most(share: float | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from epsilens.document import Baseline, WhatIfDocument
+from epsilens.document import WhatIfDocument, epsilon_text
 
 __all__ = [
     "MINUS",
@@ -20,6 +20,7 @@ __all__ = [
     "format_percent",
     "format_points",
     "format_seconds",
+    "loss_decimals",
     "rounds_to_zero",
 ]
 
@@ -28,21 +29,14 @@ NOTHING = "–"
 
 
 def format_epsilon(epsilon: float | None) -> str:
-    """Round a privacy budget to three significant digits; infinity is ∞.
+    """Round a privacy budget to three significant digits; infinity is ∞, and none is a dash.
 
     Examples
     --------
-    >>> [format_epsilon(value) for value in (1.0, 0.1, 3.16227, 1234.5, float("inf"), None)]
-    ['1', '0.1', '3.16', '1234', '∞', '–']
+    >>> [format_epsilon(value) for value in (3.16227, float("inf"), None)]
+    ['3.16', '∞', '–']
     """
-    if epsilon is None:
-        return NOTHING
-    if math.isinf(epsilon):
-        return "∞"
-    if epsilon >= 100:
-        return f"{epsilon:.0f}"
-    text = f"{epsilon:.3g}"
-    return text if "e" not in text else f"{epsilon:.1e}"
+    return NOTHING if epsilon is None else epsilon_text(epsilon)
 
 
 def change_decimals(document: WhatIfDocument) -> int:
@@ -59,11 +53,17 @@ def change_decimals(document: WhatIfDocument) -> int:
     ...                                cells=[]))
     4
     """
-    return _decimals(document.baseline)
+    return loss_decimals(document.baseline.loss)
 
 
-def _decimals(baseline: Baseline) -> int:
-    loss = baseline.loss
+def loss_decimals(loss: float | None) -> int:
+    """Say how many decimals a loss has: its last digit is about a ten-thousandth of it.
+
+    Examples
+    --------
+    >>> loss_decimals(0.54), loss_decimals(5300.0), loss_decimals(None)
+    (4, 0, 4)
+    """
     if loss is None or not math.isfinite(loss) or loss <= 0:
         return 4
     return min(max(3 - math.floor(math.log10(loss)), 0), 10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from epsilens.display.look import dressed, legend_layout, subtitle, value_axis
 from epsilens.display.plotted import DASHES, SHADES
 from epsilens.document import ValueDocument, loss_unit
 from epsilens.errors import InputError
@@ -97,18 +98,17 @@ def value_chart(document: ValueDocument, *, width: int = 560, height: int = 300)
         ),
     )
     title = f"change of test loss ({loss_unit(document)})"
-    y = alt.Y("change:Q", axis=alt.Axis(title=title, domain=False, ticks=False))
+    y = alt.Y("change:Q", axis=value_axis(alt, title))
 
     def scale(values: tuple[Any, ...]) -> Any:
         return alt.Scale(domain=drawn, range=list(values[: len(drawn)]))
 
-    legend = alt.Legend(title=None, orient="top", labelLimit=260)
-    stroke = alt.Stroke("order:N", scale=scale(SHADES), legend=legend)
+    stroke = alt.Stroke("order:N", scale=scale(SHADES))
     # A field of its own without a legend: dashed symbols look torn.
     numbers = [str(number) for number in range(len(names))]
     dashes = [list(dash) for dash in DASHES[: len(names)]]
     dash = alt.StrokeDash("dash:N", scale=alt.Scale(domain=numbers, range=dashes), legend=None)
-    shape = alt.Shape("order:N", scale=scale(_SHAPES), legend=legend)
+    shape = alt.Shape("order:N", scale=scale(_SHAPES))
     base = alt.Chart(alt.InlineData(values=rows))
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color="#9a9fa8")
     tooltip = [
@@ -116,30 +116,33 @@ def value_chart(document: ValueDocument, *, width: int = 560, height: int = 300)
         alt.Tooltip("records:Q", title="records", format=","),
         alt.Tooltip("change:Q", title="change", format="+.4~g"),
     ]
-    chart: alt.LayerChart = (
-        alt.layer(
-            zero.encode(y="zero:Q"),
-            base.transform_filter("isValid(datum.low)")
-            .mark_rule(opacity=0.6)
-            .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", stroke=stroke),
-            base.mark_line(size=2.2).encode(x=x, y=y, stroke=stroke, strokeDash=dash),
-            base.mark_point(size=45, filled=False, opacity=1).encode(
-                x=x, y=y, stroke=stroke, shape=shape, tooltip=tooltip
-            ),
-        )
-        .properties(
+    said = (
+        "Measured by training again; one half of the test set scores, the other judges; bars are two "
+        "standard errors."
+    )
+    layers = alt.layer(
+        zero.encode(y="zero:Q"),
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(opacity=0.6)
+        .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", stroke=stroke),
+        base.mark_line(size=2.2).encode(x=x, y=y, stroke=stroke, strokeDash=dash),
+        base.mark_point(size=45, filled=False, opacity=1).encode(
+            x=x, y=y, stroke=stroke, shape=shape, tooltip=tooltip
+        ),
+    )
+    chart: alt.LayerChart = dressed(
+        layers.properties(
             width=width,
             height=height,
             title=alt.TitleParams(
                 text="The test loss without the worst records"
                 if goes
                 else "The test loss with the best candidates",
-                subtitle="measured by training again; one half of the test set scores, the other "
-                "judges; bars are two standard errors",
-                anchor="start",
+                subtitle=subtitle([said], width),
             ),
             description=f"Change of the test loss in {len(drawn)} orders of records.",
-        )
-        .configure_view(stroke=None)
+        ),
+        title_offset=14,
+        legend=legend_layout(drawn, width),
     )
     return chart

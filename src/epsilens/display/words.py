@@ -15,17 +15,19 @@ from epsilens.document import (
     WhatIfDocument,
     cost_type,
     loss_unit,
+    own_budget,
 )
 
 __all__ = [
     "GAP_MEANINGS",
-    "OUTCOME_MEANINGS",
+    "OUTCOME_NAMES",
     "PERCENT_OUTCOMES",
     "Outcome",
     "answers_text",
     "axis_budget",
     "budget_title",
     "change_title",
+    "group_label",
     "spoken_description",
     "subtitle_lines",
 ]
@@ -37,12 +39,12 @@ _BETTER_ABOVE = ("accuracy", "auc")
 _SEEN_APART = 0.005
 """A line that leaves its band by less than this share of the chart's height is not seen to."""
 
-OUTCOME_MEANINGS = {
+OUTCOME_NAMES: dict[Outcome, str] = {
     "loss": "test loss",
     "accuracy": "accuracy",
     "auc": "area under the ROC curve",
-    "loss_gap": "gap in test loss between group and rest",
-    "accuracy_gap": "gap in accuracy between group and rest",
+    "loss_gap": "loss gap",
+    "accuracy_gap": "accuracy gap",
 }
 GAP_MEANINGS = {
     "loss_gap": "Loss gap: the group's test loss less everybody else's; where it rises, the group falls behind.",
@@ -66,6 +68,17 @@ def answers_text(names: Sequence[str]) -> str:
     return f"the answers {', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
+def group_label(group: str) -> str:
+    """Name a group in a table or a legend; that of everybody is the package's own.
+
+    Examples
+    --------
+    >>> group_label("all"), group_label("women")
+    ('everyone', 'women')
+    """
+    return "everyone" if group == EVERYBODY else group
+
+
 def axis_budget(document: WhatIfDocument | RiskDocument, cell: WhatIfCell | RiskCell) -> float:
     """Give the budget at which a cell is drawn: per column, or per record where columns differ.
 
@@ -81,10 +94,9 @@ def axis_budget(document: WhatIfDocument | RiskDocument, cell: WhatIfCell | Risk
     1.0
     """
     by_record = any(other.epsilon is None for other in document.cells)
-    if cell.epsilon is None or (by_record and cell.record_epsilon is not None):
-        assert cell.record_epsilon is not None  # noqa: S101  # every cell has one of the two
+    if by_record and cell.record_epsilon is not None:
         return cell.record_epsilon
-    return cell.epsilon
+    return own_budget(cell)
 
 
 def budget_title(document: WhatIfDocument | RiskDocument) -> str:
@@ -118,16 +130,13 @@ def change_title(document: WhatIfDocument, outcome: Outcome) -> str:
     >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
     ...                           cells=[cell])
     >>> change_title(document, "loss")
-    'change in test loss (nats)'
+    'change of test loss (nats)'
     """
-    if outcome in PERCENT_OUTCOMES:
-        unit = "percentage points"
-    elif outcome == "auc":
-        return "change in area under the ROC curve"
-    else:
-        unit = loss_unit(document)
-    name = {"loss": "test loss", "loss_gap": "loss gap", "accuracy_gap": "accuracy gap"}
-    return f"change in {name.get(outcome, outcome)} ({unit})"
+    title = f"change of {OUTCOME_NAMES[outcome]}"
+    if outcome == "auc":
+        return title
+    unit = "percentage points" if outcome in PERCENT_OUTCOMES else loss_unit(document)
+    return f"{title} ({unit})"
 
 
 def subtitle_lines(
@@ -204,7 +213,7 @@ def spoken_description(
     ...                           cells=[cell])
     >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None, "trusted": True}
     >>> spoken_description(document, [row], ["all"], "loss")
-    'Line chart, estimated: change in test loss (nats) against the privacy budget epsilon on a
+    'Line chart, estimated: change of test loss (nats) against the privacy budget epsilon on a
     logarithmic axis. Everyone: +0.02 at epsilon 1.'
     """
     parts = [

@@ -20,7 +20,7 @@ from epsilens.document.numbers import (
     OptionalNumber,
     plain_value,
 )
-from epsilens.document.parts import Baseline, DocumentHead, Names, Part, as_list
+from epsilens.document.parts import Baseline, DocumentHead, Names, Part, as_list, check_ends
 
 __all__ = [
     "AuditDocument",
@@ -90,9 +90,7 @@ class WhatIfCell(Part):
 
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:
-        low, high = self.loss_change_low, self.loss_change_high
-        if low is not None and high is not None and low > high:
-            raise ValueError("loss_change_low must not exceed loss_change_high")
+        check_ends(self, "loss_change")
         return self
 
 

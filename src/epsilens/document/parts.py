@@ -18,7 +18,16 @@ from epsilens.document.numbers import (
     plain_value,
 )
 
-__all__ = ["DOCUMENT_VERSION", "Baseline", "DocumentHead", "Names", "Part", "Provenance", "as_list"]
+__all__ = [
+    "DOCUMENT_VERSION",
+    "Baseline",
+    "DocumentHead",
+    "Names",
+    "Part",
+    "Provenance",
+    "as_list",
+    "check_ends",
+]
 
 DOCUMENT_VERSION = 1
 
@@ -46,6 +55,13 @@ def _as_settings(value: object) -> object:
 def as_list(value: object) -> object:
     """Return a tuple as a list, for a document is compared with what JSON gives back."""
     return list(value) if isinstance(value, tuple) else value
+
+
+def check_ends(part: BaseModel, name: str) -> None:
+    """Refuse an interval whose ends, `name_low` and `name_high`, stand the wrong way round."""
+    low, high = getattr(part, f"{name}_low"), getattr(part, f"{name}_high")
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"{name}_low must not exceed {name}_high")
 
 
 Settings = Annotated[

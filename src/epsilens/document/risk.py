@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, StrictStr, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from epsilens.document.numbers import (
     Count,
@@ -13,7 +13,7 @@ from epsilens.document.numbers import (
     OptionalBudget,
     OptionalNumber,
 )
-from epsilens.document.parts import Baseline, DocumentHead, Part, as_list
+from epsilens.document.parts import Baseline, DocumentHead, Names, Part, as_list, check_ends
 
 __all__ = ["EquivalentEpsilon", "RiskCell", "RiskDocument", "RiskMechanism", "risk_number_types"]
 
@@ -81,14 +81,8 @@ class RiskCell(Part):
     """For dpsgd, the standard deviation of the noise in units of the clipping bound."""
 
     @model_validator(mode="after")
-    def _interval_is_ordered(self) -> Self:
-        low, high = self.answer_inference_low, self.answer_inference_high
-        if low is not None and high is not None and low > high:
-            raise ValueError("answer_inference_low must not exceed answer_inference_high")
-        return self
-
-    @model_validator(mode="after")
-    def _has_a_budget(self) -> Self:
+    def _is_consistent(self) -> Self:
+        check_ends(self, "answer_inference")
         if self.epsilon is None and self.record_epsilon is None:
             raise ValueError("a cell needs epsilon or record_epsilon")
         return self
@@ -135,7 +129,7 @@ class RiskDocument(DocumentHead):
     """How many shadow models were trained for every budget."""
     n_targets: Count
     """How many records' membership was attacked."""
-    protect: Annotated[list[StrictStr], BeforeValidator(as_list)] = Field(default_factory=list)
+    protect: Names = Field(default_factory=list)
     """The protected columns; empty for dpsgd, which protects whole records."""
     cells: Annotated[list[RiskCell], BeforeValidator(as_list)]
     """Epsilon ascending."""

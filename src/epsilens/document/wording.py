@@ -16,6 +16,7 @@ __all__ = [
     "bound_text",
     "cost_type",
     "delta_text",
+    "epsilon_text",
     "group_names",
     "is_model_release",
     "loss_unit",
@@ -106,6 +107,22 @@ def bound_text(epsilon: float) -> str:
         return "0" if epsilon <= 0.0 else "∞"
     unit = 10.0 ** (2 - math.floor(math.log10(epsilon)))
     return f"{math.floor(epsilon * unit * (1 + 1e-12)) / unit:.3g}"
+
+
+def epsilon_text(epsilon: float) -> str:
+    """Round a privacy budget to three significant digits; infinity is ∞.
+
+    Examples
+    --------
+    >>> [epsilon_text(value) for value in (1.0, 0.1, 3.16227, 1234.5, float("inf"))]
+    ['1', '0.1', '3.16', '1234', '∞']
+    """
+    if math.isinf(epsilon):
+        return "∞"
+    if epsilon >= 100:
+        return f"{epsilon:.0f}"
+    text = f"{epsilon:.3g}"
+    return text if "e" not in text else f"{epsilon:.1e}"
 
 
 def delta_text(delta: float) -> str:

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.data.documented import Documented
 from epsilens.data.frames import like, to_pandas
-from epsilens.document import MaskDocument, to_dict, to_json
+from epsilens.document import MaskDocument
 from epsilens.masking.importances import TaskImportances
 from epsilens.masking.plain_masks import mask_at_random
 
@@ -24,7 +24,7 @@ __all__ = ["Mask"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Mask:
+class Mask(Documented):
     """Which features are kept, with what that does to the task and to recognising people.
 
     Attributes
@@ -82,19 +82,6 @@ class Mask:
         frame = to_pandas(X)
         names = set(self.document.kept)
         return like(frame[[name for name in frame.columns if str(name) in names]], X)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the JSON document as Python objects."""
-        return to_dict(self.document)
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """Return the JSON document as text, and write it if a path is given."""
-        text = to_json(self.document)
-        if path is not None:
-            from epsilens.data.atomic import write_text
-
-            write_text(text + "\n", path)
-        return text
 
     def plot(self) -> alt.VConcatChart:
         """Draw what every feature does for the task and for recognising people, and the curve of α."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from epsilens.display.rounding import NOTHING, format_count, format_epsilon
 from epsilens.document import AuditDocument, bound_text, delta_text
+from epsilens.reporting.plain_table import plain_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,18 +60,10 @@ def audit_table(document: AuditDocument) -> Table:
     ...     n_correct=365)).row_count
     7
     """
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     at = f" at δ = {delta_text(document.claimed_delta)}" if document.claimed_delta else ""
-    table = Table(
-        title=f"One-run audit of {document.mechanism}{at}",
-        title_justify="left",
-        title_style="bold",
-        show_header=False,
-        box=box.SIMPLE_HEAD,
-    )
+    table = plain_table(f"One-run audit of {document.mechanism}{at}", show_header=False)
     table.add_column("what")
     table.add_column("value", overflow="fold")
     rows = [

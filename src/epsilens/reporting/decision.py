@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 
 from epsilens._validate import as_count
 from epsilens.decision.trade_off import Point, join
-from epsilens.display.cell_text import thinned
-from epsilens.display.risk_text import ceiling_note
+from epsilens.display.cell_text import outcome_interval, thinned
+from epsilens.display.columns import rows_note
+from epsilens.display.risk_text import ceiling_note, models_text
 from epsilens.display.rounding import (
+    NOTHING,
     change_decimals,
     format_change,
-    format_count,
     format_epsilon,
     format_percent,
     format_points,
 )
 from epsilens.display.words import answers_text
-from epsilens.document import DecisionDocument, WhatIfCell, at_most_text
+from epsilens.document import DecisionDocument, WhatIfCell, at_most_text, cost_type
+from epsilens.reporting.plain_table import ALL_ROWS, plain_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,9 +42,24 @@ def decision_table(document: DecisionDocument, *, max_rows: int = 12) -> Table:
     -------
     rich.table.Table
         A table for `rich.console.Console.print`.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, Provenance, Recommendation, RiskCell, RiskDocument,
+    ...                                WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> origin, grid = Provenance(method="exact"), (0.5, 1.0, 2.0)
+    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
+    ...     WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                loss_change=0.02 / epsilon) for epsilon in grid])
+    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[
+    ...     RiskCell(epsilon=epsilon, mechanism="rr", answer_inference_rate=0.7) for epsilon in grid])
+    >>> chosen = Recommendation(epsilon=1.0, holds=True, sentence="ε = 1.", rule="max_loss_increase",
+    ...                         confidence=0.9)
+    >>> decision_table(DecisionDocument(provenance=origin, cost=cost, risk=risk,
+    ...                                 recommendation=chosen)).row_count
+    3
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
     from rich.text import Text
 
     as_count(max_rows, name="max_rows", least=2)
@@ -50,15 +67,19 @@ def decision_table(document: DecisionDocument, *, max_rows: int = 12) -> Table:
     chosen = document.recommendation.epsilon
     shown = {point.epsilon for point in thinned(points, max_rows)} | {chosen}
     wanted = [point for point in points if point.epsilon in shown]
-    names = answers_text(document.risk.protect)
-    table = Table(
-        title=Text(f"What randomising {names} costs, and what an attacker gets", style="bold"),
-        title_justify="left",
-        caption_justify="left",
-        header_style="",
+    notes = [
+        f"Loss and accuracy (points): change on the test rows, {cost_type(document.cost)}; up to, down to: "
+        "19 in 20 releases.",
+        f"Guessed: answers of people in the data, {models_text(document.risk)}; never seen: of people the "
+        "model was not trained on.",
+        ceiling_note(document.risk),
+        *rows_note(len(wanted), len(points), ALL_ROWS),
+    ]
+    table = plain_table(
+        f"What randomising {answers_text(document.risk.protect)} costs, and what an attacker gets",
+        notes=notes,
         collapse_padding=True,
         pad_edge=False,
-        box=SIMPLE_HEAD,
     )
     for title in (
         "ε",
@@ -74,22 +95,7 @@ def decision_table(document: DecisionDocument, *, max_rows: int = 12) -> Table:
     for point in wanted:
         style = "bold" if point.epsilon == chosen else None
         table.add_row(*map(Text, _texts(document, point)), style=style)
-    notes = [
-        f"Loss and accuracy (points): change on the test rows, "
-        f"{'measured' if cost_is_measured(document) else 'estimated'}; up to, down to: 19 in 20 releases.",
-        f"Guessed: answers of people in the data, measured on {format_count(document.risk.n_models)} models, "
-        "each trained on a random half of the records; never seen: of people the model was not trained on.",
-        ceiling_note(document.risk),
-    ]
-    if len(wanted) < len(points):
-        notes.append(f"{len(wanted)} of {len(points)} rows shown; --json or --out has them all.")
-    table.caption = Text("\n".join(notes))
     return table
-
-
-def cost_is_measured(document: DecisionDocument) -> bool:
-    """Return whether the cost comes from really training again."""
-    return document.cost.number_types.get("loss_change") == "measured"
 
 
 def _texts(document: DecisionDocument, point: Point) -> list[str]:
@@ -101,16 +107,13 @@ def _texts(document: DecisionDocument, point: Point) -> list[str]:
         format_change(cost.loss_change_high, decimals=change_decimals(document.cost)),
         _worst_accuracy(document, cost),
         format_percent(risk.answer_inference_rate),
-        "–" if high is None else at_most_text(high),
+        NOTHING if high is None else at_most_text(high),
         format_percent(risk.answer_inference_unseen),
-        "–" if ceiling is None else at_most_text(ceiling),
+        NOTHING if ceiling is None else at_most_text(ceiling),
     ]
 
 
 def _worst_accuracy(document: DecisionDocument, cost: WhatIfCell) -> str:
     """Return the lower end of the change of accuracy, in points."""
-    for interval in document.cost.intervals:
-        here = (interval.group, interval.epsilon) == (cost.group, cost.epsilon)
-        if here and interval.outcome == "accuracy" and interval.low is not None:
-            return format_points(interval.low)
-    return "–" if cost.accuracy_change is None else format_points(cost.accuracy_change)
+    interval = outcome_interval(document.cost, cost, "accuracy")
+    return format_points(cost.accuracy_change if interval is None else interval.low)

@@ -14,6 +14,7 @@ from epsilens.display.rounding import (
     format_percent,
 )
 from epsilens.document import FederationDocument, FederationVersion
+from epsilens.reporting.plain_table import plain_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -347,17 +348,4 @@ def _distance(value: float | None, *, digits: int = 3) -> str:
 
 
 def _table(title: str, caption: str) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    return Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        caption=caption,
-        caption_justify="left",
-        header_style="",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-    )
+    return plain_table(title, notes=[caption], padding=(0, 1, 0, 0), show_edge=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from epsilens.display.rounding import format_count, format_epsilon, format_percent
 from epsilens.document import MaskDocument, MaskOutcome, RelaxedEpsilon
+from epsilens.reporting.plain_table import plain_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,20 +42,13 @@ def mask_table(document: MaskDocument) -> Table:
     ...     masked=["gait"], alpha=0.2, utility_kept=0.9, privacy_kept=0.1, solver="exact")).row_count
     0
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(
-        title="Test accuracy without the masked features (measured by training again)",
-        title_justify="left",
-        title_style="bold",
-        caption_justify="left",
-        caption="±: standard error over test records, at random also over masks. Guessing the most common: "
-        f"{format_percent(document.utility_guess)} of the answers, {format_percent(document.identity_guess)} of the "
-        "people.",
-        header_style="",
-        box=SIMPLE_HEAD,
+    note = (
+        "±: standard error over test records, at random also over masks. Guessing the most common: "
+        f"{format_percent(document.utility_guess)} of the answers, "
+        f"{format_percent(document.identity_guess)} of the people."
     )
+    title = "Test accuracy without the masked features (measured by training again)"
+    table = plain_table(title, notes=[note])
     table.add_column("", no_wrap=True)
     for head in ("features masked", "the task", "recognising people"):
         table.add_column(head, justify="right")

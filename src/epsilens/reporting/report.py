@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from epsilens.display.risk_text import risk_notes
-from epsilens.display.rounding import format_count, format_epsilon
-from epsilens.display.words import answers_text, axis_budget
+from epsilens.display.rounding import format_epsilon
+from epsilens.display.words import OUTCOME_NAMES, axis_budget
 from epsilens.document import (
     EVERYBODY,
     NUMBER_TYPE_MEANINGS,
     NUMBER_TYPES,
     DecisionDocument,
-    RiskDocument,
     WhatIfCell,
     WhatIfDocument,
     cost_type,
@@ -28,6 +27,7 @@ from epsilens.document import (
 )
 from epsilens.errors import InputError, InputTypeError
 from epsilens.reporting.inlining import chart_library, inline_json, inline_script, script_hash
+from epsilens.reporting.report_charts import page_charts, page_keys, still_picture
 from epsilens.reporting.report_data import (
     baseline_rows,
     cell_data,
@@ -54,13 +54,6 @@ from epsilens.reporting.sentences import typical_cell
 
 __all__ = ["write_report"]
 
-_OUTCOME_WORDS = {
-    "loss": "test loss",
-    "accuracy": "accuracy",
-    "auc": "area under the ROC curve",
-    "loss_gap": "loss gap of the group",
-    "accuracy_gap": "accuracy gap of the group",
-}
 _ATTACK_WORDS = {
     "answer": "the answer is guessed",
     "answers": "all answers are guessed at once",
@@ -200,7 +193,7 @@ def _render(
     holds = recommendation is not None and bool(recommendation.get("holds", True))
     opening = _opening(document, recommendation, recommended, holds=holds)
     start, at = opening.cell, axis_budget(cost, opening.on_axis)
-    drawn = _charts(document, at, accepted)
+    drawn = page_charts(document, at, accepted)
     groups = group_data(document, question)
     is_decision = isinstance(document, DecisionDocument)
     data = {
@@ -238,7 +231,7 @@ def _render(
         script=script,
         page_data=inline_json(data),
         document_json=inline_json(original),
-        still=_still(document, outcome, accepted),
+        still=still_picture(document, outcome, accepted),
         is_decision=is_decision,
         data_name=question.get("data"),
         protected=protected,
@@ -248,7 +241,7 @@ def _render(
         start_row=cell_data(document, start, question),
         chart_words=drawn["charts"][outcome]["description"],
         caption=drawn["captions"][outcome],
-        outcomes=[(name, _OUTCOME_WORDS[name]) for name in drawn["charts"]],
+        outcomes=[(name, OUTCOME_NAMES[name]) for name in drawn["charts"]],
         attacks=[
             (name, _ATTACK_WORDS["answers" if many and name == "answer" else name])
             for name in drawn["risk_charts"]
@@ -265,7 +258,7 @@ def _render(
         risk_chart_words=next(
             (spec["description"] for spec in drawn["risk_charts"].values()), None
         ),
-        keys=_keys(document, list(drawn["charts"]), list(drawn["risk_charts"])),
+        keys=page_keys(document, list(drawn["charts"]), list(drawn["risk_charts"])),
         recommendation=recommendation,
         lever=getattr(document, "lever", None),
         accepted=_typed(accepted),
@@ -297,116 +290,6 @@ def _render(
         baseline=baseline_rows(cost),
         origins=origin_rows(document),
     )
-
-
-def _charts(
-    document: WhatIfDocument | DecisionDocument, epsilon: float, accepted: float | None
-) -> dict[str, Any]:
-    """Make the charts of the page and the sentences that belong to them."""
-    from epsilens.display import available_outcomes, page_chart, risk_page_chart
-    from epsilens.display.decision_chart import common_budgets
-    from epsilens.display.plotted import plotted_rows
-    from epsilens.display.risk_plot import risk_panels
-    from epsilens.display.words import subtitle_lines
-
-    is_decision = isinstance(document, DecisionDocument)
-    cost = document.cost if isinstance(document, DecisionDocument) else document
-    budgets = common_budgets(document) if isinstance(document, DecisionDocument) else None
-    outcomes = available_outcomes(cost)
-    if not outcomes:
-        raise InputError(
-            "expected at least one number to report on, got none: every estimate is missing. "
-            "Ask for another method or another epsilon."
-        )
-    specs = {
-        outcome: page_chart(
-            cost,
-            outcome=outcome,
-            epsilon=epsilon,
-            max_loss_increase=accepted if outcome == "loss" else None,
-            budgets=budgets,
-            is_lowest=not is_decision,
-            height=240 if is_decision else 300,
-        )
-        for outcome in outcomes
-    }
-    captions = {
-        outcome: " ".join(subtitle_lines(cost, *plotted_rows(cost, outcome), outcome=outcome))
-        for outcome in outcomes
-    }
-    risk_specs: dict[str, Any] = {}
-    risk_captions: dict[str, str] = {}
-    if isinstance(document, DecisionDocument):
-        for panel in risk_panels(document.risk):
-            risk_specs[panel.name] = risk_page_chart(
-                document.risk,
-                attack=panel.name,
-                epsilon=epsilon,
-                max_attack_rate=document.recommendation.max_attack_rate
-                if panel.name == "answer"
-                else None,
-                budgets=budgets,
-                height=240,
-            )
-            risk_captions[panel.name] = _risk_caption(document.risk, panel.name)
-    return {
-        "charts": specs,
-        "captions": captions,
-        "risk_charts": risk_specs,
-        "risk_captions": risk_captions,
-    }
-
-
-def _risk_caption(document: RiskDocument, attack: str) -> str:
-    from epsilens.display.risk_text import models_text, outside_lines
-
-    said = models_text(document)
-    parts = [f"{said[0].upper()}{said[1:]}."]
-    if attack == "answer":
-        parts.append(
-            f"The attack guesses {answers_text(document.protect)}"
-            f"{', all of them at once' if len(document.protect) > 1 else ''}; it is by {ATTACKER}. "
-            "The ceiling is of everybody who guesses as well without the answer as a model of other "
-            "people does at best."
-        )
-    else:
-        parts.append(
-            f"The most exposed of {format_count(document.n_targets)} records: the largest of so many "
-            "rates is large by chance alone, and inside the grey it shows nothing. Randomised "
-            "response protects the answer, not membership: there is no ceiling."
-        )
-    return " ".join([*parts, *outside_lines(document)])
-
-
-def _keys(
-    document: WhatIfDocument | DecisionDocument, outcomes: list[Any], attacks: list[Any]
-) -> dict[str, list[dict[str, Any]]]:
-    from epsilens.display.page_key import cost_key, risk_key
-
-    cost = document.cost if isinstance(document, DecisionDocument) else document
-    found = {name: [asdict(entry) for entry in cost_key(cost, name)] for name in outcomes}
-    if isinstance(document, DecisionDocument):
-        for name in attacks:
-            found[name] = [asdict(entry) for entry in risk_key(document.risk, name)]
-    return found
-
-
-def _still(
-    document: WhatIfDocument | DecisionDocument, outcome: Any, accepted: float | None
-) -> str:
-    """Draw the picture for readers without scripts, which can also be saved."""
-    import vl_convert
-
-    from epsilens.display import cost_chart, decision_chart
-
-    tolerance = accepted if outcome == "loss" else None
-    chart: Any = (
-        decision_chart(document, outcome=outcome)
-        if isinstance(document, DecisionDocument)
-        else cost_chart(document, outcome=outcome, max_loss_increase=tolerance)
-    )
-    picture: str = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[])
-    return picture
 
 
 def _needs_proof(document: WhatIfDocument | DecisionDocument) -> bool:

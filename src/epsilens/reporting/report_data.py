@@ -13,19 +13,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from epsilens.display.cell_text import (
-    Gap,
+    GAPS,
     accuracy_text,
     expected_accuracy_text,
     expected_gap_text,
     gap_text,
+    gap_unit,
     has_gap,
     interval_text,
 )
-from epsilens.display.risk_text import p_value_text, range_text, risk_columns
+from epsilens.display.columns import cost_columns
+from epsilens.display.risk_text import range_text, risk_columns
 from epsilens.display.rounding import (
     change_decimals,
     format_auc,
-    format_auc_change,
     format_change,
     format_count,
     format_epsilon,
@@ -33,7 +34,7 @@ from epsilens.display.rounding import (
     format_percent,
     format_seconds,
 )
-from epsilens.display.words import GAP_MEANINGS, answers_text, axis_budget
+from epsilens.display.words import GAP_MEANINGS, OUTCOME_NAMES, answers_text, axis_budget
 from epsilens.document import (
     EVERYBODY,
     DecisionDocument,
@@ -46,9 +47,9 @@ from epsilens.document import (
     loss_unit,
     own_budget,
 )
+from epsilens.reporting.assessment import assessment_paragraph
 from epsilens.reporting.holder_words import holder_text
 from epsilens.reporting.report_words import (
-    assessment_paragraph,
     ceiling_is_open,
     decision_sentence,
     proof_text,
@@ -102,8 +103,8 @@ def group_data(document: Report, question: Mapping[str, object]) -> list[dict[st
     Returns
     -------
     list of dict
-        name, shown (its words), cells (see `cell_data`), gaps, and the titles of the columns on the
-        attack, which only everybody has.
+        name, shown (its words), cells (see `cell_data`), and the table of the cost, with the titles of
+        its columns and its rows; beside it that of the attack, which only everybody has.
 
     Examples
     --------
@@ -121,13 +122,15 @@ def group_data(document: Report, question: Mapping[str, object]) -> list[dict[st
     for name in group_names(cost):
         shown = words.get(name) if isinstance(words, Mapping) else None
         cells = [cell for cell in cost.cells if cell.group == name]
+        columns = cost_columns(cost, cells, parts=("loss", "accuracy", "auc", "gaps"))
         attacked = isinstance(document, DecisionDocument) and name == EVERYBODY
         groups.append(
             {
                 "name": name,
                 "shown": str(shown) if shown else whom_text(name),
                 "cells": [cell_data(document, cell, question) for cell in cells],
-                "gaps": gaps_of(cost, cells),
+                "titles": [column.title for column in columns],
+                "rows": [[column.text(cell) for column in columns] for cell in cells],
                 "risk_titles": _risk_titles(document) if attacked else [],
             }
         )
@@ -206,12 +209,10 @@ def cell_data(
         "high_text": format_change(high, decimals=decimals) if known else None,
         "accuracy": accuracy_text(cost, cell),
         "expected_accuracy": expected_accuracy_text(cost, cell),
-        "auc": None if cell.auc_change is None else format_auc_change(cell.auc_change),
         "loss_gap": gap_text(cost, cell, "loss_gap"),
         "expected_loss_gap": expected_gap_text(cost, cell, "loss_gap"),
         "accuracy_gap": gap_text(cost, cell, "accuracy_gap"),
         "expected_accuracy_gap": expected_gap_text(cost, cell, "accuracy_gap"),
-        "method": cell.method,
         "trusted": cell.trusted,
         "risk": None,
     }
@@ -233,7 +234,7 @@ def cell_data(
 
 
 def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
-    ceiling, high = risk.answer_inference_ceiling, risk.answer_inference_high
+    ceiling = risk.answer_inference_ceiling
     return {
         "guessed": format_percent(risk.answer_inference_rate),
         "range": range_text(risk),
@@ -243,11 +244,9 @@ def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
         "is_open": ceiling_is_open(risk),
         "proof": proof_text(risk, many=len(document.risk.protect) > 1)
         or "nothing is known of what could be guessed at most",
-        "high": None if high is None else at_most_text(high),
-        "high_value": high,
+        "high_value": risk.answer_inference_high,
         "exposed": format_percent(risk.asr_max),
         "chance": format_percent(risk.asr_max_null_q95),
-        "p": p_value_text(risk.asr_max_p_value),
         "columns": [column.text(risk) for column in risk_columns(document.risk)[1:]],
     }
 
@@ -267,10 +266,14 @@ def gaps_of(document: WhatIfDocument, cells: Sequence[WhatIfCell]) -> list[dict[
     >>> gaps_of(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start, cells=[]), [])
     []
     """
-    units: dict[Gap, str] = {"loss_gap": loss_unit(document), "accuracy_gap": "points"}
     return [
-        {"key": gap, "words": gap.replace("_", " "), "unit": unit, "meaning": GAP_MEANINGS[gap]}
-        for gap, unit in units.items()
+        {
+            "key": gap,
+            "words": OUTCOME_NAMES[gap],
+            "unit": gap_unit(document, gap),
+            "meaning": GAP_MEANINGS[gap],
+        }
+        for gap in GAPS
         if has_gap(cells, gap)
     ]
 

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from epsilens._validate import as_count
 from epsilens.display.cell_text import thinned
+from epsilens.display.columns import rows_note
 from epsilens.display.risk_text import (
     compared_p_text,
     confidence_text,
@@ -18,8 +18,16 @@ from epsilens.display.risk_text import (
 )
 from epsilens.display.rounding import format_count, format_epsilon, format_percent
 from epsilens.display.words import answers_text, axis_budget
-from epsilens.document import RiskCell, RiskDocument, at_least_text, at_most_text, bound_text
-from epsilens.reporting.sentences import budget_distance
+from epsilens.document import (
+    RiskCell,
+    RiskDocument,
+    at_least_text,
+    at_most_text,
+    bound_text,
+    delta_text,
+)
+from epsilens.reporting.plain_table import ALL_ROWS, fill_columns, plain_table
+from epsilens.reporting.sentences import budget_distance, budget_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,32 +67,11 @@ def risk_table(document: RiskDocument, *, max_rows: int = 12) -> Table:
     ...                         n_targets=4774, cells=cells)).row_count
     12
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
     as_count(max_rows, name="max_rows", least=2)
-    columns, shown = risk_columns(document), thinned(document.cells, max_rows)
-    table = Table(
-        title=Text(risk_title(document), style="bold"),
-        title_justify="left",
-        caption_justify="left",
-        header_style="",
-        collapse_padding=True,
-        pad_edge=False,
-        box=SIMPLE_HEAD,
-    )
-    for column in columns:
-        texts = [column.text(cell) for cell in shown]
-        # A title may take several lines, a number may not.
-        table.add_column(column.title, justify="right", min_width=max(map(len, texts), default=0))
-    for cell in shown:
-        table.add_row(*(Text(column.text(cell)) for column in columns))
-    notes = risk_notes(document)
-    if len(shown) < len(document.cells):
-        count = format_count(len(document.cells))
-        notes.append(f"{len(shown)} of {count} rows shown; --json or --out has them all.")
-    table.caption = Text("\n".join(notes))
+    shown = thinned(document.cells, max_rows)
+    notes = [*risk_notes(document), *rows_note(len(shown), len(document.cells), ALL_ROWS)]
+    table = plain_table(risk_title(document), notes=notes, collapse_padding=True, pad_edge=False)
+    fill_columns(table, risk_columns(document), shown)
     return table
 
 
@@ -229,11 +216,6 @@ def _comparison_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
 
 def _budget_text(cell: RiskCell) -> str:
     if cell.mechanism == "dpsgd":
-        delta = "" if cell.delta is None else f", δ = {cell.delta:g},"
+        delta = "" if cell.delta is None else f", δ = {delta_text(cell.delta)},"
         return f"ε = {format_epsilon(cell.epsilon)}{delta}"
-    if cell.epsilon is None:
-        return f"ε = {format_epsilon(cell.record_epsilon)} in all"
-    text = f"ε = {format_epsilon(cell.epsilon)}"
-    if cell.record_epsilon is not None and not math.isclose(cell.epsilon, cell.record_epsilon):
-        text += f" each (ε = {format_epsilon(cell.record_epsilon)} in all)"
-    return text
+    return budget_text(cell)

@@ -15,15 +15,17 @@ from epsilens.display.rounding import (
     format_points,
     rounds_to_zero,
 )
-from epsilens.display.words import answers_text
+from epsilens.display.words import answers_text, group_label
 from epsilens.document import (
     EVERYBODY,
+    RiskCell,
     WhatIfCell,
     WhatIfDocument,
     cost_type,
     group_names,
     is_model_release,
     loss_unit,
+    own_budget,
 )
 
 __all__ = [
@@ -63,7 +65,7 @@ def whom_text(group: str) -> str:
     >>> whom_text("all"), whom_text("women")
     ('everyone', 'the group “women”')
     """
-    return "everyone" if group == EVERYBODY else f"the group “{group}”"
+    return group_label(group) if group == EVERYBODY else f"the group “{group}”"
 
 
 def protected_text(document: WhatIfDocument) -> str:
@@ -105,14 +107,8 @@ def typical_cell(
         return None
     wanted = group if group in names else names[0]
     cells = [cell for cell in document.cells if cell.group == wanted]
-
     target = 1.0 if epsilon is None else epsilon
-    return min(
-        cells,
-        key=lambda cell: budget_distance(
-            cell.record_epsilon if cell.epsilon is None else cell.epsilon, target
-        ),
-    )
+    return min(cells, key=lambda cell: budget_distance(own_budget(cell), target))
 
 
 def budget_distance(budget: float, target: float) -> float:
@@ -220,7 +216,7 @@ def whatif_sentence(document: WhatIfDocument, choice: EpsilonChoice | None = Non
     return " ".join([*opening, cell_sentence(document, cell)])
 
 
-def budget_text(cell: WhatIfCell) -> str:
+def budget_text(cell: WhatIfCell | RiskCell) -> str:
     """Name the budget of a cell, with that of a whole record where it is another.
 
     Examples
@@ -232,7 +228,7 @@ def budget_text(cell: WhatIfCell) -> str:
     if cell.epsilon is None:
         return f"ε = {format_epsilon(cell.record_epsilon)} in all"
     text = f"ε = {format_epsilon(cell.epsilon)}"
-    if not math.isclose(cell.epsilon, cell.record_epsilon):
+    if cell.record_epsilon is not None and not math.isclose(cell.epsilon, cell.record_epsilon):
         text += f" each (ε = {format_epsilon(cell.record_epsilon)} in all)"
     return text
 

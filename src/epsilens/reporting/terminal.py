@@ -10,35 +10,22 @@ import math
 from typing import TYPE_CHECKING
 
 from epsilens._validate import as_count
-from epsilens.display.cell_text import (
-    Gap,
-    accuracy_text,
-    cells_to_show,
-    gap_text,
-    has_gap,
-    interval_text,
-    outcome_interval,
-)
-from epsilens.display.rounding import (
-    NOTHING,
-    change_decimals,
-    format_change,
-    format_count,
-    format_epsilon,
-)
-from epsilens.display.words import GAP_MEANINGS
+from epsilens.display.cell_text import GAPS, cells_to_show, has_gap, outcome_interval
+from epsilens.display.columns import cost_columns, rows_note
+from epsilens.display.plotted import TITLE
+from epsilens.display.rounding import NOTHING, format_count, format_epsilon
+from epsilens.display.words import GAP_MEANINGS, group_label
 from epsilens.document import (
     InspectDocument,
     ReleaseDocument,
     WhatIfDocument,
     cost_type,
     group_names,
-    loss_unit,
 )
+from epsilens.reporting.plain_table import ALL_ROWS, fill_columns, plain_table
 from epsilens.reporting.sentences import whatif_sentence
 
 if TYPE_CHECKING:
-    from rich.box import Box
     from rich.table import Table
     from rich.text import Text
 
@@ -71,58 +58,19 @@ def whatif_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table:
     ...                             cells=cells)).row_count
     12
     """
-    from rich.table import Table
-    from rich.text import Text
-
     as_count(max_rows, name="max_rows")
-    decimals, names = change_decimals(document), group_names(document)
     shown = cells_to_show(document, max_rows=max_rows)
-    with_accuracy = any(cell.accuracy_change is not None for cell in shown)
-    with_interval = any(cell.loss_change_low is not None for cell in shown)
-    table = Table(
-        title=f"What a privacy budget costs ({cost_type(document)})",
-        title_justify="left",
-        title_style="bold",
-        caption_justify="left",
-        header_style="",
-        box=_box(),
-    )
-    if len(names) > 1:
-        table.add_column("group", overflow="fold")
-    by_record = any(cell.epsilon is None for cell in shown)
-    table.add_column("ε of a record" if by_record else "ε", justify="right", no_wrap=True)
-    table.add_column(f"change of test loss ({loss_unit(document)})", justify="right")
-    if with_interval:
-        table.add_column("9 in 10 runs", justify="right", no_wrap=True)
-    if with_accuracy:
-        table.add_column("accuracy (points)", justify="right", no_wrap=True)
-    table.add_column("trusted")
-    last: str | None = None
-    for cell in shown:
-        row = []
-        if len(names) > 1:
-            # A group's name stands once, at its first row.
-            row.append("" if cell.group == last else cell.group)
-            if last not in (None, cell.group):
-                table.add_section()
-            last = cell.group
-        row.append(format_epsilon(cell.record_epsilon if by_record else cell.epsilon))
-        row.append(format_change(cell.loss_change, decimals=decimals))
-        if with_interval:
-            row.append(interval_text(document, cell) or NOTHING)
-        if with_accuracy:
-            row.append(accuracy_text(document, cell) or NOTHING)
-        row.append("yes" if cell.trusted else "no")
-        table.add_row(*(Text(text) for text in row), style="" if cell.trusted else "dim")
-    notes = []
-    if len(shown) < len(document.cells):
-        notes.append(
-            f"{len(shown)} of {len(document.cells)} rows shown; --json or --out has them all."
-        )
+    notes = rows_note(len(shown), len(document.cells), ALL_ROWS)
     if any(not cell.trusted for cell in shown):
         notes.append("“no”: the checks of the estimate failed; do not rely on the row.")
-    if notes:
-        table.caption = Text("\n".join(notes))
+    table = plain_table(f"{TITLE} ({cost_type(document)})", notes=notes)
+    fill_columns(
+        table,
+        cost_columns(document, shown, parts=["loss", "accuracy"]),
+        shown,
+        group=(lambda cell: group_label(cell.group)) if len(group_names(document)) > 1 else None,
+        is_faint=lambda cell: not cell.trusted,
+    )
     return table
 
 
@@ -154,47 +102,26 @@ def gap_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table | None:
     ...                          cells=[cell])).row_count
     1
     """
-    from rich.table import Table
-    from rich.text import Text
-
     as_count(max_rows, name="max_rows")
-    units: dict[Gap, str] = {"loss_gap": loss_unit(document), "accuracy_gap": "points"}
-    gaps = [gap for gap in units if has_gap(document.cells, gap)]
+    gaps = [gap for gap in GAPS if has_gap(document.cells, gap)]
     known = [cell for cell in document.cells if any(has_gap([cell], gap) for gap in gaps)]
     if not known:
         return None
     shown = cells_to_show(document.model_copy(update={"cells": known}), max_rows=max_rows)
-    by_record = any(cell.epsilon is None for cell in shown)
-    table = Table(
-        title=f"How far a group moves from everybody else ({cost_type(document)})",
-        title_justify="left",
-        title_style="bold",
-        caption_justify="left",
-        header_style="",
-        box=_box(),
-    )
-    table.add_column("group", overflow="fold")
-    table.add_column("ε of a record" if by_record else "ε", justify="right", no_wrap=True)
-    for gap in gaps:
-        title = f"change of {gap.replace('_', ' ')} ({units[gap]})"
-        table.add_column(title, justify="right")
-    table.add_column("trusted")
-    last: str | None = None
-    for cell in shown:
-        if last not in (None, cell.group):
-            table.add_section()
-        row = ["" if cell.group == last else cell.group]
-        last = cell.group
-        row.append(format_epsilon(cell.record_epsilon if by_record else cell.epsilon))
-        row += [gap_text(document, cell, gap) or NOTHING for gap in gaps]
-        row.append("yes" if cell.trusted else "no")
-        table.add_row(*(Text(text) for text in row), style="" if cell.trusted else "dim")
     banded = any(outcome_interval(document, cell, gap) for cell in shown for gap in gaps)
     notes = ["A range holds 9 in 10 runs."] if banded else []
     notes += [GAP_MEANINGS[gap] for gap in gaps]
-    if len(shown) < len(known):
-        notes.append(f"{len(shown)} of {len(known)} rows shown; --json or --out has them all.")
-    table.caption = Text("\n".join(notes))
+    notes += rows_note(len(shown), len(known), ALL_ROWS)
+    table = plain_table(
+        f"How far a group moves from everybody else ({cost_type(document)})", notes=notes
+    )
+    fill_columns(
+        table,
+        cost_columns(document, shown, parts=["gaps"]),
+        shown,
+        group=lambda cell: group_label(cell.group),
+        is_faint=lambda cell: not cell.trusted,
+    )
     return table
 
 
@@ -220,17 +147,10 @@ def inspect_table(document: InspectDocument) -> Table:
     ...                               columns=[column])).row_count
     1
     """
-    from rich.table import Table
     from rich.text import Text
 
     n_columns = len(document.columns)
-    table = Table(
-        title=f"{format_count(document.rows)} rows, {format_count(n_columns)} columns",
-        title_justify="left",
-        title_style="bold",
-        header_style="",
-        box=_box(),
-    )
+    table = plain_table(f"{format_count(document.rows)} rows, {format_count(n_columns)} columns")
     table.add_column("column", overflow="fold")
     table.add_column("kind")
     table.add_column("values", justify="right")
@@ -247,7 +167,7 @@ def inspect_table(document: InspectDocument) -> Table:
             Text(column.name),
             Text(column.kind),
             Text(format_count(column.n_distinct)),
-            Text(format_count(column.n_missing) if column.n_missing else "–"),
+            Text(format_count(column.n_missing) if column.n_missing else NOTHING),
             Text("yes" if column.protectable else "no"),
             Text("; ".join(details)),
         )
@@ -300,9 +220,3 @@ def release_summary(document: ReleaseDocument) -> Text:
     if math.isinf(document.record_epsilon):
         text.append("\nε = ∞ changes nothing: this release protects nobody.", style="bold yellow")
     return text
-
-
-def _box() -> Box:
-    from rich import box
-
-    return box.SIMPLE_HEAD

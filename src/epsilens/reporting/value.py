@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from epsilens.display.rounding import NOTHING, format_count
 from epsilens.document import ValueDocument, ValuePoint, loss_unit
+from epsilens.reporting.plain_table import plain_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,20 +41,13 @@ def value_table(document: ValueDocument) -> Table:
     ...     scored="training", n=75, mean=0.0, harmful=3, total=0.0, curve=points)).row_count
     1
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     goes = document.scored == "training"
-    table = Table(
-        title=f"Change of the test loss ({loss_unit(document)}, measured by training again)",
-        title_justify="left",
-        title_style="bold",
-        caption_justify="left",
-        caption="One half of the test records scores, the other half judges, and the other way round. "
-        "±: standard error over test records, at random over orders.",
-        header_style="",
-        box=SIMPLE_HEAD,
+    note = (
+        "One half of the test records scores, the other half judges, and the other way round. "
+        "±: standard error over test records, at random over orders."
     )
+    title = f"Change of the test loss ({loss_unit(document)}, measured by training again)"
+    table = plain_table(title, notes=[note])
     table.add_column("dropped" if goes else "added", justify="right", no_wrap=True)
     table.add_column("lowest score first" if goes else "highest score first", justify="right")
     table.add_column(

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import as_count
+from epsilens.data.documented import Documented
 from epsilens.data.frames import like
-from epsilens.document import RiskCell, RiskDocument, to_dict, to_json
+from epsilens.document import RiskCell, RiskDocument
 from epsilens.errors import InputError
 from epsilens.risk.attack_limit import AttackChoice, choose_epsilon
 from epsilens.risk.membership_attack import MembershipAttack
@@ -36,7 +36,7 @@ def risk_frame(document: RiskDocument) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, repr=False)
-class RiskCurve:
+class RiskCurve(Documented):
     """What attackers get at each ε, with floor and ceiling.
 
     Attributes
@@ -47,6 +47,16 @@ class RiskCurve:
         The membership attack of every cell, record by record: sensitive, and in no document.
     targets : array of int
         The training rows that were attacked.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> cells = [RiskCell(epsilon=epsilon, mechanism="rr", answer_inference_ceiling=ceiling)
+    ...          for epsilon, ceiling in ((1.0, 0.8), (2.0, 0.9))]
+    >>> curve = RiskCurve(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...                                n_targets=9, cells=cells), (), np.empty(0, dtype=np.intp))
+    >>> curve.choose(max_attack_rate=0.85).epsilon
+    1.0
     """
 
     document: RiskDocument
@@ -57,19 +67,6 @@ class RiskCurve:
     def to_frame(self) -> object:
         """Return one row per ε, in the frame library that the data came in."""
         return like(risk_frame(self.document), self.template)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the JSON document as Python objects."""
-        return to_dict(self.document)
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """Return the JSON document as text, and write it if a path is given."""
-        text = to_json(self.document)
-        if path is not None:
-            from epsilens.data.atomic import write_text
-
-            write_text(text + "\n", path)
-        return text
 
     def plot(self) -> alt.VConcatChart:
         """Draw the attack rates against ε, with floor and ceiling."""

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import as_share, require_column
+from epsilens.data.documented import Documented
 from epsilens.data.frames import like
-from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, to_dict, to_json
+from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, epsilon_text, own_budget
 from epsilens.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Choice:
 
 
 @dataclass(frozen=True, repr=False)
-class LossChangeEstimate:
+class LossChangeEstimate(Documented):
     """What randomising the protected columns would do, for every group and every ε.
 
     Attributes
@@ -66,6 +66,18 @@ class LossChangeEstimate:
         The whole answer; what follows are views of it.
     loss_draws : tuple of arrays
         For every cell the changes of loss that single runs show, in no particular order.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02 / epsilon, loss_change_low=0.01 / epsilon,
+    ...                     loss_change_high=0.03 / epsilon) for epsilon in (1.0, 2.0)]
+    >>> found = LossChangeEstimate(WhatIfDocument(provenance=Provenance(method="exact"),
+    ...                                           baseline=start, cells=cells), ((), ()))
+    >>> found.choose(max_loss_increase=0.02).epsilon
+    2.0
     """
 
     document: WhatIfDocument
@@ -100,19 +112,6 @@ class LossChangeEstimate:
         columns = ["group", "epsilon", "outcome", "low", "high"]
         return like(pd.DataFrame(rows, columns=columns), self.template)
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the JSON document as Python objects."""
-        return to_dict(self.document)
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """Return the JSON document as text, and write it if a path is given."""
-        text = to_json(self.document)
-        if path is not None:
-            from epsilens.data.atomic import write_text
-
-            write_text(text + "\n", path)
-        return text
-
     def plot(
         self,
         *,
@@ -126,6 +125,10 @@ class LossChangeEstimate:
         outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
         max_loss_increase : float, optional
             Shown as a dashed line.
+
+        Returns
+        -------
+        altair.LayerChart
         """
         from epsilens.display import cost_chart
 
@@ -165,7 +168,7 @@ class LossChangeEstimate:
         for cell, runs in zip(self.document.cells, self.loss_draws, strict=True):
             if cell.group not in wanted:
                 continue
-            at = cell.record_epsilon if cell.epsilon is None else cell.epsilon
+            at = own_budget(cell)
             end = self._upper_end(cell.loss_change, cell.loss_change_high, runs, level)
             upper[at] = max(upper.get(at, -np.inf), end)
             trusted[at] = trusted.get(at, True) and cell.trusted
@@ -192,6 +195,11 @@ class LossChangeEstimate:
             Of the cell in the document.
         confidence : float in (0, 1)
             Of the two-sided interval.
+
+        Returns
+        -------
+        float
+            Infinity where no run and no interval is known.
         """
         cell = self.document.cells[place]
         return self._upper_end(
@@ -259,13 +267,13 @@ def _choice(
             holds=False,
             sentence=(
                 f"No ε of the grid keeps the increase of the test loss within {limit:g} for {whom}; "
-                f"the nearest miss is ε = {nearest:.3g}, where one run may show "
+                f"the nearest miss is ε = {epsilon_text(nearest)}, where one run may show "
                 f"{upper[nearest]:+.3g} (upper end of the {100 * confidence:.4g} % prediction interval)."
             ),
         )
     sure = all(trusted[at] for at in grid if at >= chosen)
     sentence = (
-        f"ε = {chosen:.3g} is the most private choice for {whom}: there, and at every larger ε of the "
+        f"ε = {epsilon_text(chosen)} is the most private choice for {whom}: there, and at every larger ε of the "
         f"grid, a run raises the test loss by no more than {limit:g} (upper end of the "
         f"{100 * confidence:.4g} % prediction interval: {upper[chosen]:+.3g})."
     )

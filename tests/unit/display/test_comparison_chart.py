@@ -58,6 +58,20 @@ def test_each_study_has_a_colour_a_dash_a_shape_and_a_letter_at_its_line(build: 
     assert "recommended epsilon" in spec["description"]
 
 
+def test_a_long_name_stands_whole_in_the_legend_and_not_cut_at_its_line(build: Any) -> None:
+    name = "smokes, region and income of the second wave"
+    spec = comparison_chart([("a", build.make_whatif()), (name, build.make_whatif())]).to_dict()
+    named = [part["mark"].get("text") for part in marks(spec, "text")]
+    assert "B" in named
+    assert "…" not in json.dumps(spec, ensure_ascii=False)
+    legends = [
+        part["encoding"]["shape"]["scale"]["domain"]
+        for part in marks(spec, "point")
+        if "scale" in part["encoding"].get("shape", {})
+    ]
+    assert ["A · a", f"B · {name}"] in legends
+
+
 def test_a_study_of_few_budgets_has_its_points_too(build: Any) -> None:
     grids = [list(np.geomspace(0.1, 10, 30)), [0.3, 1.1, 4.0]]
     found = [build.make_whatif(epsilons=grid) for grid in grids]

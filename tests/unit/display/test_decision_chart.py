@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -180,3 +181,18 @@ def test_the_page_moves_the_feared_rate_by_a_signal(build: ModuleType) -> None:
     assert "feared_rate" not in {signal["name"] for signal in other["signals"]}
     assert spec["autosize"] == other["autosize"] == "none"
     assert spec["padding"] == other["padding"]
+
+
+@pytest.mark.parametrize("groups", [["all", "women"], ["all", "women who live alone", "x" * 90]])
+def test_names_in_the_legends_do_not_reach_beyond_the_plots(
+    build: ModuleType, groups: list[str]
+) -> None:
+    import vl_convert
+
+    chart = decision_chart(build.make_decision(groups=groups), width=640)
+    svg = vl_convert.vegalite_to_svg(chart.to_dict())
+    width = float(re.search(r'<svg [^>]*width="([0-9.]+)"', svg)[1])
+    # Labels of the axis to the left, and the padding.
+    assert width < 640 + 80
+    assert "can exceed</text>" in svg
+    assert ">everyone</text>" in svg

@@ -22,7 +22,7 @@ def test_the_chart_is_drawn_from_the_document_alone(build, tmp_path) -> None:
     document = build.make_federation()
     spec = federation_chart(document).to_dict()
     assert len(spec["vconcat"]) == 3
-    assert "smokes, region" in spec["title"]["subtitle"]
+    assert "Protected: smokes, region." in spec["title"]["subtitle"]
     # Without test records there is no loss to draw.
     bare = [version.model_copy(update={"test_loss": None}) for version in document.versions]
     assert len(federation_chart(build.make_federation(versions=bare)).to_dict()["vconcat"]) == 2

@@ -43,8 +43,10 @@ def test_features_and_curve_are_drawn(tmp_path):
     chart = mask_chart(made())
     assert len(chart.to_dict()["vconcat"]) == 2
     text = save_chart(chart, tmp_path / "mask.svg").read_text()
-    for words in ("f0", "1 of 4 masked at α = 0.2", "estimated by SHAP", "recognising people"):
+    for words in ("f0", "1 of 4 masked at α = 0.2", "estimated by SHAP"):
         assert words in text
+    # Both lines of the curve are named in a legend.
+    assert text.count(">the task<") == text.count(">recognising people<") == 1
     assert len(mask_chart(made(curve=False)).to_dict()["vconcat"]) == 1
 
 

@@ -72,7 +72,7 @@ def test_the_axis_is_logarithmic_and_its_ends_are_labelled(build: ModuleType) ->
     assert "← more privacy" in words(display)
     assert "more accuracy →" in words(display)
     assert display.ax_.get_xlabel() == "privacy budget ε"
-    assert display.ax_.get_ylabel() == "change in test loss (nats)"
+    assert display.ax_.get_ylabel() == "change of test loss (nats)"
     labels = [label.get_text() for label in display.ax_.get_xticklabels()]
     assert labels == ["0.1", "0.2", "0.5", "1", "2", "5", "10"]
     assert not display.ax_.get_xticks(minor=True).size

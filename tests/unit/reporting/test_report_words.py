@@ -13,13 +13,12 @@ from epsilens.display.risk_text import ceiling_note, outside_lines
 from epsilens.document import load_document
 from epsilens.errors import InputError
 from epsilens.reporting import write_report
+from epsilens.reporting.assessment import assessment_paragraph, odds_text
 from epsilens.reporting.holder_words import holder_text
 from epsilens.reporting.report_data import cell_data, group_data, risk_at
 from epsilens.reporting.report_words import (
     OTHERS,
-    assessment_paragraph,
     decision_sentence,
-    odds_text,
     proof_text,
     recommendation_text,
     unprotected,

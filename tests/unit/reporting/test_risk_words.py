@@ -48,7 +48,7 @@ def test_noisy_training_leads_with_membership(build: ModuleType) -> None:
         *("found at 1% false alarms", "ε at least (proven)", "accuracy"),
     ]
     text = shown(risk_table(document))
-    assert "(δ = 1e-05)" in text
+    assert "(δ = 1e-5)" in text
     assert "…" not in text
 
 
@@ -121,7 +121,7 @@ def test_a_ceiling_is_rounded_up_and_a_useless_one_is_called_so(build: ModuleTyp
 
 def test_noisy_training_in_words(build: ModuleType) -> None:
     said = risk_sentences(build.make_risk(mechanism="dpsgd"), epsilon=10.0)
-    assert said[0].startswith("At ε = 10, δ = 1e-05, no attack can tell members")
+    assert said[0].startswith("At ε = 10, δ = 1e-5, no attack can tell members")
     assert "ε is at least 2.2; the accounting proves that it is at most 10" in said[2]
     assert "predict 72.0% of the test rows correctly (measured; without privacy" in said[3]
     # At a small ε the attack proves nothing, and nothing is said of it.

@@ -356,8 +356,8 @@ async function go() {
 const FIELDS = {
   "the column to predict": "label", "the answer that counts as yes": "positive", "the weight of a row": "weight", "missing answers": "missing",
   "the budgets": "epsilon", "the regularisation": "regularisation", "the seed": "seed", "the share set aside for testing": "test-share",
-  "the number of attacked models": "shadow-models", "forward correction": "correction", "the largest rise of the loss": "max-loss",
-  "the largest attack rate": "max-rate", "the delimiter": "delimiter", "the encoding": "encoding", "allow groups that give the answer away": "allow-dependent",
+  "the number of attacked models": "shadow-models", "forward correction": "correction", "the largest rise of test loss": "max-loss",
+  "the answers an attacker may guess": "max-rate", "the delimiter": "delimiter", "the encoding": "encoding", "allow groups that give the answer away": "allow-dependent",
 };
 
 function lead(message) {

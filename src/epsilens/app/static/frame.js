@@ -18,8 +18,8 @@ export function stopReports() {
   delete document.documentElement.dataset.report;
 }
 
-// `choices` are those that are kept with the study; `onChoices` is told what is changed here. Says
-// whether the report is shown: a later one may have overtaken it.
+// `choices` are those that are kept with the study; `onChoices` is told what is changed here. Gives
+// what kind of document the report shows; null if a later one has overtaken it.
 export async function replaceReport(address, choices, onChoices) {
   coming?.frame.remove();
   const frame = document.createElement("iframe");
@@ -29,12 +29,12 @@ export async function replaceReport(address, choices, onChoices) {
   frame.title = "Report of the study";
   // A frame cannot show the key: a ticket opens this one report, once.
   const { ticket } = await post("/api/tickets", { path: address.split("?")[0] });
-  if (coming !== mine) return false;
+  if (coming !== mine) return null;
   frame.src = `${address}&ticket=${ticket}`;
   place().append(frame);
   await new Promise((done) => frame.addEventListener("load", done, { once: true }));
   const inside = frame.contentDocument;
-  if (coming !== mine) return false;
+  if (coming !== mine) return null;
   if (!inside.getElementById("page-data")) {
     const told = inside.body.textContent;
     frame.remove();
@@ -43,11 +43,11 @@ export async function replaceReport(address, choices, onChoices) {
   }
   while (!inside.documentElement.dataset.ready) {
     await pause(20);
-    if (coming !== mine) return false;
+    if (coming !== mine) return null;
   }
   while (current?.isHeld) {
     await pause(50);
-    if (coming !== mine) return false;
+    if (coming !== mine) return null;
   }
   const scale = () => { frame.style.height = `${inside.documentElement.getBoundingClientRect().height}px`; };
   if (current) handOver(current, mine);
@@ -62,7 +62,7 @@ export async function replaceReport(address, choices, onChoices) {
   coming = null;
   watch(mine, onChoices);
   document.documentElement.dataset.report = address;
-  return true;
+  return JSON.parse(inside.getElementById("page-data").textContent).kind;
 }
 
 // What was chosen in the old report is chosen in the new one; what was not touched is left to it.

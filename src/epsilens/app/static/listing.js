@@ -3,24 +3,22 @@
 import { alarm, byId, get, make, remove, save } from "./api.js";
 
 const STATES = { "first-order": "first-order only", cost: "cost", decision: "cost and attack" };
-const rounded = (value) => (value === null || value === undefined ? "–" : value === "inf" ? "∞" : String(Number(value.toPrecision(3))));
-const share = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)} %`);
-const ceiling = (value) => (value >= 0.9995 ? "nothing is proven" : share(value));
 const LETTERS = "ABCD";
 const MOST = LETTERS.length;
 const saves = (row) => {
   const link = (part, words) => make("a", { href: `/api/studies/${row.study}/${part}`, textContent: words, download: "", onclick: save });
   return make("span", { className: "links" }, link("document.json", "JSON"), link("report.html", "report"));
 };
+// What is rounded was rounded where the reports are written.
 const ROWS = [
   ["randomised", (row) => row.protect.join(", ")],
-  ["training records", (row) => String(row.n_train)],
-  ["test loss before", (row) => rounded(row.baseline_loss)],
-  ["recommended ε", (row) => (row.holds === false ? "none" : rounded(row.epsilon))],
-  ["expected change of test loss there (estimated)", (row) => rounded(row.loss_change)],
-  ["upper end of one run (estimated)", (row) => rounded(row.loss_change_high)],
-  ["answers the attack guesses, upper end (measured)", (row) => share(row.answer_inference_high)],
-  ["nobody who guesses as well without it exceeds (proven)", (row) => ceiling(row.answer_inference_ceiling)],
+  ["training rows", (row) => row.shown.n_train],
+  ["test loss before anything is randomised", (row) => row.shown.baseline_loss],
+  ["recommended ε", (row) => (row.holds === false ? "none" : row.shown.epsilon)],
+  ["change of test loss there (estimated)", (row) => row.shown.loss_change],
+  ["upper end of 9 in 10 runs (estimated)", (row) => row.shown.loss_change_high],
+  ["answers guessed, upper end of 9 in 10 releases (measured)", (row) => row.shown.answer_inference_high],
+  ["nobody who guesses as well without it exceeds (proven)", (row) => row.shown.answer_inference_ceiling],
   ["in words", (row) => row.sentence ?? (row.has_attack || row.is_first_order ? "no decision yet" : "cost only: no attack is measured on this model")],
   ["save", saves],
 ];

@@ -6,6 +6,7 @@ import { followChoices, replaceReport, stopReports } from "./frame.js";
 const WORDS = { cost: "exact cost", attack: "attack" };
 const STAGES = { "first-order": "First-order estimate of the loss", cost: "The exact cost has arrived", decision: "Cost and attack are both here." };
 const COMING = { "first-order": "The first-order estimate is being drawn …", cost: "The exact cost has arrived and is being drawn …", decision: "Cost and attack have arrived and are being drawn …" };
+const APART = "Cost and attack are both here, but could not be joined: the report says why.";
 const NO_ATTACK = { ridge: "no attack is measured on a model of numbers", forward: "attacks are measured without the correction" };
 const ACTIVE = ["waiting", "running"];
 const SOON = 600;
@@ -13,8 +14,9 @@ const LATER = 3000;
 
 let study = null;
 let shown = null;
-// How far the report has come that is looked at now, or why there is none.
+// How far the report has come that is looked at now and what it shows, or why there is none.
 let drawn = null;
+let drawnKind = null;
 let undrawn = null;
 let timer = null;
 let visit = 0;
@@ -25,7 +27,7 @@ const tabs = new BroadcastChannel("epsilens");
 
 export async function enter(session, id) {
   visit += 1;
-  shown = drawn = undrawn = null;
+  shown = drawn = drawnKind = undrawn = null;
   study = null;
   byId("jobs").replaceChildren();
   await refresh(id, visit);
@@ -55,9 +57,9 @@ async function refresh(id, mine) {
     if (shown !== found.revision) {
       shown = found.revision;
       replaceReport(`/studies/${id}/page?revision=${found.revision}`, found.limits, keepChoices)
-        .then((isShown) => {
-          if (mine !== visit || !isShown) return null;
-          [drawn, undrawn] = [found.stage, null];
+        .then((kind) => {
+          if (mine !== visit || kind === null) return null;
+          [drawn, drawnKind, undrawn] = [found.stage, kind, null];
           paintStage();
           return begin(id, mine);
         })
@@ -109,7 +111,8 @@ function paint(isNew) {
 
 // In words what the report shows, not what it is about to show.
 function paintStage() {
-  byId("stage-words").textContent = undrawn ?? (drawn === study.stage ? STAGES[study.stage] + follows() : COMING[study.stage]);
+  const isApart = drawn === "decision" && drawnKind !== "decision";
+  byId("stage-words").textContent = undrawn ?? (drawn !== study.stage ? COMING[study.stage] : isApart ? APART : STAGES[study.stage] + follows());
 }
 
 // What is still to come, and whether it is on its way.
