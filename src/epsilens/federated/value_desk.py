@@ -14,8 +14,6 @@ of its own choice learns more with every one of them.
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import as_count
+from epsilens.data.private_files import write_private
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.provider_book import ProviderBook, theta_name
@@ -117,13 +116,7 @@ class AnswerLimits:
 
     def write(self, folder: Path) -> None:
         """Keep the settings in a site's folder, whole or not at all, for its owner's eyes."""
-        scratch = folder / f"{SETTINGS}.{secrets.token_hex(4)}.part"
-        descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(json.dumps(asdict(self)))
-            stream.flush()
-            os.fsync(stream.fileno())
-        scratch.replace(folder / SETTINGS)
+        write_private(folder / SETTINGS, json.dumps(asdict(self)).encode("utf-8"))
 
     @classmethod
     def read(cls, folder: Path) -> AnswerLimits:

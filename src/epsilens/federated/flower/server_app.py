@@ -15,9 +15,9 @@ import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from epsilens.data.private_files import write_private
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.federated.coordinator import Coordinator
-from epsilens.federated.database import write_private
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.flower.grid_exchange import GridExchange
 from epsilens.federated.flower.grid_parties import GridParties, MessageGrid
