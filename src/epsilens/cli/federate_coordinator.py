@@ -404,7 +404,7 @@ def _operate(
             store,
             timeout=timeout,
             patience=patience,
-            secure=secure,
+            secure_aggregation=secure,
             everybody=operation == "train",
             without=without,
             leaving=leaving,
@@ -461,7 +461,7 @@ def _show(
         engine="flower",
         warnings=said,
         valuations=() if lead is None else lead.valuations,
-        secure=store.masked,
+        secure_aggregation=store.masked,
     )
     if quiet:
         # Who was left out is said all the same.

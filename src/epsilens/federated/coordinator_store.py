@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +16,6 @@ from typing import Any, get_args
 import numpy as np
 
 from epsilens._validate import as_choice
-from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.change import Rung
 from epsilens.federated.database import (
@@ -32,8 +30,15 @@ from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.known_draw import KnownDraw
 from epsilens.federated.ledger import Mode
 from epsilens.federated.sums import SiteSums
-from epsilens.federated.versions import Begun, CoordinatorState, Intention, model_sites
-from epsilens.federated.written import budget_text, read_budget, read_version, version_record
+from epsilens.federated.versions import Begun, CoordinatorState, Intention
+from epsilens.federated.written import (
+    budget_text,
+    budgets_record,
+    read_budget,
+    read_budgets,
+    read_version,
+    version_record,
+)
 
 __all__ = ["CoordinatorStore", "Member", "create_coordinator_store"]
 
@@ -226,7 +231,7 @@ class CoordinatorStore(PartyStore):
             names = ", ".join(map(str, known)) or "none"
             raise InputError(f"site {site} is not registered. There are: {names}.")
         state = self.load()
-        if site in model_sites(state):
+        if site in state.model_sites:
             raise InputError(
                 f"site {site} is in the model, and cannot be forgotten. Take it out first: `epsilens "
                 f"federate remove {site}`."
@@ -308,7 +313,7 @@ def _state(connection: sqlite3.Connection, row: sqlite3.Row) -> CoordinatorState
     }
     return CoordinatorState(
         versions=tuple(read_version(json.loads(record)) for (record,) in versions),
-        model_budgets=_read_budgets(json.loads(row["model_budgets"])),
+        model_budgets=read_budgets(json.loads(row["model_budgets"])),
         sums=sums if row["has_sums"] else None,
         ledger=ledger_of(connection),
         left=tuple(json.loads(row["departed"])),
@@ -325,7 +330,7 @@ def _save(
         "UPDATE coordinator SET model_budgets = ?, has_sums = ?, departed = ?, intention = ?, "
         "undelivered = ?, draws = ?",
         (
-            json.dumps(_budget_texts(state.model_budgets), ensure_ascii=False),
+            json.dumps(budgets_record(state.model_budgets), ensure_ascii=False),
             state.sums is not None,
             json.dumps(list(state.left)),
             None if state.intention is None else _intention_text(state.intention),
@@ -351,14 +356,6 @@ def _save(
         write_ledger(connection, state.ledger, first=0)
     for site in state.left:
         connection.execute("DELETE FROM member WHERE site = ?", (site,))
-
-
-def _budget_texts(budgets: Mapping[int, Budget | None]) -> dict[str, str | None]:
-    return {str(site): None if b is None else budget_text(b) for site, b in budgets.items()}
-
-
-def _read_budgets(texts: Mapping[str, str | None]) -> dict[int, Budget | None]:
-    return {int(site): None if text is None else read_budget(text) for site, text in texts.items()}
 
 
 def _intention_text(intention: Intention) -> str:

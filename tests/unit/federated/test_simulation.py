@@ -48,7 +48,7 @@ def rehearsal(schema):
         regularisation=0.01,
         test=test,
         seed=7,
-        secure=True,
+        secure_aggregation=True,
         offers={1: 0.25},
     )
 

@@ -46,7 +46,7 @@ def follow(grid: MessageGrid, plan: Mapping[str, Any]) -> None:
     grid : flwr.serverapp.Grid
     plan : mapping
         With `schema`, `operations`, `n_sites`, `regularisation`, `test` (a file of records or None),
-        `timeout` and `patience` in seconds, the files `progress` and `result`, and `secure` if sums are
+        `timeout` and `patience` in seconds, the files `progress` and `result`, and `secure_aggregation` if sums are
         to be masked.
     """
     try:
@@ -62,7 +62,7 @@ def _carried_out(grid: MessageGrid, plan: Mapping[str, Any]) -> dict[str, object
     report = Path(plan["progress"])
     write_json(report, {"process": os.getpid(), "done": 0})
     schema = FederationSchema.from_dict(plan["schema"])
-    kind = MaskedGridParties if plan.get("secure", False) else GridParties
+    kind = MaskedGridParties if plan.get("secure_aggregation", False) else GridParties
     parties = kind(
         grid,
         schema,

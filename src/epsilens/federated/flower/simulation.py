@@ -140,7 +140,7 @@ def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
         place.mkdir(mode=0o700, parents=True)
         write_table(table, place / "data.parquet")
         create_site_store(place, rehearsal.site(number), RawFile.at(place / "data.parquet"))
-        rehearsal.tester.write(place)
+        rehearsal.answer_limits.write(place)
     if rehearsal.test is not None:
         save_records(folder / "test.npz", rehearsal.test)
     plan = {
@@ -153,7 +153,7 @@ def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
         "patience": SECONDS_TO_START,
         "progress": str(folder / "progress.json"),
         "result": str(folder / "result.json"),
-        "secure": rehearsal.secure,
+        "secure_aggregation": rehearsal.secure_aggregation,
     }
     write_json(folder / "plan.json", plan)
     for name, text in APP_FILES.items():
