@@ -103,6 +103,17 @@ def test_versions_ledger_and_traffic_are_those_of_sites_in_process(schema, grid,
     assert far.parties.budgets() == near.parties.budgets()
 
 
+@pytest.mark.parametrize("n", [-16, 0, 10**12])
+def test_a_site_weighs_in_the_average_as_much_as_it_has_said(schema, grid, n):
+    parties = GridParties(grid, schema, n_sites=5)
+    arrays = {"theta": theta(schema)}
+    spoil(grid, 2, reply_with(pack(schema.fingerprint, arrays=arrays, n=n)))
+    coordinator = Coordinator(schema, parties)
+    with pytest.raises(InputError, match="site 2 takes part with another number of records"):
+        coordinator.train(algorithm="fedavg", learning_rate=0.1)
+    assert coordinator.versions == ()
+
+
 def test_sums_survive_the_journey_and_only_half_a_hessian_travels(schema, sites):
     p = schema.n_parameters
     sums = sites[0].sums(theta(schema))

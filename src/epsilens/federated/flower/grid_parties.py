@@ -258,9 +258,7 @@ class GridParties:
         except InputError as error:
             raise InputError(f"site {site}: {error}") from None
         if found.n > MOST_RECORDS or (n is not None and found.n != n):
-            raise InputError(
-                f"site {site} takes part with another number of records than it has said. Nothing was changed."
-            )
+            raise _other_records(site)
         most = factor * found.n * sum_bounds(self._schema, theta, hessian=hessian)
         if not (np.abs(flatten(found)) <= 1.01 * most).all():
             raise InputError(
@@ -312,8 +310,10 @@ class GridParties:
         found = {}
         for site, content in self.ask("steps", contents).items():
             local = content.vector("theta", self._schema.n_parameters)
+            if content.setting("n", int) != self._records[site]:
+                raise _other_records(site)
             self._traffic.count(local)
-            found[site] = (local, content.setting("n", int))
+            found[site] = (local, self._records[site])
         return found
 
     def prepare(self, wishes: Mapping[int, Wish], *, preview: bool) -> None:
@@ -408,3 +408,9 @@ class GridParties:
         if not entries or any(entry.site != site for entry in entries):
             raise InputError(f"site {site} sent no ledger, or that of another site.")
         return counted_on(self._earlier.get(site, ()), entries)
+
+
+def _other_records(site: int) -> InputError:
+    return InputError(
+        f"site {site} takes part with another number of records than it has said. Nothing was changed."
+    )
