@@ -293,7 +293,32 @@ def test_the_coordinator_writes_its_result_or_why_there_is_none(schema, grid, tm
     assert result["error"] == "InputError"
     assert "9 sites must come online" in result["message"]
     follow(grid, {**plan, "schema": None})
-    assert json.loads((tmp_path / "result.json").read_text())["error"] in {"InputError", "failure"}
+    assert json.loads((tmp_path / "result.json").read_text())["error"] == "InputError"
+
+
+def test_a_mistake_of_ours_is_told_by_its_place_and_never_by_its_text(schema, tmp_path):
+    class Mistaken:
+        def get_node_ids(self):
+            raise KeyError("a person's answer")
+
+    plan = {
+        "schema": schema.to_dict(),
+        "operations": [],
+        "n_sites": 5,
+        "regularisation": 0.01,
+        "test": None,
+        "timeout": 5.0,
+        "patience": 5.0,
+        "progress": str(tmp_path / "progress.json"),
+        "result": str(tmp_path / "result.json"),
+    }
+    follow(Mistaken(), plan)
+    text = (tmp_path / "result.json").read_text()
+    assert "person" not in text
+    result = json.loads(text)
+    assert result["error"] == "failure"
+    assert result["message"].splitlines()[-1] == "KeyError"
+    assert "in get_node_ids" in result["message"]
 
 
 def test_replies_that_never_come_whole_share_one_time_out(monkeypatch):
