@@ -161,7 +161,7 @@ class CoordinatorStore(PartyStore):
         with self._store.connected() as connection:
             return bool(self._row(connection)["masked"])
 
-    def remember_masks(self, masked: bool) -> None:
+    def remember_masks(self, *, masked: bool) -> None:
         """Keep whether sums are asked for under masks, for all operations that follow."""
         with self._store.transaction() as connection:
             connection.execute("UPDATE coordinator SET masked = ?", (int(masked),))

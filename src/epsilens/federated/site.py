@@ -213,7 +213,7 @@ class Site:
             )
         self._state = replace(self._state, limit=float(limit))
 
-    def insist_on_masks(self, insist: bool = True) -> None:
+    def insist_on_masks(self, *, insist: bool = True) -> None:
         """Let sums of this site's own leave under masks only, whatever the coordinator asks."""
         self._state = replace(self._state, insists_on_masks=insist)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, get_args
@@ -15,7 +14,7 @@ from epsilens._validate import as_choice, as_count
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.acceptance import model_for_provider
 from epsilens.federated.coordinator import Coordinator
-from epsilens.federated.parties import Traffic, require_part
+from epsilens.federated.parties import Clock, Traffic, require_part
 from epsilens.valuation.batch_exchange import BatchMove
 from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
@@ -200,6 +199,8 @@ def value(
     ('remove', 6, 1)
     """
     as_choice(mode, get_args(ValueMode), name="mode")
+    if items is not None:
+        as_count(items, name="items")
     require_part((provider, tester), coordinator.parties.numbers)
     if provider == tester:
         raise InputError(
@@ -209,10 +210,10 @@ def value(
     model, version = model_for_provider(coordinator.present()), coordinator.present_version
     told = model.for_tester()
     # What bringing the sums of all sites up to date costs is not part of the valuation.
-    began, before = time.perf_counter(), _copied(exchange.traffic)
+    clock = Clock(exchange.traffic)
     if mode == "items":
         question, left = exchange.question(tester, told, provider=provider)
-        wanted = [n for n in (items and as_count(items, name="items"), left) if n is not None]
+        wanted = [n for n in (items, left) if n is not None]
         most = min(wanted) if wanted else int(coordinator.parties.records()[provider])
         reply, change = exchange.reply(provider, model, question, tester=tester, n_items=most)
         _require_offer(provider, change, accept=accept)
@@ -234,8 +235,7 @@ def value(
         change, n_items = move.change, 0
         if len(found.scores) != 1:
             raise InputError(f"site {tester} must give one score, got {len(found.scores)}.")
-    sent, size = exchange.traffic.messages - before.messages, exchange.traffic.bytes - before.bytes
-    seconds = time.perf_counter() - began
+    sent, size, seconds = clock.messages, clock.bytes, clock.seconds
     coordinator.note_ledger()
     accepted: int | None = None
     if accept and found.scores.sum() > 0:
@@ -264,7 +264,3 @@ def _require_offer(provider: int, change: Change, *, accept: bool) -> None:
             f"the records of site {provider} are in the model already; only records on offer can be "
             "accepted. Let the site join with an offer."
         )
-
-
-def _copied(traffic: Traffic) -> Traffic:
-    return Traffic(traffic.messages, traffic.bytes)

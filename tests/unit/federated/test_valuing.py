@@ -492,6 +492,7 @@ def test_a_valuation_names_its_version_and_refuses_before_a_score_is_spent(schem
         ({"provider": 1, "tester": 1}, "provider and tester must be two sites"),
         ({"provider": 9, "tester": 1}, "site 9 does not take part"),
         ({"provider": 1, "tester": 0, "mode": "batch"}, "a batch must have at least 8 records"),
+        ({"provider": 1, "tester": 0, "items": 0}, "`items` must be at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_valued_is_refused(schema, options, words):

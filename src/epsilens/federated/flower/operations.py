@@ -97,7 +97,7 @@ class Lead:
                 "at least one site must be registered, got none. Use `epsilens federate register`."
             )
         if self.masked:
-            store.remember_masks(True)
+            store.remember_masks(masked=True)
         kind = MaskedDeployedParties if self.masked else DeployedParties
         self.parties = kind(
             grid,
@@ -208,7 +208,7 @@ class Lead:
                 )
             try:
                 version = self.coordinator.train(algorithm=algorithm)
-                self._store.remember_masks(self.masked)
+                self._store.remember_masks(masked=self.masked)
             except SilentSitesError as silence:
                 self.parties.set_aside(silence.sites)
                 continue

@@ -112,10 +112,8 @@ def _carried_out(grid: MessageGrid, plan: Mapping[str, Any]) -> dict[str, object
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write a file that is seen whole or not at all."""
-    scratch = path.with_suffix(".part")
-    scratch.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    scratch.replace(path)
+    """Write a file that is seen whole or not at all, by its owner alone."""
+    write_private(path, json.dumps(content, ensure_ascii=False).encode("utf-8"))
 
 
 def save_records(path: Path, records: Records) -> None:
