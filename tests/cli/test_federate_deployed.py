@@ -137,7 +137,7 @@ def test_the_coordinators_commands_say_what_is_missing(contract, tmp_path, capsy
     shown = capsys.readouterr().out
     assert "There is no model yet" in shown
     assert "asks for sums in clear" in shown
-    store.remember_masks(True)
+    store.remember_masks(masked=True)
     assert run("status", "--state", folder) == 0
     assert "asks for sums under masks" in capsys.readouterr().out
     assert "site 4 is not registered" in failed(capsys, "unregister", 4, "--state", folder)

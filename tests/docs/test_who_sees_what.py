@@ -144,7 +144,7 @@ def test_nothing_that_is_not_listed_crosses_the_wire(tmp_path, monkeypatch):
 def test_nothing_else_crosses_the_wire_under_masks_and_in_valuations(tmp_path, monkeypatch):
     pytest.importorskip("tenseal")
     there = Federation(tmp_path, monkeypatch, offer=40)
-    there.lead(everybody=True, secure=True).train()
+    there.lead(everybody=True, secure_aggregation=True).train()
     there.ask(1, 2.0)
     there.ask(2, 1.0)
     there.lead().apply(rung="newton")

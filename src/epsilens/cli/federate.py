@@ -260,11 +260,11 @@ def simulate(
     from epsilens.cli.session import print_json, withhold_names
     from epsilens.cli.target import check_target
     from epsilens.document import anonymise, to_json
+    from epsilens.federated.answer_limits import AnswerLimits
     from epsilens.federated.flower.simulation import require_flower
     from epsilens.federated.flower.simulation import simulate as simulate_on_flower
     from epsilens.federated.plan import story
     from epsilens.federated.rehearsal import Rehearsal, divide, rehearse
-    from epsilens.federated.value_desk import AnswerLimits
 
     started = time.perf_counter()
     if anonymous:
@@ -315,9 +315,9 @@ def simulate(
         test=prepared.test,
         limit=limit,
         seed=seed,
-        secure=secure_aggregation,
+        secure_aggregation=secure_aggregation,
         offers=offers,
-        tester=AnswerLimits(limit=score_limit),
+        answer_limits=AnswerLimits(limit=score_limit),
     )
     with show_progress(quiet=quiet, json=json) as progress:
         progress(0, len(operations), "operations")

@@ -62,7 +62,7 @@ class Operation:
         work: Callable[[Lead], object],
         name: str,
         *,
-        secure: bool | None = None,
+        secure_aggregation: bool | None = None,
         without: tuple[int, ...] = (),
         leaving: tuple[int, ...] = (),
     ) -> Lead:
@@ -89,7 +89,7 @@ class Operation:
                 store,
                 timeout=self.timeout,
                 patience=self.patience,
-                secure=secure,
+                secure_aggregation=secure_aggregation,
                 everybody=name == "train",
                 without=without,
                 leaving=leaving,
@@ -138,7 +138,7 @@ def train(
     operation.carry_out(
         lambda lead: lead.train(algorithm=algorithm.value, at_least=at_least),
         "train",
-        secure=secure_aggregation,
+        secure_aggregation=secure_aggregation,
         without=left_out,
     )
 
@@ -175,7 +175,7 @@ def apply(
     operation.carry_out(
         lambda lead: lead.apply(rung=rung.value, preview=preview, without=waiting),
         "apply",
-        secure=secure_aggregation or None,
+        secure_aggregation=secure_aggregation or None,
     )
 
 
@@ -208,7 +208,7 @@ def remove(
         lambda lead: lead.remove(leaving, rung=rung.value),
         "remove",
         leaving=leaving,
-        secure=secure_aggregation or None,
+        secure_aggregation=secure_aggregation or None,
     )
 
 
@@ -247,7 +247,7 @@ def value(
     lead = operation.carry_out(
         lambda lead: lead.value(provider, tester, mode=mode.value, items=items, accept=accept),
         "value",
-        secure=secure_aggregation or None,
+        secure_aggregation=secure_aggregation or None,
     )
     if scores is not None:
         write_scores(lead.valuations, scores)
@@ -295,7 +295,7 @@ def _show(
         engine="flower",
         warnings=said,
         valuations=() if lead is None else lead.valuations,
-        secure=store.masked,
+        secure_aggregation=store.masked,
     )
     if quiet:
         # Who was left out is said all the same.

@@ -41,7 +41,7 @@ def federation_of(
         engine="in process" if in_process else "flower simulation",
         carried=outcome.carried,
         valuations=outcome.valuations,
-        secure=bool(settings.get("secure_aggregation", False)),
+        secure_aggregation=bool(settings.get("secure_aggregation", False)),
     )
 
 

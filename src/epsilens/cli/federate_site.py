@@ -159,7 +159,7 @@ def site(
         _go_on(folder, invited, epsilon=epsilon, data=data, limit=limit, afresh=new_coordinator)
     with SiteStore(folder).transaction() as found:
         if insist is not None:
-            found.insist_on_masks(insist)
+            found.insist_on_masks(insist=insist)
         insists = found.state.insists_on_masks
     keep_limits(folder, limit=score_limit, testers=tester_key)
     if private_key is None:

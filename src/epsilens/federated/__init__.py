@@ -6,6 +6,7 @@ from __future__ import annotations
 from epsilens.federated.acceptance import acceptance_step, accepted_sums, model_for_provider
 from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.agreement import agree
+from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.as_document import federation_document
 from epsilens.federated.change import Step, Trust, change_step, judge, removal_step
 from epsilens.federated.coordinator import Coordinator
@@ -18,6 +19,7 @@ from epsilens.federated.declaration import DeclaredColumn, FederationSchema, Rec
 from epsilens.federated.declare import declare
 from epsilens.federated.guarantee import after_change, after_exact, expected_share
 from epsilens.federated.ledger import LedgerEntry, spend
+from epsilens.federated.local_exchange import local_exchange
 from epsilens.federated.local_parties import LocalParties
 from epsilens.federated.masked_parties import MaskedLocalParties
 from epsilens.federated.parties import TOGETHER, Parties, Traffic
@@ -35,8 +37,7 @@ from epsilens.federated.site_state import Draw, Pending, SiteState, Wish
 from epsilens.federated.site_store import RawFile, SiteStore, create_site_store, open_site
 from epsilens.federated.sums import SiteSums, add_up, expected_sums, site_sums
 from epsilens.federated.training import Trained, federated_averaging, newton_rounds
-from epsilens.federated.value_desk import AnswerLimits
-from epsilens.federated.valuing import Valuation, local_exchange, value
+from epsilens.federated.valuing import Valuation, value
 from epsilens.federated.versions import CoordinatorState, Intention, Version
 
 __all__ = [

@@ -28,6 +28,10 @@ def model_for_provider(present: Objective) -> ModelForProvider:
     present : Objective
         At the present model, Hessian included, over all sites.
 
+    Returns
+    -------
+    ModelForProvider
+
     Examples
     --------
     >>> from epsilens.federated import Penalty
@@ -55,11 +59,24 @@ def accepted_sums(records: Records, schema: FederationSchema, theta: FloatArray)
     theta : array of shape (p,)
         The model at which they were scored.
 
+    Returns
+    -------
+    SiteSums
+
     Raises
     ------
     InputError
         If they are too few: the coordinator could solve for them (P4, "Security properties"; weak, see
         `epsilens.valuation.batch_exchange`).
+
+    Examples
+    --------
+    >>> from epsilens.federated import DeclaredColumn
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> records = Records(np.array([[0, 1], [1, 0], [1, 1]]), np.empty((3, 0)))
+    >>> accepted_sums(records, schema, np.zeros(2)).gradient
+    array([ 0. , -0.5])
     """
     require_batch(records.n, schema.n_parameters, schema.loss.n_outputs)
     return site_sums(records, schema, theta)
@@ -88,6 +105,16 @@ def acceptance_step(present: Objective, arriving: Iterable[SiteSums]) -> tuple[S
     -----
     θ ← θ̂ − H′⁻¹∇F′(θ̂) with F′ over all records, new ones included, and λ fixed: the counterpart of
     `removal_step`, and the move that `epsilens.valuation.offer_batch` announces by "newton".
+
+    Examples
+    --------
+    >>> from epsilens.federated import Penalty
+    >>> sums = SiteSums(400, 200.0, np.zeros(2), 100.0 * np.eye(2))
+    >>> present = Objective(np.zeros(2), sums, Penalty(0.1, 2, 1, intercept=True))
+    >>> offer = SiteSums(100, 50.0, np.array([-25.0, 0.0]), 25.0 * np.eye(2))
+    >>> step, after = acceptance_step(present, [offer])
+    >>> step.theta.round(3), after.sums.n
+    (array([0.143, 0.   ]), 500)
     """
     after = Objective(present.theta, add_up([present.sums, *arriving]), present.penalty)
     if after.sums.hessian is None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from epsilens.errors import InputError
 from epsilens.federated.declaration import DEFAULT_LIMIT, DeclaredColumn, FederationSchema
+from epsilens.federated.declare import code_scale
 
 __all__ = ["agree"]
 
@@ -109,10 +110,8 @@ def _joined(parts: Mapping[str, DeclaredColumn]) -> DeclaredColumn:
         answers = tuple(dict.fromkeys(answer for given in lists.values() for answer in given))
         return replace(columns[0], categories=answers)
     answers = _in_order(columns[0].name, lists)
-    half = (len(answers) - 1) / 2
-    return replace(
-        columns[0], categories=answers, centre=half, scale=max(round(half / 1.5, 2), 0.5)
-    )
+    centre, scale = code_scale(len(answers))
+    return replace(columns[0], categories=answers, centre=centre, scale=scale)
 
 
 def _number(columns: Sequence[DeclaredColumn]) -> DeclaredColumn:

@@ -77,7 +77,7 @@ def document_of(
     carried: Traffic | None = None,
     warnings: Sequence[str] = (),
     valuations: Sequence[Valuation] = (),
-    secure: bool = False,
+    secure_aggregation: bool = False,
 ) -> FederationDocument:
     """Write versions and ledger as a document.
 
@@ -93,7 +93,7 @@ def document_of(
         What the transport has carried in all.
     warnings : sequence of str
     valuations : sequence of Valuation
-    secure : bool
+    secure_aggregation : bool
         Whether sums are masked; if those of some versions were not, it is not said of all.
 
     Returns
@@ -111,7 +111,7 @@ def document_of(
         carried_bytes=None if carried is None else carried.bytes,
         versions=[_version(version) for version in versions],
         ledger=[FederationEntry(**dataclasses.asdict(entry)) for entry in ledger],
-        secure_aggregation=secure and all(version.masked for version in versions),
+        secure_aggregation=secure_aggregation and all(version.masked for version in versions),
         valuations=[_valuation(valuation) for valuation in valuations],
     )
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from epsilens.federated.aggregate import Objective
 from epsilens.federated.sums import SiteSums, add_up
+from epsilens.federated.training import Trained
 from epsilens.models.curvature import Curvature
 
-__all__ = ["Rung", "Step", "Trust", "change_step", "judge", "removal_step"]
+__all__ = ["Rung", "Step", "Trust", "change_step", "judge", "judge_rounds", "removal_step"]
 
 FloatArray = NDArray[np.float64]
 Rung: TypeAlias = Literal["one-message", "newton", "exact"]
@@ -86,6 +87,14 @@ def change_step(
     -----
     θ ← θ̂ − (1/N) H⁻¹ Σ (Σ_alt w(alt) ∇ℓ(alt) − ∇ℓ(z̃)), with the Hessian of all sites: P2's code uses
     that of the changing client, which holds one label only.
+
+    Examples
+    --------
+    >>> from epsilens.federated import Penalty
+    >>> sums = SiteSums(400, 200.0, np.zeros(2), 100.0 * np.eye(2))
+    >>> present = Objective(np.zeros(2), sums, Penalty(0.1, 2, 1, intercept=True))
+    >>> change_step(present, [SiteSums(80, 0.0, np.array([10.0, 0.0]))]).theta.round(3)
+    array([-0.071,  0.   ])
     """
     total = add_up(differences)
     mean = total.gradient / present.sums.n
@@ -94,13 +103,7 @@ def change_step(
         return Step(present.theta - curvature.solve(mean), present.theta, curvature)
     if present.sums.hessian is None or total.hessian is None:
         raise ValueError("a Newton step needs the Hessians of the changes")
-    moved = SiteSums(
-        present.sums.n,
-        present.sums.loss + total.loss,
-        present.sums.gradient + total.gradient,
-        present.sums.hessian + total.hessian,
-    )
-    after = Objective(present.theta, moved, present.penalty)
+    after = Objective(present.theta, present.sums + total, present.penalty)
     curvature = after.curvature()
     return Step(present.theta - curvature.solve(after.gradient), present.theta, curvature)
 
@@ -124,6 +127,15 @@ def removal_step(present: Objective, leaving: Iterable[SiteSums]) -> Step:
     θ ← θ̂ + (1/n_k) H_k⁻¹ [Σ_removed ∇ℓ + n_r λDθ̂] for a λ that stays fixed (math.md 6). P2's Eqs. 3–4
     and 27 have the opposite sign, which moves the model towards those who leave. Written with the
     gradient of the kept sites' objective it is θ̂ − H_k⁻¹∇F_k(θ̂), which is the same at the optimum.
+
+    Examples
+    --------
+    >>> from epsilens.federated import Penalty
+    >>> sums = SiteSums(400, 200.0, np.zeros(2), 100.0 * np.eye(2))
+    >>> present = Objective(np.zeros(2), sums, Penalty(0.1, 2, 1, intercept=True))
+    >>> leaving = SiteSums(100, 50.0, np.array([30.0, 0.0]), 25.0 * np.eye(2))
+    >>> removal_step(present, [leaving]).theta.round(3)
+    array([0.286, 0.   ])
     """
     gone = add_up(leaving)
     if present.sums.hessian is None or gone.hessian is None:
@@ -186,6 +198,16 @@ def judge(step: Step, present: Objective, *, share_changed: float, rung: Rung) -
     optimum; r is √(ΔᵀHΔ) over the root of the mean curvature of a record. The benchmark `federated`
     compares it with the real error. P2 finds the estimate failing for small data and for more than half
     of the records (its Q2 and Q3): both make r large.
+
+    Examples
+    --------
+    >>> from epsilens.federated import Penalty
+    >>> sums = SiteSums(400, 200.0, np.zeros(2), 100.0 * np.eye(2))
+    >>> present = Objective(np.zeros(2), sums, Penalty(0.1, 2, 1, intercept=True))
+    >>> step = change_step(present, [SiteSums(80, 0.0, np.array([10.0, 0.0]))])
+    >>> trust = judge(step, present, share_changed=0.05, rung="one-message")
+    >>> trust.advice, trust.reason
+    ('accept', 'predicted error 9% of the step')
     """
     curvature = present.curvature()
     unconverged = float(np.linalg.norm(curvature.solve(present.gradient)))
@@ -224,6 +246,28 @@ def judge(step: Step, present: Objective, *, share_changed: float, rung: Rung) -
         unconverged=unconverged,
         advice=advice,
         reason=reason,
+    )
+
+
+def judge_rounds(trained: Trained, *, share_changed: float) -> Trust:
+    """Say what is left of the error after rounds with all sites.
+
+    Parameters
+    ----------
+    trained : Trained
+    share_changed : float
+        Share of all records that have changed, or NaN where it is not known.
+    """
+    curvature = trained.objective.curvature()
+    error = float(np.linalg.norm(curvature.solve(trained.objective.gradient)))
+    return Trust(
+        predicted_error=error,
+        logit_move=0.0,
+        share_changed=share_changed,
+        condition=curvature.condition,
+        unconverged=error,
+        advice=trained.advice,
+        reason=trained.reason,
     )
 
 

@@ -1,49 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The coordinator: trains with the sites, follows their changes, and keeps versions and ledger.
+"""The coordinator: trains with the sites, follows their changes, and lets them go.
 
-It sees sums of randomised records, never a record. All arithmetic is in the plain functions beside it;
-how messages travel (in this process, by Flower) is behind `Parties`.
+It sees sums of randomised records, never a record. Each operation asks the sites (`Parties`: in this process,
+by Flower), computes a new model by the plain functions beside it, and hands that to the `VersionKeeper`,
+which holds what must not be forgotten: versions, the sums that the present model rests on, and the ledger as
+the sites have reported it.
 """
 
 from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import as_between, as_choice, as_count
-from epsilens.channels import Budget
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.federated.acceptance import acceptance_step
-from epsilens.federated.aggregate import Objective
-from epsilens.federated.change import Rung, Step, change_step, judge
-from epsilens.federated.exact_trust import exact_trust, unconverged
-from epsilens.federated.guarantee import after_change, after_exact, expected_share
-from epsilens.federated.ledger import Mode
-from epsilens.federated.parties import Clock, NoAnswerError
+from epsilens.federated.aggregate import Objective, Penalty
+from epsilens.federated.change import Rung, Trust, change_step, judge, judge_rounds
+from epsilens.federated.declaration import FederationSchema, Records
+from epsilens.federated.guarantee import after_exact, budgets_after, share_of_records
+from epsilens.federated.ledger import LedgerEntry, Mode
+from epsilens.federated.parties import Clock, NoAnswerError, Parties, require_part
 from epsilens.federated.randomisation import EpsilonLike, as_budget
-from epsilens.federated.removal import first_removal, second_removal
+from epsilens.federated.removal import first_removal, known_apart, second_removal, sums_apart
 from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import add_up
-from epsilens.federated.training import Trained, federated_averaging, newton_rounds
-from epsilens.federated.version_keeper import VersionKeeper
-from epsilens.federated.versions import Intention, Version
+from epsilens.federated.training import Algorithm, Trained, averaging_rounds, newton_rounds
+from epsilens.federated.version_keeper import NewModel, VersionKeeper
+from epsilens.federated.versions import CoordinatorState, Intention, Version
 
 __all__ = ["Coordinator"]
 
 FloatArray = NDArray[np.float64]
-Algorithm = Literal["newton", "fedavg"]
 
+LARGEST_REGULARISATION = 1e6
+MOST_ROUNDS: dict[Algorithm, int] = {"newton": 25, "fedavg": 500}
 START_SPREAD = 0.5
 """Standard deviation of the coefficients at which rounds under masks begin."""
 
 
-class Coordinator(VersionKeeper):
+class Coordinator:
     """Leads a federation through training, changes and removals.
 
     Parameters
@@ -60,7 +62,93 @@ class Coordinator(VersionKeeper):
     keep : callable, optional
         Called with the state at every point from which an operation can be taken up again: before the
         sites are asked, when the new version is made, and when all sites have it.
+
+    Examples
+    --------
+    >>> from epsilens.federated import DeclaredColumn, LocalParties, Site
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> records = Records(np.array([[0, 1], [1, 0], [1, 1]] * 20), np.empty((60, 0)))
+    >>> sites = [Site(i, schema, records, epsilon=3.0, seed=i) for i in range(3)]
+    >>> federation = Coordinator(schema, LocalParties(sites), regularisation=1e-2)
+    >>> federation.train().converged, federation.change({2: 1.0}).model_epsilon
+    (True, 3.0)
+    >>> federation.change({1: 1.0}, rung="exact").model_epsilon, federation.remove([0]).sites
+    (1.0, (0,))
     """
+
+    def __init__(
+        self,
+        schema: FederationSchema,
+        parties: Parties,
+        *,
+        regularisation: float = 1e-3,
+        test: Records | None = None,
+        state: CoordinatorState | None = None,
+        keep: Callable[[CoordinatorState], None] | None = None,
+    ) -> None:
+        self.schema = schema
+        self.parties = parties
+        strength = 0.0
+        if regularisation != 0:
+            strength = as_between(
+                regularisation, 0.0, LARGEST_REGULARISATION, name="regularisation"
+            )
+        self.penalty = Penalty(strength, schema.n_features, schema.loss.n_outputs, schema.intercept)
+        known = CoordinatorState() if state is None else state
+        self._keeper = VersionKeeper(schema, parties, test=test, state=known, keep=keep)
+        self._n_starts = 0
+        # Who has left stays out, whoever else still knows them.
+        returned = [i for i in known.left if i in parties.numbers]
+        if returned:
+            parties.leave(returned)
+
+    # --- Where it stands ---
+
+    @property
+    def state(self) -> CoordinatorState:
+        """What must be kept to go on later."""
+        return self._keeper.state
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """Every model until now, previews included."""
+        return self.state.versions
+
+    @property
+    def ledger(self) -> tuple[LedgerEntry, ...]:
+        """Every release of every site, as they have reported it."""
+        return self.state.ledger
+
+    def note_ledger(self) -> None:
+        """Keep what the sites have reported of releases that led to no version."""
+        self._keeper.commit(ledger=tuple(self.parties.ledger()))
+
+    @property
+    def theta(self) -> FloatArray:
+        """The model in use."""
+        return self._in_use.theta
+
+    @property
+    def present_version(self) -> int:
+        """The number of the model in use; previews are none."""
+        return self._in_use.version
+
+    @property
+    def _in_use(self) -> Version:
+        if not self.state.applied:
+            raise InputError("the federation has no model yet. Train it first.")
+        return self.state.applied[-1]
+
+    def present(self) -> Objective:
+        """Return the objective at the present model; all sites are asked once after each change."""
+        sums = self.state.sums
+        if sums is None:
+            sums = self.parties.sums(self.theta)
+            self._keeper.commit(sums=sums)
+        return Objective(self.theta, add_up(sums.values()), self.penalty)
+
+    # --- After an interruption ---
 
     def resume(self) -> Version | None:
         """Finish what an earlier coordinator had begun when it stopped.
@@ -74,8 +162,8 @@ class Coordinator(VersionKeeper):
         Version or None
             The last version, if there was anything to finish.
         """
-        sent = self._deliver_again()
-        begun = self._state.intention
+        sent = self._keeper.deliver_again()
+        begun = self.state.intention
         if begun is None:
             return sent
         if begun.operation == "remove":
@@ -91,12 +179,12 @@ class Coordinator(VersionKeeper):
 
     def give_up(self) -> None:
         """Forget an operation that has begun and led to no version; what it has spent stays spent."""
-        self._commit(intention=None, ledger=tuple(self.parties.ledger()))
+        self._keeper.commit(intention=None, ledger=tuple(self.parties.ledger()))
 
-    def _begin(self, operation: str, sites: Mapping[int, object]) -> None:
+    def _begin(self, operation: str, sites: Collection[int]) -> None:
         """Finish what must be finished before another operation may begin."""
-        self._deliver_again()
-        begun = self._state.intention
+        self._keeper.deliver_again()
+        begun = self.state.intention
         if begun is None or begun.operation != "remove":
             return
         if operation != "remove" or set(sites) != set(begun.sites):
@@ -131,60 +219,27 @@ class Coordinator(VersionKeeper):
         tolerance : float
             On the norm of the gradient (newton) or of a round's move (fedavg).
         """
-        as_choice(algorithm, ("newton", "fedavg"), name="algorithm")
-        most = as_count(25 if algorithm == "newton" else 500, name="rounds")
-        most = most if rounds is None else as_count(rounds, name="rounds")
-        self._begin("train", {})
+        as_choice(algorithm, get_args(Algorithm), name="algorithm")
+        most = MOST_ROUNDS[algorithm] if rounds is None else as_count(rounds, name="rounds")
+        self._begin("train", ())
         start, clock = self._start(), Clock(self.parties.traffic)
         if algorithm == "newton":
             trained = newton_rounds(
                 self.parties.sums, start, self.penalty, rounds=most, tolerance=tolerance
             )
-            used = trained.rounds
         else:
-            theta, used = self._average(start, most, local_steps, learning_rate, tolerance)
-            trained = self._measured(theta, tolerance)
-        reason = "" if trained.converged else unconverged(trained)
-        return self._keep(
-            clock,
-            sums=trained.sums,
-            budgets=dict(self.parties.budgets()),
-            operation="train",
-            mode=None,
-            rung=None,
-            sites=self.parties.numbers,
-            theta=trained.theta,
-            trained=trained,
-            rounds=used,
-            advice="accept" if trained.converged else "converge",
-            reason=reason,
-        )
-
-    def _average(
-        self, start: FloatArray, rounds: int, steps: int, rate: float | None, tolerance: float
-    ) -> tuple[FloatArray, int]:
-        if rate is None:
-            curvatures = [
-                float(np.linalg.eigvalsh(s.hessian)[-1]) / s.n
-                for s in self.parties.sums(start).values()
-                if s.hessian is not None
-            ]
-            # The curvature of these losses is largest where all predictors are zero.
-            rate = 1.0 / (max(curvatures) + self.penalty.strength)
-        learning_rate = as_between(rate, 1e-12, 1e12, name="learning_rate")
-
-        def ask(theta: FloatArray) -> Mapping[int, tuple[FloatArray, int]]:
-            return self.parties.local_steps(
-                theta, steps=steps, learning_rate=learning_rate, penalty=self.penalty
+            trained = averaging_rounds(
+                self.parties,
+                start,
+                self.penalty,
+                rounds=most,
+                local_steps=local_steps,
+                learning_rate=learning_rate,
+                tolerance=tolerance,
             )
-
-        return federated_averaging(ask, start, rounds=rounds, tolerance=tolerance)
-
-    def _measured(self, theta: FloatArray, tolerance: float) -> Trained:
-        sums = self.parties.sums(theta)
-        objective = Objective(theta, add_up(sums.values()), self.penalty)
-        norm = float(np.linalg.norm(objective.gradient))
-        return Trained(theta, sums, objective, 1, norm <= max(tolerance, 1e-8))
+        budgets = dict(self.parties.budgets())
+        new = NewModel(trained.theta, budgets, trained.advice, trained.reason, trained=trained)
+        return self._keeper.publish(new, operation="train", sites=self.parties.numbers, clock=clock)
 
     def preview(
         self,
@@ -234,63 +289,40 @@ class Coordinator(VersionKeeper):
         rung: Rung,
         preview: bool,
     ) -> Version:
-        as_choice(rung, ("one-message", "newton", "exact"), name="rung")
-        as_choice(mode, ("degrade", "redraw", "as_printed"), name="mode")
+        as_choice(rung, get_args(Rung), name="rung")
+        as_choice(mode, get_args(Mode), name="mode")
         self._begin("change", epsilon)
         sites = self._require(epsilon)
-        wishes = {i: Wish(as_budget(self.schema, epsilon[i]), mode) for i in sites}
+        wanted = {i: as_budget(self.schema, epsilon[i]) for i in sites}
         clock = Clock(self.parties.traffic)
         present, before = self.present(), dict(self.parties.budgets())
-        budget_list = tuple(wishes[i].budget for i in sites)
         name: Literal["preview", "change"] = "preview" if preview else "change"
-        self._commit(intention=Intention(name, sites, budget_list, mode, rung))
-        anchored = self.parties.anchored()
+        begun = Intention(name, sites, tuple(wanted.values()), mode, rung)
+        self._keeper.commit(intention=begun)
+        budgets = budgets_after(
+            self.state.model_budgets,
+            before,
+            wanted,
+            mode=mode,
+            rung=rung,
+            preview=preview,
+            anchored=self.parties.anchored(),
+        )
         with self._taken_up_after_silence():
+            wishes = {i: Wish(budget, mode) for i, budget in wanted.items()}
             self.parties.prepare(wishes, preview=preview)
-        share = self._share(wishes, before)
-        trained: Trained | None = None
-        with self._taken_up_after_silence():
+            records = self.parties.records()
+            share = share_of_records(self.schema, records, before, wanted, mode=mode)
             if rung == "exact":
-                # Not from the present model: nothing of the old draw is left in the new one.
-                trained = newton_rounds(
-                    lambda theta: self.parties.sums(theta, pending=sites),
-                    self._start(),
-                    self.penalty,
-                )
-                step = Step(trained.theta, self.theta, trained.objective.curvature())
-                trust = exact_trust(trained, step, share)
+                trained, trust = self._rounds(share, pending=sites)
+                new = NewModel.judged(trained.theta, budgets, trust, trained)
             else:
                 found = self.parties.differences(self.theta, sites, hessian=rung == "newton")
                 step = change_step(present, found.values(), rung=rung)
                 trust = judge(step, present, share_changed=share, rung=rung)
-        budgets = dict(self._model_budgets)
-        for i in sites:
-            budgets[i] = after_change(
-                budgets.get(i),
-                before[i],
-                wishes[i].budget,
-                mode=mode,
-                rung=rung,
-                preview=preview,
-                anchored=anchored.get(i, False),
-            )
-        if rung == "exact" and not preview:
-            levels = {i: wishes[i].budget if i in wishes else before[i] for i in before}
-            budgets = after_exact(budgets, levels, mode=mode, changed=sites)
-        version = self._keep(
-            clock,
-            sums=None if trained is None else trained.sums,
-            operation=name,
-            mode=mode,
-            rung=rung,
-            sites=sites,
-            theta=step.theta,
-            trained=trained,
-            rounds=1 if trained is None else trained.rounds,
-            advice=trust.advice,
-            reason=trust.reason,
-            error=trust.predicted_error,
-            budgets=budgets,
+                new = NewModel.judged(step.theta, budgets, trust)
+        version = self._keeper.publish(
+            new, operation=name, sites=sites, clock=clock, mode=mode, rung=rung
         )
         if preview:
             self.parties.end_preview(sites)
@@ -307,60 +339,45 @@ class Coordinator(VersionKeeper):
             A step from what is here already, without asking anybody; a second one, for which those who
             stay are asked once; rounds to the end.
         """
-        as_choice(rung, ("one-message", "newton", "exact"), name="rung")
-        self._begin("remove", dict.fromkeys(sites))
+        as_choice(rung, get_args(Rung), name="rung")
+        self._begin("remove", sites)
         # A site that has gone already, or does not answer, can be taken out all the same.
-        gone = [i for i in self._model_budgets if i not in self._state.left]
-        leaving = self._require(dict.fromkeys(sites, None), gone=gone)
+        gone = [i for i in self.state.model_budgets if i not in self.state.left]
+        leaving = self._require(set(sites), gone=gone)
         if not set(self.parties.numbers) - set(leaving):
             raise InputError("at least one site must stay. Nothing is left to train on otherwise.")
         clock = Clock(self.parties.traffic)
-        silent = set(leaving) - set(self.parties.numbers) - self._known_alone(leaving)
+        silent = set(leaving) - set(self.parties.numbers) - known_apart(self.state, leaving)
         if silent and rung != "exact":
             raise InputError(
                 f"site {min(silent)} does not answer, and its sums at the present model are not here. Use "
                 "the rung `exact`, which asks the others only."
             )
-        sums, single = self._state.sums, None
+        sums, single = self.state.sums, None
         if not silent:
             present = self.present()
-            sums = self._apart(leaving)
+            sums = sums_apart(self.state, present, leaving, self.parties)
             single = first_removal(present, sums, leaving)
-        budgets = dict(self._model_budgets)
-        trained: Trained | None = None
-        self._commit(intention=Intention("remove", leaving, (), "degrade", rung), sums=sums)
+        self._keeper.commit(intention=Intention("remove", leaving, (), "degrade", rung), sums=sums)
         self.parties.leave(leaving)
+        budgets = self.state.model_budgets
         with self._taken_up_after_silence():
             if single is None or rung == "exact":
-                trained = newton_rounds(self.parties.sums, self._start(), self.penalty)
-                share = math.nan if single is None else single[1].share_changed
-                step = Step(trained.theta, self.theta, trained.objective.curvature())
-                trust = exact_trust(trained, step, share)
-                levels = dict(self.parties.budgets())
-                budgets = after_exact(budgets, levels, mode="degrade", changed=())
-                for i in leaving:
-                    budgets[i] = None
+                trained, trust = self._rounds(
+                    math.nan if single is None else single[1].share_changed
+                )
+                staying = dict(self.parties.budgets())
+                after = after_exact(budgets, staying, mode="degrade", changed=())
+                after |= dict.fromkeys(leaving)
+                new = NewModel.judged(trained.theta, after, trust, trained)
             else:
                 step, trust = single
                 if rung == "newton":
                     step, trust = second_removal(
                         step, self.parties.sums(step.theta), self.penalty, trust.share_changed
                     )
-        return self._keep(
-            clock,
-            sums=None if trained is None else trained.sums,
-            operation="remove",
-            mode=None,
-            rung=rung,
-            sites=leaving,
-            theta=step.theta,
-            trained=trained,
-            rounds=1 if trained is None else trained.rounds,
-            advice=trust.advice,
-            reason=trust.reason,
-            error=trust.predicted_error,
-            budgets=budgets,
-        )
+                new = NewModel.judged(step.theta, budgets, trust)
+        return self._keeper.publish(new, operation="remove", sites=leaving, clock=clock, rung=rung)
 
     def accept(self, provider: int) -> Version:
         """Take a site's offered records into the model by one Newton step (P4, "Maintaining the Hessian").
@@ -370,33 +387,32 @@ class Coordinator(VersionKeeper):
         provider : int
             A site with records on offer; they take part from then on.
         """
-        self._begin("accept", {provider: None})
-        sites, clock = self._require({provider: None}), Clock(self.parties.traffic)
+        self._begin("accept", (provider,))
+        sites, clock = self._require((provider,)), Clock(self.parties.traffic)
         present = self.present()
-        self._commit(intention=Intention("accept", sites, (), "degrade", "newton"))
+        self._keeper.commit(intention=Intention("accept", sites, (), "degrade", "newton"))
         with self._taken_up_after_silence():
             arriving = self.parties.submission(self.theta, provider)
             step, after = acceptance_step(present, [arriving])
             trust = judge(step, present, share_changed=arriving.n / after.sums.n, rung="newton")
-        return self._keep(
-            clock,
-            # Asked anew at the new model, the sites give better ones than P4's running average.
-            sums=None,
-            operation="accept",
-            mode=None,
-            rung="newton",
-            sites=sites,
-            theta=step.theta,
-            trained=None,
-            rounds=1,
-            advice=trust.advice,
-            reason=trust.reason,
-            error=trust.predicted_error,
-            # Offered records were drawn with the others.
-            budgets=self._model_budgets,
+        # Offered records were drawn with the others. Asked anew at the new model, the sites give better
+        # sums than P4's running average.
+        new = NewModel.judged(step.theta, self.state.model_budgets, trust)
+        return self._keeper.publish(
+            new, operation="accept", sites=sites, clock=clock, rung="newton"
         )
 
     # --- Behind them ---
+
+    def _rounds(self, share: float, *, pending: Sequence[int] = ()) -> tuple[Trained, Trust]:
+        """Run rounds with all sites to the end, and say what is left of the error.
+
+        They do not begin at the present model: nothing of an old draw is left in the new one.
+        """
+        trained = newton_rounds(
+            lambda theta: self.parties.sums(theta, pending=pending), self._start(), self.penalty
+        )
+        return trained, judge_rounds(trained, share_changed=share)
 
     def _start(self) -> FloatArray:
         """Return where rounds begin: independent of all draws, and under masks never twice at one model.
@@ -428,23 +444,8 @@ class Coordinator(VersionKeeper):
             self.give_up()
             raise
 
-    def _require(self, sites: Mapping[int, object], *, gone: Sequence[int] = ()) -> tuple[int, ...]:
-        known = sorted({*self.parties.numbers, *gone})
-        for site in sites:
-            if site not in known:
-                raise InputError(
-                    f"site {site} does not take part. Sites are numbered from 0: "
-                    f"{', '.join(map(str, known))}."
-                )
+    def _require(self, sites: Collection[int], *, gone: Sequence[int] = ()) -> tuple[int, ...]:
+        require_part(sites, {*self.parties.numbers, *gone})
         if not sites:
             raise InputError("at least one site must be named, got none.")
         return tuple(sorted(sites))
-
-    def _share(self, wishes: Mapping[int, Wish], before: Mapping[int, Budget]) -> float:
-        """Return the share of all records that are expected to change."""
-        records = self.parties.records()
-        changed = 0.0
-        for i, wish in wishes.items():
-            share = expected_share(self.schema, before[i], wish.budget, mode=wish.mode)
-            changed += records[i] * share
-        return changed / sum(records.values())

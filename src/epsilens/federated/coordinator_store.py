@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -18,33 +16,34 @@ from typing import Any, get_args
 import numpy as np
 
 from epsilens._validate import as_choice
-from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.change import Rung
 from epsilens.federated.database import (
-    LEDGER_TABLE,
+    STORE_VERSION,
+    PartyStore,
     array_of,
     blob_of,
-    connect,
     ledger_of,
-    new_private_file,
-    transaction,
     write_ledger,
 )
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.known_draw import KnownDraw
 from epsilens.federated.ledger import Mode
 from epsilens.federated.sums import SiteSums
-from epsilens.federated.versions import Begun, CoordinatorState, Intention, model_sites
-from epsilens.federated.written import budget_text, read_budget, read_version, version_record
+from epsilens.federated.versions import Begun, CoordinatorState, Intention
+from epsilens.federated.written import (
+    budget_text,
+    budgets_record,
+    read_budget,
+    read_budgets,
+    read_version,
+    version_record,
+)
 
 __all__ = ["CoordinatorStore", "Member", "create_coordinator_store"]
 
 DATABASE = "coordinator.sqlite"
-STORE_VERSION = 1
 
-_DAMAGED = "the coordinator's store cannot be read: it is incomplete or damaged. Bring it back from a backup."
-_BUSY = "the coordinator's store is busy with another operation. Try again."
 _TABLES = """
 CREATE TABLE coordinator (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
@@ -100,7 +99,7 @@ class Member:
     node: int | None = None
 
 
-class CoordinatorStore:
+class CoordinatorStore(PartyStore):
     """The folder of a coordinator.
 
     Parameters
@@ -114,41 +113,26 @@ class CoordinatorStore:
         If there is no coordinator, or one that another version of epsilens has written.
     """
 
+    _FILE, _PARTY = DATABASE, "coordinator"
+    _JOIN = "Start one: `epsilens federate server --state DIR --schema FILE`."
+    _HEAD = "SELECT * FROM coordinator"
+    _DAMAGED = "the coordinator's store cannot be read: it is incomplete or damaged. Bring it back from a backup."
+    _BUSY = "the coordinator's store is busy with another operation. Try again."
+
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        self._path = self.folder / DATABASE
-        if not self._path.is_file():
-            raise InputError(
-                f"{str(self.folder)!r} must be the folder of a coordinator, but holds none. Start one: "
-                "`epsilens federate server --state DIR --schema FILE`."
-            )
-        with self._connected() as connection:
-            row = _row(connection)
-        with _readable():
-            self.schema = FederationSchema.from_dict(json.loads(row["contract"]))
-            self.regularisation = float(row["regularisation"])
-        if self.schema.fingerprint != row["fingerprint"]:
-            raise InputError(
-                "the coordinator's contract is not the one that it was written with. Its folder is "
-                "damaged: bring it back from a backup."
-            )
+        super().__init__(folder)
         self._known: CoordinatorState | None = None
 
-    @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        connection = _connect(self._path)
-        try:
-            yield connection
-        finally:
-            connection.close()
+    def _read(self, row: sqlite3.Row) -> None:
+        self.regularisation = float(row["regularisation"])
 
     # --- Its state ---
 
     def load(self) -> CoordinatorState:
         """Return the state as it was last kept."""
-        with self._connected() as connection, _readable():
+        with self._store.connected() as connection, self._readable():
             connection.execute("BEGIN")
-            self._known = _state(connection)
+            self._known = _state(connection, self._row(connection))
         return self._known
 
     def keep(self, state: CoordinatorState) -> None:
@@ -161,11 +145,11 @@ class CoordinatorStore:
         """
         before = self._known
         gone = set(state.left) - set(() if before is None else before.left)
-        with self._connected() as connection:
-            with transaction(connection, busy=_BUSY):
-                _row(connection)
-                _save(connection, state, before=before)
-            if gone:
+        with self._store.transaction() as connection:
+            self._row(connection)
+            _save(connection, state, before=before)
+        if gone:
+            with self._store.connected() as connection:
                 # Nothing of who left stays behind, in free pages or in the log.
                 connection.execute("VACUUM")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -174,12 +158,12 @@ class CoordinatorStore:
     @property
     def masked(self) -> bool:
         """Whether sums are asked for under masks."""
-        with self._connected() as connection:
-            return bool(_row(connection)["masked"])
+        with self._store.connected() as connection:
+            return bool(self._row(connection)["masked"])
 
-    def remember_masks(self, masked: bool) -> None:
+    def remember_masks(self, *, masked: bool) -> None:
         """Keep whether sums are asked for under masks, for all operations that follow."""
-        with self._connected() as connection, transaction(connection, busy=_BUSY):
+        with self._store.transaction() as connection:
             connection.execute("UPDATE coordinator SET masked = ?", (int(masked),))
 
     # --- Who takes part ---
@@ -187,7 +171,7 @@ class CoordinatorStore:
     @property
     def members(self) -> tuple[Member, ...]:
         """All sites that were registered and have not left."""
-        with self._connected() as connection, _readable():
+        with self._store.connected() as connection, self._readable():
             rows = connection.execute("SELECT * FROM member ORDER BY site").fetchall()
         return tuple(
             Member(
@@ -211,10 +195,10 @@ class CoordinatorStore:
         InputError
             If the key belongs to another site, or the site has left.
         """
-        with self._connected() as connection, transaction(connection, busy=_BUSY):
+        with self._store.transaction() as connection:
             rows = connection.execute("SELECT * FROM member").fetchall()
             taken = {row["public_key"]: int(row["site"]) for row in rows}
-            left: list[int] = json.loads(_row(connection)["departed"])
+            left: list[int] = json.loads(self._row(connection)["departed"])
             following = max([*taken.values(), *left], default=-1) + 1
             number = taken.get(public_key, following) if site is None else site
             if taken.get(public_key, number) != number:
@@ -247,7 +231,7 @@ class CoordinatorStore:
             names = ", ".join(map(str, known)) or "none"
             raise InputError(f"site {site} is not registered. There are: {names}.")
         state = self.load()
-        if site in model_sites(state):
+        if site in state.model_sites:
             raise InputError(
                 f"site {site} is in the model, and cannot be forgotten. Take it out first: `epsilens "
                 f"federate remove {site}`."
@@ -255,13 +239,13 @@ class CoordinatorStore:
         if site in {entry.site for entry in state.ledger} | set(state.model_budgets):
             # Its number is not given to anybody else: what it has released stays counted.
             self.keep(replace(state, left=(*state.left, site)))
-        with self._connected() as connection, transaction(connection, busy=_BUSY):
+        with self._store.transaction() as connection:
             connection.execute("DELETE FROM member WHERE site = ?", (site,))
         return known[site]
 
     def note_node(self, site: int, node: int) -> None:
         """Keep what Flower calls a member now."""
-        with self._connected() as connection, transaction(connection, busy=_BUSY):
+        with self._store.transaction() as connection:
             connection.execute("UPDATE member SET node = ? WHERE site = ?", (str(node), site))
 
 
@@ -277,6 +261,10 @@ def create_coordinator_store(
     schema : FederationSchema
         The contract.
     regularisation : float
+
+    Returns
+    -------
+    CoordinatorStore
 
     Raises
     ------
@@ -295,12 +283,8 @@ def create_coordinator_store(
     (0, 1, ())
     """
     place = Path(folder)
-    taken = (
-        f"{str(place)!r} has a coordinator already. Choose another folder, or go on with that one."
-    )
-    connection = _connect(new_private_file(place, DATABASE, taken=taken))
-    try:
-        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{LEDGER_TABLE}")
+    taken = ". Choose another folder, or go on with that one."
+    with CoordinatorStore._made(place, _TABLES, taken=taken) as connection:
         connection.execute(
             "INSERT INTO coordinator VALUES (1, ?, ?, ?, ?, '{}', 0, '[]', NULL, 0, '{}', 0)",
             (
@@ -310,45 +294,13 @@ def create_coordinator_store(
                 float(regularisation),
             ),
         )
-        connection.execute("COMMIT")
-    finally:
-        connection.close()
     return CoordinatorStore(place)
 
 
 # --- Rows ---
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    return connect(path, whose="the coordinator", damaged=_DAMAGED)
-
-
-@contextmanager
-def _readable() -> Iterator[None]:
-    """Say of whatever cannot be read that the file is damaged."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (sqlite3.DatabaseError, ValueError, KeyError, TypeError) as error:
-        raise InputError(_DAMAGED) from error
-
-
-def _row(connection: sqlite3.Connection) -> sqlite3.Row:
-    with _readable():
-        row: sqlite3.Row | None = connection.execute("SELECT * FROM coordinator").fetchone()
-    if row is None:
-        raise InputError(_DAMAGED)
-    if row["store_version"] != STORE_VERSION:
-        raise InputError(
-            f"the coordinator's store has version {row['store_version']}, and this epsilens reads "
-            f"{STORE_VERSION}. Use the epsilens that wrote it."
-        )
-    return row
-
-
-def _state(connection: sqlite3.Connection) -> CoordinatorState:
-    row = _row(connection)
+def _state(connection: sqlite3.Connection, row: sqlite3.Row) -> CoordinatorState:
     versions = connection.execute("SELECT record FROM version ORDER BY number")
     sums = {
         found["site"]: SiteSums(
@@ -361,7 +313,7 @@ def _state(connection: sqlite3.Connection) -> CoordinatorState:
     }
     return CoordinatorState(
         versions=tuple(read_version(json.loads(record)) for (record,) in versions),
-        model_budgets=_read_budgets(json.loads(row["model_budgets"])),
+        model_budgets=read_budgets(json.loads(row["model_budgets"])),
         sums=sums if row["has_sums"] else None,
         ledger=ledger_of(connection),
         left=tuple(json.loads(row["departed"])),
@@ -378,7 +330,7 @@ def _save(
         "UPDATE coordinator SET model_budgets = ?, has_sums = ?, departed = ?, intention = ?, "
         "undelivered = ?, draws = ?",
         (
-            json.dumps(_budget_texts(state.model_budgets), ensure_ascii=False),
+            json.dumps(budgets_record(state.model_budgets), ensure_ascii=False),
             state.sums is not None,
             json.dumps(list(state.left)),
             None if state.intention is None else _intention_text(state.intention),
@@ -404,14 +356,6 @@ def _save(
         write_ledger(connection, state.ledger, first=0)
     for site in state.left:
         connection.execute("DELETE FROM member WHERE site = ?", (site,))
-
-
-def _budget_texts(budgets: Mapping[int, Budget | None]) -> dict[str, str | None]:
-    return {str(site): None if b is None else budget_text(b) for site, b in budgets.items()}
-
-
-def _read_budgets(texts: Mapping[str, str | None]) -> dict[int, Budget | None]:
-    return {int(site): None if text is None else read_budget(text) for site, text in texts.items()}
 
 
 def _intention_text(intention: Intention) -> str:

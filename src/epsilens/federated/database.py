@@ -1,37 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the stores of a federation are kept in SQLite: private files, whole transactions, exact numbers."""
+"""How the parties of a federation keep what they must not forget: contract, ledger, and exact numbers."""
 
 from __future__ import annotations
 
 import io
-import os
-import secrets
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.data.private_files import PrivateStore, make_private_file, make_private_folder
 from epsilens.errors import InputError
+from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.ledger import LedgerEntry
 
 __all__ = [
     "LEDGER_TABLE",
+    "PartyStore",
     "array_of",
     "blob_of",
-    "connect",
     "ledger_of",
-    "new_private_file",
-    "transaction",
     "write_ledger",
-    "write_private",
 ]
 
-SECONDS_TO_WAIT = 30.0
-"""For another process that works on the same store."""
+STORE_VERSION = 1
 
 LEDGER_TABLE = """
 CREATE TABLE ledger (
@@ -47,94 +45,93 @@ CREATE TABLE ledger (
 """
 
 
-def new_private_file(folder: Path, name: str, *, taken: str) -> Path:
-    """Make an empty file that nobody else on the machine can read, in a folder of the same kind.
+class PartyStore:
+    """The folder of one party: a store whose first row has the contract and the version of its form.
 
     Parameters
     ----------
-    folder : Path
-        Made if it does not exist.
-    name : str
-    taken : str
-        What to say if the file exists.
+    folder : str or Path
+
+    Raises
+    ------
+    InputError
+        If there is no such party, or one that another version of epsilens has written.
     """
-    is_new = not folder.exists()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if is_new:
-        folder.chmod(0o700)
-    path = folder / name
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        raise InputError(taken) from None
-    return path
 
+    _FILE: ClassVar[str]
+    _PARTY: ClassVar[str]
+    """"site", "coordinator"."""
+    _HEAD: ClassVar[str]
+    """The query for the first row."""
+    _JOIN: ClassVar[str]
+    """What to do where there is none."""
+    _DAMAGED: ClassVar[str]
+    _BUSY: ClassVar[str]
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone can read, whole or not at all."""
-    scratch = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-    descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        scratch.replace(path)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._store = self._at(self.folder)
+        if not self._store.file.is_file():
+            raise InputError(
+                f"{str(self.folder)!r} must be the folder of a {self._PARTY}, but holds none. {self._JOIN}"
+            )
+        with self._store.connected() as connection:
+            row = self._row(connection)
+        with self._readable():
+            self.schema = FederationSchema.from_dict(json.loads(row["contract"]))
+            self._read(row)
+        if self.schema.fingerprint != row["fingerprint"]:
+            raise InputError(
+                f"the {self._PARTY}'s contract is not the one that it was written with. Its folder is damaged: "
+                "bring it back from a backup."
+            )
 
+    def _read(self, row: sqlite3.Row) -> None:
+        """Take what else never changes from the first row."""
+        raise NotImplementedError
 
-def connect(path: Path, *, whose: str, damaged: str) -> sqlite3.Connection:
-    """Open a store for transactions that are on the disk once they are committed.
+    @classmethod
+    def _at(cls, folder: Path) -> PrivateStore:
+        return PrivateStore(
+            folder / cls._FILE, whose=f"the {cls._PARTY}", damaged=cls._DAMAGED, busy=cls._BUSY
+        )
 
-    Parameters
-    ----------
-    path : Path
-    whose : str
-        "the site", "the coordinator".
-    damaged : str
-        What to say if the file is no database.
-    """
-    connection = sqlite3.connect(path, timeout=SECONDS_TO_WAIT, isolation_level=None)
-    connection.row_factory = sqlite3.Row
-    try:
-        # Committed means on the disk: who forgot a release would spend a budget twice.
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA journal_mode = WAL")
-        # What is deleted is overwritten.
-        connection.execute("PRAGMA secure_delete = ON")
-    except sqlite3.OperationalError:
-        connection.close()
-        raise InputError(
-            f"{whose}'s store must not be in use for long, but another process holds it. Try again."
-        ) from None
-    except sqlite3.DatabaseError:
-        connection.close()
-        raise InputError(damaged) from None
-    return connection
+    @classmethod
+    @contextmanager
+    def _made(cls, folder: Path, tables: str, *, taken: str) -> Iterator[sqlite3.Connection]:
+        """Make the store of a new party in a folder that nobody else can read, and fill it in a block."""
+        make_private_folder(folder)
+        try:
+            make_private_file(folder / cls._FILE)
+        except FileExistsError:
+            raise InputError(f"{str(folder)!r} has a {cls._PARTY} already{taken}") from None
+        with cls._at(folder).connected() as connection:
+            connection.executescript(f"BEGIN IMMEDIATE;{tables}{LEDGER_TABLE}")
+            yield connection
+            connection.execute("COMMIT")
 
+    @classmethod
+    @contextmanager
+    def _readable(cls) -> Iterator[None]:
+        """Say of whatever cannot be read that the file is damaged."""
+        try:
+            yield
+        except InputError:
+            raise
+        except (sqlite3.DatabaseError, ValueError, KeyError, TypeError):
+            raise InputError(cls._DAMAGED) from None
 
-@contextmanager
-def transaction(connection: sqlite3.Connection, *, busy: str) -> Iterator[None]:
-    """Do all of a block or nothing of it.
-
-    Parameters
-    ----------
-    connection : sqlite3.Connection
-    busy : str
-        What to say if another process is at work for too long.
-    """
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError:
-        raise InputError(busy) from None
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
+    def _row(self, connection: sqlite3.Connection) -> sqlite3.Row:
+        with self._readable():
+            row: sqlite3.Row | None = connection.execute(self._HEAD).fetchone()
+        if row is None:
+            raise InputError(self._DAMAGED)
+        if row["store_version"] != STORE_VERSION:
+            raise InputError(
+                f"the {self._PARTY}'s store has version {row['store_version']}, and this epsilens reads "
+                f"{STORE_VERSION}. Use the epsilens that wrote it."
+            )
+        return row
 
 
 def write_ledger(

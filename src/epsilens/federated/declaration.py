@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,7 +33,6 @@ Encoding: TypeAlias = Literal["one-hot", "code", "number"]
 
 _ENCODINGS = ("one-hot", "code", "number")
 LARGEST_SCHEMA_FILE = 10 * 2**20
-LARGEST_NUMBER = 1e100
 DEFAULT_LIMIT = 1000.0
 """Of numbers whose contract says nothing else, in units of their scale."""
 
@@ -421,24 +419,3 @@ def _numbers(series: pd.Series) -> FloatArray:
             "rows do not. Leave them out."
         )
     return numbers
-
-
-def rounded_scale(values: FloatArray) -> tuple[float, float]:
-    """Return a centre and a scale with two digits, for a contract that is made up from data.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rounded_scale(np.array([31.0, 42.0, 57.0]))
-    (43.0, 11.0)
-    """
-    centre, largest = float(np.mean(values)), float(np.abs(values).max(initial=0.0))
-    if largest > LARGEST_NUMBER:
-        raise InputError(
-            f"a column of numbers must stay below {LARGEST_NUMBER:g}, but one does not. Rescale it."
-        )
-    spread = float(np.std(values))
-    if spread <= 1e-9 * largest:
-        spread = 1.0
-    digits = 1 - math.floor(math.log10(spread))
-    return round(centre, digits), round(spread, digits)

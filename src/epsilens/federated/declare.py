@@ -7,20 +7,26 @@ answers occur in them; the warning says so.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsilens.data import Column, Schema
 from epsilens.errors import InputError, PrivacyLeakWarning
-from epsilens.federated.declaration import DeclaredColumn, FederationSchema, rounded_scale
+from epsilens.federated.declaration import DeclaredColumn, FederationSchema
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["declare"]
+__all__ = ["code_scale", "declare", "rounded_scale"]
+
+FloatArray = NDArray[np.float64]
+
+LARGEST_NUMBER = 1e100
 
 
 def declare(
@@ -139,6 +145,40 @@ def _declared(
             f"{column.n_distinct}. Put them into bins: `--bins {name}=LOW:HIGH:10`."
         )
     answers = given.get(name) or tuple(map(str, column.categories or ()))
-    # The position of an answer stands for the number: equal steps, so nothing of the data is in it.
-    half = (len(answers) - 1) / 2
-    return DeclaredColumn(name, answers, "code", centre=half, scale=max(round(half / 1.5, 2), 0.5))
+    centre, scale = code_scale(len(answers))
+    return DeclaredColumn(name, answers, "code", centre=centre, scale=scale)
+
+
+def code_scale(n_answers: int) -> tuple[float, float]:
+    """Return centre and scale for the positions of so many answers in their list.
+
+    Equal steps, whatever the answers stand for: nothing of the data is in it.
+
+    Examples
+    --------
+    >>> code_scale(4)
+    (1.5, 1.0)
+    """
+    half = (n_answers - 1) / 2
+    return half, max(round(half / 1.5, 2), 0.5)
+
+
+def rounded_scale(values: FloatArray) -> tuple[float, float]:
+    """Return a centre and a scale with two digits, for a contract that is made up from data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rounded_scale(np.array([31.0, 42.0, 57.0]))
+    (43.0, 11.0)
+    """
+    centre, largest = float(np.mean(values)), float(np.abs(values).max(initial=0.0))
+    if largest > LARGEST_NUMBER:
+        raise InputError(
+            f"a column of numbers must stay below {LARGEST_NUMBER:g}, but one does not. Rescale it."
+        )
+    spread = float(np.std(values))
+    if spread <= 1e-9 * largest:
+        spread = 1.0
+    digits = 1 - math.floor(math.log10(spread))
+    return round(centre, digits), round(spread, digits)

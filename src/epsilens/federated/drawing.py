@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -35,9 +36,7 @@ def first_draw(
     number : int
         Of the site.
     """
-    with warnings.catch_warnings():
-        # That a whole federation is simulated is said once, where it is shown.
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
+    with _quietly():
         drawn = randomise(records, schema, budget, random_state=_stream(seed, number, 0))
     return Draw(drawn, budget)
 
@@ -45,8 +44,7 @@ def first_draw(
 def degraded(state: SiteState, schema: FederationSchema, wanted: Budget) -> Draw:
     """Return the draw in use with noise added, so that it is distributed as one at a stricter level."""
     source = _stream(state.seed, state.number, state.draws)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
+    with _quietly():
         records = degrade(
             state.current.records, schema, state.current.budget, wanted, random_state=source
         )
@@ -59,8 +57,7 @@ def redrawn(state: SiteState, schema: FederationSchema, truth: Records, wanted: 
     anchor = state.anchor
     levels = anchor.budget.per_column
     looser = {name: max(wanted.per_column[name], level) for name, level in levels.items()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
+    with _quietly():
         fresh = randomise(truth, schema, wanted, random_state=source)
         coupled = relax(
             truth, anchor.records, schema, anchor.budget, Budget(looser), random_state=source
@@ -70,6 +67,14 @@ def redrawn(state: SiteState, schema: FederationSchema, truth: Records, wanted: 
     ]
     records = fresh.with_codes(places, coupled.codes[:, places]) if places else fresh
     return Draw(records, wanted)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Draw without a warning: that a whole federation is simulated is said once, where it is shown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        yield
 
 
 def _stream(seed: int | None, number: int, draws: int) -> np.random.Generator | None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema
-from epsilens.federated.sums import SiteSums
+from epsilens.federated.sums import SiteSums, upper_half, whole_of
 
 __all__ = ["FixedPoint", "feature_bounds", "flatten", "sum_bounds", "unflatten"]
 
@@ -80,8 +80,7 @@ def sum_bounds(schema: FederationSchema, theta: FloatArray, *, hessian: bool) ->
     gradient = np.tile(own, n_outputs)
     parts = [np.array([loss]), gradient]
     if hessian:
-        upper = np.triu_indices(len(gradient))
-        parts.append(LARGEST_CURVATURE * np.outer(gradient, gradient)[upper])
+        parts.append(LARGEST_CURVATURE * upper_half(np.outer(gradient, gradient)))
     return np.concatenate(parts)
 
 
@@ -95,7 +94,7 @@ def flatten(sums: SiteSums) -> FloatArray:
     """
     parts = [np.array([sums.loss]), sums.gradient]
     if sums.hessian is not None:
-        parts.append(sums.hessian[np.triu_indices(len(sums.hessian))])
+        parts.append(upper_half(sums.hessian))
     return np.concatenate(parts)
 
 
@@ -110,11 +109,8 @@ def unflatten(row: FloatArray, n: int, *, n_parameters: int, hessian: bool) -> S
     gradient = row[1 : 1 + n_parameters].copy()
     if not hessian:
         return SiteSums(n, float(row[0]), gradient, None)
-    full = np.zeros((n_parameters, n_parameters))
-    upper = np.triu_indices(n_parameters)
-    full[upper] = row[1 + n_parameters :]
-    full.T[upper] = row[1 + n_parameters :]
-    return SiteSums(n, float(row[0]), gradient, full)
+    whole = whole_of(row[1 + n_parameters :], n_parameters)
+    return SiteSums(n, float(row[0]), gradient, whole)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.ledger import Mode
 from epsilens.federated.randomisation import channels_between
 
-__all__ = ["after_change", "after_exact", "expected_share"]
+__all__ = ["after_change", "after_exact", "budgets_after", "expected_share", "share_of_records"]
 
 
 def after_change(
@@ -45,6 +45,10 @@ def after_change(
     anchored : bool
         Whether the draw in use is known to be the last one from the true answers, with which a looser
         one is drawn together. Where it is not, the levels are added, which is never too little.
+
+    Returns
+    -------
+    Budget
 
     Examples
     --------
@@ -93,6 +97,16 @@ def after_exact(
     mode : {"degrade", "redraw", "as_printed"}
     changed : sequence of int
         The changing sites.
+
+    Returns
+    -------
+    dict of site to Budget or None
+
+    Examples
+    --------
+    >>> three, one = Budget({"smokes": 3.0}), Budget({"smokes": 1.0})
+    >>> after_exact({0: three, 1: three}, {0: three, 1: one}, mode="degrade", changed=[1])
+    {0: Budget({'smokes': 3.0}), 1: Budget({'smokes': 1.0})}
     """
     after = dict(model)
     for site, level in levels.items():
@@ -101,10 +115,77 @@ def after_exact(
     return after
 
 
+def budgets_after(
+    model: Mapping[int, Budget | None],
+    present: Mapping[int, Budget],
+    wanted: Mapping[int, Budget],
+    *,
+    mode: Mode,
+    rung: Rung,
+    preview: bool,
+    anchored: Mapping[int, bool],
+) -> dict[int, Budget | None]:
+    """Return the levels of all sites in the new model after some of them have changed.
+
+    Parameters
+    ----------
+    model : mapping of site to Budget or None
+        In the model before.
+    present : mapping of site to Budget
+        Of the draws before, of every site that takes part.
+    wanted : mapping of site to Budget
+        Of the changing sites' new draws.
+    mode, rung, preview, anchored
+        As `after_change` takes them.
+    """
+    after = dict(model)
+    for site, budget in wanted.items():
+        after[site] = after_change(
+            after.get(site),
+            present[site],
+            budget,
+            mode=mode,
+            rung=rung,
+            preview=preview,
+            anchored=anchored.get(site, False),
+        )
+    if rung == "exact" and not preview:
+        levels = {**present, **wanted}
+        after = after_exact(after, levels, mode=mode, changed=tuple(wanted))
+    return after
+
+
+def share_of_records(
+    schema: FederationSchema,
+    records: Mapping[int, int],
+    present: Mapping[int, Budget],
+    wanted: Mapping[int, Budget],
+    *,
+    mode: Mode,
+) -> float:
+    """Return the share of all sites' records that a change is expected to alter."""
+    changed = sum(
+        records[site] * expected_share(schema, present[site], budget, mode=mode)
+        for site, budget in wanted.items()
+    )
+    return changed / sum(records.values())
+
+
 def expected_share(
     schema: FederationSchema, present: Budget, wanted: Budget, *, mode: Mode
 ) -> float:
     """Return the share of a site's records that a change is expected to alter; no data are needed.
+
+    Parameters
+    ----------
+    schema : FederationSchema
+    present, wanted : Budget
+        Levels of the draw before and after.
+    mode : {"degrade", "redraw", "as_printed"}
+
+    Returns
+    -------
+    float in [0, 1]
 
     Examples
     --------

@@ -74,6 +74,10 @@ def spend(
     wanted : Budget
         The level of the new one.
 
+    Returns
+    -------
+    dict of column to float
+
     Notes
     -----
     Noise added to a draw is post-processing and spends nothing. A fresh, stricter draw adds its ε

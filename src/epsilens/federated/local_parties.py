@@ -17,7 +17,7 @@ from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import Traffic
 from epsilens.federated.site import Site
 from epsilens.federated.site_state import Wish
-from epsilens.federated.sums import SiteSums
+from epsilens.federated.sums import SiteSums, upper_half
 
 __all__ = ["LocalParties"]
 
@@ -101,7 +101,7 @@ class LocalParties:
 
     def _count(self, sums: SiteSums) -> None:
         # A Hessian is symmetric: half of it travels.
-        half = None if sums.hessian is None else sums.hessian[np.triu_indices(len(sums.hessian))]
+        half = None if sums.hessian is None else upper_half(sums.hessian)
         self._traffic.count(sums.gradient, half)
 
     def local_steps(

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 
+from epsilens.data.private_files import PrivateStore
 from epsilens.errors import InputError
-from epsilens.federated.database import connect, new_private_file, transaction
 from epsilens.federated.masked_sums import MaskedQuestion
 from epsilens.federated.provider_book import theta_name
 from epsilens.federated.site import Site
@@ -45,7 +42,13 @@ class MaskBook:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._file = Path(folder) / FILE
+        self._store = PrivateStore(
+            Path(folder) / FILE,
+            whose="the site",
+            damaged=_DAMAGED,
+            busy="the site is busy with another message. Try again.",
+            tables=(_TABLE,),
+        )
 
     def note(self, site: Site, question: MaskedQuestion) -> None:
         """Write a question down before its answer leaves, or refuse it.
@@ -76,7 +79,7 @@ class MaskBook:
         # Prepared in another way a change is other data; the sums of two draws differ by the change.
         place += [own] if question.what == "difference" else []
         asked = [sorted(question.records.items()), sorted(question.pending), own]
-        with self._transaction() as book:
+        with self._store.transaction() as book:
             row = book.execute(
                 "SELECT asked FROM answered WHERE question = ?", (_name(place),)
             ).fetchone()
@@ -94,17 +97,6 @@ class MaskBook:
                         "it keeps a note of. It can join anew, which spends its budget again."
                     )
                 book.execute("INSERT INTO answered VALUES (?, ?)", (_name(place), _name(asked)))
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        if not self._file.exists():
-            new_private_file(self._file.parent, self._file.name, taken=_DAMAGED)
-        with (
-            closing(connect(self._file, whose="the site", damaged=_DAMAGED)) as book,
-            transaction(book, busy="the site is busy with another message. Try again."),
-        ):
-            book.execute(_TABLE)
-            yield book
 
 
 def _name(parts: object) -> str:

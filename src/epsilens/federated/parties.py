@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums
 
-__all__ = ["TOGETHER", "Clock", "NoAnswerError", "Parties", "Traffic"]
+__all__ = ["TOGETHER", "Clock", "NoAnswerError", "Parties", "Traffic", "require_part"]
 
 FloatArray = NDArray[np.float64]
 
@@ -162,3 +162,20 @@ class Parties(Protocol):
     def ledger(self) -> Sequence[LedgerEntry]:
         """Return every release of every site, in order, of those who left too."""
         ...
+
+
+def require_part(sites: Collection[int], known: Collection[int]) -> None:
+    """Refuse a site that is none of those that take part.
+
+    Examples
+    --------
+    >>> require_part([7], range(3))
+    Traceback (most recent call last):
+    epsilens.errors.InputError: site 7 does not take part. Sites are numbered from 0: 0, 1, 2.
+    """
+    for site in sites:
+        if site not in known:
+            raise InputError(
+                f"site {site} does not take part. Sites are numbered from 0: "
+                f"{', '.join(map(str, sorted(known)))}."
+            )

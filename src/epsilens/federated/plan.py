@@ -11,11 +11,13 @@ from typing import Literal, TypeAlias
 from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.change import Rung
-from epsilens.federated.coordinator import Algorithm, Coordinator
+from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.ledger import Mode
+from epsilens.federated.parties import require_part
 from epsilens.federated.randomisation import EpsilonLike, as_budget, is_stricter
 from epsilens.federated.sums import LARGEST_NUMBER_OF_PATTERNS
+from epsilens.federated.training import Algorithm
 from epsilens.federated.valuing import Exchange, Valuation, ValueMode, value
 from epsilens.federated.written import budget_text, read_budget
 
@@ -142,7 +144,7 @@ def story(
     operations, notes = [PlannedOperation("train", algorithm=algorithm)], []
     combinations = math.prod(k for name, k in schema.sizes.items() if name != schema.label.name)
     for change in changes:
-        _require_known(change, n_sites)
+        require_part(change, present)
         budgets = {site: as_budget(schema, wanted) for site, wanted in change.items()}
         stricter = all(is_stricter(budgets[site], present[site]) for site in budgets)
         if mode == "degrade" and not stricter:
@@ -165,10 +167,10 @@ def story(
         operations.append(planned)
         present.update(budgets)
     for valuation in values:
-        _require_known(dict.fromkeys(valuation.sites), n_sites)
+        require_part(valuation.sites, present)
         operations.append(valuation)
     if remove:
-        _require_known(dict.fromkeys(remove), n_sites)
+        require_part(remove, present)
         if len(set(remove)) >= n_sites:
             raise InputError("at least one site must stay. Nothing is left to train on otherwise.")
         operations.append(
@@ -179,14 +181,6 @@ def story(
             )
         )
     return tuple(operations), tuple(dict.fromkeys(notes))
-
-
-def _require_known(sites: Mapping[int, object], n_sites: int) -> None:
-    for site in sites:
-        if not 0 <= site < n_sites:
-            raise InputError(
-                f"site {site} does not take part. Sites are numbered from 0: 0 to {n_sites - 1}."
-            )
 
 
 def carry_out(
@@ -210,6 +204,21 @@ def carry_out(
     -------
     tuple of Valuation
         What the valuations gave, in their order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.federated import DeclaredColumn, LocalParties, Records, Site
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> records = Records(np.array([[0, 1], [1, 0], [1, 1]] * 20), np.empty((60, 0)))
+    >>> sites = [Site(i, schema, records, epsilon=3.0, seed=i) for i in range(2)]
+    >>> leader = Coordinator(schema, LocalParties(sites), regularisation=1e-2)
+    >>> steps, _ = story(schema, epsilon=3.0, n_sites=2, changes=[{1: 1.0}], remove=[0])
+    >>> carry_out(leader, steps)
+    ()
+    >>> [version.operation for version in leader.versions]
+    ['train', 'preview', 'change', 'remove']
     """
     found = []
     for done, step in enumerate(operations):

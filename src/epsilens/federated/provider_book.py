@@ -9,30 +9,27 @@ signature, and everything that left is counted and given again, never computed a
 from __future__ import annotations
 
 import hashlib
-import os
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.errors import InputError
-from epsilens.federated.database import connect, transaction
+from epsilens.data.private_files import PrivateStore
 
 __all__ = ["ProviderBook", "Told", "theta_name"]
 
 FloatArray = NDArray[np.float64]
 Told: TypeAlias = Literal["items", "batch", "submission"]
 
-_TABLES = """
+_SETTLED = """
 CREATE TABLE IF NOT EXISTS settled (
-    only_row INTEGER PRIMARY KEY CHECK (only_row = 1), version INTEGER NOT NULL, theta TEXT NOT NULL);
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1), version INTEGER NOT NULL, theta TEXT NOT NULL)
+"""
+_TOLD = """
 CREATE TABLE IF NOT EXISTS told (
     kind TEXT NOT NULL, theta TEXT NOT NULL, asker TEXT NOT NULL, called TEXT NOT NULL,
-    content BLOB NOT NULL, PRIMARY KEY (kind, theta, asker));
+    content BLOB NOT NULL, PRIMARY KEY (kind, theta, asker))
 """
 _DAMAGED = (
     "the site's note of what it has told of its records cannot be read. Bring it back from a backup; "
@@ -57,7 +54,7 @@ class ProviderBook:
     Parameters
     ----------
     file : path
-        In the site's folder; made if it is not there.
+        In the site's folder; made when it is needed first.
 
     Examples
     --------
@@ -72,36 +69,30 @@ class ProviderBook:
     """
 
     def __init__(self, file: str | Path) -> None:
-        self._file = Path(file)
-        if not self._file.exists():
-            try:
-                os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            except OSError as error:
-                raise InputError(
-                    f"a site must be able to write {self._file.name!r} in its folder, got "
-                    f"{type(error).__name__}."
-                ) from None
-        if not self._file.stat().st_size:
-            with self._transaction() as book:
-                for table in _TABLES.split(";\n"):
-                    book.execute(table)
+        self._store = PrivateStore(
+            Path(file),
+            whose="the site",
+            damaged=_DAMAGED,
+            busy="the site is busy with another message. Try again.",
+            tables=(_SETTLED, _TOLD),
+        )
 
     def settled(self) -> tuple[int, str] | None:
         """Return the version that was settled last and the name of its model; None: no version yet."""
-        with self._transaction() as book:
+        with self._store.transaction() as book:
             row = book.execute("SELECT version, theta FROM settled").fetchone()
         return None if row is None else (int(row["version"]), str(row["theta"]))
 
     def settle(self, version: int, theta: FloatArray) -> None:
         """Note which model a version is."""
-        with self._transaction() as book:
+        with self._store.transaction() as book:
             book.execute(
                 "INSERT OR REPLACE INTO settled VALUES (1, ?, ?)", (version, theta_name(theta))
             )
 
     def told(self, kind: Told, theta: str, *, asker: str = "", called: str = "") -> bytes | None:
         """Return what was told about a model to somebody of this key or of this name; None if nothing was."""
-        with self._transaction() as book:
+        with self._store.transaction() as book:
             row = book.execute(
                 "SELECT content FROM told WHERE kind = ? AND theta = ? AND (asker = ? OR called = ?)",
                 (kind, theta, asker, called),
@@ -112,21 +103,13 @@ class ProviderBook:
         self, kind: Told, theta: str, content: bytes, *, asker: str = "", called: str = ""
     ) -> None:
         """Write down what is told, before it leaves."""
-        with self._transaction() as book:
+        with self._store.transaction() as book:
             book.execute(
                 "INSERT INTO told VALUES (?, ?, ?, ?, ?)", (kind, theta, asker, called, content)
             )
 
     def count(self, *kinds: Told) -> int:
         """Return how often something of some kinds was told."""
-        with self._transaction() as book:
+        with self._store.transaction() as book:
             rows = book.execute("SELECT kind, COUNT(*) AS n FROM told GROUP BY kind").fetchall()
         return sum(row["n"] for row in rows if row["kind"] in kinds)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with (
-            closing(connect(self._file, whose="the site", damaged=_DAMAGED)) as book,
-            transaction(book, busy="the site is busy with another message. Try again."),
-        ):
-            yield book

@@ -37,6 +37,16 @@ EpsilonLike: TypeAlias = float | Mapping[str, float] | Budget
 def as_budget(schema: FederationSchema, epsilon: EpsilonLike) -> Budget:
     """Return ε for each protected column of the schema, in its order.
 
+    Parameters
+    ----------
+    schema : FederationSchema
+    epsilon : float, mapping or Budget
+        One for all protected columns, or one for each.
+
+    Returns
+    -------
+    Budget
+
     Raises
     ------
     InputError
@@ -96,6 +106,16 @@ def randomise(
     -----
     P2 Section 3.2. The authors' data kept an answer with e^ε/(1 + e^ε) whatever the number of answers
     k, which gives ε + log(k − 1) instead of ε; here it is e^ε/(k − 1 + e^ε).
+
+    Examples
+    --------
+    >>> from epsilens.federated import DeclaredColumn
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> truth = Records(np.array([[0, 1], [1, 0]] * 5000), np.empty((10_000, 0)))
+    >>> same = (randomise(truth, schema, Budget({"smokes": 1.0})).codes == truth.codes).mean(axis=0)
+    >>> bool(same[0] == 1.0), bool(0.7 < same[1] < 0.76)  # e/(1 + e) = 0.731
+    (True, True)
     """
     channels = {
         name: RandomizedResponse(k, budget.per_column[name]) for name, k in schema.sizes.items()
@@ -108,6 +128,21 @@ def channels_between(
     schema: FederationSchema, present: Budget, wanted: Budget
 ) -> dict[str, RandomizedResponse]:
     """Return the noise P_τ for each protected column that brings a draw from one ε to a stricter one.
+
+    Parameters
+    ----------
+    schema : FederationSchema
+    present, wanted : Budget
+        No column of `wanted` may have a larger ε.
+
+    Returns
+    -------
+    dict of column to RandomizedResponse
+
+    Raises
+    ------
+    InputError
+        If one has.
 
     Examples
     --------
@@ -155,6 +190,17 @@ def degrade(
     -------
     Records
         Distributed as a draw from the true answers at `wanted` (math.md 1).
+
+    Examples
+    --------
+    >>> from epsilens.federated import DeclaredColumn
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> truth = Records(np.array([[0, 1], [1, 0]] * 5000), np.empty((10_000, 0)))
+    >>> exact, one = Budget({"smokes": math.inf}), Budget({"smokes": 1.0})
+    >>> same = (degrade(truth, schema, exact, one).codes == truth.codes).mean(axis=0)
+    >>> bool(0.7 < same[1] < 0.76)  # as `randomise`
+    True
     """
     # The added noise may be so little that no ε of its own can be kept; what is promised is the ε
     # of the draw that it is added to.
@@ -187,6 +233,17 @@ def relax(
     -------
     Records
         At `wanted`; the pair of old and new reports is at `wanted` too (math.md 1).
+
+    Examples
+    --------
+    >>> from epsilens.federated import DeclaredColumn
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> truth = Records(np.array([[0, 1], [1, 0]] * 20), np.empty((40, 0)))
+    >>> one, exact = Budget({"smokes": 1.0}), Budget({"smokes": math.inf})
+    >>> reports = randomise(truth, schema, one)
+    >>> bool((relax(truth, reports, schema, one, exact).codes == truth.codes).all())
+    True
     """
     if not is_stricter(present, wanted):
         raise InputError("`epsilon` must be at least the present one for every column to relax.")

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 
 from epsilens._validate import as_choice, as_count
 from epsilens.errors import InputError
+from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.ledger import LedgerEntry
+from epsilens.federated.local_exchange import local_exchange
 from epsilens.federated.local_parties import LocalParties
 from epsilens.federated.masked_parties import MaskedLocalParties
 from epsilens.federated.parties import Traffic
 from epsilens.federated.plan import PlannedOperation, Progress, carry_out
 from epsilens.federated.randomisation import EpsilonLike
 from epsilens.federated.site import Site
-from epsilens.federated.value_desk import AnswerLimits
-from epsilens.federated.valuing import Valuation, local_exchange
+from epsilens.federated.valuing import Valuation
 from epsilens.federated.versions import Version
 
 if TYPE_CHECKING:
@@ -53,11 +54,11 @@ class Rehearsal:
         The most that a record may spend at any site; None: what the first draw spends.
     seed : int, optional
         Of the sites' draws; None: the operating system's randomness.
-    secure : bool
+    secure_aggregation : bool
         Whether the coordinator sees sums over all sites only.
     offers : mapping of site to float
         The share of its records that a site keeps out of the model and has on offer.
-    tester : AnswerLimits
+    answer_limits : AnswerLimits
         How many scores every site gives as a tester.
     """
 
@@ -69,9 +70,9 @@ class Rehearsal:
     test: Records | None = field(default=None, repr=False)
     limit: float | None = None
     seed: int | None = None
-    secure: bool = False
+    secure_aggregation: bool = False
     offers: Mapping[int, float] = field(default_factory=dict)
-    tester: AnswerLimits = field(default_factory=AnswerLimits)
+    answer_limits: AnswerLimits = field(default_factory=AnswerLimits)
 
     def site(self, number: int) -> Site:
         """Return a site with its first draw."""
@@ -133,14 +134,14 @@ def rehearse(rehearsal: Rehearsal, *, progress: Progress | None = None) -> Outco
     ['train', 'preview', 'change']
     """
     sites = [rehearsal.site(number) for number in range(len(rehearsal.tables))]
-    parties = MaskedLocalParties(sites) if rehearsal.secure else LocalParties(sites)
+    parties = MaskedLocalParties(sites) if rehearsal.secure_aggregation else LocalParties(sites)
     coordinator = Coordinator(
         rehearsal.schema,
         parties,
         regularisation=rehearsal.regularisation,
         test=rehearsal.test,
     )
-    with local_exchange(parties, rehearsal.tester) as exchange:
+    with local_exchange(parties, rehearsal.answer_limits) as exchange:
         valuations = carry_out(
             coordinator, rehearsal.operations, progress=progress, exchange=exchange
         )

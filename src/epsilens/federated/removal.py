@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking sites out of a model, step by step, with the word on each step."""
+"""Taking sites out of a model: whose sums are needed, and the steps with the word on each."""
 
 from __future__ import annotations
 
@@ -8,9 +8,33 @@ from dataclasses import replace
 
 from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.change import Step, Trust, judge, removal_step
+from epsilens.federated.parties import TOGETHER, Parties
 from epsilens.federated.sums import SiteSums, add_up
+from epsilens.federated.versions import CoordinatorState
 
-__all__ = ["first_removal", "second_removal"]
+__all__ = ["first_removal", "known_apart", "second_removal", "sums_apart"]
+
+
+def known_apart(state: CoordinatorState, leaving: Sequence[int]) -> set[int]:
+    """Return the sites whose sums are here for themselves, or for the leaving ones together."""
+    begun, sums = state.intention, state.sums or {}
+    if TOGETHER not in sums:
+        return set(sums)
+    is_begun = begun is not None and begun.operation == "remove" and begun.sites == leaving
+    return set(leaving) if is_begun and leaving[0] in sums else set()
+
+
+def sums_apart(
+    state: CoordinatorState, present: Objective, leaving: Sequence[int], parties: Parties
+) -> Mapping[int, SiteSums]:
+    """Return the sums with those of the leaving sites for themselves; asked for if need be.
+
+    Several who leave under secure aggregation stand together under the first of them.
+    """
+    if state.sums is not None and set(leaving) <= known_apart(state, leaving):
+        return state.sums
+    parts = parties.leaving_sums(present.theta, leaving)
+    return {TOGETHER: present.sums.without(add_up(parts.values())), **parts}
 
 
 def first_removal(

@@ -11,6 +11,7 @@ import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,6 @@ __all__ = ["Site"]
 FloatArray = NDArray[np.float64]
 MOST_PREVIEWS = 1000
 """Each is a line of the ledger, which must not grow without end by a coordinator's will."""
-_MODES = ("degrade", "redraw", "as_printed")
 
 
 class Site:
@@ -64,6 +64,11 @@ class Site:
     allow_as_printed : bool
         Whether the site lets the published message leave, which is computed from the true answers. No
         coordinator can set this. Without a `limit` there is none then.
+
+    Assumptions
+    -----------
+    ε is local: data sets are neighbours if one protected answer differs, and a record's ε is the sum over
+    its columns. Nobody but the site is trusted. Other columns, and who is in the data, are not covered.
 
     Examples
     --------
@@ -208,7 +213,7 @@ class Site:
             )
         self._state = replace(self._state, limit=float(limit))
 
-    def insist_on_masks(self, insist: bool = True) -> None:
+    def insist_on_masks(self, *, insist: bool = True) -> None:
         """Let sums of this site's own leave under masks only, whatever the coordinator asks."""
         self._state = replace(self._state, insists_on_masks=insist)
 
@@ -305,7 +310,7 @@ class Site:
         BudgetExceededError
             If the site's own limit would be exceeded.
         """
-        as_choice(mode, _MODES, name="mode")
+        as_choice(mode, get_args(Mode), name="mode")
         if not_private and mode != "as_printed":
             raise InputError(
                 f"`not_private` belongs to the mode `as_printed`, got `{mode}`, which protects. Leave it out."

@@ -17,15 +17,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.database import (
-    LEDGER_TABLE,
+    STORE_VERSION,
+    PartyStore,
     array_of,
     blob_of,
-    connect,
     ledger_of,
-    new_private_file,
-    transaction,
     write_ledger,
 )
 from epsilens.federated.declaration import FederationSchema, Records
@@ -36,12 +35,7 @@ from epsilens.federated.written import budget_text, read_budget, read_wish, wish
 __all__ = ["RawFile", "SiteStore", "create_site_store", "open_site"]
 
 DATABASE = "site.sqlite"
-STORE_VERSION = 1
 
-_DAMAGED = (
-    "the site's store cannot be read: it is incomplete or damaged. Bring it back from a backup; a site "
-    "that draws again spends its budget again."
-)
 _TABLES = """
 CREATE TABLE site (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
@@ -158,7 +152,7 @@ class _TruthOnDemand(Records):
         return wanted
 
 
-class SiteStore:
+class SiteStore(PartyStore):
     """The folder of one site.
 
     Parameters
@@ -172,49 +166,17 @@ class SiteStore:
         If there is no site, or one that another version of epsilens has written.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        self._path = self.folder / DATABASE
-        if not self._path.is_file():
-            raise InputError(
-                f"{str(self.folder)!r} must be the folder of a site, but holds none. Join first."
-            )
-        with self._connected() as connection:
-            row = self._row(connection)
-        self.schema = FederationSchema.from_dict(json.loads(row["contract"]))
+    _FILE, _PARTY, _JOIN = DATABASE, "site", "Join first."
+    _HEAD = "SELECT *, schema_version AS store_version FROM site"
+    _DAMAGED = (
+        "the site's store cannot be read: it is incomplete or damaged. Bring it back from a backup; a site "
+        "that draws again spends its budget again."
+    )
+    _BUSY = "the site is busy with another message. Try again."
+
+    def _read(self, row: sqlite3.Row) -> None:
         self.fingerprint: str = row["fingerprint"]
-        if self.schema.fingerprint != self.fingerprint:
-            raise InputError(
-                "the site's contract is not the one that it was written with. Its folder is damaged: "
-                "bring it back from a backup."
-            )
         self.raw_file = RawFile(**json.loads(row["raw_file"]))
-
-    # --- The database ---
-
-    @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        connection = _connect(self._path)
-        try:
-            yield connection
-        finally:
-            connection.close()
-
-    def _row(self, connection: sqlite3.Connection) -> sqlite3.Row:
-        try:
-            row: sqlite3.Row | None = connection.execute("SELECT * FROM site").fetchone()
-        except sqlite3.DatabaseError:
-            row = None
-        if row is None:
-            raise InputError(_DAMAGED)
-        if row["schema_version"] != STORE_VERSION:
-            raise InputError(
-                f"the site's store has version {row['schema_version']}, and this epsilens reads "
-                f"{STORE_VERSION}. Use the epsilens that wrote it."
-            )
-        return row
-
-    # --- Its site ---
 
     @contextmanager
     def transaction(self) -> Iterator[Site]:
@@ -226,14 +188,12 @@ class SiteStore:
             Whatever is done to it within the block is on disk once the block has ended; after an
             error, or if the process is killed, the old state is there.
         """
-        with self._connected() as connection:
-            busy = "the site is busy with another message. Try again."
-            with transaction(connection, busy=busy):
-                site = self._load(connection)
-                before = site.state
-                yield site
-                if site.state is not before:
-                    _save(connection, site.state, before=before)
+        with self._store.transaction() as connection:
+            site = self._load(connection)
+            before = site.state
+            yield site
+            if site.state is not before:
+                _save(connection, site.state, before=before)
 
     def _load(self, connection: sqlite3.Connection) -> Site:
         row = self._row(connection)
@@ -287,6 +247,10 @@ def create_site_store(folder: str | Path, site: Site, raw_file: RawFile) -> Site
     raw_file : RawFile
         Where its true records are.
 
+    Returns
+    -------
+    SiteStore
+
     Raises
     ------
     InputError
@@ -306,15 +270,9 @@ def create_site_store(folder: str | Path, site: Site, raw_file: RawFile) -> Site
     >>> open_site(store.folder, schema).wish == wish
     True
     """
-    place = Path(folder)
-    taken = (
-        f"{str(place)!r} has a site already, and a new draw would spend its budget again. "
-        "Choose another folder."
-    )
-    connection = _connect(new_private_file(place, DATABASE, taken=taken))
-    try:
-        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{LEDGER_TABLE}")
-        state, schema = site.state, site.schema
+    state, schema, place = site.state, site.schema, Path(folder)
+    taken = ", and a new draw would spend its budget again. Choose another folder."
+    with SiteStore._made(place, _TABLES, taken=taken) as connection:
         connection.execute(
             "INSERT INTO site VALUES (1, ?, ?, ?, ?, ?, ?, ?, 0, '', NULL, NULL, -1, 0, 0, NULL, 0, 0, ?)",
             (
@@ -329,9 +287,6 @@ def create_site_store(folder: str | Path, site: Site, raw_file: RawFile) -> Site
             ),
         )
         _save(connection, state, before=None)
-        connection.execute("COMMIT")
-    finally:
-        connection.close()
     return SiteStore(place)
 
 
@@ -343,6 +298,10 @@ def open_site(folder: str | Path, schema: FederationSchema) -> Site:
     folder : str or Path
     schema : FederationSchema
         The contract that it must have.
+
+    Returns
+    -------
+    Site
 
     Raises
     ------
@@ -365,13 +324,7 @@ def open_site(folder: str | Path, schema: FederationSchema) -> Site:
 # --- Rows ---
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    return connect(path, whose="the site", damaged=_DAMAGED)
-
-
 def _save(connection: sqlite3.Connection, state: SiteState, *, before: SiteState | None) -> None:
-    from epsilens.channels import Budget
-
     pending = state.pending
     connection.execute(
         "UPDATE site SET most = ?, draws = ?, spent = ?, pending = ?, wish = ?, version = ?, "

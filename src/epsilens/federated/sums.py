@@ -20,7 +20,7 @@ from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.models.design import Design
 
-__all__ = ["SiteSums", "add_up", "expected_sums", "site_sums"]
+__all__ = ["SiteSums", "add_up", "expected_sums", "site_sums", "upper_half", "whole_of"]
 
 FloatArray = NDArray[np.float64]
 
@@ -74,6 +74,16 @@ class SiteSums:
 def add_up(parts: Iterable[SiteSums]) -> SiteSums:
     """Return the sums over several sites, in the order given.
 
+    Parameters
+    ----------
+    parts : iterable of SiteSums
+        At least one.
+
+    Returns
+    -------
+    SiteSums
+        With a Hessian if all have one.
+
     Examples
     --------
     >>> import numpy as np
@@ -90,6 +100,31 @@ def add_up(parts: Iterable[SiteSums]) -> SiteSums:
         np.sum([part.gradient for part in members], axis=0),
         np.sum(hessians, axis=0) if len(hessians) == len(members) else None,
     )
+
+
+def upper_half(matrix: FloatArray) -> FloatArray:
+    """Return the upper half of a symmetric matrix, row after row: what travels of it.
+
+    Examples
+    --------
+    >>> upper_half(np.array([[4.0, 5.0], [5.0, 6.0]]))
+    array([4., 5., 6.])
+    """
+    return matrix[np.triu_indices(len(matrix))]
+
+
+def whole_of(half: FloatArray, size: int) -> FloatArray:
+    """Return the symmetric matrix with this upper half.
+
+    Examples
+    --------
+    >>> whole_of(np.array([4.0, 5.0, 6.0]), 2).tolist()
+    [[4.0, 5.0], [5.0, 6.0]]
+    """
+    full, upper = np.zeros((size, size)), np.triu_indices(size)
+    full[upper] = half
+    full.T[upper] = half
+    return full
 
 
 def site_sums(
@@ -159,6 +194,16 @@ def expected_sums(
     Σ_z Σ_alt w(alt) ∇ℓ(alt, θ) (P2 Eqs. 14–18, math.md 2), where `alt` runs over every combination of
     protected answers, Π d_f of them and not 2^|F| as printed. A canonical loss is linear in the
     statistic of the label, so the label needs no combinations of its own.
+
+    Examples
+    --------
+    >>> from epsilens.federated import DeclaredColumn
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> records = Records(np.array([[0, 1], [1, 1]]), np.empty((2, 0)))
+    >>> channels = {"smokes": RandomizedResponse(2, 1.0)}
+    >>> expected_sums(records, schema, np.zeros(2), channels).gradient.round(3)
+    array([-0.231, -0.462])
     """
     features = [name for name in schema.protected if name != schema.label.name]
     sizes = [schema.sizes[name] for name in features]

@@ -5,23 +5,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._validate import as_between
 from epsilens.federated.aggregate import Objective, Penalty
+from epsilens.federated.parties import Parties
 from epsilens.federated.sums import SiteSums, add_up
 
-__all__ = ["Ask", "AskToTrain", "Trained", "federated_averaging", "newton_rounds"]
+__all__ = [
+    "Algorithm",
+    "Ask",
+    "AskToTrain",
+    "Trained",
+    "averaging_rounds",
+    "federated_averaging",
+    "newton_rounds",
+]
 
 FloatArray = NDArray[np.float64]
+Algorithm: TypeAlias = Literal["newton", "fedavg"]
 Ask: TypeAlias = Callable[[FloatArray], Mapping[int, SiteSums]]
 """Given a model, every site's sums there, Hessians included."""
 AskToTrain: TypeAlias = Callable[[FloatArray], Mapping[int, tuple[FloatArray, int]]]
 """Given a model, every site's own model after some steps, and its number of records."""
 
 GRADIENT_TOLERANCE = 1e-10
+LARGEST_CONVERGED_GRADIENT = 1e-8
+"""After federated averaging, whose own tolerance is on the move of a round."""
 _SUFFICIENT = 1e-4
 _FEWEST_HALVES = 30
 
@@ -54,6 +67,21 @@ class Trained:
         """Euclidean norm of the gradient of the common objective."""
         return float(np.linalg.norm(self.objective.gradient))
 
+    @property
+    def advice(self) -> Literal["accept", "converge"]:
+        """Whether to use the model, or to run more rounds first."""
+        return "accept" if self.converged else "converge"
+
+    @property
+    def reason(self) -> str:
+        """Why not to use it; nothing if it is at its optimum."""
+        if self.converged:
+            return ""
+        return (
+            f"the gradient has norm {self.gradient_norm:.2g}: the model is not at its optimum. Run more "
+            "rounds, or `newton`"
+        )
+
 
 def newton_rounds(
     ask: Ask,
@@ -85,6 +113,16 @@ def newton_rounds(
     Notes
     -----
     A step that does not lower the objective enough is halved, at the price of a round each.
+
+    Examples
+    --------
+    One site whose loss is ½(θ − 3)².
+
+    >>> def ask(theta):
+    ...     return {0: SiteSums(1, 0.5 * float((theta - 3) @ (theta - 3)), theta - 3, np.eye(1))}
+    >>> trained = newton_rounds(ask, np.zeros(1), Penalty(0.0, 1, 1, intercept=False))
+    >>> trained.theta, trained.rounds, trained.converged
+    (array([3.]), 2, True)
     """
     theta = np.asarray(start, dtype=np.float64)
     sums = ask(theta)
@@ -132,6 +170,14 @@ def federated_averaging(
     -----
     With more than one local step and sites that differ, the fixed point is not the optimum of the
     common objective; influence around it is wrong unless a few Newton rounds follow.
+
+    Examples
+    --------
+    Two sites with models of their own, and three times as many records at the second.
+
+    >>> federated_averaging(lambda theta: {0: (np.ones(1), 10), 1: (5 * np.ones(1), 30)},
+    ...                     np.zeros(1), rounds=9)
+    (array([4.]), 2)
     """
     theta = np.asarray(start, dtype=np.float64)
     used = 0
@@ -145,3 +191,49 @@ def federated_averaging(
         if moved <= tolerance:
             break
     return theta, used
+
+
+def averaging_rounds(
+    parties: Parties,
+    start: FloatArray,
+    penalty: Penalty,
+    *,
+    rounds: int,
+    local_steps: int,
+    learning_rate: float | None,
+    tolerance: float,
+) -> Trained:
+    """Train by federated averaging, and ask every site for its sums where that has ended.
+
+    Parameters
+    ----------
+    parties : Parties
+    start : array of shape (p,)
+    penalty : Penalty
+    rounds : int
+        At most so many.
+    local_steps : int
+        At each site and round.
+    learning_rate : float, optional
+        None: one over the largest curvature that a site reports.
+    tolerance : float
+        Stop once a round moves the model by less.
+    """
+    if learning_rate is None:
+        curvatures = [
+            float(np.linalg.eigvalsh(s.hessian)[-1]) / s.n
+            for s in parties.sums(start).values()
+            if s.hessian is not None
+        ]
+        # The curvature of these losses is largest where all predictors are zero.
+        learning_rate = 1.0 / (max(curvatures) + penalty.strength)
+    rate = as_between(learning_rate, 1e-12, 1e12, name="learning_rate")
+
+    def ask(theta: FloatArray) -> Mapping[int, tuple[FloatArray, int]]:
+        return parties.local_steps(theta, steps=local_steps, learning_rate=rate, penalty=penalty)
+
+    theta, used = federated_averaging(ask, start, rounds=rounds, tolerance=tolerance)
+    sums = parties.sums(theta)
+    objective = Objective(theta, add_up(sums.values()), penalty)
+    norm = float(np.linalg.norm(objective.gradient))
+    return Trained(theta, sums, objective, used, norm <= max(tolerance, LARGEST_CONVERGED_GRADIENT))

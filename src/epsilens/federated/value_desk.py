@@ -13,11 +13,7 @@ of its own choice learns more with every one of them.
 
 from __future__ import annotations
 
-import json
-import os
-import secrets
 import sys
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +21,7 @@ from numpy.typing import NDArray
 
 from epsilens._validate import as_count
 from epsilens.errors import BudgetExceededError, InputError
+from epsilens.federated.answer_limits import AnswerLimits, default_replies
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.provider_book import ProviderBook, theta_name
 from epsilens.federated.site import Site
@@ -39,105 +36,23 @@ from epsilens.valuation.batch_exchange import (
     require_same_model,
 )
 from epsilens.valuation.ckks import Ckks, CkksParameters, read_secret_key
-from epsilens.valuation.item_exchange import (
-    EncryptedScores,
-    EncryptedYardstick,
-    ItemTester,
-    score_items,
-)
+from epsilens.valuation.item_exchange import ItemTester, score_items
+from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
 from epsilens.valuation.question_signature import (
     check_signature,
     fingerprint_of,
     public_half,
-    read_fingerprint,
     signing_key,
 )
 from epsilens.valuation.score_rounding import RoundedScores
 from epsilens.valuation.yardstick import Yardstick
 
-__all__ = ["AnswerLimits", "ValueDesk", "default_replies"]
+__all__ = ["ValueDesk"]
 
 FloatArray = NDArray[np.float64]
 
-KEY, ANSWERS, TOLD, SETTINGS = "value.key", "answers.sqlite", "provider.sqlite", "value.json"
-
-
-def default_replies(n_parameters: int) -> int:
-    """Return how often a provider lets its items be scored if nothing else is agreed.
-
-    Each time whoever wrote the question learns one number of every item, and p numbers determine it:
-    half of them; at least once.
-
-    Examples
-    --------
-    >>> [default_replies(p) for p in (1, 7, 30)]
-    [1, 3, 15]
-    """
-    return max(1, n_parameters // 2)
-
-
-@dataclass(frozen=True)
-class AnswerLimits:
-    """What a site tells in valuations, decided by itself.
-
-    Parameters
-    ----------
-    limit : int, optional
-        As a tester: scores that one provider may get in all; None: `epsilens.valuation.default_limit`.
-    limit_in_all : int, optional
-        Scores that all providers may get together, whatever the coordinator calls them; None: as `limit`.
-    noise : float
-        Standard deviation of the noise on every score.
-    replies : int, optional
-        As a provider: how often its items are scored in all, for whomever; 0: never; None:
-        `default_replies`.
-    testers : tuple of str
-        Fingerprints of the testers that are answered; none: any.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> AnswerLimits(limit=40).write(folder)
-    >>> AnswerLimits.read(folder).limit
-    40
-    """
-
-    limit: int | None = None
-    limit_in_all: int | None = None
-    noise: float = 0.0
-    replies: int | None = None
-    testers: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "testers", tuple(map(read_fingerprint, self.testers)))
-        if self.replies is not None:
-            as_count(self.replies, name="replies", least=0)
-
-    def write(self, folder: Path) -> None:
-        """Keep the settings in a site's folder, whole or not at all, for its owner's eyes."""
-        scratch = folder / f"{SETTINGS}.{secrets.token_hex(4)}.part"
-        descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(json.dumps(asdict(self)))
-            stream.flush()
-            os.fsync(stream.fileno())
-        scratch.replace(folder / SETTINGS)
-
-    @classmethod
-    def read(cls, folder: Path) -> AnswerLimits:
-        """Return the settings of a site's folder; the default ones if there are none."""
-        path = folder / SETTINGS
-        if not path.exists():
-            return cls()
-        try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, AttributeError):
-            raise InputError(
-                f"{SETTINGS!r} in the site's folder must hold limit, limit_in_all, noise, replies and "
-                "testers, or some of them. Put it right."
-            ) from None
+KEY, ANSWERS, TOLD = "value.key", "answers.sqlite", "provider.sqlite"
 
 
 class ValueDesk:

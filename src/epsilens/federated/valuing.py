@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
@@ -18,20 +14,16 @@ from epsilens._validate import as_choice, as_count
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.acceptance import model_for_provider
 from epsilens.federated.coordinator import Coordinator
-from epsilens.federated.local_parties import LocalParties
-from epsilens.federated.parties import Traffic
-from epsilens.federated.value_desk import AnswerLimits, ValueDesk
+from epsilens.federated.parties import Clock, Traffic, require_part
 from epsilens.valuation.batch_exchange import BatchMove
-from epsilens.valuation.item_exchange import EncryptedScores, EncryptedYardstick
+from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
 
 __all__ = [
     "Exchange",
-    "LocalExchange",
     "Valuation",
     "ValueMode",
-    "local_exchange",
     "read_valuation",
     "valuation_record",
     "value",
@@ -190,15 +182,26 @@ def value(
         are in the model already.
     BudgetExceededError
         If the tester has answered as often as it does.
+
+    Examples
+    --------
+    >>> from epsilens.federated import (DeclaredColumn, FederationSchema, LocalParties, Records, Site,
+    ...                                 local_exchange)
+    >>> schema = FederationSchema((DeclaredColumn("sex", ("f", "m")),),
+    ...                           DeclaredColumn("smokes", ("no", "yes")), ("smokes",))
+    >>> records = Records(np.array([[0, 1], [1, 0], [1, 1]] * 20), np.empty((60, 0)))
+    >>> sites = [Site(i, schema, records, epsilon=3.0, seed=i) for i in range(2)]
+    >>> leader = Coordinator(schema, LocalParties(sites), regularisation=1e-2)
+    >>> version = leader.train()
+    >>> with local_exchange(leader.parties) as exchange:
+    ...     found = value(leader, exchange, provider=0, tester=1, mode="batch")
+    >>> found.change, found.messages, len(found.scores)
+    ('remove', 6, 1)
     """
     as_choice(mode, get_args(ValueMode), name="mode")
-    known = coordinator.parties.numbers
-    for site in (provider, tester):
-        if site not in known:
-            raise InputError(
-                f"site {site} does not take part. Sites are numbered from 0: "
-                f"{', '.join(map(str, known))}."
-            )
+    if items is not None:
+        as_count(items, name="items")
+    require_part((provider, tester), coordinator.parties.numbers)
     if provider == tester:
         raise InputError(
             f"provider and tester must be two sites, got {provider} twice. A site can value its own "
@@ -207,10 +210,10 @@ def value(
     model, version = model_for_provider(coordinator.present()), coordinator.present_version
     told = model.for_tester()
     # What bringing the sums of all sites up to date costs is not part of the valuation.
-    began, before = time.perf_counter(), _copied(exchange.traffic)
+    clock = Clock(exchange.traffic)
     if mode == "items":
         question, left = exchange.question(tester, told, provider=provider)
-        wanted = [n for n in (items and as_count(items, name="items"), left) if n is not None]
+        wanted = [n for n in (items, left) if n is not None]
         most = min(wanted) if wanted else int(coordinator.parties.records()[provider])
         reply, change = exchange.reply(provider, model, question, tester=tester, n_items=most)
         _require_offer(provider, change, accept=accept)
@@ -232,8 +235,7 @@ def value(
         change, n_items = move.change, 0
         if len(found.scores) != 1:
             raise InputError(f"site {tester} must give one score, got {len(found.scores)}.")
-    sent, size = exchange.traffic.messages - before.messages, exchange.traffic.bytes - before.bytes
-    seconds = time.perf_counter() - began
+    sent, size, seconds = clock.messages, clock.bytes, clock.seconds
     coordinator.note_ledger()
     accepted: int | None = None
     if accept and found.scores.sum() > 0:
@@ -262,127 +264,3 @@ def _require_offer(provider: int, change: Change, *, accept: bool) -> None:
             f"the records of site {provider} are in the model already; only records on offer can be "
             "accepted. Let the site join with an offer."
         )
-
-
-def _copied(traffic: Traffic) -> Traffic:
-    return Traffic(traffic.messages, traffic.bytes)
-
-
-class LocalExchange:
-    """Sites that live in this process; messages are counted as if they travelled.
-
-    Parameters
-    ----------
-    parties : LocalParties
-    folder : path
-        Where each site's key and count are kept.
-    settings : AnswerLimits
-        Of every site.
-    """
-
-    def __init__(self, parties: LocalParties, folder: Path, settings: AnswerLimits) -> None:
-        self._parties, self._folder, self._settings = parties, folder, settings
-        self.traffic = Traffic()
-
-    def _desk(self, site: int) -> ValueDesk:
-        place = self._folder / f"site-{site}"
-        if not place.exists():
-            place.mkdir(mode=0o700)
-            self._settings.write(place)
-        return ValueDesk(place, pinned=False)
-
-    def _count(self, *parts: FloatArray | bytes | int) -> None:
-        """Count a message."""
-        sizes = [
-            8 if isinstance(p, int) else p.nbytes if isinstance(p, np.ndarray) else len(p)
-            for p in parts
-        ]
-        self.traffic.messages += 1
-        self.traffic.bytes += sum(sizes)
-
-    def question(
-        self, tester: int, model: ModelForTester, *, provider: int
-    ) -> tuple[EncryptedYardstick, int | None]:
-        """Ask the tester for its encrypted question, and how many scores the provider may get."""
-        self._count(model.theta, model.scale, model.n_records)
-        site = self._parties.sites[tester]
-        found, left = self._desk(tester).question(site, model, provider=provider)
-        self._count(found.public_key, found.rotation_keys, *found.pieces)
-        return found, left
-
-    def reply(
-        self,
-        provider: int,
-        model: ModelForProvider,
-        question: EncryptedYardstick,
-        *,
-        tester: int,
-        n_items: int,
-    ) -> tuple[EncryptedScores, Change]:
-        """Hand the question to the provider and return its encrypted scores."""
-        self._count(*_numbers(model), question.public_key, question.rotation_keys, *question.pieces)
-        site = self._parties.sites[provider]
-        found, change = self._desk(provider).reply(
-            site, model, question, tester=tester, n_items=n_items
-        )
-        self._count(*found.ciphertexts)
-        return found, change
-
-    def scores(
-        self, tester: int, model: ModelForTester, reply: EncryptedScores, *, provider: int
-    ) -> RoundedScores:
-        """Hand the reply to the tester and return the scores."""
-        self._count(model.theta, model.scale, model.n_records, *reply.ciphertexts)
-        site = self._parties.sites[tester]
-        found = self._desk(tester).scores(site, model, reply, provider=provider)
-        self._count(found.scores)
-        return found
-
-    def left(self, tester: int, *, provider: int) -> int | None:
-        """Ask the tester how many scores the provider may still get; None: without end."""
-        self._count(provider)
-        left = self._desk(tester).left(self._parties.sites[tester], provider=provider)
-        self._count(-1 if left is None else left)
-        return left
-
-    def move(self, provider: int, model: ModelForProvider) -> BatchMove:
-        """Ask the provider how the model would move with its batch."""
-        self._count(*_numbers(model))
-        found = self._desk(provider).move(self._parties.sites[provider], model)
-        self._count(found.move)
-        return found
-
-    def score_of(
-        self, tester: int, model: ModelForTester, move: BatchMove, *, provider: int
-    ) -> RoundedScores:
-        """Ask the tester for the score of a batch."""
-        self._count(model.theta, model.scale, model.n_records, move.move)
-        site = self._parties.sites[tester]
-        found = self._desk(tester).score_of(site, model, move, provider=provider)
-        self._count(found.scores)
-        return found
-
-
-def _numbers(model: ModelForProvider) -> tuple[FloatArray, FloatArray, FloatArray, int]:
-    half = model.inverse_hessian[np.triu_indices(model.n_parameters)]
-    return model.theta, half, model.own_penalty, model.n_records
-
-
-@contextmanager
-def local_exchange(
-    parties: LocalParties, settings: AnswerLimits | None = None
-) -> Iterator[LocalExchange]:
-    """Let sites of this process value each other's records; keys and counts go with the block.
-
-    Parameters
-    ----------
-    parties : LocalParties
-    settings : AnswerLimits, optional
-        Of every site.
-
-    Yields
-    ------
-    LocalExchange
-    """
-    with TemporaryDirectory() as folder:
-        yield LocalExchange(parties, Path(folder), settings or AnswerLimits())

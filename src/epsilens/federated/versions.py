@@ -16,9 +16,11 @@ from epsilens.federated.known_draw import KnownDraw
 from epsilens.federated.ledger import LedgerEntry, Mode, common_epsilon
 from epsilens.federated.sums import SiteSums
 
-__all__ = ["Begun", "CoordinatorState", "Intention", "Version", "model_sites"]
+__all__ = ["Begun", "CoordinatorState", "Intention", "Made", "Version"]
 
 FloatArray = NDArray[np.float64]
+Made: TypeAlias = Literal["train", "preview", "change", "remove", "accept"]
+"""The operations that lead to a version."""
 Begun: TypeAlias = Literal["preview", "change", "remove", "accept"]
 """What is written down before it is done; training begins from nothing, and is not."""
 
@@ -28,7 +30,7 @@ class Version:
     """A model that the coordinator has sent out, or previewed."""
 
     version: int
-    operation: Literal["train", "preview", "change", "remove", "accept"]
+    operation: Made
     mode: Mode | None
     rung: Rung | None
     sites: tuple[int, ...]
@@ -68,6 +70,11 @@ class Version:
         budgets = [self.model_budgets.get(site) for site in self.sites]
         return max((0.0 if b is None else b.per_record for b in budgets), default=0.0)
 
+    @property
+    def changed_sites(self) -> tuple[int, ...]:
+        """The sites that take a new draw, or accepted records, into use with it."""
+        return self.sites if self.operation in {"change", "accept"} else ()
+
 
 @dataclass(frozen=True)
 class Intention:
@@ -101,6 +108,11 @@ class CoordinatorState:
         Whether the last version may not have reached all sites.
     draws : mapping of site to KnownDraw
         By what each site's draw is known.
+
+    Examples
+    --------
+    >>> CoordinatorState(left=(4,)).model_sites
+    ()
     """
 
     versions: tuple[Version, ...] = ()
@@ -112,14 +124,13 @@ class CoordinatorState:
     undelivered: bool = False
     draws: Mapping[int, KnownDraw] = field(default_factory=dict)
 
+    @property
+    def applied(self) -> tuple[Version, ...]:
+        """The versions that were sent out as models; previews are none."""
+        return tuple(version for version in self.versions if version.operation != "preview")
 
-def model_sites(state: CoordinatorState) -> tuple[int, ...]:
-    """Return the sites whose records are in the present model: the last training's, without who left.
-
-    Examples
-    --------
-    >>> model_sites(CoordinatorState())
-    ()
-    """
-    trainings = [version for version in state.versions if version.operation == "train"]
-    return tuple(i for i in trainings[-1].sites if i not in state.left) if trainings else ()
+    @property
+    def model_sites(self) -> tuple[int, ...]:
+        """The sites whose records are in the present model: the last training's, without who left."""
+        trainings = [version for version in self.versions if version.operation == "train"]
+        return tuple(i for i in trainings[-1].sites if i not in self.left) if trainings else ()

@@ -18,8 +18,10 @@ from epsilens.federated.versions import Version
 
 __all__ = [
     "budget_text",
+    "budgets_record",
     "ledger_text",
     "read_budget",
+    "read_budgets",
     "read_ledger",
     "read_version",
     "read_wish",
@@ -55,6 +57,22 @@ def read_budget(text: str) -> Budget:
     if not isinstance(given, dict):
         raise InputError("a budget must be an object of columns and numbers. Check the versions.")
     return Budget({name: _read(value) for name, value in given.items()})
+
+
+def budgets_record(budgets: Mapping[int, Budget | None]) -> dict[str, str | None]:
+    """Return every site's budget for JSON."""
+    return {str(site): None if b is None else budget_text(b) for site, b in budgets.items()}
+
+
+def read_budgets(record: Mapping[str, str | None]) -> dict[int, Budget | None]:
+    """Return the budgets that `budgets_record` describes.
+
+    Examples
+    --------
+    >>> read_budgets(budgets_record({4: None, 2: Budget({"smokes": 1.0})}))
+    {4: None, 2: Budget({'smokes': 1.0})}
+    """
+    return {int(site): None if text is None else read_budget(text) for site, text in record.items()}
 
 
 def wish_text(wish: Wish) -> str:
@@ -154,10 +172,7 @@ def version_record(version: Version) -> dict[str, object]:
     record = {name: getattr(version, name) for name in Version.__dataclass_fields__}
     record["theta"] = version.theta.tolist()
     record["sites"] = list(version.sites)
-    record["model_budgets"] = {
-        str(site): None if budget is None else budget_text(budget)
-        for site, budget in version.model_budgets.items()
-    }
+    record["model_budgets"] = budgets_record(version.model_budgets)
     return record
 
 
@@ -168,8 +183,5 @@ def read_version(record: Mapping[str, Any]) -> Version:
     given = dict(record)
     given["theta"] = np.array(given["theta"], dtype=np.float64)
     given["sites"] = tuple(given["sites"])
-    given["model_budgets"] = {
-        int(site): None if text is None else read_budget(text)
-        for site, text in given["model_budgets"].items()
-    }
+    given["model_budgets"] = read_budgets(given["model_budgets"])
     return Version(**given)

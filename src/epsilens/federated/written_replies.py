@@ -8,7 +8,7 @@ import io
 import numpy as np
 
 from epsilens.valuation.batch_exchange import BatchMove
-from epsilens.valuation.item_exchange import EncryptedScores
+from epsilens.valuation.item_messages import EncryptedScores
 
 __all__ = ["move_bytes", "read_move", "read_reply", "reply_bytes"]
 

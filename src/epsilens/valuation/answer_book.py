@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import random
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import as_count, as_positive
-from epsilens.errors import BudgetExceededError, InputError
+from epsilens.data.private_files import PrivateStore
+from epsilens.errors import BudgetExceededError
 from epsilens.valuation.score_rounding import RoundedScores
 from epsilens.valuation.yardstick import n_coefficients
 
@@ -50,6 +49,10 @@ def default_limit(n_parameters: int) -> int:
     ----------
     n_parameters : int
         p, numbers in the model.
+
+    Returns
+    -------
+    int
 
     Examples
     --------
@@ -113,33 +116,32 @@ class AnswerBook:
             as_count(limit_in_all, name="limit_in_all")
         self.limit = limit
         self.limit_in_all = limit if limit_in_all is None else limit_in_all
-        self._file = Path(file)
-        try:
-            if not self._file.exists():
-                os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            with self._transaction() as book:
-                book.execute(_TABLE)
-        except (OSError, sqlite3.Error) as error:
-            raise InputError(
-                f"the count of answers must be in a file that can be written, but {self._file.name!r} "
-                f"cannot: {type(error).__name__}. Name another, or bring back the backup."
-            ) from None
+        self._store = PrivateStore(
+            Path(file),
+            whose="the tester",
+            damaged=f"the count of answers must be in a file of its own, but {Path(file).name!r} cannot be read "
+            "as one. Name another, or bring back the backup.",
+            busy="the tester is busy with another request. Try again.",
+            tables=(_TABLE,),
+        )
+        with self._store.transaction():
+            pass  # a count that cannot be kept is refused before anything is asked
 
     def given_to(self, provider: str) -> int:
         """Return how many scores a provider has got."""
-        with self._transaction() as book:
+        with self._store.transaction() as book:
             return _given(book, provider)[0]
 
     def left(self, provider: str) -> int | None:
         """Return how many scores a provider may still get; None: without end."""
-        with self._transaction() as book:
+        with self._store.transaction() as book:
             given = _given(book, provider)
         limits = zip((self.limit, self.limit_in_all), given, strict=True)
         return min((max(most - n, 0) for most, n in limits if most is not None), default=None)
 
     def n_answered(self) -> int:
         """Return how many requests were counted, from whomever."""
-        with self._transaction() as book:
+        with self._store.transaction() as book:
             return int(book.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
 
     def answer(
@@ -188,7 +190,7 @@ class AnswerBook:
         """
         as_count(n, name="n")
         digest = hashlib.sha256(request).hexdigest()
-        with self._transaction() as book:
+        with self._store.transaction() as book:
             row = book.execute(
                 "SELECT scores, unit FROM answers WHERE request = ?", (digest,)
             ).fetchone()
@@ -205,7 +207,7 @@ class AnswerBook:
             source = random.SystemRandom()
             scores = scores + [source.gauss(0.0, self.noise) for _ in range(len(scores))]
         found = finish(scores)
-        with self._transaction() as book:
+        with self._store.transaction() as book:
             book.execute(
                 "UPDATE answers SET scores = ?, unit = ? WHERE request = ?",
                 (found.scores.astype("<f8").tobytes(), found.resolution, digest),
@@ -227,19 +229,6 @@ class AnswerBook:
                 f"and one asks for {n} more. "
                 f"{'Ask for fewer, or another tester' if in_all < self.limit_in_all else raised}."
             )
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One writer at a time; on the disk before anything is said."""
-        with closing(sqlite3.connect(self._file, isolation_level=None, timeout=30.0)) as book:
-            book.execute("PRAGMA synchronous = FULL")
-            book.execute("BEGIN IMMEDIATE")
-            try:
-                yield book
-            except BaseException:
-                book.execute("ROLLBACK")
-                raise
-            book.execute("COMMIT")
 
 
 def _given(book: sqlite3.Connection, provider: str) -> tuple[int, int]:

@@ -83,6 +83,10 @@ def smallest_batch(
     submissions : int
         How often its gradient and Hessian are, likewise.
 
+    Returns
+    -------
+    int
+
     Examples
     --------
     >>> smallest_batch(30), smallest_batch(30, moves=4)

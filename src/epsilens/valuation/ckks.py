@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.data.private_files import make_private_file
 from epsilens.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ class Ckks:
     def write_secret_key(self, file: Path) -> None:
         """Draw a secret key and write it into a new file that nobody else can read."""
         try:
-            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            make_private_file(file)
         except OSError as error:
             raise InputError(
                 f"the secret key must have a place of its own, but {file.name!r} cannot be made: "

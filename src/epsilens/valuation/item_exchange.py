@@ -48,19 +48,25 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._validate import as_count
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.models import Loss
 from epsilens.valuation.answer_book import AnswerBook
 from epsilens.valuation.batch_exchange import require_same_model
 from epsilens.valuation.ckks import Ckks, CkksParameters, read_secret_key
 from epsilens.valuation.encrypted_product import LARGEST, Layout, add_mask, multiply, power_of_two
+from epsilens.valuation.item_messages import (
+    MOST_ITEMS,
+    MOST_PARAMETERS,
+    MOST_ROWS,
+    EncryptedScores,
+    EncryptedYardstick,
+)
 from epsilens.valuation.model_moves import (
     SIGN,
     Change,
@@ -71,7 +77,6 @@ from epsilens.valuation.model_moves import (
 )
 from epsilens.valuation.question_signature import (
     check_signature,
-    fingerprint_of,
     public_half,
     signing_key,
     together,
@@ -79,100 +84,13 @@ from epsilens.valuation.question_signature import (
 from epsilens.valuation.score_rounding import DIGITS, RoundedScores, round_scores
 from epsilens.valuation.yardstick import Yardstick, n_coefficients
 
-__all__ = ["EncryptedScores", "EncryptedYardstick", "ItemTester", "score_items"]
+__all__ = ["ItemTester", "score_items"]
 
 FloatArray = NDArray[np.float64]
 
-FEWEST_ROWS, MOST_ROWS = 8, 128
-"""Items in a ciphertext: 128 cost a second or so and 131 kB, whatever the length of the model."""
-MOST_ITEMS = 100_000
-MOST_PARAMETERS = 2_000
+FEWEST_ROWS = 8
 LARGEST_SELF_TEST_ERROR = 1e-5
 """Of a product, as a share of the lengths of its two factors; parameters that are too small miss it widely."""
-
-
-@dataclass(frozen=True)
-class EncryptedYardstick:
-    """The tester's question: tester to coordinator to provider. No secret key, nothing in clear.
-
-    Attributes
-    ----------
-    model : str
-        Which version of the model it belongs to.
-    key : str
-        Which key and which test records.
-    n_parameters : int
-    items_per_ciphertext : int
-        How many scores come back in a ciphertext: a power of two.
-    public_key, rotation_keys : bytes
-    pieces : tuple of bytes
-        Ciphertexts of (g, vech H), one for every 4,096 numbers.
-    signer, signature : bytes
-        By whom it was written, and the proof that nobody has changed it since.
-    """
-
-    model: str
-    key: str
-    n_parameters: int
-    items_per_ciphertext: int
-    public_key: bytes = field(repr=False)
-    rotation_keys: bytes = field(repr=False)
-    pieces: tuple[bytes, ...] = field(repr=False)
-    signer: bytes = field(default=b"", repr=False)
-    signature: bytes = field(default=b"", repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "pieces", tuple(self.pieces))
-        as_count(self.n_parameters, name="n_parameters")
-        rows = as_count(self.items_per_ciphertext, name="items_per_ciphertext")
-        if self.n_parameters > MOST_PARAMETERS or rows > MOST_ROWS or rows & (rows - 1):
-            raise InputError(
-                f"a question must be for at most {MOST_PARAMETERS:,} numbers and {MOST_ROWS} items in a "
-                f"ciphertext, a power of two, got {self.n_parameters:,} and {rows}."
-            )
-
-    @property
-    def fingerprint(self) -> str:
-        """Of whoever signed it: what tester and provider compare by another way."""
-        return fingerprint_of(self.signer)
-
-    def signed_parts(self) -> tuple[bytes, ...]:
-        """Return everything that the signature is about."""
-        head = f"{self.model} {self.key} {self.n_parameters} {self.items_per_ciphertext}"
-        return head.encode(), self.public_key, self.rotation_keys, *self.pieces
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of keys and ciphertexts."""
-        return len(self.public_key) + len(self.rotation_keys) + sum(map(len, self.pieces))
-
-
-@dataclass(frozen=True)
-class EncryptedScores:
-    """The provider's reply: provider to coordinator to tester.
-
-    Attributes
-    ----------
-    model, key : str
-        Of the question.
-    n_items : int
-    ciphertexts : tuple of bytes
-    """
-
-    model: str
-    key: str
-    n_items: int
-    ciphertexts: tuple[bytes, ...] = field(repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ciphertexts", tuple(self.ciphertexts))
-        if as_count(self.n_items, name="n_items") > MOST_ITEMS:
-            raise InputError(f"`n_items` must be at most {MOST_ITEMS:,}, got {self.n_items:,}.")
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the ciphertexts."""
-        return sum(map(len, self.ciphertexts))
 
 
 def score_items(
@@ -222,6 +140,15 @@ def score_items(
     With D = diag √(H⁻¹)_ii and s = Nδ/D the coefficients are −ς(s, ½ vech s sᵀ/√N), those outside the diagonal
     doubled, and the tester's vector is (Dg, vech DHD/√N) divided by its largest entry: their product is
     N times the score, and all numbers are of one size whatever the units of the features.
+
+    Assumptions
+    -----------
+    The parties are honest but curious; what each pair of them could find out, and what is not proven of
+    CKKS here, stands in docs/private-valuation.md.
+
+    Examples
+    --------
+    See the head of this module.
     """
     check_signature(question.signer, question.signature, question.signed_parts())
     require_same_model(question.model, model.name)

@@ -24,6 +24,7 @@ from epsilens.models.losses import Loss
 from epsilens.models.passes import Part
 from epsilens.models.specification import read_specification
 from epsilens.models.streamed_records import Records as Rows
+from epsilens.valuation.appraisal import METHODS
 from epsilens.valuation.record_steps import (
     Records,
     coefficients_of_step,
@@ -39,8 +40,6 @@ __all__ = ["leave_one_out_parquet"]
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int, str], None]
-
-_METHODS = ("exact", "newton", "second-order", "first-order")
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,7 +111,7 @@ def leave_one_out_parquet(
     >>> leave_one_out_parquet(Ridge(), *files, label="y", method="exact").round(2)
     array([ 0.36,  0.65,  3.81, -4.31])
     """
-    method = as_choice(method, _METHODS, name="method")
+    method = as_choice(method, METHODS, name="method")
     baseline = fit_from_parquet(
         estimator, train, test, label=label, weight=weight, drop=drop, progress=progress
     ).baseline

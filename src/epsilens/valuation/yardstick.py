@@ -27,6 +27,15 @@ FloatArray = NDArray[np.float64]
 def n_coefficients(n_parameters: int) -> int:
     """Return p(p + 3)/2: so many pairs of a move and its score determine a yardstick.
 
+    Parameters
+    ----------
+    n_parameters : int
+        p, numbers in the model.
+
+    Returns
+    -------
+    int
+
     Examples
     --------
     >>> n_coefficients(30)

@@ -19,7 +19,7 @@ pytest.importorskip("flwr")
 
 from flwr.app import ConfigRecord, Error, Message
 
-from epsilens.federated.flower.deployed_parties import NoAnswer
+from epsilens.federated.flower.deployed_parties import SilentSitesError
 from epsilens.federated.flower.messages import pack, pack_sums
 from epsilens.federated.sums import SiteSums
 from epsilens.federated.versions import Begun
@@ -144,12 +144,12 @@ def test_a_newton_removal_needs_all_who_stay(world, schema):
     near.train()
     near.remove([4])
     world.silence(3)
-    with pytest.raises(NoAnswer, match="site 3 did not answer"):
+    with pytest.raises(SilentSitesError, match="site 3 did not answer"):
         world.remove(4)
     assert len(world.store.load().versions) == 1
     # Interrupted where the others are asked, it waits for nobody; and nobody waits for it.
     world.silence(3, kinds=["query.sums"])
-    with pytest.raises(NoAnswer, match="site 3 did not answer"):
+    with pytest.raises(SilentSitesError, match="site 3 did not answer"):
         world.remove(4)
     assert world.store.load().intention.operation == "remove"
     world.silence(3)
@@ -228,7 +228,7 @@ def test_a_site_that_sends_nonsense_in_a_change_is_in_nobodys_way(world, schema)
 def test_a_site_whose_greeting_cannot_be_can_be_removed(world):
     world.ask(3, 1.0)
     world.silence(3, kinds=["query.difference"])
-    with pytest.raises(NoAnswer):
+    with pytest.raises(SilentSitesError):
         world.apply()
     world.grid.spoil = lambda node, reply: reply
     shutil.rmtree(world.folders[3])

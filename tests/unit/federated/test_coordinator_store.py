@@ -64,14 +64,14 @@ def assert_same(a, b):
 
 def test_every_state_of_an_operation_comes_back_exactly(store, coordinator):
     kept = []
-    keep = coordinator._keep_state
+    keep = coordinator._keeper._keep
 
     def checked(state):
         keep(state)
         kept.append(state)
         assert_same(CoordinatorStore(store.folder).load(), state)
 
-    coordinator._keep_state = checked
+    coordinator._keeper._keep = checked
     coordinator.train()
     coordinator.preview({2: 1.0})
     coordinator.change({2: 1.0, 0: 2.0}, rung="newton")
@@ -102,18 +102,19 @@ def test_killed_at_any_statement_it_is_the_old_state_or_the_new(store, coordinat
 import os, shutil, signal, sys
 from dataclasses import replace
 from pathlib import Path
-from epsilens.federated import coordinator_store as module
+from epsilens.data.private_files import PrivateStore
+from epsilens.federated import CoordinatorStore
 
 def seen(state):
     return len(state.versions), state.sums is None, state.undelivered, state.left, len(state.ledger)
 
-connect = module._connect
+connect = PrivateStore._connect
 for killed_at in range(1, 100):
     folder = Path(sys.argv[1]).with_name(f"copy-{killed_at}")
     shutil.copytree(sys.argv[1], folder)
     child = os.fork()
     if child == 0:
-        store = module.CoordinatorStore(folder)
+        store = CoordinatorStore(folder)
         old = store.load()
         version = replace(old.versions[-1], version=1)
         new = replace(old, versions=(*old.versions, version), sums=None, undelivered=True, left=(4,),
@@ -123,15 +124,15 @@ for killed_at in range(1, 100):
             statements.append(text)
             if len(statements) == killed_at:
                 os.kill(os.getpid(), signal.SIGKILL)
-        def counted(path):
-            connection = connect(path)
+        def counted(store):
+            connection = connect(store)
             connection.set_trace_callback(count)
             return connection
-        module._connect = counted
+        PrivateStore._connect = counted
         store.keep(new)
         os._exit(0)
     _, status = os.waitpid(child, 0)
-    print(*seen(module.CoordinatorStore(folder).load()), sep=";")
+    print(*seen(CoordinatorStore(folder).load()), sep=";")
     shutil.rmtree(folder)
     if not os.WIFSIGNALED(status):
         break
@@ -222,5 +223,5 @@ def test_a_version_is_undelivered_until_all_sites_were_told(schema, sites):
 
 def test_what_is_deleted_from_a_store_is_overwritten(schema, tmp_path):
     store = create_coordinator_store(tmp_path / "leader", schema)
-    with store._connected() as connection:
+    with store._store.connected() as connection:
         assert connection.execute("PRAGMA secure_delete").fetchone()[0] == 1

@@ -9,7 +9,7 @@ import pytest
 
 from epsilens.errors import InputError
 from epsilens.federated import DeclaredColumn, FederationSchema
-from epsilens.federated.declaration import rounded_scale
+from epsilens.federated.declare import rounded_scale
 
 AGE = DeclaredColumn("age", encoding="number", centre=40.0, scale=10.0)
 SMOKES = DeclaredColumn("smokes", ("no", "yes"))

@@ -240,7 +240,7 @@ def test_registering_again_changes_nothing_and_can_be_undone(running):
     nodes = [member.node for member in store.members]
     assert running.run(*typed).returncode == 0
     late = store.members[-1]
-    with store._connected() as connection:  # as if killed before the answer was kept
+    with store._store.connected() as connection:  # as if killed before the answer was kept
         connection.execute("UPDATE member SET node = NULL WHERE site = 3")
     assert running.run(*typed).returncode == 0
     assert [member.node for member in store.members] == [*nodes, late.node]

@@ -103,6 +103,17 @@ def test_versions_ledger_and_traffic_are_those_of_sites_in_process(schema, grid,
     assert far.parties.budgets() == near.parties.budgets()
 
 
+@pytest.mark.parametrize("n", [-16, 0, 10**12])
+def test_a_site_weighs_in_the_average_as_much_as_it_has_said(schema, grid, n):
+    parties = GridParties(grid, schema, n_sites=5)
+    arrays = {"theta": theta(schema)}
+    spoil(grid, 2, reply_with(pack(schema.fingerprint, arrays=arrays, n=n)))
+    coordinator = Coordinator(schema, parties)
+    with pytest.raises(InputError, match="site 2 takes part with another number of records"):
+        coordinator.train(algorithm="fedavg", learning_rate=0.1)
+    assert coordinator.versions == ()
+
+
 def test_sums_survive_the_journey_and_only_half_a_hessian_travels(schema, sites):
     p = schema.n_parameters
     sums = sites[0].sums(theta(schema))
@@ -282,7 +293,32 @@ def test_the_coordinator_writes_its_result_or_why_there_is_none(schema, grid, tm
     assert result["error"] == "InputError"
     assert "9 sites must come online" in result["message"]
     follow(grid, {**plan, "schema": None})
-    assert json.loads((tmp_path / "result.json").read_text())["error"] in {"InputError", "failure"}
+    assert json.loads((tmp_path / "result.json").read_text())["error"] == "InputError"
+
+
+def test_a_mistake_of_ours_is_told_by_its_place_and_never_by_its_text(schema, tmp_path):
+    class Mistaken:
+        def get_node_ids(self):
+            raise KeyError("a person's answer")
+
+    plan = {
+        "schema": schema.to_dict(),
+        "operations": [],
+        "n_sites": 5,
+        "regularisation": 0.01,
+        "test": None,
+        "timeout": 5.0,
+        "patience": 5.0,
+        "progress": str(tmp_path / "progress.json"),
+        "result": str(tmp_path / "result.json"),
+    }
+    follow(Mistaken(), plan)
+    text = (tmp_path / "result.json").read_text()
+    assert "person" not in text
+    result = json.loads(text)
+    assert result["error"] == "failure"
+    assert result["message"].splitlines()[-1] == "KeyError"
+    assert "in get_node_ids" in result["message"]
 
 
 def test_replies_that_never_come_whole_share_one_time_out(monkeypatch):

@@ -29,13 +29,12 @@ pytest.importorskip("flwr")
 
 from flwr.app import ConfigRecord, Message
 
-from epsilens.federated.flower.deployed_parties import NoAnswer
+from epsilens.federated.flower.deployed_parties import SilentSitesError
 from epsilens.federated.flower.masked_grid_parties import MaskedDeployedParties
 from epsilens.federated.flower.messages import pack
 from epsilens.federated.flower.operations import Lead
 from epsilens.federated.randomisation import as_budget
 from epsilens.federated.site_state import Wish
-from epsilens.federated.versions import model_sites
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +56,7 @@ def test_the_story_is_that_of_sites_in_process(world, schema):
     world.remove(4)
     state = world.store.load()
     assert numbers(state) == numbers(dataclasses.replace(near.state, left=(4,)))
-    assert model_sites(state) == (0, 1, 2, 3)
+    assert state.model_sites == (0, 1, 2, 3)
     with pytest.raises(InputError, match="site 4 is not in the model"):
         world.remove(4)
 
@@ -132,7 +131,7 @@ def test_a_silent_site_is_left_out_of_training_and_comes_back_with_the_next(fres
     fresh.grid.spoil = lambda node, reply: reply
     fresh.ask(0, 1.0)
     fresh.apply(rung="exact")  # without site 3, whose records are not in the model
-    assert model_sites(fresh.store.load()) == (0, 1, 2, 4)
+    assert fresh.store.load().model_sites == (0, 1, 2, 4)
     assert fresh.train().versions[0].sites == (0, 1, 2, 3, 4)
     assert fresh.site(3).state.version == 2
 
@@ -175,7 +174,7 @@ def test_a_site_that_misses_its_own_version_hears_of_it_when_it_is_back(world):
 def test_a_site_killed_before_its_message_is_waited_for_and_spends_nothing_twice(world):
     world.ask(2, 1.0)
     world.silence(2, kinds=["query.difference"])
-    with pytest.raises(NoAnswer, match=r"^site 2 did not answer within 7 seconds"):
+    with pytest.raises(SilentSitesError, match=r"^site 2 did not answer within 7 seconds"):
         world.apply()
     assert world.store.load().intention is not None
     drawn = world.site(2).state.draws
@@ -196,7 +195,7 @@ def test_a_site_killed_before_its_message_is_waited_for_and_spends_nothing_twice
 def test_a_change_taken_up_again_says_who_has_not_heard_of_it(world):
     world.ask(2, 1.0)
     world.silence(2, kinds=["query.difference"])
-    with pytest.raises(NoAnswer):
+    with pytest.raises(SilentSitesError):
         world.apply()
     world.silence(2, kinds=["query.settle"])
     assert world.apply().notes == [
@@ -218,7 +217,7 @@ def test_a_silent_site_can_leave(world):
     with pytest.raises(InputError, match=r"site 4 does not answer, and its sums .* rung `exact`"):
         other.remove(4)
     other.silence(3, 4)
-    with pytest.raises(NoAnswer, match="site 3 did not answer"):
+    with pytest.raises(SilentSitesError, match="site 3 did not answer"):
         other.remove(4, rung="exact")
     other.silence(4)
     other.remove(4, rung="exact")
@@ -330,11 +329,11 @@ def test_a_site_changes_nothing_that_it_has_not_asked_for(world):
 
 
 def test_masks_are_remembered_until_a_training_without_them(fresh):
-    fresh.lead(everybody=True, secure=True).train()
+    fresh.lead(everybody=True, secure_aggregation=True).train()
     fresh.ask(1, 1.0)
     fresh.ask(2, 1.0)
     with pytest.raises(InputError, match="made under masks"):
-        fresh.lead(secure=False)
+        fresh.lead(secure_aggregation=False)
     fresh.grid.types.clear()
     fresh.apply()
     fresh.remove(4, rung="exact")
@@ -342,10 +341,10 @@ def test_masks_are_remembered_until_a_training_without_them(fresh):
     assert not {"query.sums", "query.difference"} & set(fresh.grid.types)
     fresh.silence(0, 1, 2, kinds=["query.sums"])
     with pytest.raises(InputError, match="at least 2 sites"):
-        fresh.lead(everybody=True, secure=False).train()
+        fresh.lead(everybody=True, secure_aggregation=False).train()
     assert fresh.store.masked  # nothing came of it
     fresh.grid.spoil = lambda node, reply: reply
-    fresh.lead(everybody=True, secure=False).train()
+    fresh.lead(everybody=True, secure_aggregation=False).train()
     assert not fresh.lead().masked
 
 
@@ -361,8 +360,8 @@ def test_a_site_can_insist_on_masks(world):
     with pytest.raises(
         InputError, match=r"site 2 insists.*would change alone.*`apply --rung exact`"
     ):
-        world.lead(secure=True).apply()
-    lead = world.lead(secure=True)
+        world.lead(secure_aggregation=True).apply()
+    lead = world.lead(secure_aggregation=True)
     lead.apply(rung="exact")
     assert lead.versions[-1].sites == (2,)
     # The sums of one who leaves alone are its own.
@@ -372,12 +371,14 @@ def test_a_site_can_insist_on_masks(world):
 
 
 def test_it_is_said_of_each_version_whether_it_was_masked(world):
-    lead = world.lead(everybody=True, secure=True)
+    lead = world.lead(everybody=True, secure_aggregation=True)
     lead.train()
     state = world.store.load()
     assert [version.masked for version in state.versions] == [False, True]
     made = Provenance(method="status")
-    document = document_of(state.versions, state.ledger, made, protect=["smokes"], secure=True)
+    document = document_of(
+        state.versions, state.ledger, made, protect=["smokes"], secure_aggregation=True
+    )
     assert not document.secure_aggregation
     said = " ".join(federation_sentences(document))
     assert "in version 1 the coordinator saw sums over the randomised records of all sites" in said
@@ -410,7 +411,7 @@ def test_no_sum_of_its_own_leaves_an_insisting_site(world, schema, query):
 def test_sites_that_insist_train_change_and_leave_together(world):
     insist(world)
     world.silence(3, kinds=["query.masked"])
-    lead = world.lead(everybody=True, secure=True)
+    lead = world.lead(everybody=True, secure_aggregation=True)
     assert lead.train().sites == (0, 1, 2, 4)  # begun again without site 3, at another model
     world.grid.spoil = lambda node, reply: reply
     world.lead(everybody=True).train()

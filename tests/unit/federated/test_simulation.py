@@ -48,7 +48,7 @@ def rehearsal(schema):
         regularisation=0.01,
         test=test,
         seed=7,
-        secure=True,
+        secure_aggregation=True,
         offers={1: 0.25},
     )
 
@@ -172,6 +172,37 @@ def test_an_engine_that_fails_leaves_nothing(rehearsal, mark, monkeypatch):
     with pytest.raises(InputError, match=r"did not \('ERROR: no port'\).*`--in-process`"):
         simulation.simulate(rehearsal)
     assert marked(mark) == []
+
+
+def test_the_folder_of_a_killed_simulation_goes_with_the_next_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(simulation, "_base", lambda: tmp_path)
+    program = """
+import sys, time
+from pathlib import Path
+from epsilens.federated.flower import simulation
+
+simulation._base = lambda: Path(sys.argv[1])
+with simulation._temporary_folder() as folder:
+    (folder / "sites").mkdir()
+    (folder / "sites" / "data.parquet").write_text("records")
+    print(folder.name, flush=True)
+    time.sleep(60)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        killed = tmp_path / process.stdout.readline().strip()
+        for name in ("epsilens-of-somebody", "other"):
+            (tmp_path / name).mkdir()
+        (tmp_path / "epsilens-link").symlink_to(killed)
+        with simulation._temporary_folder() as folder:
+            assert killed.exists()  # its process is alive
+        assert not folder.exists()
+        process.send_signal(signal.SIGKILL)
+    assert (killed / "sites" / "data.parquet").exists()
+    with simulation._temporary_folder() as folder:
+        names = sorted(path.name for path in tmp_path.iterdir())
+        assert names == sorted([folder.name, "epsilens-link", "epsilens-of-somebody", "other"])
 
 
 @linux

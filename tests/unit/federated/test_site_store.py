@@ -95,7 +95,7 @@ def test_killed_within_an_operation_the_old_state_is_there(store):
         "from epsilens.federated import Wish\n"
         "from epsilens.federated.site_store import SiteStore, _save\n"
         "store = SiteStore(sys.argv[1])\n"
-        "with store._connected() as connection:\n"
+        "with store._store.connected() as connection:\n"
         "    connection.execute('BEGIN IMMEDIATE')\n"
         "    site = store._load(connection)\n"
         "    before = site.state\n"
@@ -149,11 +149,18 @@ def test_what_is_no_store_of_ours_is_refused(store, schema, tmp_path):
         SiteStore(tmp_path / "nowhere")
     with pytest.raises(InputError, match="another contract"):
         open_site(store.folder, contract(3))
-    with sqlite3.connect(store.folder / "site.sqlite") as connection:
-        connection.execute("UPDATE site SET schema_version = 99")
-    connection.close()
-    with pytest.raises(InputError, match="has version 99, and this epsilens reads 1"):
-        SiteStore(store.folder)
+    for statement, words in (
+        ("UPDATE site SET schema_version = 99", "has version 99, and this epsilens reads 1"),
+        ("UPDATE site SET schema_version = 1, fingerprint = 'x'", "not the one that it was"),
+        ("UPDATE site SET raw_file = '{'", "incomplete or damaged"),
+        ("UPDATE site SET contract = '{'", "incomplete or damaged"),
+        ("DELETE FROM site", "incomplete or damaged"),
+    ):
+        with sqlite3.connect(store.folder / "site.sqlite") as connection:
+            connection.execute(statement)
+        connection.close()
+        with pytest.raises(InputError, match=words):
+            SiteStore(store.folder)
     (store.folder / "site.sqlite").write_bytes(b"no database at all" * 100)
     with pytest.raises(InputError, match="damaged"):
         SiteStore(store.folder)

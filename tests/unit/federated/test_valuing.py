@@ -21,12 +21,14 @@ from epsilens.federated import (
     Site,
     model_for_provider,
 )
+from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.coordinator_store import create_coordinator_store
+from epsilens.federated.local_exchange import local_exchange
 from epsilens.federated.parties import TOGETHER
 from epsilens.federated.plan import PlannedOperation, carry_out, story
 from epsilens.federated.site_store import RawFile, SiteStore, create_site_store
-from epsilens.federated.value_desk import AnswerLimits, ValueDesk
-from epsilens.federated.valuing import local_exchange, value
+from epsilens.federated.value_desk import ValueDesk
+from epsilens.federated.valuing import value
 from epsilens.valuation import AnswerBook, BatchMove, ItemTester, Yardstick, item_moves
 
 from .conftest import (
@@ -292,10 +294,10 @@ def test_a_deployed_coordinator_masks_values_and_accepts_from_its_store(schema, 
     for i, node in enumerate(grid.nodes):
         store.register(f"key of site {i}")
         store.note_node(i, node)
-    Lead(grid, store, secure=True, everybody=True).train()
+    Lead(grid, store, secure_aggregation=True, everybody=True).train()
     assert set(store.load().sums) == {TOGETHER}
     target = next(iter(grid.nodes))
-    lead = Lead(grid, store, secure=True)
+    lead = Lead(grid, store, secure_aggregation=True)
     # The provider's word that it has the new version gets lost.
     grid.spoil = lambda node, reply: (
         None if node == target and grid.types[-1] == "query.settle" else reply
@@ -304,7 +306,7 @@ def test_a_deployed_coordinator_masks_values_and_accepts_from_its_store(schema, 
     assert found.accepted == store.load().versions[-1].version == 1
     assert [line.operation for line in store.load().ledger if line.site == 2] == ["train", "value"]
     grid.spoil = lambda node, reply: reply
-    later = Lead(grid, store, secure=True)
+    later = Lead(grid, store, secure_aggregation=True)
     # Told again it changes nothing, and takes part with what was accepted.
     assert later.parties.records()[0] == SIZES[0]
     later.remove([4])
@@ -408,7 +410,7 @@ def test_an_insisting_provider_is_asked_for_nothing_that_it_would_refuse(
     for options in ({"accept": True}, {"mode": "batch"}):
         there.grid.types.clear()
         with pytest.raises(InputError, match=r"site 1 insists on masks.*`--no-insist-on-masks`"):
-            there.lead(secure=True).value(1, 3, **options)
+            there.lead(secure_aggregation=True).value(1, 3, **options)
         assert set(there.grid.types) == {"query.hello"}
 
 
@@ -490,6 +492,7 @@ def test_a_valuation_names_its_version_and_refuses_before_a_score_is_spent(schem
         ({"provider": 1, "tester": 1}, "provider and tester must be two sites"),
         ({"provider": 9, "tester": 1}, "site 9 does not take part"),
         ({"provider": 1, "tester": 0, "mode": "batch"}, "a batch must have at least 8 records"),
+        ({"provider": 1, "tester": 0, "items": 0}, "`items` must be at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_valued_is_refused(schema, options, words):

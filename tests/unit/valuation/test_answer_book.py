@@ -94,7 +94,7 @@ def test_noise_of_a_stated_scale_instead_of_a_limit(tmp_path):
 
 def test_a_file_that_is_no_count_is_said(tmp_path):
     (tmp_path / "letter.txt").write_text("Dear hospital, " * 500)
-    with pytest.raises(InputError, match=r"'letter.txt' cannot: DatabaseError"):
+    with pytest.raises(InputError, match=r"'letter.txt' cannot be read"):
         AnswerBook(tmp_path / "letter.txt", n_parameters=3)
-    with pytest.raises(InputError, match="FileNotFoundError"):
+    with pytest.raises(InputError, match="'a' cannot: FileNotFoundError"):
         AnswerBook(tmp_path / "no folder" / "a", n_parameters=3)

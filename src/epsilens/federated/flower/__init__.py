@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-__all__ = ["SIMULATED_SITES"]
+__all__ = ["FAILURE", "SIMULATED_SITES"]
+
+FAILURE = "failure"
+"""The kind of error in a result that is a mistake of ours, told by its place alone."""
 
 SIMULATED_SITES = "EPSILENS_SIMULATED_SITES"
 """The environment variable that names, in a simulation, the folder with the folders of all sites."""

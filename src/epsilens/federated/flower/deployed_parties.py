@@ -17,16 +17,16 @@ from epsilens.federated.flower.messages import Content
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import NoAnswerError
 from epsilens.federated.site_state import Wish
-from epsilens.federated.versions import CoordinatorState, Version, model_sites
+from epsilens.federated.versions import CoordinatorState, Version
 from epsilens.federated.written import read_wish
 
-__all__ = ["DeployedParties", "NoAnswer", "named"]
+__all__ = ["DeployedParties", "SilentSitesError", "named"]
 
 FloatArray = NDArray[np.float64]
 SECONDS_BETWEEN_LOOKS = 0.2
 
 
-class NoAnswer(NoAnswerError):  # noqa: N818 – a silence, which is often gone on from
+class SilentSitesError(NoAnswerError):
     """Sites that were asked have not answered in time.
 
     Parameters
@@ -88,7 +88,7 @@ class DeployedParties(GridParties):
     ) -> None:
         self._begin(grid, schema, timeout)
         self._leaving = set(leaving)
-        self._bound = () if anew else model_sites(state)
+        self._bound = () if anew else state.model_sites
         self._known = dict(state.draws)
         self._taken: dict[int, int] = {}
         self.remarks: list[str] = []
@@ -100,16 +100,15 @@ class DeployedParties(GridParties):
         """Sites that have not heard of the last version; they do when they are back."""
         for entry in state.ledger:
             self._ledgers[entry.site] = (*self._ledgers.get(entry.site, ()), entry)
-        applied = [version for version in state.versions if version.operation != "preview"]
-        self._made = applied[-1].version if applied else -1
+        self._made = state.applied[-1].version if state.applied else -1
         self._greet(members, patience)
         self.absent = tuple(sorted(set(members) - set(self._nodes)))
-        self._catch_up(applied)
+        self._catch_up(state.applied)
 
     def _greet(self, members: Mapping[int, int], patience: float) -> None:
         online = self._online(members, patience)
         answers = self._carry(
-            "hello", {members[site]: self._pack(version=self._made) for site in online}
+            "hello", {members[site]: self.pack(version=self._made) for site in online}
         )
         for site in online:
             reply = answers.get(members[site])
@@ -191,7 +190,7 @@ class DeployedParties(GridParties):
     def _catch_up(self, applied: Sequence[Version]) -> None:
         """Tell sites that were away what they have missed, their own change first."""
         for site, has in [(i, self._versions[i]) for i in self._nodes]:
-            own = [v for v in applied if v.operation in {"change", "accept"} and site in v.sites]
+            own = [v for v in applied if site in v.changed_sites]
             # A change that the site has confirmed, or that was of another draw, does not wait there.
             taken = max(has, self._taken.get(site, -1))
             missed = [v for v in own if v.version > taken][-1:]
@@ -199,7 +198,7 @@ class DeployedParties(GridParties):
                 missed += [v for v in applied[-1:] if v not in missed]
             for version in missed:
                 changed = version in own and version.version > taken
-                content = self._pack(
+                content = self.pack(
                     {"theta": version.theta}, version=version.version, changed=changed
                 )
                 try:
@@ -223,11 +222,11 @@ class DeployedParties(GridParties):
 
         Raises
         ------
-        NoAnswer
+        SilentSitesError
         """
         missing = set(sites) - set(self._nodes)
         if missing:
-            raise NoAnswer(missing)
+            raise SilentSitesError(missing)
 
     def set_aside(self, sites: Iterable[int]) -> None:
         """Go on without sites that have stopped answering."""
@@ -238,10 +237,11 @@ class DeployedParties(GridParties):
 
     # --- How they are asked ---
 
-    def _ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
+    def ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
+        """Ask sites, and return every answer, the first refusal, or who was silent."""
         answers, silent = self._try(action, contents)
         if silent:
-            raise NoAnswer(silent, self._timeout)
+            raise SilentSitesError(silent, self._timeout)
         return answers
 
     def _try(
@@ -265,7 +265,7 @@ class DeployedParties(GridParties):
         contents = {}
         for site in self._nodes:
             self._traffic.count(theta)
-            contents[site] = self._pack({"theta": theta}, version=version, changed=site in sites)
+            contents[site] = self.pack({"theta": theta}, version=version, changed=site in sites)
         replies = self._carry("settle", {self._nodes[site]: c for site, c in contents.items()})
         for site in contents:
             reply = replies.get(self._nodes[site])
@@ -283,7 +283,7 @@ class DeployedParties(GridParties):
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over; who does not hear it forgets it with the next change."""
-        self._try("end_preview", {site: self._pack() for site in sites})
+        self._try("end_preview", {site: self.pack() for site in sites})
 
 
 def _with_a_way_out(error: InputError, site: int) -> InputError:

@@ -21,7 +21,7 @@ from epsilens.federated.flower.value_messages import (
 )
 from epsilens.federated.parties import Traffic
 from epsilens.valuation.batch_exchange import BatchMove
-from epsilens.valuation.item_exchange import EncryptedScores, EncryptedYardstick
+from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
 

@@ -124,7 +124,7 @@ class GridParties:
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def _meet(self, nodes: Sequence[int]) -> None:
-        replies = self._carry("hello", {node: self._pack(version=-1) for node in nodes})
+        replies = self._carry("hello", {node: self.pack(version=-1) for node in nodes})
         found: dict[int, tuple[int, Content]] = {}
         for place, node in enumerate(nodes):
             content = self._opened(replies.get(node), f"a site ({place + 1} of {len(nodes)})")
@@ -184,9 +184,10 @@ class GridParties:
 
     # --- How messages travel ---
 
-    def _pack(
+    def pack(
         self, arrays: Mapping[str, FloatArray] | None = None, **settings: str | float | bool | bytes
     ) -> RecordDict:
+        """Put settings and arrays into a message under the contract."""
         return pack(self._schema.fingerprint, arrays=arrays, **settings)
 
     def _carry(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Message]:
@@ -233,7 +234,7 @@ class GridParties:
             kind = BudgetExceededError if isinstance(error, BudgetExceededError) else InputError
             raise kind(f"{who}: {said}") from None
 
-    def _ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
+    def ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
         """Ask sites, and return every answer or the first refusal."""
         by_node = {self._nodes[site]: content for site, content in contents.items()}
         replies = self._carry(action, by_node)
@@ -257,9 +258,7 @@ class GridParties:
         except InputError as error:
             raise InputError(f"site {site}: {error}") from None
         if found.n > MOST_RECORDS or (n is not None and found.n != n):
-            raise InputError(
-                f"site {site} takes part with another number of records than it has said. Nothing was changed."
-            )
+            raise _other_records(site)
         most = factor * found.n * sum_bounds(self._schema, theta, hessian=hessian)
         if not (np.abs(flatten(found)) <= 1.01 * most).all():
             raise InputError(
@@ -269,18 +268,6 @@ class GridParties:
         # A Hessian is symmetric: half of it has travelled.
         self._traffic.count(found.gradient, content.arrays.get("hessian"))
         return found
-
-    # --- For queries that are defined elsewhere ---
-
-    def pack(
-        self, arrays: Mapping[str, FloatArray] | None = None, **settings: str | float | bool | bytes
-    ) -> RecordDict:
-        """Put settings and arrays into a message under the contract."""
-        return self._pack(arrays, **settings)
-
-    def ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
-        """Ask sites, and return every answer or the first refusal."""
-        return self._ask(action, contents)
 
     # --- What is asked ---
 
@@ -300,8 +287,8 @@ class GridParties:
         contents = {}
         for site in sites:
             self._traffic.count(theta)
-            contents[site] = self._pack({"theta": theta}, hessian=hessian, pending=site in pending)
-        answers = self._ask("sums", contents)
+            contents[site] = self.pack({"theta": theta}, hessian=hessian, pending=site in pending)
+        answers = self.ask("sums", contents)
         return {
             site: self._sums_of(site, content, theta, hessian=hessian, n=self._records[site])
             for site, content in answers.items()
@@ -314,23 +301,25 @@ class GridParties:
         contents = {}
         for site in self._nodes:
             self._traffic.count(theta)
-            contents[site] = self._pack(
+            contents[site] = self.pack(
                 {"theta": theta},
                 steps=steps,
                 learning_rate=float(learning_rate),
                 regularisation=float(penalty.strength),
             )
         found = {}
-        for site, content in self._ask("steps", contents).items():
+        for site, content in self.ask("steps", contents).items():
             local = content.vector("theta", self._schema.n_parameters)
+            if content.setting("n", int) != self._records[site]:
+                raise _other_records(site)
             self._traffic.count(local)
-            found[site] = (local, content.setting("n", int))
+            found[site] = (local, self._records[site])
         return found
 
     def prepare(self, wishes: Mapping[int, Wish], *, preview: bool) -> None:
         """Tell sites to get ready for a change, or for the preview of one."""
         contents = {
-            self._nodes[site]: self._pack(wish=wish_text(wish), preview=preview)
+            self._nodes[site]: self.pack(wish=wish_text(wish), preview=preview)
             for site, wish in wishes.items()
         }
         replies = self._carry("prepare", contents)
@@ -365,13 +354,13 @@ class GridParties:
         self, theta: FloatArray, sites: Sequence[int], *, hessian: bool
     ) -> dict[int, SiteSums]:
         """Ask sites for the one message of their prepared change."""
-        contents = {site: self._pack({"theta": theta}, hessian=hessian) for site in sites}
+        contents = {site: self.pack({"theta": theta}, hessian=hessian) for site in sites}
         return {
             # A difference is between two sums.
             site: self._sums_of(
                 site, content, theta, hessian=hessian, n=self._records[site], factor=2.0
             )
-            for site, content in self._ask("difference", contents).items()
+            for site, content in self.ask("difference", contents).items()
         }
 
     def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
@@ -379,8 +368,8 @@ class GridParties:
         contents = {}
         for site in self._nodes:
             self._traffic.count(theta)
-            contents[site] = self._pack({"theta": theta}, version=version, changed=site in sites)
-        for site, content in self._ask("settle", contents).items():
+            contents[site] = self.pack({"theta": theta}, version=version, changed=site in sites)
+        for site, content in self.ask("settle", contents).items():
             self._settled(site, content, version)
 
     def _settled(self, site: int, content: Content, version: int) -> None:
@@ -391,12 +380,12 @@ class GridParties:
 
     def end_preview(self, sites: Sequence[int]) -> None:
         """Tell sites that a preview is over."""
-        self._ask("end_preview", {site: self._pack() for site in sites})
+        self.ask("end_preview", {site: self.pack() for site in sites})
 
     def submission(self, theta: FloatArray, site: int) -> SiteSums:
         """Ask a site for the sums of the records that it has on offer."""
         self._traffic.count(theta)
-        found = self._ask("value_submit", {site: self._pack({"theta": theta})})
+        found = self.ask("value_submit", {site: self.pack({"theta": theta})})
         return self._sums_of(site, found[site], theta, hessian=True)
 
     def note_ledger(self, site: int, content: Content) -> None:
@@ -419,3 +408,9 @@ class GridParties:
         if not entries or any(entry.site != site for entry in entries):
             raise InputError(f"site {site} sent no ledger, or that of another site.")
         return counted_on(self._earlier.get(site, ()), entries)
+
+
+def _other_records(site: int) -> InputError:
+    return InputError(
+        f"site {site} takes part with another number of records than it has said. Nothing was changed."
+    )

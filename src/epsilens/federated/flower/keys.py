@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from epsilens.data.private_files import write_private
 from epsilens.errors import InputError
-from epsilens.federated.database import write_private
 
 __all__ = [
     "make_certificates",

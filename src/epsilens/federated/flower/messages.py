@@ -22,7 +22,7 @@ from epsilens.errors import (
     InputError,
     MissingExtraError,
 )
-from epsilens.federated.sums import SiteSums
+from epsilens.federated.sums import SiteSums, upper_half, whole_of
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -223,7 +223,7 @@ def pack_sums(fingerprint: str, sums: SiteSums) -> RecordDict:
     """
     arrays = {"gradient": sums.gradient}
     if sums.hessian is not None:
-        arrays["hessian"] = sums.hessian[np.triu_indices(len(sums.hessian))]
+        arrays["hessian"] = upper_half(sums.hessian)
     return pack(fingerprint, arrays=arrays, n=int(sums.n), loss=float(sums.loss))
 
 
@@ -249,8 +249,4 @@ def read_sums(content: Content, n_parameters: int, *, hessian: bool) -> SiteSums
     if not hessian:
         return SiteSums(n, loss, gradient, None)
     half = content.vector("hessian", n_parameters * (n_parameters + 1) // 2)
-    full = np.zeros((n_parameters, n_parameters))
-    upper = np.triu_indices(n_parameters)
-    full[upper] = half
-    full.T[upper] = half
-    return SiteSums(n, loss, gradient, full)
+    return SiteSums(n, loss, gradient, whole_of(half, n_parameters))

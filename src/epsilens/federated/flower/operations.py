@@ -13,16 +13,17 @@ from dataclasses import replace
 from epsilens.channels import Budget
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.federated.change import Rung
-from epsilens.federated.coordinator import Algorithm, Coordinator
+from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.coordinator_store import CoordinatorStore
 from epsilens.federated.declaration import Records
-from epsilens.federated.flower.deployed_parties import DeployedParties, NoAnswer, named
+from epsilens.federated.flower.deployed_parties import DeployedParties, SilentSitesError, named
 from epsilens.federated.flower.grid_exchange import GridExchange
 from epsilens.federated.flower.grid_parties import MessageGrid
 from epsilens.federated.flower.masked_grid_parties import MaskedDeployedParties
 from epsilens.federated.ledger import Mode
+from epsilens.federated.training import Algorithm
 from epsilens.federated.valuing import Valuation, ValueMode, value
-from epsilens.federated.versions import CoordinatorState, Intention, Version, model_sites
+from epsilens.federated.versions import CoordinatorState, Intention, Version
 
 __all__ = ["Lead"]
 
@@ -53,7 +54,7 @@ class Lead:
         Members that are about to be removed, whatever they say.
     test : Records, optional
         Records on which every version is measured.
-    secure : bool, optional
+    secure_aggregation : bool, optional
         Whether sums are masked, so that only those over all sites are seen. None: as in the operation
         before. What was begun under masks goes on under masks until a training without them.
     """
@@ -69,9 +70,9 @@ class Lead:
         without: Sequence[int] = (),
         leaving: Sequence[int] = (),
         test: Records | None = None,
-        secure: bool | None = None,
+        secure_aggregation: bool | None = None,
     ) -> None:
-        self.masked = store.masked if secure is None else secure
+        self.masked = store.masked if secure_aggregation is None else secure_aggregation
         if store.masked and not self.masked and not everybody:
             raise InputError(
                 "the model was made under masks, and its sites' sums are not asked for in clear. Only a "
@@ -89,14 +90,14 @@ class Lead:
         wanted = {
             site: node
             for site, node in members.items()
-            if site not in without and (everybody or site in model_sites(state))
+            if site not in without and (everybody or site in state.model_sites)
         }
         if not wanted:
             raise InputError(
                 "at least one site must be registered, got none. Use `epsilens federate register`."
             )
         if self.masked:
-            store.remember_masks(True)
+            store.remember_masks(masked=True)
         kind = MaskedDeployedParties if self.masked else DeployedParties
         self.parties = kind(
             grid,
@@ -147,13 +148,13 @@ class Lead:
         if begun is None or begun.operation == "preview":
             return ()
         if begun.operation == "remove":
-            needed = set(model_sites(state)) - set(begun.sites)
+            needed = set(state.model_sites) - set(begun.sites)
             if begun.rung == "one-message" and state.sums is not None:
                 needed = set()
         else:
             needed = set(begun.sites)
             if begun.rung == "exact" or state.sums is None:
-                needed |= set(model_sites(state))
+                needed |= set(state.model_sites)
             if needed & set(leaving):
                 # No model follows the change of a site that is about to leave.
                 return tuple(sorted(needed & set(leaving)))
@@ -207,8 +208,8 @@ class Lead:
                 )
             try:
                 version = self.coordinator.train(algorithm=algorithm)
-                self._store.remember_masks(self.masked)
-            except NoAnswer as silence:
+                self._store.remember_masks(masked=self.masked)
+            except SilentSitesError as silence:
                 self.parties.set_aside(silence.sites)
                 continue
             self._say_who_was_silent(
@@ -241,7 +242,7 @@ class Lead:
             if site not in without:
                 modes.setdefault(wish.mode, {})[site] = wish.budget
         for mode, budgets in modes.items():
-            if found and not set(model_sites(self._state)) <= set(self.parties.numbers):
+            if found and not set(self._state.model_sites) <= set(self.parties.numbers):
                 # Who has not heard of the version just made would answer from the old draw.
                 self.notes.append(
                     f"the change of {named(sorted(budgets))} by `{mode}` waits until all sites have that version"
@@ -275,7 +276,7 @@ class Lead:
         for version in self.versions:
             if version.operation == "remove" and version.sites == leaving:
                 return version  # it had been interrupted, and is finished
-        known = model_sites(self._state)
+        known = self._state.model_sites
         for site in leaving:
             if site not in known:
                 raise InputError(
@@ -306,7 +307,7 @@ class Lead:
         provider, tester, mode, items, accept
             As `epsilens.federated.valuing.value` takes them.
         """
-        self.parties.require({provider, tester} & set(model_sites(self._state)))
+        self.parties.require({provider, tester} & set(self._state.model_sites))
         if self.parties.insisting.get(provider) and (accept or mode == "batch"):
             what = "accept its offer" if accept else "value its records as one batch"
             raise InputError(
@@ -332,11 +333,11 @@ class Lead:
         """Refuse to go on without a site whose sums are needed and are not here."""
         asks_again = leaving and rung == "newton"
         if asks_again or rung == "exact" or self._state.sums is None:
-            self.parties.require(set(model_sites(self._state)) - set(leaving))
+            self.parties.require(set(self._state.model_sites) - set(leaving))
 
     def _say_who_was_silent(self, sites: Iterable[int], then: str) -> None:
         refused = {
-            i: said for i, said in self.parties.words.items() if i in model_sites(self._state)
+            i: said for i, said in self.parties.words.items() if i in self._state.model_sites
         }
         silent = sorted(set(sites) - set(refused))
         if silent:

@@ -15,10 +15,11 @@ import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.data.private_files import write_private
+from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError
 from epsilens.federated.coordinator import Coordinator
-from epsilens.federated.database import write_private
 from epsilens.federated.declaration import FederationSchema, Records
+from epsilens.federated.flower import FAILURE
 from epsilens.federated.flower.grid_exchange import GridExchange
 from epsilens.federated.flower.grid_parties import GridParties, MessageGrid
 from epsilens.federated.flower.masked_grid_parties import MaskedGridParties
@@ -46,23 +47,41 @@ def follow(grid: MessageGrid, plan: Mapping[str, Any]) -> None:
     grid : flwr.serverapp.Grid
     plan : mapping
         With `schema`, `operations`, `n_sites`, `regularisation`, `test` (a file of records or None),
-        `timeout` and `patience` in seconds, the files `progress` and `result`, and `secure` if sums are
+        `timeout` and `patience` in seconds, the files `progress` and `result`, and `secure_aggregation` if sums are
         to be masked.
     """
     try:
         result = _carried_out(grid, plan)
-    except (InputError, EstimateNotTrustworthyError) as error:
+    except (InputError, EstimateNotTrustworthyError, MissingExtraError) as error:
         result = {"error": type(error).__name__, "message": str(error)}
-    except Exception:
-        result = {"error": "failure", "message": traceback.format_exc()}
+    except Exception as error:  # a mistake of ours: whoever waits for the result must hear of it
+        result = {"error": FAILURE, "message": _place_of(error)}
     write_json(Path(plan["result"]), result)
+
+
+def _place_of(error: Exception) -> str:
+    """Return where an error happened and its type, without its text, which may hold data.
+
+    Examples
+    --------
+    >>> try:
+    ...     {}["a person's answer"]
+    ... except KeyError as error:
+    ...     "person" in _place_of(error), _place_of(error).splitlines()[-1]
+    (False, 'KeyError')
+    """
+    places = [
+        f'  File "{place.filename}", line {place.lineno}, in {place.name}'
+        for place in traceback.extract_tb(error.__traceback__)
+    ]
+    return "\n".join([*places, type(error).__name__])
 
 
 def _carried_out(grid: MessageGrid, plan: Mapping[str, Any]) -> dict[str, object]:
     report = Path(plan["progress"])
     write_json(report, {"process": os.getpid(), "done": 0})
     schema = FederationSchema.from_dict(plan["schema"])
-    kind = MaskedGridParties if plan.get("secure", False) else GridParties
+    kind = MaskedGridParties if plan.get("secure_aggregation", False) else GridParties
     parties = kind(
         grid,
         schema,
@@ -93,10 +112,8 @@ def _carried_out(grid: MessageGrid, plan: Mapping[str, Any]) -> dict[str, object
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write a file that is seen whole or not at all."""
-    scratch = path.with_suffix(".part")
-    scratch.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    scratch.replace(path)
+    """Write a file that is seen whole or not at all, by its owner alone."""
+    write_private(path, json.dumps(content, ensure_ascii=False).encode("utf-8"))
 
 
 def save_records(path: Path, records: Records) -> None:

@@ -11,9 +11,9 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from epsilens.data.private_files import write_private
 from epsilens.errors import InputError
 from epsilens.federated.coordinator_store import CoordinatorStore
-from epsilens.federated.database import write_private
 from epsilens.federated.flower.keys import (
     CA_CERTIFICATE,
     CA_KEY,

@@ -16,16 +16,25 @@ from pathlib import Path
 
 from epsilens.errors import InputError, MissingExtraError
 
-__all__ = ["Service", "free_port", "last_words", "locked", "quiet_flower", "require_deployment"]
+__all__ = [
+    "OFFLINE",
+    "Service",
+    "free_port",
+    "last_words",
+    "locked",
+    "quiet_flower",
+    "require_deployment",
+]
 
 _SECONDS_TO_END = 4.0
 _BUILT_LIKE = "1.41."
 """Our services stand on parts of Flower that it may move in any version."""
-_SETTINGS = {
+OFFLINE = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
 }
+"""Environment variables that keep Flower from calls to the outside."""
 
 
 def require_deployment() -> None:
@@ -53,7 +62,7 @@ def quiet_flower() -> None:
     """Keep Flower, in this process, from calls to the outside, and loopback from proxies."""
     import logging
 
-    os.environ.update(_SETTINGS)
+    os.environ.update(OFFLINE)
     for name in ("NO_PROXY", "no_proxy"):
         given = [part for part in os.environ.get(name, "").split(",") if part]
         wanted = dict.fromkeys([*given, "127.0.0.1", "localhost"])
@@ -113,7 +122,7 @@ class Service:
         package = str(Path(epsilens.__file__).parents[1])
         environment = {
             **os.environ,
-            **_SETTINGS,
+            **OFFLINE,
             "FLWR_HOME": str(home),
             "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")])),
         }

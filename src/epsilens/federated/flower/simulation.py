@@ -2,7 +2,8 @@
 """A federation on Flower's simulation engine: set up in a temporary folder, run, and taken down.
 
 The engine is a SuperLink that we start ourselves, on this machine only. Everything of it, Ray's
-sessions included, lives in one temporary folder that nobody else can read, and goes with it. Flower
+sessions included, lives in one temporary folder that nobody else can read, and goes with it; if we are
+killed, the next simulation takes it away. Flower
 asks nobody who submits a run for a name: while a simulation runs, other users of the same machine could
 reach its port. Where such users are not trusted, rehearse in process.
 """
@@ -12,18 +13,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import re
 import secrets
 import shutil
 import site
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,9 +32,10 @@ from epsilens.errors import (
     InputError,
     MissingExtraError,
 )
-from epsilens.federated.flower import SIMULATED_SITES
+from epsilens.federated.flower import FAILURE, SIMULATED_SITES
 from epsilens.federated.flower.app_files import APP_FILES
 from epsilens.federated.flower.process_tree import ProcessTree
+from epsilens.federated.flower.services import OFFLINE, free_port, last_words
 from epsilens.federated.parties import Traffic
 from epsilens.federated.plan import Progress
 from epsilens.federated.rehearsal import Outcome, Rehearsal
@@ -51,10 +51,11 @@ SECONDS_TO_ANSWER = 300.0
 """Within which every site must have answered a message."""
 
 _ERRORS: dict[str, type[Exception]] = {
-    "BudgetExceededError": BudgetExceededError,
-    "EstimateNotTrustworthyError": EstimateNotTrustworthyError,
+    error.__name__: error
+    for error in (BudgetExceededError, EstimateNotTrustworthyError, MissingExtraError)
 }
 _MARK = "EPSILENS_SIMULATION"
+_PREFIX, _CLAIM = "epsilens-", "simulation.lock"
 _ROOM_FOR_SOCKETS = 30
 """Characters of a temporary folder's path: those of Ray's sockets in it must stay below 107."""
 _SECONDS_BETWEEN_LOOKS = 0.1
@@ -121,14 +122,66 @@ def simulate(rehearsal: Rehearsal, *, progress: Progress | None = None) -> Outco
 
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
+    """Give a folder that goes with the block; those of runs that were killed go before it."""
+    base = _base()
+    _sweep(base)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    claim: int | None = None
+    try:
+        with suppress(OSError):  # where files cannot be locked, nobody is sure of it later
+            claim = _claim(folder)
+        yield folder
+    finally:
+        _take_away(folder)
+        if claim is not None:
+            os.close(claim)
+
+
+def _base() -> Path:
     base = tempfile.gettempdir()
     if len(base) > _ROOM_FOR_SOCKETS and os.access("/tmp", os.W_OK):  # noqa: S108
         base = "/tmp"  # noqa: S108
-    folder = Path(tempfile.mkdtemp(prefix="epsilens-", dir=base))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    return Path(base)
+
+
+def _claim(folder: Path) -> int:
+    """Lock a file in a folder for as long as this process lives; it is seen only once it is locked."""
+    import fcntl
+
+    descriptor = os.open(folder / f"{_CLAIM}.part", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    (folder / f"{_CLAIM}.part").rename(folder / _CLAIM)
+    return descriptor
+
+
+def _sweep(base: Path) -> None:
+    """Take away folders of our own whose process was killed: they hold the records of all sites."""
+    import fcntl
+
+    for folder in base.glob(f"{_PREFIX}*"):
+        try:
+            if folder.is_symlink() or folder.lstat().st_uid != os.getuid():
+                continue
+            claim = os.open(folder / _CLAIM, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:
+            continue  # no folder of a simulation
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pass  # its simulation goes on
+        else:
+            _take_away(folder)
+        finally:
+            os.close(claim)
+
+
+def _take_away(folder: Path) -> None:
+    # The claim last: killed in between, the next simulation goes on with it.
+    with suppress(FileNotFoundError):  # another one was faster
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
@@ -140,7 +193,7 @@ def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
         place.mkdir(mode=0o700, parents=True)
         write_table(table, place / "data.parquet")
         create_site_store(place, rehearsal.site(number), RawFile.at(place / "data.parquet"))
-        rehearsal.tester.write(place)
+        rehearsal.answer_limits.write(place)
     if rehearsal.test is not None:
         save_records(folder / "test.npz", rehearsal.test)
     plan = {
@@ -153,7 +206,7 @@ def _set_up(folder: Path, rehearsal: Rehearsal) -> None:
         "patience": SECONDS_TO_START,
         "progress": str(folder / "progress.json"),
         "result": str(folder / "result.json"),
-        "secure": rehearsal.secure,
+        "secure_aggregation": rehearsal.secure_aggregation,
     }
     write_json(folder / "plan.json", plan)
     for name, text in APP_FILES.items():
@@ -173,7 +226,7 @@ def _engine(folder: Path, *, n_sites: int) -> Iterator[ProcessTree]:
     with open(folder / "engine.log", "wb") as log:
         tree: ProcessTree | None = None
         try:
-            port = _free_port()
+            port = free_port()
             command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1"]
             command += ["--port", str(port), "--disable-runtime-dependency-installation"]
             root = _start(["--while-parent", *command], environment, log)
@@ -199,9 +252,7 @@ def _environment(folder: Path, mark: str) -> dict[str, str]:
         "HOME": str(folder / "home"),
         "PYTHONUSERBASE": site.getuserbase(),
         "FLWR_HOME": str(folder / "home"),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        **OFFLINE,
         "RAY_TMPDIR": str(folder / "r"),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_USAGE_STATS_REPORT_URL": "http://127.0.0.1:9/",
@@ -231,13 +282,6 @@ def _start(
         # Ctrl-C is for us: we take everything down in order.
         start_new_session=True,
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def _wait_for_superlink(root: subprocess.Popen[bytes], port: int, folder: Path) -> None:
@@ -305,20 +349,16 @@ def _wait(
 
 
 def _not_started(folder: Path, name: str = "engine.log") -> InputError:
-    text = (folder / name).read_text(encoding="utf-8", errors="replace")
-    plain = re.sub(r"\x1b\[[0-9;]*m|[─│╭╮╰╯]", "", text)
-    said = [line.strip() for line in plain.splitlines() if re.search(r"\w", line)]
-    last = said[-1] if said else "it said nothing"
     return InputError(
-        f"Flower's simulation engine must run to the end, but did not ({last[:160]!r}). Try again, or "
-        "use `--in-process`: the numbers are the same."
+        f"Flower's simulation engine must run to the end, but did not ({last_words(folder / name)!r}). Try "
+        "again, or use `--in-process`: the numbers are the same."
     )
 
 
 def _outcome(result: dict[str, object]) -> Outcome:
     if "error" in result:
         message = str(result["message"])
-        if result["error"] == "failure":
+        if result["error"] == FAILURE:
             raise RuntimeError(f"the coordinator failed:\n{message}")
         raise _ERRORS.get(str(result["error"]), InputError)(message)
     versions, carried = result["versions"], result["carried"]

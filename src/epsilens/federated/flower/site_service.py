@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from epsilens.data.private_files import write_private
 from epsilens.errors import InputError
-from epsilens.federated.database import write_private
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.flower.keys import CA_CERTIFICATE, SITE_KEY, secret_in
 from epsilens.federated.flower.services import Service, free_port, last_words, locked

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from epsilens.errors import InputError
 from epsilens.federated.flower.messages import Content, Setting, pack
+from epsilens.federated.sums import upper_half, whole_of
 from epsilens.valuation.batch_exchange import BatchMove
-from epsilens.valuation.item_exchange import MOST_ITEMS, EncryptedScores, EncryptedYardstick
+from epsilens.valuation.item_messages import MOST_ITEMS, EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
 
@@ -66,20 +67,17 @@ def read_tester_model(content: Content, n_parameters: int) -> ModelForTester:
 
 def provider_parts(model: ModelForProvider) -> Parts:
     """Write what a provider is told of the model; of the inverse Hessian, the upper half."""
-    half = model.inverse_hessian[np.triu_indices(model.n_parameters)]
+    half = upper_half(model.inverse_hessian)
     arrays = {"theta": model.theta, "inverse_hessian": half, "penalty": model.own_penalty}
     return arrays, {"n_records": model.n_records}
 
 
 def read_provider_model(content: Content, n_parameters: int) -> ModelForProvider:
     """Read what `provider_parts` wrote."""
-    upper = np.triu_indices(n_parameters)
-    inverse = np.zeros((n_parameters, n_parameters))
-    inverse[upper] = content.vector("inverse_hessian", len(upper[0]))
-    inverse.T[upper] = inverse[upper]
+    half = content.vector("inverse_hessian", n_parameters * (n_parameters + 1) // 2)
     return ModelForProvider(
         content.vector("theta", n_parameters),
-        inverse,
+        whole_of(half, n_parameters),
         content.setting("n_records", int),
         content.vector("penalty", n_parameters),
     )
