@@ -25,7 +25,7 @@ from epsilens.reporting import write_report
 from epsilens.risk import AttackStudy
 
 EPSILONS = [0.5, 1, 2, 4]
-LOSS = 0.02  # what can be borne: 2 % less probability for the true answer, on (geometric) average
+LOSS = 0.02  # nats that can be borne: true answers get 2 % less probability
 
 
 def main() -> None:
