@@ -63,7 +63,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Cell:
-    """Many releases of one method at one ρ."""
+    """Many releases of one method at one ρ; `bottomless`, the share of them whose noised objective has no minimum."""
 
     table: str
     method: str
@@ -73,6 +73,7 @@ class Cell:
     standard_error: float
     median: float
     predicted: float | None = None
+    bottomless: float | None = None
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def released(table: Table, rho: float, repeats: int, seed: int) -> list[Cell]:
     return cells
 
 
-def _cell(table, name, rho, epsilon, losses, predicted=None) -> Cell:
+def _cell(table, name, rho, epsilon, losses, predicted=None, bottomless=None) -> Cell:
     return Cell(
         table=table.name,
         method=name,
@@ -146,6 +147,7 @@ def _cell(table, name, rho, epsilon, losses, predicted=None) -> Cell:
         standard_error=float(np.std(losses, ddof=1) / math.sqrt(len(losses))),
         median=float(np.median(losses)),
         predicted=predicted,
+        bottomless=bottomless,
     )
 
 
@@ -183,8 +185,10 @@ def by_diffprivlib(
                 return [], f"not available: {done.stderr.strip().splitlines()[-1]}"
             answer = json.loads(out.read_text())
             cells += [
-                _cell(table, name, float(rho), float(epsilon), losses)
-                for rho, epsilon, losses in zip(grid, epsilons, answer["losses"], strict=True)
+                _cell(table, name, float(rho), float(epsilon), losses, bottomless=share)
+                for rho, epsilon, losses, share in zip(
+                    grid, epsilons, answer["losses"], answer["bottomless"], strict=True
+                )
             ]
     return cells, answer["version"]
 
@@ -239,6 +243,12 @@ def baselines(table: Table) -> dict[str, float]:
     }
 
 
+def smallest_eigenvalue(table: Table) -> float:
+    """Of XᵀX about the means: what noise on that matrix must stay below."""
+    centred = table.X - table.X.mean(axis=0)
+    return float(np.linalg.eigvalsh(centred.T @ centred)[0])
+
+
 def markdown(
     tables: list[Table], cells: list[Cell], audits: list[Audit], peer: str, repeats: int
 ) -> str:
@@ -272,6 +282,14 @@ def markdown(
         "ε = √(2ρ) it has the same ρ, at ε(δ) the same ε as ours with our δ. "
         f"diffprivlib {peer}."
     )
+    theirs = [cell for cell in cells if cell.method == "diffprivlib, ε(δ)"]
+    if theirs:
+        parts.append(
+            "diffprivlib puts noise on XᵀX and adds no penalty: where the noise outweighs the smallest "
+            "eigenvalue, the objective falls without end, and where the search for its minimum stops is "
+            "chance. That happened in these shares of the releases at ε(δ):"
+        )
+        parts.append(_bottomless(theirs))
     pair = worst_pair()
     rows = [
         f"**Audit** of real releases, drawn by OpenDP, on two data sets that differ in one record and "
@@ -288,6 +306,16 @@ def markdown(
     ]
     parts.append("\n".join(rows))
     return "\n\n".join(parts)
+
+
+def _bottomless(cells: list[Cell]) -> str:
+    levels = list(dict.fromkeys(cell.rho for cell in cells))
+    rows = ["| table | " + " | ".join(f"ρ = {rho:.3g}" for rho in levels) + " |"]
+    rows.append("|---" * (len(levels) + 1) + "|")
+    for name in dict.fromkeys(cell.table for cell in cells):
+        shares = [f"{cell.bottomless:.0%}" for cell in cells if cell.table == name]
+        rows.append(f"| {name} | " + " | ".join(shares) + " |")
+    return "\n".join(rows)
 
 
 def _shown(cell: Cell) -> str:
@@ -336,6 +364,8 @@ def main() -> None:
             "coef_bound": COEF_BOUND,
             "diffprivlib": peer,
             "baselines": {table.name: baselines(table) for table in tables},
+            "columns": {table.name: table.X.shape[1] for table in tables},
+            "smallest_eigenvalue": {table.name: smallest_eigenvalue(table) for table in tables},
             "cells": [asdict(cell) for cell in cells],
             "audits": [{**asdict(audit), "valid": audit.is_valid} for audit in audits],
             "audited_share_of_sensitivity": worst_pair()[4],

@@ -26,6 +26,7 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "links",
+    "formulas",
     "rooms",
     "commands",
     "document_keys",
@@ -67,5 +68,6 @@ html_theme_options = {
 }
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
-# Formulas are written in their own letters and signs: no MathJax, which would come from elsewhere.
+# Formulas are written in their own letters and signs, and `formulas` raises and lowers what belongs there: no
+# MathJax, which would come from elsewhere.
 (DOCS / "_build" / "extra").mkdir(parents=True, exist_ok=True)

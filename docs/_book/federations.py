@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""P2: changing ε after training. Its Tables 2 and 3 and Eq. 27 beside ours."""
+"""P2: changing ε after training. Its tables and figures and Eq. 27 beside ours."""
 
 from __future__ import annotations
 
@@ -76,9 +76,13 @@ def _figure_2(result: Result, question: str, head: str) -> str:
                         plus_minus(*ways[way]["ratio"])
                         for way in ("no update", "as printed", "one message", "exact")
                     ),
+                    *(f"{ways[way]['ald'][0]:.4f}" for way in ("as printed", "one message")),
+                    *(plus_minus(*ways[way]["aad"]) for way in ("as printed", "one message")),
                 )
             )
-    return table(("data", head, "no update", "P2's formula", "one message", "`exact`"), lines)
+    distance = ("no update", "P2's formula", "one message", "`exact`")
+    others = ("ALD, P2's formula", "one message", "AAD %, P2's formula", "one message")
+    return table(("data", head, *distance, *others), lines)
 
 
 def _table_3(result: Result) -> str:

@@ -30,6 +30,7 @@ ROOMS = (
     "epsilens.document",
     "epsilens.display",
     "epsilens.reporting",
+    "epsilens.errors",
     "epsilens.data",
     "epsilens.models",
     "epsilens.influence",

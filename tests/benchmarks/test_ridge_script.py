@@ -63,6 +63,9 @@ def test_releases_and_table(tmp_path):
     assert "| tight | 1 | 10 | 0.200 | 1.414 | yes |" in text
     wild = dataclasses.replace(cells[3], loss=9e9, standard_error=8e9)
     assert "median" in ridge.markdown([table], [wild], [audit], why, 3)
+    assert "falls without end" not in text
+    peer = dataclasses.replace(cells[3], method="diffprivlib, ε(δ)", bottomless=0.25)
+    assert f"| {table.name} | 25% |" in ridge.markdown([table], [peer], [audit], "0.6.5", 3)
 
 
 def test_a_peer_that_fails_is_left_out_with_its_word(tmp_path):

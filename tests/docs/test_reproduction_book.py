@@ -32,6 +32,28 @@ BENCHMARKS = (
 )
 """Every table that was asked for, whether or not it has been made."""
 
+PRINTED = {
+    "p1": ("Table I", "Table II", "Table III", "Table IV", "Fig. 1", "Fig. 2"),
+    "p2": ("Table 1", "Table 2", "Table 3", "Fig. 1", "Fig. 2, top", "Fig. 2, bottom"),
+    "p3": ("Q1.7", "Q2.1", "Q2.2", "Q2.3"),
+    "p4": ("Table 1", "Fig. 1", "Fig. 2", "Fig. 3"),
+    "p5": (
+        *(
+            "Table I",
+            "Table II",
+            "Fig. 1a",
+            "Fig. 1b",
+            "Fig. 2",
+            "Fig. 3",
+            "Fig. 4a",
+            "Fig. 4b",
+            "Fig. 5",
+        ),
+        *("Fig. 6a", "Fig. 6b", "Fig. 7", "Fig. 8a", "Fig. 8b", "Fig. 9", "Fig. 10a", "Fig. 10b"),
+    ),
+}
+"""Every table and figure of the five papers; P3 asks for figures and prints none."""
+
 REFERENCES = re.compile(
     r"\bP[1-5]\b|\b(?:Tables?|Figs?\.|Eqs?\.|Section|section|Part|part) (?:[IVX]+|\d+)[a-z]?"
     r"(?:(?:,| and| to) (?:Figs?\. |Tables? )?(?:[IVX]+|\d+)[a-z]?)*|\bQ\d\.\d|\bHW3\b|DA 5001/6400"
@@ -96,6 +118,16 @@ def test_what_is_not_met_is_listed_at_the_head(book, results, pages):
             assert listed == bar.verdict.startswith("**not"), (name, bar.asked)
 
 
+def test_every_miss_has_a_note_and_every_note_a_miss(book, results, pages):
+    every = [bar for bars in book.overview.judged(results).values() for bar in bars]
+    missed = [bar for bar in every if bar.verdict.startswith("**not")]
+    found = book.overview.notes(missed)
+    assert not any(note.startswith("*Not explained") for note in found)
+    for note in found:
+        assert f"- {note}\n" in pages["reproduction/index.md"]
+    assert book.overview.notes([]) == []
+
+
 def test_no_number_is_typed_into_the_prose(book):
     for source in book.PAGES:
         prose = (book.HERE / source).read_text(encoding="utf-8")
@@ -157,6 +189,21 @@ def test_a_measured_slider_is_judged_by_every_bar(book, results):
     found = book.overview.judged({**results, "page": measured})["page"]
     bars = sys.modules[f"{book.__name__}.bars"]
     assert [bar.verdict for bar in found] == [bars.MET, bars.MISSED, bars.MET]
+
+
+@pytest.mark.parametrize("paper", PRINTED)
+def test_every_table_and_figure_of_a_paper_has_its_word(pages, paper):
+    text = pages[f"reproduction/{paper}.md"]
+    head = f"| {paper.upper()} | here |\n"
+    assert text.count(head) == 1
+    rows = re.findall(
+        r"^\| ([^|]+) \| [^|]+ \|$", text[text.index(head) :].partition("\n\n")[0], flags=re.M
+    )
+    named = " ".join(rows)
+    for what in PRINTED[paper]:
+        pair = re.fullmatch(r"Fig\. (\d+)", what)
+        together = rf"|Figs\. \d+ and {pair[1]}\b|Figs\. {pair[1]} and" if pair else ""
+        assert re.search(rf"{re.escape(what)}(?![\dIVXa-z])" + together, named), what
 
 
 def test_every_page_names_its_commands_and_its_images_exist(pages):

@@ -77,6 +77,21 @@ def test_every_room_has_a_page_in_the_contents():
         assert all(rooms._about(room, name) for name in rooms.public_names(room))
 
 
+def test_formulas_are_raised_and_lowered_and_names_are_not():
+    def shown(text):
+        marks = {"superscript": "<^{}>", "subscript": "<_{}>"}
+        nodes = load("formulas").typeset(text)
+        return "".join(
+            marks.get(node.__class__.__name__, "{}").format(node.astext()) for node in nodes
+        )
+
+    assert shown("q = e^ε/(1 + e^ε), 2^(m−1), 2^|F|") == "q = e<^ε>/(1 + e<^ε>), 2<^m−1>, 2<^|F|>"
+    assert shown("W_{r_k} ≥ v_k, ΔR_b(k)") == "W<_rk> ≥ v<_k>, ΔR<_b>(k)"
+    assert shown("√(H⁻¹)_ii, λ_min(A), min_k p_k") == "√(H⁻¹)<_ii>, λ<_min>(A), min<_k> p<_k>"
+    names = "jax_privacy, as_printed, X_test, y_test, max_loss, coef_"
+    assert shown(names) == names
+
+
 def test_loads_from_elsewhere_are_found():
     outside = load("offline").outside_loads
     for text in (

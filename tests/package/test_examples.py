@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,17 +13,49 @@ import pytest
 import epsilens
 
 ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+TELLS = {
+    "choose_epsilon.py": ("answer_inference_ceiling", "ε = 2 is the most private choice", "Open"),
+    "audit_own_mechanism.py": ("honest: no evidence of a breach", "careless: the claim is broken"),
+    "value_an_offer.py": ("first clinic: the test loss would fall by +", "second clinic: "),
+    "mask_features.py": ("masked: gait, voice", " chosen: the task is right for "),
+    "private_ridge.py": ("loss_change_high", "yrs_married", "ε = 7.29 at δ = 1e-6"),
+    "ci_gate.sh": ("No evidence of a breach", "exit code 3: stop the pipeline here"),
+}
+"""What a short example prints, in this order."""
 
 RUN_BY = {
     "deep_model.py": ("tests/package/test_examples.py", "below, nightly: it trains networks"),
     "deployment.py": ("tests/unit/federated/test_deployment.py", "its processes serve the tests"),
     "federation.py": ("Makefile", "`make federation`: a server and five sites as real processes"),
 }
-"""Who runs an example, and why there."""
+"""Who runs a long example, and why there."""
+
+
+def run(name: str, folder: Path, *arguments: str) -> str:
+    """Run an example as a reader would, in a folder of its own, and return what it printed."""
+    program = "sh" if name.endswith(".sh") else sys.executable
+    here = {
+        "PYTHONPATH": str(Path(epsilens.__file__).parents[1]),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONIOENCODING": "utf-8",
+    }
+    done = subprocess.run(
+        [program, str(EXAMPLES / name), *arguments],
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, **here},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_every_example_is_run_by_somebody():
-    assert {path.name for path in (ROOT / "examples").glob("*.py")} == set(RUN_BY)
+    there = {path.name for path in EXAMPLES.iterdir() if path.suffix in {".py", ".sh"}}
+    assert there == {*RUN_BY, *TELLS}
     for name, (place, _) in RUN_BY.items():
         told = (ROOT / place).read_text()
         if place == "Makefile":
@@ -31,19 +64,50 @@ def test_every_example_is_run_by_somebody():
                 in told
             )
         else:
-            assert f'/ "{name}"' in told
+            assert f'/ "{name}"' in told or f'run("{name}"' in told
+
+
+def test_every_example_is_on_the_page_of_examples():
+    page = (ROOT / "docs" / "tutorials" / "examples.md").read_text(encoding="utf-8")
+    for name in {*RUN_BY, *TELLS}:
+        assert f"(../../examples/{name})" in page
+    for name in TELLS:
+        assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 60
+        assert f"```{{literalinclude}} ../../examples/{name}\n" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TELLS)
+def test_a_short_example_tells_its_story(name, tmp_path):
+    if name == "mask_features.py":
+        pytest.importorskip("shap")
+    beside = str(Path(sys.executable).parent)
+    if name.endswith(".sh") and not (shutil.which("sh") and shutil.which("epsilens", path=beside)):
+        pytest.skip("needs a shell and the command")
+    told = run(name, tmp_path)
+    places = [told.find(words) for words in TELLS[name]]
+    assert -1 not in places, told
+    assert places == sorted(places)
+    if name == "choose_epsilon.py":
+        assert (tmp_path / "report.html").stat().st_size > 100_000
+
+
+@pytest.mark.slow
+def test_the_first_example_takes_a_file_of_the_reader(tmp_path):
+    from sklearn.datasets import load_breast_cancer
+
+    table = load_breast_cancer(as_frame=True).frame[["mean radius", "mean texture", "target"]]
+    table["target"] = table["target"].map({0: "malignant", 1: "benign"})
+    table.assign(ward=["a", "b", "c"] * 189 + ["a", "b"]).to_csv(tmp_path / "own.csv", index=False)
+    told = run("choose_epsilon.py", tmp_path, "own.csv", "target", "benign", "malignant")
+    assert "loss_change" in told
+    assert "Open" in told
 
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_the_deep_model_tells_its_story():
+def test_the_deep_model_tells_its_story(tmp_path):
     pytest.importorskip("torch")
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "deep_model.py"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(Path(epsilens.__file__).parents[1])},
-    )
-    assert "whole network ≈" in done.stdout
-    assert "by that line" in done.stdout
+    told = run("deep_model.py", tmp_path)
+    assert "whole network ≈" in told
+    assert "by that line" in told
