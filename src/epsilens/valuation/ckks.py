@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.errors import InputError, MissingExtraError
+from epsilens._validate import require_extra
+from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -108,13 +109,9 @@ def seal() -> ModuleType:
     MissingExtraError
         If it is not installed.
     """
-    try:
-        from tenseal import sealapi
-    except ImportError as error:
-        raise MissingExtraError(
-            "expected TenSEAL to compute on encrypted numbers with, got none installed. "
-            'Install it: pip install "epsilens[secure]"'
-        ) from error
+    require_extra("secure", "computing on encrypted numbers", "tenseal")
+    from tenseal import sealapi
+
     module: ModuleType = sealapi
     return module
 
