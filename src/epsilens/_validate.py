@@ -8,12 +8,13 @@ data value: names of columns, counts and the numbers the caller typed as setting
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import math
 import numbers
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, MissingExtraError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -226,3 +227,35 @@ def as_finite(value: object, *, name: str) -> float:
     if not math.isfinite(float(value)):
         raise InputError(f"`{name}` must be a finite number, got {float(value)!r}.")
     return float(value)
+
+
+def require_extra(extra: str, purpose: str, *packages: str, otherwise: str = "") -> None:
+    """Refuse, before any work, to go on without the packages of an extra; none is imported.
+
+    Parameters
+    ----------
+    extra : str
+        As pyproject.toml names it.
+    purpose : str
+        What needs the packages, in the words of whoever asks for it.
+    *packages : str
+        As they are imported.
+    otherwise : str
+        What can be done without them.
+
+    Raises
+    ------
+    MissingExtraError
+
+    Examples
+    --------
+    >>> require_extra("cluster", "a cluster", "json", "no_such_package")
+    Traceback (most recent call last):
+    epsilens.errors.MissingExtraError: a cluster needs no_such_package, which is not installed. Run: pip install "epsilens[cluster]"
+    """
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtraError(
+                f"{purpose} needs {package}, which is not installed. "
+                f'Run: pip install "epsilens[{extra}]"{otherwise}'
+            )

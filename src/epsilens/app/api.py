@@ -160,7 +160,8 @@ def get_table(id: Identifier, desk: TheDesk) -> Table:
     return desk.view_table(desk.store.table(id))
 
 
-@router.delete("/api/tables/{id}", status_code=204)
+# FastAPI before 0.116 takes the annotation None for a body, hence `response_model`.
+@router.delete("/api/tables/{id}", status_code=204, response_model=None)
 def delete_table(id: Identifier, desk: TheDesk) -> None:
     """Forget a table with its studies."""
     desk.delete_table(id)
@@ -199,7 +200,7 @@ def change_study(id: Identifier, change: Renamed, desk: TheDesk) -> Study:
     return desk.view_study(desk.change_study(id, change))
 
 
-@router.delete("/api/studies/{id}", status_code=204)
+@router.delete("/api/studies/{id}", status_code=204, response_model=None)
 def delete_study(id: Identifier, desk: TheDesk) -> None:
     """Forget a study with all that was found."""
     desk.delete_study(id)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Self
 
+from epsilens._validate import require_extra
 from epsilens.display.plotted import (
     DASHES,
     SHADES,
@@ -24,7 +25,7 @@ from epsilens.display.words import (
     subtitle_lines,
 )
 from epsilens.document import NumberType, WhatIfDocument, cost_type, group_names
-from epsilens.errors import InputTypeError, MissingExtraError
+from epsilens.errors import InputTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -307,18 +308,13 @@ class CostDisplay:
         >>> matplotlib.pyplot.close(display.figure_)
         """
         tolerance = tolerance_for(self.outcome, max_loss_increase)
-        try:
-            from matplotlib.ticker import NullLocator
+        require_extra("plot", "a display", "matplotlib")
+        from matplotlib.ticker import NullLocator
 
-            if ax is None:
-                import matplotlib.pyplot as plt
+        if ax is None:
+            import matplotlib.pyplot as plt
 
-                _, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
-        except ImportError as error:
-            raise MissingExtraError(
-                "expected matplotlib to draw with, got none installed. "
-                'Install it: pip install "epsilens[plot]"'
-            ) from error
+            _, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
 
         self.ax_, self.figure_ = ax, ax.figure
         self.lines_, self.hollow_, self.bands_ = {}, {}, {}

@@ -95,6 +95,8 @@ class Part(BaseModel):
         use_attribute_docstrings=True,
         json_schema_serialization_defaults_required=True,
         json_schema_extra=_tidy_schema,
+        # pydantic before 2.10 warns of the key `model_epsilon`.
+        protected_namespaces=(),
     )
 
 

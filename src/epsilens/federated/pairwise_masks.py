@@ -17,7 +17,8 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.errors import InputError, MissingExtraError
+from epsilens._validate import require_extra
+from epsilens.errors import InputError
 
 __all__ = ["add_masks", "new_private_key", "public_key", "shared_secret"]
 
@@ -27,16 +28,12 @@ _PURPOSE = b"epsilens secure aggregation 1"
 
 
 def _primitives() -> SimpleNamespace:
-    try:
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import x25519
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-    except ImportError as error:
-        raise MissingExtraError(
-            "secure aggregation needs cryptography, which is not installed. Run: "
-            'pip install "epsilens[federated]"'
-        ) from error
+    require_extra("federated", "secure aggregation", "cryptography")
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import x25519
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
     return SimpleNamespace(
         hashes=hashes, x25519=x25519, Cipher=Cipher, ChaCha20=algorithms.ChaCha20, HKDF=HKDF
     )

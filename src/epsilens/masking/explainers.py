@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.errors import MissingExtraError
+from epsilens._validate import require_extra
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -57,7 +57,9 @@ def shap_attributions(
     -------
     array of shape (n, p)
     """
-    shap = _library("shap")
+    require_extra("explain", "explaining a model by SHAP", "shap")
+    import shap
+
     if _is_linear(model, background):
         masker = shap.maskers.Independent(background, max_samples=len(background))
         explain = shap.LinearExplainer((np.array(model.coef_), np.array(model.intercept_)), masker)
@@ -103,7 +105,9 @@ def lime_attributions(
     -------
     array of shape (n, p)
     """
-    lime_tabular = _library("lime.lime_tabular")
+    require_extra("explain", "explaining a model by LIME", "lime")
+    from lime import lime_tabular
+
     two_valued = [j for j in range(X.shape[1]) if len(np.unique(background[:, j])) <= _FEW_VALUES]
     explain = lime_tabular.LimeTabularExplainer(
         background,
@@ -153,16 +157,3 @@ def _own_class(values: FloatArray, classes: NDArray[np.intp]) -> FloatArray:
     if values.shape[2] == 1:
         return _own_class(values[:, :, 0], classes)
     return np.asarray(np.take_along_axis(values, classes[:, None, None], axis=2)[:, :, 0])
-
-
-def _library(name: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        package = name.partition(".")[0]
-        raise MissingExtraError(
-            f"explaining a model by {package.upper()} needs the package {package}, and "
-            f'{error.name or package} is not installed. Run: pip install "epsilens[explain]"'
-        ) from None

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsilens.errors import InputError, MissingExtraError
+from epsilens._validate import require_extra
+from epsilens.errors import InputError
 from epsilens.models.block_store import BlockStore
 from epsilens.models.dp_sgd import Ensemble
 from epsilens.models.dp_sgd_settings import DPSGDSettings
@@ -299,11 +300,4 @@ def _quietly() -> Iterator[None]:
 
 
 def _require_torch() -> None:
-    try:
-        import opacus  # noqa: F401
-        import torch  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(
-            "expected torch and Opacus to train with, got one or both not installed. "
-            'Install them: pip install "epsilens[torch]"'
-        ) from error
+    require_extra("torch", "training a torch module", "torch", "opacus")

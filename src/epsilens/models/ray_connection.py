@@ -7,7 +7,6 @@ somebody who is not there, print its own lines, and take over the signals that e
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import signal
@@ -17,7 +16,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from epsilens.errors import InputError, MissingExtraError
+from epsilens._validate import require_extra
+from epsilens.errors import InputError
 from epsilens.models.passes import use_passes
 
 __all__ = ["Connection", "connect", "is_connected", "open_connection", "place_of_work"]
@@ -109,10 +109,7 @@ def connect(address: str) -> Connection:
     InputError
         If there is no such cluster, or its versions are others than ours.
     """
-    if importlib.util.find_spec("ray") is None:
-        raise MissingExtraError(
-            'a cluster needs ray, which is not installed. Run: pip install "epsilens[cluster]"'
-        )
+    require_extra("cluster", "a cluster", "ray")
     if _open:
         raise InputError(
             "a cluster is in use already. Leave it by `epsilens.cluster.stop()` before using another."

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._validate import require_extra
 from epsilens.data.frames import to_pandas
-from epsilens.errors import InputError, InputTypeError, MissingExtraError
+from epsilens.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
     import torch
@@ -63,13 +64,9 @@ def read_head(module: object, name: object) -> torch.nn.Linear:
     >>> read_head(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(3, 2)), "1").out_features
     2
     """
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError(
-            "expected torch for a model with a `head`, got none installed. Install it: "
-            'pip install "epsilens[torch]"'
-        ) from error
+    require_extra("torch", "a model with a `head`", "torch")
+    import torch
+
     if not isinstance(module, torch.nn.Module):
         raise InputTypeError(
             f"`head` is for a torch.nn.Module, got {type(module).__name__}. Leave it out."

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._validate import require_extra
 from epsilens.data.private_files import make_private_file
-from epsilens.errors import InputError, MissingExtraError
+from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -109,13 +110,9 @@ def seal() -> ModuleType:
     MissingExtraError
         If it is not installed.
     """
-    try:
-        from tenseal import sealapi
-    except ImportError as error:
-        raise MissingExtraError(
-            "expected TenSEAL to compute on encrypted numbers with, got none installed. "
-            'Install it: pip install "epsilens[secure]"'
-        ) from error
+    require_extra("secure", "computing on encrypted numbers", "tenseal")
+    from tenseal import sealapi
+
     module: ModuleType = sealapi
     return module
 

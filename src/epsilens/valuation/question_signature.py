@@ -12,7 +12,8 @@ import hmac
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from epsilens.errors import InputError, MissingExtraError
+from epsilens._validate import require_extra
+from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -43,13 +44,9 @@ def signing_key(secret: bytes) -> Ed25519PrivateKey:
     MissingExtraError
         If cryptography is not installed.
     """
-    try:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    except ImportError as error:
-        raise MissingExtraError(
-            "expected cryptography to sign questions with, got none installed. "
-            'Install it: pip install "epsilens[secure]"'
-        ) from error
+    require_extra("secure", "signing questions", "cryptography")
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     return Ed25519PrivateKey.from_private_bytes(hmac.digest(secret, _PURPOSE, "sha256"))
 
 
@@ -97,7 +94,15 @@ def check_signature(public: bytes, signature: bytes, parts: Iterable[bytes]) -> 
     signature : bytes
     parts : iterable of bytes
         What was signed.
+
+    Raises
+    ------
+    MissingExtraError
+        If cryptography is not installed.
+    InputError
+        If the signature is another's, or of something else.
     """
+    require_extra("secure", "checking who has asked", "cryptography")
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

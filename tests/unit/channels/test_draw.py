@@ -192,7 +192,8 @@ def test_pure_noise_is_uniform() -> None:
 
 @pytest.mark.parametrize("k", [2, 3, 16])
 def test_opendp_agrees_on_epsilon_and_on_draws(k: int) -> None:
-    dp = pytest.importorskip("opendp.prelude")
+    import opendp.prelude as dp
+
     dp.enable_features("contrib")
     channel = RandomizedResponse(k, 1.0)
     # The probability of the truth as really drawn, whole multiples of 2^-64, as a float.

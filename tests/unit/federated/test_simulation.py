@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import socket
@@ -223,9 +222,6 @@ def test_children_in_sessions_of_their_own_are_found_and_ended():
 
 
 def test_without_the_extra_the_command_that_installs_it_is_named(monkeypatch):
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "ray" else found(name)
-    )
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r'pip install "epsilens\[federated\]"'):
         simulation.require_flower()

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import builtins
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -342,13 +342,6 @@ def test_a_checkpoint_of_other_modules_is_refused(tmp_path: Path) -> None:
 
 def test_without_torch_the_command_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     X, codes, members = small()
-    true_import = builtins.__import__
-
-    def without(name: str, *rest: object) -> object:
-        if name.partition(".")[0] == "opacus":
-            raise ImportError(name)
-        return true_import(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "opacus", None)
     with pytest.raises(MissingExtraError, match=r'pip install "epsilens\[torch\]"'):
         train_with_opacus(X, codes, members, SETTINGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 
 import pytest
 
@@ -24,7 +25,7 @@ This process on Ray Client was started with:
 
 @pytest.fixture
 def ray_is_there(monkeypatch):
-    monkeypatch.setattr(ray_connection.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(ray_connection, "require_extra", lambda *names: None)
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def port():
 
 
 def test_without_the_extra_the_command_that_installs_it_is_said(monkeypatch):
-    monkeypatch.setattr(ray_connection.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r'pip install "epsilens\[cluster\]"'):
         epsilens.cluster.use("auto")
 

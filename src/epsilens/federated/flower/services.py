@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import re
 import socket
@@ -14,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from epsilens._validate import require_extra
 from epsilens.errors import InputError, MissingExtraError
 
 __all__ = [
@@ -44,16 +44,12 @@ def require_deployment() -> None:
     ------
     MissingExtraError
     """
-    if importlib.util.find_spec("flwr") is None:
-        raise MissingExtraError(
-            "a federation between machines needs flwr, which is not installed. Run: "
-            'pip install "epsilens[federated]"'
-        )
+    require_extra("federated", "a federation between machines", "flwr")
     found = importlib.metadata.version("flwr")
     if not found.startswith(_BUILT_LIKE):
         raise MissingExtraError(
             f"a federation between machines needs flwr {_BUILT_LIKE}x, but {found} is installed. Run: "
-            f'pip install "flwr=={_BUILT_LIKE}*"'
+            'pip install "epsilens[federated]"'
         )
     quiet_flower()
 

@@ -10,7 +10,6 @@ reach its port. Where such users are not trusted, rehearse in process.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import secrets
@@ -26,11 +25,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from epsilens._validate import require_extra
 from epsilens.errors import (
     BudgetExceededError,
     EstimateNotTrustworthyError,
     InputError,
-    MissingExtraError,
 )
 from epsilens.federated.flower import FAILURE, SIMULATED_SITES
 from epsilens.federated.flower.app_files import APP_FILES
@@ -77,11 +76,9 @@ def require_flower() -> None:
     ------
     MissingExtraError
     """
-    if any(importlib.util.find_spec(name) is None for name in ("flwr", "ray")):
-        raise MissingExtraError(
-            "a federation on Flower needs flwr and ray, which are not installed. Run: "
-            'pip install "epsilens[federated]", or use `--in-process`'
-        )
+    require_extra(
+        "federated", "a federation on Flower", "flwr", "ray", otherwise=", or use `--in-process`"
+    )
     if sys.platform == "win32":
         raise InputError(
             "the simulation on Flower runs on Linux and macOS. Use `--in-process` here: the numbers "
