@@ -30,6 +30,7 @@ from epsilens.errors import (
     BudgetExceededError,
     EstimateNotTrustworthyError,
     InputError,
+    MissingExtraError,
 )
 from epsilens.federated.flower import FAILURE, SIMULATED_SITES
 from epsilens.federated.flower.app_files import APP_FILES
