@@ -95,9 +95,7 @@ _SECTIONS = {
     "masking": (
         "The same protection, cheaper",
         "P5 Table II and Figs. 5 to 10 on open data; docs/masking.md says what is and is not promised. P5 is Y. Gu "
-        'and K. Chen, "Calibrating Practical Privacy Risks for Differentially Private Machine Learning". The tables were '
-        "made with earlier rules: masks chosen and judged on the same records set aside, and a gain judged by whether the "
-        "interval holds the old ε.",
+        'and K. Chen, "Calibrating Practical Privacy Risks for Differentially Private Machine Learning".',
     ),
     "dp-sgd-speed": (
         "DP-SGD side by side",

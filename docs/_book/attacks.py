@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from epsilens.risk.success_rate import null_of_maximum
 
-from .bars import fastest_opacus, gains
+from .bars import fastest_opacus, gains, where
 from .results import Result, Results, budget, percent, plus_minus, span, table
 
 N_MODELS_QUOTED, SIZES_QUOTED = 1000, (80, 210, 35_208)
@@ -208,6 +208,9 @@ def facts(results: Results) -> dict[str, str]:
         "pairs": str(sum(worst.values())),
         "worst_larger": str(worst.get("larger", 0)),
         "worst_smaller": str(worst.get("smaller", 0)),
+        "larger_where": where(masking, "balanced_accuracy", "larger"),
+        "smaller_where": where(masking, "balanced_accuracy", "smaller"),
+        "by_chance": f"{sum(balanced.values()) * 0.025:.0f}",
         "balanced_larger": str(balanced.get("larger", 0)),
         "balanced_smaller": str(balanced.get("smaller", 0)),
         "logistic_times": f"{fastest_opacus(speed, 'logistic')['times_ours']:.0f}",

@@ -31,16 +31,13 @@ _NOTES = {
         "**With training counted.** Our point table needs a converged model. Whoever has to train anyway wins less "
         "by a fast table."
     ),
-    "fit ≤": (
-        "**Fit and bare pass.** A pass of the fit does more than a bare one, and a fit takes several. The table of "
-        "`whatif-scale` has the ratio of processor time in brackets, which other programs on the machine do not "
-        "change; what the rest of the difference is was *not tested*."
-    ),
-    "point table ≤ 3 times one bare pass": (
-        "**Point table and bare pass.** As for the fit: the ratio of processor time stands in brackets."
+    "bare pass, by the clock": (
+        "**Bare passes by the clock.** By processor time, which other programs on the machine do not change, the "
+        "ratios stand beside; what the rest of the difference is was *not tested*."
     ),
     "two processes": (
-        "**Two workers.** They had two cores, which other programs used too; whether that is all was *not tested*."
+        "**Two workers.** They had two cores, which other programs used too, and the smallest table has two pieces of "
+        "unequal size to share; whether that is all was *not tested*."
     ),
     "D_b(k)": (
         "**Batches.** D_b(k) is for a slope; for whole records the ratio is a little smaller, which accounts for "
