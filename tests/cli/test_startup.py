@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -127,3 +129,12 @@ def test_control_c_while_the_program_starts_is_one_line() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 130
     assert done.stderr == "Interrupted: nothing half-written was left behind.\n"
+
+
+def test_a_document_can_be_caught_in_memory(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "survey.csv"
+    table.write_text("a,b\n" + "1,x\n2,y\n" * 20)
+    caught = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", caught)
+    assert main(["inspect", str(table), "--json"]) == 0
+    assert json.loads(caught.getvalue())["kind"] == "inspect"

@@ -75,9 +75,12 @@ def printable(text: str) -> str:
 
 def print_json(text: str) -> None:
     """Print JSON, which is UTF-8 for whoever reads it, whatever the encoding of the terminal."""
+    import sys
+
     import typer
 
-    typer.echo(text.encode("utf-8"))
+    # A stream in memory takes text only.
+    typer.echo(text.encode("utf-8") if hasattr(sys.stdout, "buffer") else text)
 
 
 def print_notes(console: Console, notes: Sequence[str]) -> None:

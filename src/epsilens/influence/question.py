@@ -132,7 +132,7 @@ def read_question(
     for name in names:
         given = (categories or {}).get(name)
         if name == label_name:
-            label = label.with_domain(given) if given is not None else label
+            label = label.protected(given)
             codes[name] = label.domain()[0]
             if label.source == "observed":
                 observed.append(name)

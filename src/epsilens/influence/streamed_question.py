@@ -66,7 +66,7 @@ def read_streamed_question(
     given = (categories or {}).get(label_name)
     for column in categories or {}:
         require_column(column, names, argument="categories")
-    label = label.with_domain(given) if given is not None else label
+    label = label.protected(given)
     notes: list[str] = []
     _, values = label.domain()
     if label.source == "observed":

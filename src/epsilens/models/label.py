@@ -47,6 +47,8 @@ class Label:
         Where the domain comes from; an observed one tells which values occur.
     is_class : bool
         Whether the label is one of several classes, not a number.
+    n_unknown : int
+        Categories that the dtype declares and the model does not know.
     """
 
     name: str | None
@@ -56,6 +58,7 @@ class Label:
     codes: NDArray[np.int64] | None
     source: DomainSource
     is_class: bool = False
+    n_unknown: int = 0
 
     @property
     def n_classes(self) -> int:
@@ -76,6 +79,26 @@ class Label:
                 "constant one. Bin it into classes, or give its domain as `categories`."
             )
         return self.codes, self.values
+
+    def protected(self, categories: Sequence[object] | None) -> Label:
+        """Return the label as it is randomised: over the given domain, or over its own.
+
+        Raises
+        ------
+        InputError
+            If the dtype declares categories that the model does not know, and none are given; or if
+            the given ones do not fit.
+        """
+        if categories is not None:
+            return self.with_domain(categories)
+        if self.n_unknown:
+            known = self.n_classes
+            raise InputError(
+                f"the label declares {known + self.n_unknown} categories, but the model distinguishes "
+                f"{known}: randomised response could report one that it does not know. Drop the unused "
+                "categories, or train on records of every class."
+            )
+        return self
 
     def with_values(self, values: tuple[float, float]) -> Label:
         """Return the label with other numbers for its two classes."""
@@ -218,12 +241,6 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
             "lose; choose another label."
         )
     domain = tuple(classes) if classes is not None else observed
-    if declared is not None and not set(declared) <= set(domain):
-        raise InputError(
-            f"the label declares {len(declared)} categories, but the model distinguishes "
-            f"{len(domain)}: randomised response could report one that it does not know. Drop the "
-            "unused categories, or train on records of every class."
-        )
     codes = class_codes(values, domain, what="training")
     return Label(
         name=name,
@@ -233,6 +250,7 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
         codes=codes,
         source=source,
         is_class=True,
+        n_unknown=len(set(declared or ()) - set(domain)),
     )
 
 
