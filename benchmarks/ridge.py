@@ -364,7 +364,6 @@ def main() -> None:
             "coef_bound": COEF_BOUND,
             "diffprivlib": peer,
             "baselines": {table.name: baselines(table) for table in tables},
-            "columns": {table.name: table.X.shape[1] for table in tables},
             "smallest_eigenvalue": {table.name: smallest_eigenvalue(table) for table in tables},
             "cells": [asdict(cell) for cell in cells],
             "audits": [{**asdict(audit), "valid": audit.is_valid} for audit in audits],

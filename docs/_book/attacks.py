@@ -97,7 +97,7 @@ def _quoted(result: Result) -> str:
 def _baselines(result: Result) -> str:
     rows = {row["task"]: row["n_records"] for row in result["rows"]}
     return table(
-        ("task", "records to train on", "whose record it is, %", "the task, %"),
+        ("task", "records", "whose record it is, %", "the task, %"),
         (
             (
                 mask["task"],
