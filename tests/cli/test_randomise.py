@@ -496,3 +496,26 @@ def test_bad_target_is_refused_before_reading(
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == 0
     assert "Example: epsilens randomise survey.csv" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_columns_that_nobody_needs_stay_out_of_the_release(
+    survey: Path, tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / f"released{ending}"
+    question = (survey, "--protect", "smokes", "--epsilon", 1, "--categories", "smokes=no|yes")
+    assert run(*question, "--drop", "id,note", "--out", out) == 0
+    assert "2 other columns are released unchanged" in capsys.readouterr().out
+    after = spelled(out) if ending == ".csv" else pd.read_parquet(out)
+    assert list(after.columns) == ["smokes", "drinks", "score"]
+    assert "id" not in out.with_name(f"{out.name}.receipt.json").read_text().split('"')
+
+
+@pytest.mark.parametrize("column", ["smokes", "nothing"])
+def test_only_columns_that_are_there_and_unprotected_are_dropped(
+    survey: Path, tmp_path: Path, column: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "released.csv"
+    assert run(survey, "--protect", "smokes", "--epsilon", 1, "--drop", column, "--out", out) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not out.exists()

@@ -79,6 +79,14 @@ def randomise(
             "The receipt goes to FILE.receipt.json.",
         ),
     ],
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--drop",
+            metavar="COL",
+            help="Leave a column out of the release (repeat, or separate by commas).",
+        ),
+    ] = None,
     categories: Categories = None,
     bins: BinsOption = None,
     missing: Annotated[
@@ -110,7 +118,8 @@ def randomise(
 ) -> None:
     """Randomise columns for release, with the operating system's randomness, and write a receipt.
 
-    All other columns are written as they are: they are not protected.
+    All other columns are written as they are: they are not protected. Leave out with --drop what
+    nobody needs.
 
     Example: [bold]epsilens randomise survey.csv --protect smokes --epsilon 1
     --categories "smokes=no|yes" --out released.csv[/bold]
@@ -133,6 +142,7 @@ def randomise(
     given = categories_of(categories, protected=tuple(budget.per_column))
     table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding, spelled=True)
     _refuse_partitions(table, budget)
+    table = table.without(_unprotected(comma_list(drop), budget))
     release = release_table(
         _with_written_answers(table, given),
         budget=budget,
@@ -229,6 +239,16 @@ def _refuse_partitions(table: TableFile, budget: Budget) -> None:
                 "answers are the names of the folders, and the rows stand in their order. Write "
                 "the data into one file with the rows in another order first."
             )
+
+
+def _unprotected(columns: Sequence[str], budget: Budget) -> Sequence[str]:
+    for name in columns:
+        if name in budget.per_column:
+            raise InputError(
+                f"`--drop` must name columns that are not protected, got {name!r}. Leave it out of "
+                "`--protect`, or of `--drop`."
+            )
+    return columns
 
 
 def _with_written_answers(table: TableFile, given: Mapping[str, Sequence[str]]) -> pd.DataFrame:
