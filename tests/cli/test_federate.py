@@ -187,6 +187,15 @@ def test_the_coordinator_is_told_what_it_typed(tmp_path, capsys, arguments, word
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["key", "site", "server"])
+def test_a_state_that_is_a_file_is_refused(file, capsys, command):
+    pytest.importorskip("flwr")
+    before = file.read_bytes()
+    assert main(["federate", command, "--state", str(file)]) == 2
+    assert "`--state` must be a folder" in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
 def test_levels_and_columns_that_cannot_be(file, capsys):
     for epsilon, protect, words in (
         (0, "smokes", "greater than 0"),

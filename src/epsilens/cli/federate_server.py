@@ -91,6 +91,7 @@ def server(
     Example: [bold]epsilens federate server --state coordinator --schema contract.json
     --host 0.0.0.0 --address hospital.example.org[/bold]
     """
+    from epsilens.cli.target import check_state
     from epsilens.federated import FederationSchema
     from epsilens.federated.coordinator_store import (
         DATABASE,
@@ -103,7 +104,7 @@ def server(
     check_numbers(regularisation, None)
     from epsilens.federated.flower.server_service import serve_federation, use_certificates
 
-    folder = Path(state)
+    folder = check_state(state)
     if declaration:
         _agree(folder, declaration, schema)
         return

@@ -31,12 +31,13 @@ def key(state: State, quiet: Quiet = False) -> None:
 
     Example: [bold]epsilens federate key --state our-site[/bold]
     """
+    from epsilens.cli.target import check_state
     from epsilens.federated.flower.services import require_deployment
 
     require_deployment()
     from epsilens.federated.flower.keys import make_site_key
 
-    public = make_site_key(Path(state))
+    public = make_site_key(check_state(state))
     if not quiet:
         typer.echo(f"Send this file to the coordinator: {public}")
 
@@ -132,6 +133,7 @@ def site(
     Example: [bold]epsilens federate site --state our-site --invitation invitation-0.json
     --data patients.csv --epsilon 3[/bold]
     """
+    from epsilens.cli.target import check_state
     from epsilens.federated.flower.services import require_deployment
 
     require_deployment()
@@ -139,7 +141,7 @@ def site(
     from epsilens.federated.site_store import DATABASE, SiteStore
 
     check_numbers(0.0, limit)
-    folder = Path(state)
+    folder = check_state(state)
     invited = None if invitation is None else Invitation.read(invitation)
     if not (folder / DATABASE).exists():
         _join(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from epsilens.errors import InputError
 
-__all__ = ["check_new", "check_target"]
+__all__ = ["check_new", "check_state", "check_target"]
 
 
 def check_target(
@@ -85,6 +85,16 @@ def check_new(out: str | Path, *, force: bool) -> None:
             f"`--out` must be a new file, but {Path(out).name!r} exists. Choose another name, or use "
             "`--force`."
         )
+
+
+def check_state(state: str) -> Path:
+    """Return the folder of `--state`, which may be new; refuse what is no folder."""
+    folder = Path(state)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(
+            f"`--state` must be a folder, got the file {folder.name!r}. Choose another place."
+        )
+    return folder
 
 
 def _is_same(target: Path, source: str | Path) -> bool:
