@@ -462,7 +462,11 @@ def _scale(result: Result) -> list[Bar]:
 def _page(result: Result) -> list[Bar]:
     most, rows, found = result["bars"], result["rows"], []
     count = f"{result['rows_of_the_table']:,}"
-    for begins, words in (("report", "reports"), ("served page", f"served page with {count} rows")):
+    served = dict.fromkeys(row["name"] for row in rows if row["name"].startswith("served page"))
+    for begins, words in (
+        ("report", "reports"),
+        *((name, f"{name}, {count} rows") for name in served),
+    ):
         own = [row for row in rows if row["name"].startswith(begins)]
         drag, keys = (max(row[way]["p95_ms"] for row in own) for way in ("drag", "keys"))
         found.append(

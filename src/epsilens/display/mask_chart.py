@@ -259,8 +259,11 @@ def _curve(alt: Any, document: MaskDocument, width: int, height: int) -> Any:
         for task, name in tasks.items()
         if getattr(point, name) is not None
     ]
-    colour = alt.Color("task:N", scale=alt.Scale(domain=order, range=[ACCENT, _QUIET]))
-    shape = alt.Shape("task:N", scale=alt.Scale(domain=order, range=["circle", "square"]))
+    legend = alt.Legend(symbolOpacity=1)
+    colours = alt.Scale(domain=order, range=[ACCENT, _QUIET])
+    colour = alt.Color("task:N", scale=colours, legend=legend)
+    shapes = alt.Scale(domain=order, range=["circle", "square"])
+    shape = alt.Shape("task:N", scale=shapes, legend=legend)
     # A field and names of its own: Vega-Lite merges legends of equal names even when one is
     # switched off, and dashed symbols look torn.
     dashes = alt.Scale(domain=["0", "1"], range=[list(dash) for dash in DASHES[:2]])
