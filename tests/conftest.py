@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -110,10 +112,17 @@ def build():
 class Server:
     """`epsilens serve` as somebody starts it."""
 
-    def __init__(self, state: Path, *arguments: str, opens: bool = True) -> None:
+    def __init__(
+        self,
+        state: Path,
+        *arguments: str,
+        opens: bool = True,
+        python: str | Path = sys.executable,
+        **process: Any,
+    ) -> None:
         self.process = subprocess.Popen(
             [
-                sys.executable,
+                python,
                 "-m",
                 "epsilens",
                 "serve",
@@ -125,6 +134,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            **process,
         )
         address = re.search(r"(http://\S+)/\?token=(\S+)", self.process.stdout.readline())
         self.base, self.token = address.groups()
@@ -153,13 +163,40 @@ class Server:
         return self.process.returncode, out, err
 
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[object]:
+    # Where the browser is promised, its absence is a failure and not a reason to skip.
+    missing = pytest.fail if os.environ.get("EPSILENS_NEEDS_BROWSER") else pytest.skip
+    if CHROMIUM is None:
+        missing("no Chromium on this machine")
+    try:
+        from playwright import sync_api
+    except ModuleNotFoundError:
+        missing("no Playwright in this environment")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
 @pytest.fixture
 def start_server() -> Iterator[Callable[..., Server]]:
     """Return what starts a server; whatever still runs is ended afterwards."""
     started: list[Server] = []
 
-    def start(state: Path, *arguments: str, opens: bool = True) -> Server:
-        started.append(Server(state, *arguments, opens=opens))
+    def start(state: Path, *arguments: str, **options: Any) -> Server:
+        started.append(Server(state, *arguments, **options))
         return started[-1]
 
     yield start

@@ -1,26 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real browser, and a page in it that remembers what it said and what it asked for."""
+"""A page in a real browser that remembers what it said and what it asked for."""
 
 from __future__ import annotations
 
 import math
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 PAINTS = """async () => {
     const slider = document.getElementById("slider");
@@ -93,22 +80,6 @@ class Opened:
         self.page.mouse.down()
         self.page.mouse.move(*end, steps=6)
         self.page.mouse.up()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[object]:
-    # Where the browser is promised, its absence is a failure and not a reason to skip.
-    missing = pytest.fail if os.environ.get("EPSILENS_NEEDS_BROWSER") else pytest.skip
-    if CHROMIUM is None:
-        missing("no Chromium on this machine")
-    try:
-        from playwright import sync_api
-    except ModuleNotFoundError:
-        missing("no Playwright in this environment")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield started
-        started.close()
 
 
 @pytest.fixture
