@@ -86,7 +86,7 @@ ENDS_RUN := -m 'not nightly' --ignore tests/page --ignore tests/docs/test_site.p
 	@touch $@
 
 # Old packages are told of deprecations by the newer ones below them; that is not about us.
-test-oldest: ENDS_RUN += -W ignore::DeprecationWarning
+test-oldest: ENDS_RUN += -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 test-oldest test-newest: test-%: .venv-%/.installed
 	.venv-$*/bin/python -m pytest --numprocesses 2 --dist loadfile $(ENDS_RUN) --junit-xml .venv-$*/tests.xml $(ARGS)
