@@ -6,13 +6,15 @@ BIN := $(VENV)/bin
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-nightly style check format clean data docs bench-docs peers
+.PHONY: help demo federation test test-nightly test-oldest test-newest package style check format clean data docs bench-docs peers
 
 help:
 	@echo "make demo    set up, run the whole story on bundled data, write demo/report.html"
 	@echo "make federation   a coordinator and five sites as real processes: the whole story, taken down again"
 	@echo "make test    set up what the tests need and run them"
 	@echo "make test-nightly   the long ones that it leaves out"
+	@echo "make test-oldest, make test-newest   with the oldest and the newest packages that are allowed"
+	@echo "make package   dist/: wheel and source, installed into an empty environment and tried there"
 	@echo "make check   ruff, mypy --strict, and the tests"
 	@echo "make docs    set up, build the documentation: docs/_build/html/index.html"
 	@echo "make data    download the papers' data sets"
@@ -56,6 +58,40 @@ test: $(VENV)/.installed-dev $(VENV)/.browser
 test-nightly: $(VENV)/.installed-dev $(VENV)/.browser
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m nightly
 
+# What is tested is what is in dist/ afterwards.
+package: $(VENV)/.installed-dev $(VENV)/.browser
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	EPSILENS_DIST=$(CURDIR)/dist $(BIN)/python -m pytest tests/package/test_wheel.py
+
+# The two ends of what pyproject.toml allows, each in an environment of its own. Flower is in neither: it
+# holds what it shares with us within narrow bounds, and `make test` runs with it.
+ENDS_WITH := '.[dev,plot,torch,cluster,explain,secure]'
+ENDS_RUN := -m 'not nightly' --ignore tests/page --ignore tests/docs/test_site.py
+
+# Not schemathesis, which asks for newer ones of our own packages than we do.
+.venv-oldest/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --upgrade pip uv
+	.venv-oldest/bin/python -m pip install --quiet --no-deps $(TORCH)
+	echo schemathesis | .venv-oldest/bin/uv pip install --quiet --python .venv-oldest/bin/python \
+	  --resolution lowest-direct --excludes - --editable $(ENDS_WITH)
+	@touch $@
+
+.venv-newest/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --upgrade pip $(TORCH)
+	.venv-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager \
+	  $(TORCH) --editable $(ENDS_WITH)
+	@touch $@
+
+# Old packages are told of deprecations by the newer ones below them; that is not about us.
+test-oldest: ENDS_RUN += -W ignore::DeprecationWarning -W ignore::FutureWarning
+
+test-oldest test-newest: test-%: .venv-%/.installed
+	.venv-$*/bin/python -m pytest --numprocesses 2 --dist loadfile $(ENDS_RUN) --junit-xml .venv-$*/tests.xml $(ARGS)
+	.venv-$*/bin/python docs/tested_with.py $* .venv-$*/tests.xml
+
 style: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -93,22 +129,22 @@ $(VENV)/.installed-torch: pyproject.toml | $(BIN)/python
 bench-dp-sgd-speed: $(VENV)/.installed-torch
 	$(BIN)/python benchmarks/dp_sgd_speed.py $(ARGS)
 
-$(VENV)/.installed-mask: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-explain: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[bench,explain]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-bench
 
-bench-masking: $(VENV)/.installed-mask
+bench-masking: $(VENV)/.installed-explain
 
 bench-whatif-deep: $(VENV)/.installed-torch
 
-$(VENV)/.installed-private-valuation: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-secure: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[bench,secure]'
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-bench
 
-bench-private-valuation: $(VENV)/.installed-private-valuation
+bench-private-valuation: $(VENV)/.installed-secure
 	$(BIN)/python benchmarks/private_valuation.py $(ARGS)
 
-bench-valuation-attacks: $(VENV)/.installed-private-valuation
+bench-valuation-attacks: $(VENV)/.installed-secure
 	$(BIN)/python benchmarks/valuation_attacks.py $(ARGS)
 
 $(VENV)/.installed-page: pyproject.toml | $(BIN)/python
@@ -145,4 +181,4 @@ PEERS_IN_torch := torch pydvl dattri
 PEERS_IN_jax := jax_privacy
 
 clean:
-	rm -rf $(VENV) .peers demo dist build docs/_build
+	rm -rf $(VENV) .venv-oldest .venv-newest .peers demo dist build docs/_build

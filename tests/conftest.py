@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import signal
 import subprocess
@@ -14,6 +15,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import settings
+
+# The benchmark of the page opens the same browser.
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+from chromium import CHROMIUM, browsing
 
 # No timed assertions, and the same examples everywhere.
 settings.register_profile("house", deadline=None, derandomize=True)
@@ -110,10 +116,17 @@ def build():
 class Server:
     """`epsilens serve` as somebody starts it."""
 
-    def __init__(self, state: Path, *arguments: str, opens: bool = True) -> None:
+    def __init__(
+        self,
+        state: Path,
+        *arguments: str,
+        opens: bool = True,
+        python: str | Path = sys.executable,
+        **process: Any,
+    ) -> None:
         self.process = subprocess.Popen(
             [
-                sys.executable,
+                python,
                 "-m",
                 "epsilens",
                 "serve",
@@ -125,6 +138,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            **process,
         )
         address = re.search(r"(http://\S+)/\?token=(\S+)", self.process.stdout.readline())
         self.base, self.token = address.groups()
@@ -153,13 +167,25 @@ class Server:
         return self.process.returncode, out, err
 
 
+@pytest.fixture(scope="session")
+def browser() -> Iterator[object]:
+    # Where the browser is promised, its absence is a failure and not a reason to skip.
+    missing = pytest.fail if os.environ.get("EPSILENS_NEEDS_BROWSER") else pytest.skip
+    if CHROMIUM is None:
+        missing("no Chromium on this machine")
+    if importlib.util.find_spec("playwright") is None:
+        missing("no Playwright in this environment")
+    with browsing() as started:
+        yield started
+
+
 @pytest.fixture
 def start_server() -> Iterator[Callable[..., Server]]:
     """Return what starts a server; whatever still runs is ended afterwards."""
     started: list[Server] = []
 
-    def start(state: Path, *arguments: str, opens: bool = True) -> Server:
-        started.append(Server(state, *arguments, opens=opens))
+    def start(state: Path, *arguments: str, **options: Any) -> Server:
+        started.append(Server(state, *arguments, **options))
         return started[-1]
 
     yield start

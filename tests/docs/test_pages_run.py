@@ -24,9 +24,10 @@ NOT_RUN = {
     ("docs/howto/deep-models.md", "from epsilens import WhatIf"): (
         "needs torch; examples/deep_model.py is run instead"
     ),
-    ("docs/howto/offline-install.md", "$ python -m pip download"): "needs a package index",
+    ("docs/howto/offline-install.md", "$ python -m pip wheel"): "needs a package index",
     ("docs/howto/offline-install.md", "$ python -m venv"): "needs a package index",
     ("docs/howto/proxy.md", "$ export HTTPS_PROXY"): "needs a package index",
+    ("docs/howto/release.md", "$ make"): "a release, step by step",
 }
 """Page and beginning of the first line of what is not run, and why."""
 

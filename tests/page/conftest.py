@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real browser, and a page in it that remembers what it said and what it asked for."""
+"""A page in a real browser that remembers what it said and what it asked for."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 # What the benchmark of the page measures is measured here in the same way.
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-from chromium import CHROMIUM, browsing, key_times, percentile_95
+from chromium import key_times, percentile_95
 
 
 class Opened:
@@ -57,18 +52,6 @@ class Opened:
         self.page.mouse.down()
         self.page.mouse.move(*end, steps=6)
         self.page.mouse.up()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[object]:
-    # Where the browser is promised, its absence is a failure and not a reason to skip.
-    missing = pytest.fail if os.environ.get("EPSILENS_NEEDS_BROWSER") else pytest.skip
-    if CHROMIUM is None:
-        missing("no Chromium on this machine")
-    if importlib.util.find_spec("playwright") is None:
-        missing("no Playwright in this environment")
-    with browsing() as started:
-        yield started
 
 
 @pytest.fixture

@@ -73,7 +73,8 @@ def type_fields(table: pa.Table, names: Sequence[str], *, decimal_comma: bool) -
         if pc.any(is_mark).as_py():
             for entry in pc.value_counts(trimmed.filter(is_mark)).to_pylist():
                 counts[entry["values"]] = counts.get(entry["values"], 0) + entry["counts"]
-        nothing = pa.scalar(None, pa.string())
+        # Not a scalar: pyarrow 14 to 20 then blanks the answers of a column that is a slice of another.
+        nothing = pa.nulls(len(column), pa.string())
         trimmed = pc.if_else(is_mark, nothing, trimmed)
         numbers = _numbers(trimmed)
         if numbers is None and decimal_comma:
@@ -199,7 +200,11 @@ def _numbers(column: pa.ChunkedArray) -> pd.Series | None:
             return pd.Series(integers.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get))
         return pd.Series(integers.to_pandas())
     if pc.all(pc.match_substring_regex(column, _NUMBER)).as_py():
-        return pd.Series(pd.to_numeric(column.to_pandas()).astype("float64"))
+        written = column.to_pandas()
+        try:
+            return pd.Series(pd.to_numeric(written).astype("float64"))
+        except ValueError:  # pandas 2 refuses 1e400, which pandas 3 reads as infinite
+            return pd.Series(written.map(float, na_action="ignore").astype("float64"))
     return None
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Annotated, Any, Literal
 
@@ -70,9 +71,11 @@ Settings = Annotated[
 Names = Annotated[list[StrictStr], BeforeValidator(as_list)]
 
 
-def _tidy_schema(schema: dict[str, Any]) -> None:
+def _tidy_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
     """Keep of a docstring what a reader of the schema can use, and drop generated titles."""
-    schema["description"] = schema["description"].partition("\n\nExamples")[0].replace("\n", " ")
+    # Of the class, not of the schema: pydantic before 2.10 writes it there only afterwards.
+    text = inspect.cleandoc(model.__doc__ or "")
+    schema["description"] = text.partition("\n\nExamples")[0].replace("\n", " ")
     for field in schema["properties"].values():
         field.pop("title", None)
         field["description"] = field["description"].replace("\n", " ")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from types import ModuleType
 
 import pytest
@@ -63,8 +64,8 @@ def test_a_long_grid_is_thinned_with_both_ends(build: ModuleType) -> None:
     assert table.row_count == 5
     text = shown(table)
     assert "5 of 40 rows shown" in text
-    assert "\n  1 " in text
-    assert "\n 40 " in text
+    assert re.search(r"\n +1 ", text)
+    assert re.search(r"\n +40 ", text)
     with pytest.raises(InputError, match="max_rows"):
         risk_table(document, max_rows=1)
 
