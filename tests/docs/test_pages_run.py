@@ -103,7 +103,7 @@ def test_what_is_not_run_is_marked_and_listed():
             assert block.mark == why, f"{block.page}:{block.line}"
         used |= {key for key in NOT_RUN if block.page == key[0] and block.first.startswith(key[1])}
     assert used == set(NOT_RUN)
-    assert len(NOT_RUN) < 12
+    assert len(NOT_RUN) <= 12
 
 
 def test_no_command_hides_in_an_indented_block():

@@ -162,15 +162,17 @@ def test_a_measured_scale_is_judged_by_every_bar(book, results):
     row = {
         "n": 10_000_000,
         "peak_bytes": 1.9e9,
-        "fit_to_bare": {"seconds": 9.9},
-        "table_to_bare": {"seconds": 3.1},
+        "fit_to_bare": {"seconds": 10.1, "cpu_seconds": 9.9},
+        "table_to_bare": {"seconds": 2.9, "cpu_seconds": 3.1},
         "one_against_two": {"best": 1.6},
     }
     slopes = {"fit": {"value": 1.05, "standard_error": 0.01}}
     found = book.overview.judged({**results, "whatif-scale": {"rows": [row], "slopes": slopes}})
     verdicts = [bar.verdict for bar in found["whatif-scale"]]
     bars = sys.modules[f"{book.__name__}.bars"]
-    assert verdicts == [bars.MET, bars.MET, bars.MET, bars.MISSED, bars.MET]
+    assert verdicts[:2] == [bars.MET, bars.MET]
+    assert verdicts[2:4] == [bars.MET, bars.MISSED]
+    assert verdicts[4:] == [bars.MISSED, bars.MET, bars.MET]
 
 
 def test_a_measured_slider_is_judged_by_every_bar(book, results):

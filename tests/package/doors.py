@@ -141,7 +141,7 @@ def simulated(table: Path) -> object:
 def under_masks(table: Path) -> object:
     from epsilens.federated import rehearse
 
-    return rehearse(rehearsal(table, secure=True))
+    return rehearse(rehearsal(table, secure_aggregation=True))
 
 
 def valued(table: Path) -> object:

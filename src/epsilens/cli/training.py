@@ -158,7 +158,8 @@ class TableOptions:
             prepared.schema,
             model=self.model.value,
             regularisation=self.regularisation,
-            categories=categories_of(self.categories, protected=protect),
+            # What was declared is about what is randomised; without that nothing is asked for.
+            categories=categories_of(self.categories, protected=protect) if protect else None,
             keep_all=keep_all,
         )
 
