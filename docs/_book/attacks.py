@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from epsilens.risk.success_rate import null_of_maximum
 
-from .bars import fastest_opacus, gains, where
+from .bars import fastest_opacus, gains
 from .results import Result, Results, budget, percent, plus_minus, span, table
 
 N_MODELS_QUOTED, SIZES_QUOTED = 1000, (80, 210, 35_208)
@@ -163,6 +163,15 @@ def _costs(result: Result) -> str:
     )
 
 
+def _where(result: Result, measure: str, verdict: str) -> str:
+    """Name the tasks, masks and ε at which one measure of exposure has this verdict."""
+    places: dict[str, list[str]] = {}
+    for row in result["rows"]:
+        if row["mask"] != "none" and row[f"{measure}_gain"] == verdict:
+            places.setdefault(f"{row['task']} by {row['mask']}", []).append(f"{row['epsilon']:g}")
+    return "; ".join(f"{name} at ε = {', '.join(at)}" for name, at in places.items()) or "nowhere"
+
+
 def facts(results: Results) -> dict[str, str]:
     """Return what the page of P5 shows."""
     lira, masking, speed = results["lira"], results["masking"], results["dp-sgd-speed"]
@@ -208,8 +217,8 @@ def facts(results: Results) -> dict[str, str]:
         "pairs": str(sum(worst.values())),
         "worst_larger": str(worst.get("larger", 0)),
         "worst_smaller": str(worst.get("smaller", 0)),
-        "larger_where": where(masking, "balanced_accuracy", "larger"),
-        "smaller_where": where(masking, "balanced_accuracy", "smaller"),
+        "larger_where": _where(masking, "balanced_accuracy", "larger"),
+        "smaller_where": _where(masking, "balanced_accuracy", "smaller"),
         "by_chance": f"{sum(balanced.values()) * 0.025:.0f}",
         "balanced_larger": str(balanced.get("larger", 0)),
         "balanced_smaller": str(balanced.get("smaller", 0)),

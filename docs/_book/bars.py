@@ -403,15 +403,6 @@ def gains(result: Result, measure: str) -> dict[str, int]:
     return counts
 
 
-def where(result: Result, measure: str, verdict: str) -> str:
-    """Name the tasks, masks and ε at which one measure of exposure has this verdict."""
-    places: dict[str, list[str]] = {}
-    for row in result["rows"]:
-        if row["mask"] != "none" and row[f"{measure}_gain"] == verdict:
-            places.setdefault(f"{row['task']} by {row['mask']}", []).append(f"{row['epsilon']:g}")
-    return "; ".join(f"{name} at ε = {', '.join(at)}" for name, at in places.items()) or "nowhere"
-
-
 def _masking(result: Result) -> list[Bar]:
     found = []
     for measure, words in (

@@ -68,15 +68,6 @@ def _names(command: Any, option: Any) -> str:
     return f"{shown} `{option.metavar or _value(_hint(command, option))}`"
 
 
-def _help(command: Any, parameter: Any) -> str:
-    """Return what is said of a parameter; older Typer beside newer click forgets it of arguments."""
-    text = parameter.help
-    if text is None:
-        said = [getattr(extra, "help", None) for extra in _hint(command, parameter).__metadata__]
-        text = next(filter(None, said), "")
-    return " ".join(_paragraphs(text))
-
-
 def _default(option: Any) -> str:
     if option.required:
         return " *Required.*"
@@ -107,7 +98,7 @@ def describe(words: str, command: Any) -> list[str]:
                 term = f"`{parameter.metavar or parameter.name.upper()}`"
             else:
                 term = _names(command, parameter)
-            lines += [term, f": {_help(command, parameter)}{_default(parameter)}", ""]
+            lines += [term, f": {' '.join(_paragraphs(parameter.help))}{_default(parameter)}", ""]
     return lines
 
 

@@ -96,3 +96,16 @@ def test_a_table_without_answers_has_no_suggestion(
     for options in ([], ["--anonymous"]):
         assert main(["inspect", str(file), *options]) == 0
         assert "No column has a few answers" in capsys.readouterr().out
+
+
+def test_a_few_numbers_can_be_the_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = np.random.default_rng(0)
+    z = random.normal(size=300)
+    grade = np.clip(np.round(2 * z + random.normal(size=300)), -2, 2).astype(int) + 5
+    file = tmp_path / "graded.csv"
+    pd.DataFrame({"z": z, "grade": grade, "w": random.normal(size=300)}).to_csv(file, index=False)
+    words = suggestion(capsys, str(file))
+    assert words[words.index("--label") :] == ["--label", "grade", "--protect", "grade"]
+    assert main([*words[1:], "--epsilon", "4", "--quiet"]) == 0

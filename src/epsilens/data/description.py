@@ -102,7 +102,7 @@ def _remarks(table: TableFile, n_incomplete: int) -> list[str]:
 
 
 def likely_label(schema: Schema) -> Column | None:
-    """Prefer a column that is called so, then the last with two answers, then with a few.
+    """Prefer a column that is called so, then the last with two answers, with a few, or with a few numbers.
 
     Examples
     --------
@@ -113,12 +113,15 @@ def likely_label(schema: Schema) -> Column | None:
     'outcome'
     """
     binary = [column for column in schema.columns if column.kind == "binary"]
-    few = [
-        column
-        for column in schema.columns
-        if column.kind == "categorical" and len(column.categories or ()) <= MOST_NAMED_CATEGORIES
-    ]
-    for column in [*binary, *few]:
+    few, codes = (
+        [
+            column
+            for column in schema.columns
+            if column.kind == kind and 0 < len(column.domain or ()) <= MOST_NAMED_CATEGORIES
+        ]
+        for kind in ("categorical", "numeric")
+    )
+    for column in [*binary, *few, *codes]:
         if column.name.lower() in _LABEL_NAMES:
             return column
-    return next(reversed([*few, *binary]), None)
+    return next(reversed([*codes, *few, *binary]), None)

@@ -59,7 +59,7 @@ def suggested_command(
     if label is None:
         return None
     words = ["epsilens", "whatif", source, "--label", label.name, "--protect", label.name]
-    if label.kind != "binary" and label.categories:
+    if label.kind == "categorical" and label.categories:
         words += ["--positive", str(label.categories[-1])]
     words += typed
     words += _settle_missing(table, schema, label, named)
