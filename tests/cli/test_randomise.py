@@ -505,9 +505,15 @@ def test_columns_that_nobody_needs_stay_out_of_the_release(
     out = tmp_path / f"released{ending}"
     question = (survey, "--protect", "smokes", "--epsilon", 1, "--categories", "smokes=no|yes")
     assert run(*question, "--drop", "id,note", "--out", out) == 0
-    assert "2 other columns are released unchanged" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "2 other columns are released unchanged" in shown
+    assert "shuffled: their order in the data could have shown what stood in id, note" in shown
     after = spelled(out) if ending == ".csv" else pd.read_parquet(out)
     assert list(after.columns) == ["smokes", "drinks", "score"]
+    # By whatever they were sorted: the order must not bring back what was left out.
+    numbers = pd.to_numeric(after["score"]).to_numpy()
+    assert sorted(numbers) == pytest.approx(np.arange(200) / 10)
+    assert (np.diff(numbers) < 0).sum() > 50
     assert "id" not in out.with_name(f"{out.name}.receipt.json").read_text().split('"')
 
 
@@ -519,3 +525,13 @@ def test_only_columns_that_are_there_and_unprotected_are_dropped(
     assert run(survey, "--protect", "smokes", "--epsilon", 1, "--drop", column, "--out", out) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not out.exists()
+
+
+def test_an_order_that_may_show_what_was_left_out_is_kept_with_a_warning(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "released.csv"
+    question = (survey, "--protect", "smokes", "--epsilon", 1, "--categories", "smokes=no|yes")
+    assert run(*question, "--drop", "id", "--keep-order", "--out", out) == 0
+    assert "may show what stood in id" in capsys.readouterr().err
+    assert spelled(out)["score"].tolist() == spelled(survey)["score"].tolist()

@@ -82,6 +82,7 @@ def release_table(
     categories: Mapping[str, Sequence[str]] | None = None,
     bins: Mapping[str, Bins] | None = None,
     missing: MissingAnswers = "error",
+    drop: Sequence[str] = (),
     keep_order: bool = False,
     random_state: int | np.random.Generator | None = None,
 ) -> Release:
@@ -90,7 +91,8 @@ def release_table(
     Each protected answer passes once through k-ary randomised response with its column's ε, drawn
     from the operating system's randomness. Type and spelling of a released column follow from its
     possible answers alone, never from the true ones. If the rows stand in an order that shows
-    protected answers, they are shuffled. The other columns are not protected.
+    protected answers, or a column is left out by which they may be sorted, they are shuffled. The
+    other columns are not protected.
 
     Parameters
     ----------
@@ -109,8 +111,11 @@ def release_table(
         shows who answered), or treat "no answer" as one more answer. The last holds for every
         protected column whose domain is not taken from the data, whether or not somebody gave no
         answer: otherwise the release would show that.
+    drop : sequence of str
+        Columns to leave out of the release; not protected ones.
     keep_order : bool
-        Whether to keep the order of the rows even if it shows protected answers, with a warning.
+        Whether to keep the order of the rows even if it shows protected answers or what was left
+        out, with a warning.
     random_state : None, int or numpy.random.Generator
         None: operating-system randomness. Anything else simulates, with a warning.
 
@@ -152,6 +157,13 @@ def release_table(
     columns = list(budget.per_column)
     for name in columns:
         require_column(name, [str(column) for column in frame.columns], argument="protect")
+    for name in drop:
+        require_column(name, [str(column) for column in frame.columns], argument="drop")
+        if name in columns:
+            raise InputError(
+                f"`drop` must name columns that are not protected, got {name!r}. Leave it out of one of "
+                "the two."
+            )
     given, binned = dict(categories or {}), dict(bins or {})
     for argument, mapping in (("categories", given), ("bins", binned)):
         for name in mapping:
@@ -166,7 +178,7 @@ def release_table(
     notes: list[str] = []
     remarks: list[str] = []
     kept = _settle(frame, columns, missing, notes)
-    table = frame.iloc[kept]
+    table = frame.iloc[kept].drop(columns=list(drop))
     if table.empty:
         raise InputError("at least one row must have all protected answers, got none.")
     domains = {
@@ -191,8 +203,8 @@ def release_table(
         if epsilon < math.inf and is_shown_by_order(codes[name])
     ]
     order = (
-        _order(table, columns, shown, words, notes, remarks, keep_order=keep_order)
-        if shown
+        _order(table, columns, shown, drop, words, notes, remarks, keep_order=keep_order)
+        if shown or drop
         else None
     )
     released = table.copy(deep=False)
@@ -285,7 +297,8 @@ def _settle(
 def _order(
     table: pd.DataFrame,
     columns: list[str],
-    shown: list[str],
+    shown: Sequence[str],
+    dropped: Sequence[str],
     words: Words,
     notes: list[str],
     remarks: list[str],
@@ -293,23 +306,26 @@ def _order(
     keep_order: bool,
 ) -> NDArray[np.int64] | None:
     """Return a random order of the rows, or None if theirs is to be kept, and say which."""
+    told = [f"true answers of {', '.join(shown)}"] if shown else []
+    told += [f"what stood in {', '.join(dropped)}"] if dropped else []
+    what = " and ".join(told)
     if keep_order:
         text = (
-            f"The order of the rows is kept although it shows true answers of {', '.join(shown)}: "
+            f"The order of the rows is kept although it {'shows' if shown else 'may show'} {what}: "
             "equal answers stand together or take turns. These answers are not protected."
         )
         notes.append(text)
         warnings.warn(text, PrivacyLeakWarning, stacklevel=3)
         return None
     remarks.append(
-        "The rows were shuffled: their order in the data would have shown true answers of "
-        f"{', '.join(shown)}."
+        f"The rows were shuffled: their order in the data {'would' if shown else 'could'} have shown "
+        f"{what}."
     )
     numbering = numbering_columns(table.drop(columns=columns))
     if numbering:
         text = (
-            f"The rows were shuffled, but {', '.join(numbering)} restores their order and so shows "
-            f"true answers of {', '.join(shown)}. Drop such a column before the release."
+            f"The rows were shuffled, but {', '.join(numbering)} restores their order and so "
+            f"{'shows' if shown else 'may show'} {what}. Drop such a column before the release."
         )
         notes.append(text)
         warnings.warn(text, PrivacyLeakWarning, stacklevel=3)

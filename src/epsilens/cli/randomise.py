@@ -100,8 +100,8 @@ def randomise(
         bool,
         typer.Option(
             "--keep-order",
-            help="Keep the order of the rows even if it shows protected answers; "
-            "otherwise they are shuffled then.",
+            help="Keep the order of the rows even if it shows protected answers, or what was left "
+            "out; otherwise they are shuffled then.",
         ),
     ] = False,
     delimiter: Delimiter = None,
@@ -142,13 +142,13 @@ def randomise(
     given = categories_of(categories, protected=tuple(budget.per_column))
     table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding, spelled=True)
     _refuse_partitions(table, budget)
-    table = table.without(_unprotected(comma_list(drop), budget))
     release = release_table(
         _with_written_answers(table, given),
         budget=budget,
         categories=given,
         bins=mapping_of_bins(bins),
         missing=missing.value,
+        drop=comma_list(drop),
         keep_order=keep_order,
         random_state=seed,
     )
@@ -241,16 +241,6 @@ def _refuse_partitions(table: TableFile, budget: Budget) -> None:
             )
 
 
-def _unprotected(columns: Sequence[str], budget: Budget) -> Sequence[str]:
-    for name in columns:
-        if name in budget.per_column:
-            raise InputError(
-                f"`--drop` must name columns that are not protected, got {name!r}. Leave it out of "
-                "`--protect`, or of `--drop`."
-            )
-    return columns
-
-
 def _with_written_answers(table: TableFile, given: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Return the table with the text of columns whose possible answers were named.
 
@@ -340,7 +330,7 @@ def _as_written_before(table: TableFile, release: Release) -> pd.DataFrame:
     if table.spelled is None:
         written = release.frame.copy(deep=False)
     else:
-        written = table.spelled.take(release.rows).to_pandas()
+        written = table.spelled.select(list(release.frame.columns)).take(release.rows).to_pandas()
     for name in release.budget.per_column:
         written[name] = release.as_typed.get(name, release.frame[name]).array
     return written

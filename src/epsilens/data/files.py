@@ -6,12 +6,11 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from epsilens._validate import require_column
 from epsilens.data.atomic import replacing
 from epsilens.data.columnar import (
     frame_from_arrow,
@@ -70,24 +69,6 @@ class TableFile:
     notes: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
     spelled: pa.Table | None = field(default=None, repr=False)
-
-    def without(self, columns: Sequence[str]) -> TableFile:
-        """Return the table without some columns.
-
-        Raises
-        ------
-        InputError
-            If there is no such column.
-        """
-        for name in columns:
-            require_column(name, list(self.frame.columns), argument="drop")
-        if not columns:
-            return self
-        return replace(
-            self,
-            frame=self.frame.drop(columns=list(columns)),
-            spelled=None if self.spelled is None else self.spelled.drop_columns(list(columns)),
-        )
 
 
 def read_table(
