@@ -31,10 +31,14 @@ LOSS = 0.02  # nats that can be borne: true answers get 2 % less probability
 def main() -> None:
     if len(sys.argv) > 1:
         file, label, *answers = sys.argv[1:]
-        table = pd.read_csv(file).dropna()
+        table = pd.read_csv(file, dtype={label: str}).dropna()
     else:
         table, label, answers = load_survey(), "affair", ["no", "yes"]
     y = table.pop(label).astype(pd.CategoricalDtype(answers))
+    if y.isna().any():
+        sys.exit(
+            f"{y.isna().sum()} rows have an answer that was not named: name all possible ones."
+        )
     X, X_test, y, y_test = train_test_split(table, y, stratify=y, random_state=0)
 
     words = make_column_selector(dtype_exclude="number")

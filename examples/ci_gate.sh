@@ -18,6 +18,6 @@ then
   echo "kept"
 else
   code=$?
-  echo "exit code $code: stop the pipeline here (cost.json says by how much)"
-  test "$code" -eq 3
+  echo "exit code $code: the pipeline stops here (cost.json says by how much)"
+  exit "$code"
 fi

@@ -24,8 +24,7 @@ NOT_RUN = {
     ("docs/howto/deep-models.md", "from epsilens import WhatIf"): (
         "needs torch; examples/deep_model.py is run instead"
     ),
-    ("docs/howto/offline-install.md", "$ python -m pip wheel"): "needs a package index",
-    ("docs/howto/offline-install.md", "$ python -m venv"): "needs a package index",
+    ("docs/howto/offline-install.md", "$ python -m"): "needs a package index",
     ("docs/howto/proxy.md", "$ export HTTPS_PROXY"): "needs a package index",
     ("docs/howto/release.md", "$ make"): "a release, step by step",
 }
@@ -103,7 +102,7 @@ def test_what_is_not_run_is_marked_and_listed():
             assert block.mark == why, f"{block.page}:{block.line}"
         used |= {key for key in NOT_RUN if block.page == key[0] and block.first.startswith(key[1])}
     assert used == set(NOT_RUN)
-    assert len(NOT_RUN) <= 12
+    assert len(NOT_RUN) < 12
 
 
 def test_no_command_hides_in_an_indented_block():
