@@ -34,11 +34,9 @@ def main() -> None:
         table = pd.read_csv(file, dtype={label: str}).dropna()
     else:
         table, label, answers = load_survey(), "affair", ["no", "yes"]
+    if unnamed := (~table[label].isin(answers)).sum():
+        sys.exit(f"{unnamed} rows have an answer that was not named: name all possible ones.")
     y = table.pop(label).astype(pd.CategoricalDtype(answers))
-    if y.isna().any():
-        sys.exit(
-            f"{y.isna().sum()} rows have an answer that was not named: name all possible ones."
-        )
     X, X_test, y, y_test = train_test_split(table, y, stratify=y, random_state=0)
 
     words = make_column_selector(dtype_exclude="number")
