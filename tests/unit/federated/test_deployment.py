@@ -256,7 +256,7 @@ def test_registering_again_changes_nothing_and_can_be_undone(running):
 def test_a_site_killed_in_training_is_left_out_and_comes_back(running):
     before = [spent(running, site) for site in SITES]
     seen = running.log("site-2").count("query.hello")
-    training = begin(running, "train", "--timeout", 5, "--patience", 3)
+    training = begin(running, "train", "--timeout", 15, "--patience", 10)
     running.wait_for("site-2", "query.hello", more_than=seen)
     running.kill("site-2")
     out, err = training.communicate(timeout=120)
