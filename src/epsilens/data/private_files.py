@@ -102,6 +102,10 @@ class PrivateStore:
         connection = self._connect()
         try:
             yield connection
+        except sqlite3.OperationalError as error:
+            if _code(error) == sqlite3.SQLITE_ERROR:
+                raise  # a wrong statement, no fault of the disk
+            raise self._in_words(error, self._busy) from None
         finally:
             connection.close()
 
@@ -148,7 +152,9 @@ class PrivateStore:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                # Where the disk is full, SQLite has done so itself.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
                 raise
         self._is_made = True
 
@@ -163,7 +169,7 @@ class PrivateStore:
     def _in_words(self, error: sqlite3.DatabaseError, held: str) -> InputError:
         if not isinstance(error, sqlite3.OperationalError):
             return InputError(self._damaged)
-        if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        if _code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
             return InputError(held)
         return self._unwritable(error.sqlite_errorname)
 
@@ -172,3 +178,8 @@ class PrivateStore:
             f"{self._whose}'s store must be a file that can be written, but {self.file.name!r} cannot: "
             f"{reason}. Look at its folder and the disk."
         )
+
+
+def _code(error: sqlite3.OperationalError) -> int:
+    # The lower byte is the kind, the rest its circumstances; what Python itself raises has none.
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF
