@@ -7,7 +7,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from epsilens.errors import InputError
@@ -54,8 +54,9 @@ def write_private(path: Path, content: bytes) -> None:
 class PrivateStore:
     """A store in one SQLite file that its owner alone can read; every operation is one transaction.
 
-    What was committed is on the disk, and what was deleted is overwritten. Killed at any point, the next
-    one to open it sees an operation done or not begun.
+    What was committed is on the disk. What was deleted is overwritten and leaves the log too, unless another
+    process reads at that moment: then it goes with the next operation. Killed at any point, the next one to
+    open it sees an operation done or not begun.
 
     Parameters
     ----------
@@ -156,6 +157,7 @@ class PrivateStore:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+            _empty_log(connection)
         self._is_made = True
 
     def _make(self) -> None:
@@ -178,6 +180,13 @@ class PrivateStore:
             f"{self._whose}'s store must be a file that can be written, but {self.file.name!r} cannot: "
             f"{reason}. Look at its folder and the disk."
         )
+
+
+def _empty_log(connection: sqlite3.Connection) -> None:
+    """Take what was deleted out of the log, which stays while others have the store open; wait for nobody."""
+    with suppress(sqlite3.OperationalError):  # the operation is done all the same
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _code(error: sqlite3.OperationalError) -> int:

@@ -109,6 +109,33 @@ def test_a_wrong_statement_is_not_blamed_on_the_disk(tmp_path):
         notes.execute("SELECT * FROM nots")
 
 
+def test_what_was_deleted_leaves_the_log_while_others_have_the_store_open(tmp_path):
+    store = store_at(tmp_path / "notes")
+
+    def stays():
+        return any(b"told once" in path.read_bytes() for path in tmp_path.iterdir())
+
+    with store.transaction() as notes:
+        notes.execute("INSERT INTO note VALUES ('told once')")
+    with store.connected() as other:
+        other.execute("BEGIN")
+        assert other.execute("SELECT COUNT(*) FROM note").fetchone()[0] == 1
+        assert stays()
+        with store.transaction() as notes:
+            notes.execute("DELETE FROM note")
+        # Who reads is not waited for, and sees what was there.
+        assert other.execute("SELECT COUNT(*) FROM note").fetchone()[0] == 1
+        other.execute("COMMIT")
+        with store.transaction():
+            pass
+        assert not stays()
+        with store.transaction() as notes:
+            notes.execute("INSERT INTO note VALUES ('told once')")
+        with store.transaction() as notes:
+            notes.execute("DELETE FROM note")
+        assert not stays()
+
+
 def test_killed_at_any_statement_an_operation_is_done_or_not_begun(tmp_path):
     program = """
 import os, signal, sqlite3, sys
