@@ -36,8 +36,21 @@ def make_private_file(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone can read, whole or not at all."""
+def write_private(path: Path, content: bytes, *, new: bool = False) -> None:
+    """Write a file that its owner alone can read, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+    content : bytes
+    new : bool
+        Whether to refuse, instead of to replace, a file that is there.
+
+    Raises
+    ------
+    FileExistsError
+        If it must be new and is not.
+    """
     scratch = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     make_private_file(scratch)
     try:
@@ -45,10 +58,22 @@ def write_private(path: Path, content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        scratch.replace(path)
-    except BaseException:
+        if new:
+            _link(scratch, path)
+        else:
+            scratch.replace(path)
+    finally:
         scratch.unlink(missing_ok=True)
+
+
+def _link(scratch: Path, path: Path) -> None:
+    try:
+        os.link(scratch, path)
+    except FileExistsError:
         raise
+    except OSError:
+        # Not all file systems have hard links; where they are missing, a name that is taken is seen first.
+        scratch.rename(path)
 
 
 class PrivateStore:
