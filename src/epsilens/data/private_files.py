@@ -12,10 +12,38 @@ from pathlib import Path
 
 from epsilens.errors import InputError
 
-__all__ = ["PrivateStore", "make_private_file", "make_private_folder", "write_private"]
+__all__ = [
+    "PrivateStore",
+    "make_private_file",
+    "make_private_folder",
+    "writable",
+    "write_private",
+]
 
 SECONDS_TO_WAIT = 30.0
 """For another process that works on the same store."""
+
+
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Say in one line if a folder cannot be made, or nothing be written into it.
+
+    Examples
+    --------
+    >>> with writable(Path("survey.csv/site")):
+    ...     raise NotADirectoryError
+    Traceback (most recent call last):
+    ...
+    epsilens.errors.InputError: 'survey.csv/site' must be a folder that can be made and written, got
+    NotADirectoryError. Choose another place.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{str(folder)!r} must be a folder that can be made and written, got {type(error).__name__}. "
+            "Choose another place."
+        ) from None
 
 
 def make_private_folder(folder: Path) -> None:

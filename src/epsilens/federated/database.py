@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.data.private_files import PrivateStore, make_private_folder, write_private
+from epsilens.data.private_files import PrivateStore, make_private_folder, writable, write_private
 from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.ledger import LedgerEntry
@@ -105,7 +105,8 @@ class PartyStore:
 
         It has its name only once it is whole: stopped before, there is no party, and one can be made.
         """
-        make_private_folder(folder)
+        with writable(folder):
+            make_private_folder(folder)
         file = folder / cls._FILE
         logs = [
             name
@@ -122,10 +123,11 @@ class PartyStore:
             connection.executescript(f"{tables}{LEDGER_TABLE}")
             yield connection
             content = connection.serialize()
-        try:
-            write_private(file, content, new=True)
-        except FileExistsError:
-            raise InputError(f"{str(folder)!r} has a {cls._PARTY} already{taken}") from None
+        with writable(folder):
+            try:
+                write_private(file, content, new=True)
+            except FileExistsError:
+                raise InputError(f"{str(folder)!r} has a {cls._PARTY} already{taken}") from None
 
     @classmethod
     @contextmanager
