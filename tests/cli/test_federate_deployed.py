@@ -106,6 +106,22 @@ def test_a_site_draws_once_and_goes_on(file, invitation, tmp_path, joined, capsy
         assert site.wish.budget.per_record == 1.0
 
 
+@pytest.mark.parametrize("place", ["survey.csv/sub", "/proc/x/site", "long" * 100])
+def test_a_state_that_cannot_be_made_is_said_in_one_line(
+    place, file, contract, invitation, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    begin = ["--invitation", invitation, "--data", file, "--epsilon", 3]
+    for typed in (
+        ["key"],
+        ["server", "--schema", contract],
+        ["server", "--declaration", contract],
+        ["site", *begin],
+    ):
+        words = failed(capsys, *typed, "--state", place)
+        assert "must be a folder that can be made and written, got " in words
+
+
 def test_a_site_needs_an_invitation_data_and_a_level(file, invitation, tmp_path, joined, capsys):
     folder = tmp_path / "site"
     typed = ["site", "--state", folder]

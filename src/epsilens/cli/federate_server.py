@@ -141,6 +141,7 @@ def _agree(folder: Path, files: list[str], schema: str | None) -> None:
     import json
 
     from epsilens.data import write_text
+    from epsilens.data.private_files import writable
     from epsilens.federated import FederationSchema
     from epsilens.federated.agreement import agree
     from epsilens.federated.coordinator_store import DATABASE
@@ -151,7 +152,8 @@ def _agree(folder: Path, files: list[str], schema: str | None) -> None:
             "it out; a new contract needs a new folder."
         )
     found = agree({f"the declaration {name}": FederationSchema.read(name) for name in files})
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with writable(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = folder / "contract.json"
     write_text(json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n", str(target))
     typer.echo(

@@ -89,11 +89,14 @@ def check_new(out: str | Path, *, force: bool) -> None:
 
 def check_state(state: str) -> Path:
     """Return the folder of `--state`, which may be new; refuse what is no folder."""
+    from epsilens.data.private_files import writable
+
     folder = Path(state)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(
-            f"`--state` must be a folder, got the file {folder.name!r}. Choose another place."
-        )
+    with writable(folder):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(
+                f"`--state` must be a folder, got the file {folder.name!r}. Choose another place."
+            )
     return folder
 
 

@@ -7,15 +7,43 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from epsilens.errors import InputError
 
-__all__ = ["PrivateStore", "make_private_file", "make_private_folder", "write_private"]
+__all__ = [
+    "PrivateStore",
+    "make_private_file",
+    "make_private_folder",
+    "writable",
+    "write_private",
+]
 
 SECONDS_TO_WAIT = 30.0
 """For another process that works on the same store."""
+
+
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Say in one line if a folder cannot be made, or nothing be written into it.
+
+    Examples
+    --------
+    >>> with writable(Path("survey.csv/site")):
+    ...     raise NotADirectoryError
+    Traceback (most recent call last):
+    ...
+    epsilens.errors.InputError: 'survey.csv/site' must be a folder that can be made and written, got
+    NotADirectoryError. Choose another place.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{str(folder)!r} must be a folder that can be made and written, got {type(error).__name__}. "
+            "Choose another place."
+        ) from None
 
 
 def make_private_folder(folder: Path) -> None:
@@ -36,8 +64,21 @@ def make_private_file(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone can read, whole or not at all."""
+def write_private(path: Path, content: bytes, *, new: bool = False) -> None:
+    """Write a file that its owner alone can read, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+    content : bytes
+    new : bool
+        Whether to refuse, instead of to replace, a file that is there.
+
+    Raises
+    ------
+    FileExistsError
+        If it must be new and is not.
+    """
     scratch = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     make_private_file(scratch)
     try:
@@ -45,17 +86,30 @@ def write_private(path: Path, content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        scratch.replace(path)
-    except BaseException:
+        if new:
+            _link(scratch, path)
+        else:
+            scratch.replace(path)
+    finally:
         scratch.unlink(missing_ok=True)
+
+
+def _link(scratch: Path, path: Path) -> None:
+    try:
+        os.link(scratch, path)
+    except FileExistsError:
         raise
+    except OSError:
+        # Not all file systems have hard links; where they are missing, a name that is taken is seen first.
+        scratch.rename(path)
 
 
 class PrivateStore:
     """A store in one SQLite file that its owner alone can read; every operation is one transaction.
 
-    What was committed is on the disk, and what was deleted is overwritten. Killed at any point, the next
-    one to open it sees an operation done or not begun.
+    What was committed is on the disk. What was deleted is overwritten and leaves the log too, unless another
+    process reads at that moment: then it goes with the next operation. Killed at any point, the next one to
+    open it sees an operation done or not begun.
 
     Parameters
     ----------
@@ -102,6 +156,10 @@ class PrivateStore:
         connection = self._connect()
         try:
             yield connection
+        except sqlite3.OperationalError as error:
+            if _code(error) == sqlite3.SQLITE_ERROR:
+                raise  # a wrong statement, no fault of the disk
+            raise self._in_words(error, self._busy) from None
         finally:
             connection.close()
 
@@ -148,8 +206,11 @@ class PrivateStore:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                # Where the disk is full, SQLite has done so itself.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
                 raise
+            _empty_log(connection)
         self._is_made = True
 
     def _make(self) -> None:
@@ -163,7 +224,7 @@ class PrivateStore:
     def _in_words(self, error: sqlite3.DatabaseError, held: str) -> InputError:
         if not isinstance(error, sqlite3.OperationalError):
             return InputError(self._damaged)
-        if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        if _code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
             return InputError(held)
         return self._unwritable(error.sqlite_errorname)
 
@@ -172,3 +233,15 @@ class PrivateStore:
             f"{self._whose}'s store must be a file that can be written, but {self.file.name!r} cannot: "
             f"{reason}. Look at its folder and the disk."
         )
+
+
+def _empty_log(connection: sqlite3.Connection) -> None:
+    """Take what was deleted out of the log, which stays while others have the store open; wait for nobody."""
+    with suppress(sqlite3.OperationalError):  # the operation is done all the same
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _code(error: sqlite3.OperationalError) -> int:
+    # The lower byte is the kind, the rest its circumstances; what Python itself raises has none.
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF

@@ -7,7 +7,7 @@ import io
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar
@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.data.private_files import PrivateStore, make_private_file, make_private_folder
+from epsilens.data.private_files import PrivateStore, make_private_folder, writable, write_private
 from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.ledger import LedgerEntry
@@ -75,6 +75,8 @@ class PartyStore:
             raise InputError(
                 f"{str(self.folder)!r} must be the folder of a {self._PARTY}, but holds none. {self._JOIN}"
             )
+        for left in self.folder.glob(f"{self._FILE}.*.part"):
+            left.unlink(missing_ok=True)  # of makings that were stopped: this one is whole
         with self._store.connected() as connection:
             row = self._row(connection)
         with self._readable():
@@ -99,16 +101,33 @@ class PartyStore:
     @classmethod
     @contextmanager
     def _made(cls, folder: Path, tables: str, *, taken: str) -> Iterator[sqlite3.Connection]:
-        """Make the store of a new party in a folder that nobody else can read, and fill it in a block."""
-        make_private_folder(folder)
-        try:
-            make_private_file(folder / cls._FILE)
-        except FileExistsError:
-            raise InputError(f"{str(folder)!r} has a {cls._PARTY} already{taken}") from None
-        with cls._at(folder).connected() as connection:
-            connection.executescript(f"BEGIN IMMEDIATE;{tables}{LEDGER_TABLE}")
+        """Make the store of a new party in a folder that nobody else can read, and fill it in a block.
+
+        It has its name only once it is whole: stopped before, there is no party, and one can be made.
+        """
+        with writable(folder):
+            make_private_folder(folder)
+        file = folder / cls._FILE
+        logs = [
+            name
+            for name in (f"{file.name}-wal", f"{file.name}-journal")
+            if (folder / name).exists()
+        ]
+        if logs and not file.exists():
+            # SQLite would play it into the new store.
+            raise InputError(
+                f"{str(folder)!r} must not hold a part of a {cls._PARTY} that is gone, but has {logs[0]!r}. "
+                "Bring its store back from a backup, or choose another folder."
+            )
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            connection.executescript(f"{tables}{LEDGER_TABLE}")
             yield connection
-            connection.execute("COMMIT")
+            content = connection.serialize()
+        with writable(folder):
+            try:
+                write_private(file, content, new=True)
+            except FileExistsError:
+                raise InputError(f"{str(folder)!r} has a {cls._PARTY} already{taken}") from None
 
     @classmethod
     @contextmanager

@@ -86,6 +86,56 @@ def test_an_error_undoes_the_whole_operation(tmp_path):
         assert notes.execute("SELECT COUNT(*) FROM note").fetchone()[0] == 0
 
 
+def test_a_full_disk_is_said_in_one_line_and_undoes_the_whole_operation(tmp_path):
+    store = store_at(tmp_path / "notes")
+
+    def filled():
+        with store.transaction() as notes:
+            notes.execute("PRAGMA max_page_count = 4")
+            for _ in range(10):
+                notes.execute("INSERT INTO note VALUES (?)", ("long " * 1000,))
+
+    with pytest.raises(InputError, match=r"'notes' cannot: SQLITE_FULL\. Look at its folder"):
+        filled()
+    with store.transaction() as notes:
+        assert notes.execute("SELECT COUNT(*) FROM note").fetchone()[0] == 0
+
+
+def test_a_wrong_statement_is_not_blamed_on_the_disk(tmp_path):
+    with (
+        pytest.raises(sqlite3.OperationalError, match="no such table: nots"),
+        store_at(tmp_path / "notes").transaction() as notes,
+    ):
+        notes.execute("SELECT * FROM nots")
+
+
+def test_what_was_deleted_leaves_the_log_while_others_have_the_store_open(tmp_path):
+    store = store_at(tmp_path / "notes")
+
+    def stays():
+        return any(b"told once" in path.read_bytes() for path in tmp_path.iterdir())
+
+    with store.transaction() as notes:
+        notes.execute("INSERT INTO note VALUES ('told once')")
+    with store.connected() as other:
+        other.execute("BEGIN")
+        assert other.execute("SELECT COUNT(*) FROM note").fetchone()[0] == 1
+        assert stays()
+        with store.transaction() as notes:
+            notes.execute("DELETE FROM note")
+        # Who reads is not waited for, and sees what was there.
+        assert other.execute("SELECT COUNT(*) FROM note").fetchone()[0] == 1
+        other.execute("COMMIT")
+        with store.transaction():
+            pass
+        assert not stays()
+        with store.transaction() as notes:
+            notes.execute("INSERT INTO note VALUES ('told once')")
+        with store.transaction() as notes:
+            notes.execute("DELETE FROM note")
+        assert not stays()
+
+
 def test_killed_at_any_statement_an_operation_is_done_or_not_begun(tmp_path):
     program = """
 import os, signal, sqlite3, sys

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sqlite3
 import stat
 import subprocess
@@ -150,11 +151,59 @@ for killed_at in range(1, 100):
     assert seen == sorted(seen)  # once new, always new
 
 
+def test_killed_while_it_is_made_there_is_none_or_a_whole_one(schema, tmp_path):
+    program = """
+import json, os, signal, sys
+from pathlib import Path
+from epsilens.federated import CoordinatorStore, FederationSchema
+from epsilens.federated.coordinator_store import DATABASE, create_coordinator_store
+
+schema = FederationSchema.from_dict(json.loads(sys.argv[2]))
+create_coordinator_store(Path(sys.argv[1]) / "first", schema)  # imports what it needs
+for killed_at in range(1, 200):
+    folder = Path(sys.argv[1]) / str(killed_at)
+    child = os.fork()
+    if child == 0:
+        seen = []
+        def count(event, arguments):
+            seen.append(event)
+            if len(seen) == killed_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+        sys.addaudithook(count)
+        create_coordinator_store(folder, schema)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    made = (folder / DATABASE).exists()
+    store = CoordinatorStore(folder) if made else create_coordinator_store(folder, schema)
+    print(made, store.register("a key").site, *(path.name for path in folder.glob("*.part")))
+    if not os.WIFSIGNALED(status):
+        break
+"""
+    arguments = [str(tmp_path), json.dumps(schema.to_dict())]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seen = done.stdout.splitlines()
+    assert set(seen) == {"False 0", "True 0"}  # and nothing of the stopped one stays
+    assert len(seen) > 8
+    assert seen == sorted(seen)  # once made, always made
+
+
 def test_only_its_owner_can_read_it_and_it_is_made_once(store, schema):
     assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in store.folder.iterdir())
     with pytest.raises(InputError, match="has a coordinator already"):
         create_coordinator_store(store.folder, schema)
+
+
+def test_the_log_of_a_store_that_is_gone_is_not_played_into_a_new_one(schema, tmp_path):
+    (tmp_path / f"{DATABASE}-wal").write_bytes(b"pages")
+    with pytest.raises(InputError, match="a coordinator that is gone, but has 'coordinator"):
+        create_coordinator_store(tmp_path, schema)
+    assert not (tmp_path / DATABASE).exists()
 
 
 def test_what_is_no_store_of_ours_is_refused(store, tmp_path):

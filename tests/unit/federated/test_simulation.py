@@ -204,6 +204,48 @@ with simulation._temporary_folder() as folder:
         assert names == sorted([folder.name, "epsilens-link", "epsilens-of-somebody", "other"])
 
 
+def test_a_folder_that_only_has_the_names_of_a_simulation_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(simulation, "_base", lambda: tmp_path)
+    claimed = tmp_path / "claimed"
+    claimed.write_bytes(simulation._CLAIM_TEXT)
+    makers = {
+        "mywork": lambda lock: lock.write_text(""),
+        "words": lambda lock: lock.write_bytes(simulation._CLAIM_TEXT + b"and mine"),
+        "link": lambda lock: lock.symlink_to(claimed),
+        "pipe": os.mkfifo,
+    }
+    for name, make in makers.items():
+        folder = tmp_path / f"epsilens-{name}"
+        folder.mkdir()
+        make(folder / "simulation.lock")
+        (folder / "thesis.txt").write_text("years of work")
+    with simulation._temporary_folder():
+        pass
+    for name in makers:
+        assert (tmp_path / f"epsilens-{name}" / "thesis.txt").exists()
+
+
+def test_where_files_cannot_be_locked_nothing_stays_open(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    opened, closed = [], []
+    original = os.close
+
+    def refuse(descriptor, operation):
+        opened.append(descriptor)
+        raise OSError
+
+    def close(descriptor):
+        closed.append(descriptor)
+        original(descriptor)
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(os, "close", close)
+    with pytest.raises(OSError, match=r"^$"):
+        simulation._claim(tmp_path)
+    assert len(opened) == 1
+    assert set(opened) <= set(closed)
+
+
 @linux
 def test_children_in_sessions_of_their_own_are_found_and_ended():
     script = "trap '' TERM; setsid sleep 60 & (sleep 60 &) ; echo ready; wait; sleep 60"

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from epsilens.data.private_files import write_private
+from epsilens.data.private_files import writable, write_private
 from epsilens.errors import InputError
 
 __all__ = [
@@ -179,7 +179,17 @@ def make_site_key(folder: Path) -> Path:
     ----------
     folder : Path
         Gets `site.key`, which stays there, and `site.pub`, which goes to the coordinator.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be made or written, or holds a key that is none.
     """
+    with writable(folder):
+        return _site_key(folder)
+
+
+def _site_key(folder: Path) -> Path:
     public = folder / SITE_PUBLIC_KEY
     if (folder / SITE_KEY).exists():
         if not public.exists():

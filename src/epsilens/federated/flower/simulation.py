@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import site
+import stat
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,8 @@ _ERRORS: dict[str, type[Exception]] = {
 }
 _MARK = "EPSILENS_SIMULATION"
 _PREFIX, _CLAIM = "epsilens-", "simulation.lock"
+_CLAIM_TEXT = b"A simulation of epsilens locks this file; what its folder holds goes with it.\n"
+"""By which a folder is known as one that may be taken away: anybody may choose its name."""
 _ROOM_FOR_SOCKETS = 30
 """Characters of a temporary folder's path: those of Ray's sockets in it must stay below 107."""
 _SECONDS_BETWEEN_LOOKS = 0.1
@@ -146,9 +149,15 @@ def _claim(folder: Path) -> int:
     """Lock a file in a folder for as long as this process lives; it is seen only once it is locked."""
     import fcntl
 
-    descriptor = os.open(folder / f"{_CLAIM}.part", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    (folder / f"{_CLAIM}.part").rename(folder / _CLAIM)
+    part = folder / f"{_CLAIM}.part"
+    descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.write(descriptor, _CLAIM_TEXT)
+        part.rename(folder / _CLAIM)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
 
 
@@ -160,17 +169,24 @@ def _sweep(base: Path) -> None:
         try:
             if folder.is_symlink() or folder.lstat().st_uid != os.getuid():
                 continue
-            claim = os.open(folder / _CLAIM, os.O_RDWR | os.O_NOFOLLOW)
+            claim = os.open(folder / _CLAIM, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             continue  # no folder of a simulation
         try:
-            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_ours(claim):
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _take_away(folder)
         except OSError:
             pass  # its simulation goes on
-        else:
-            _take_away(folder)
         finally:
             os.close(claim)
+
+
+def _is_ours(claim: int) -> bool:
+    found = os.fstat(claim)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+        return False
+    return os.read(claim, len(_CLAIM_TEXT) + 1) == _CLAIM_TEXT
 
 
 def _take_away(folder: Path) -> None:
