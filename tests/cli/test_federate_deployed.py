@@ -245,3 +245,13 @@ def test_keys_are_made_once_and_the_private_one_is_not_taken(contract, tmp_path,
     assert "must not leave its site" in failed(capsys, "register", site / "site.key", *typed)
     assert "on the curve P-384" in failed(capsys, "register", contract, *typed)
     assert "can be read" in failed(capsys, "register", tmp_path / "nothing", *typed)
+
+
+def test_a_key_leaves_a_folder_that_is_there_as_it_is(tmp_path):
+    for folder, mode in ((tmp_path / "shared", 0o755), (tmp_path / "own", 0o700)):
+        if mode == 0o755:
+            folder.mkdir()
+            folder.chmod(mode)
+        assert main(["federate", "key", "--state", str(folder), "--quiet"]) == 0
+        assert folder.stat().st_mode & 0o777 == mode
+        assert (folder / "site.key").stat().st_mode & 0o777 == 0o600

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from epsilens.data.private_files import writable, write_private
+from epsilens.data.private_files import make_private_folder, writable, write_private
 from epsilens.errors import InputError
 
 __all__ = [
@@ -196,8 +196,7 @@ def _site_key(folder: Path) -> Path:
             # The coordinator knows the site by this key; the public half follows from it.
             write_private(public, _openssh(_private_key(folder / SITE_KEY).public_key()) + b"\n")
         return public
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    make_private_folder(folder)
     key = ec.generate_private_key(ec.SECP384R1())
     text = key.private_bytes(
         serialization.Encoding.PEM,
