@@ -220,7 +220,7 @@ class Design:
         keep[columns] = 0.0
         if isinstance(self.matrix, np.ndarray):
             return replace(self, matrix=self.matrix * keep)
-        emptied = scipy.sparse.csr_array(self.matrix @ scipy.sparse.diags_array(keep))
+        emptied = scipy.sparse.csr_array(self.matrix.multiply(keep))
         emptied.eliminate_zeros()
         return replace(self, matrix=emptied)
 
@@ -314,7 +314,7 @@ class Design:
         if is_sparse:
             part = features if len(chosen) == n_features else features[:, chosen]
             stacked = scipy.sparse.hstack([part, scipy.sparse.csr_array(constant)], format="csr")
-            scaled = scipy.sparse.csr_array(stacked @ scipy.sparse.diags_array(1.0 / scale))
+            scaled = scipy.sparse.csr_array(stacked.multiply(1.0 / scale))
             return cls(matrix=scaled, scale=scale, kept=kept, offset=offset)
         part = features if len(chosen) == n_features else features[:, chosen]
         matrix = np.empty((n_rows, len(kept)))

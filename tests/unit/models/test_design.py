@@ -75,7 +75,7 @@ def test_products_for_several_outputs_equal_the_kronecker_ones(design, features)
 
 def test_a_wide_sparse_matrix_stays_sparse():
     rng = np.random.default_rng(3)
-    wide = scipy.sparse.random_array((300, 1200), density=0.01, rng=rng, format="csr")
+    wide = scipy.sparse.random(300, 1200, density=0.01, random_state=rng, format="csr")
     design = Design.from_features(wide, intercept=None)
     assert design.is_sparse
     weights = rng.random(300)
