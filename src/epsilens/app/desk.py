@@ -59,7 +59,7 @@ class Desk:
         self.anonymous = anonymous
         self.max_upload = max_upload
         self.helper = Helper(store.temporary)
-        self.jobs = Jobs(store, anonymous=anonymous)
+        self.jobs = Jobs(store)
         self.given = None if data is None else self._take(data)
         self._pages: OrderedDict[tuple[object, ...], str] = OrderedDict()
         self._lock = threading.Lock()

@@ -56,13 +56,10 @@ class Jobs:
     Parameters
     ----------
     store : Store
-    anonymous : bool
-        Whether names are withheld.
     """
 
-    def __init__(self, store: Store, *, anonymous: bool) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._anonymous = anonymous
         self._lock = threading.RLock()
         self._running: dict[str, _Running] = {}
         self._unwritten: dict[str, str] = {}

@@ -123,7 +123,7 @@ def test_a_result_that_cannot_be_written_is_said_and_the_next_one_can(
     script = f"SIGN = {str(sign)!r}\n{WAITS_FOR_A_SIGN}"
     monkeypatch.setattr(child, "COMMAND", [sys.executable, "-c", script])
     study = add_study(store, is_anonymous=True)
-    jobs = Jobs(store, anonymous=True)
+    jobs = Jobs(store)
     job = jobs.start(study.id, "cost")
 
     def wait_for(state: str) -> Job:
