@@ -208,7 +208,7 @@ def check_content(path: Path, *, wanted: str, largest: int) -> None:
     )
     if found != wanted:
         raise InputError(
-            f"the file must be {_article(wanted)}, as its name says, but it is {_article(found)}. "
+            f"the file must be {wanted}, as its name says, but it is {found}. "
             "Export it again, or give it the right ending."
         )
     if found == "gzip":
@@ -219,15 +219,6 @@ def check_content(path: Path, *, wanted: str, largest: int) -> None:
         _check_parquet(path, largest)
     elif found == "arrow":
         _check_arrow(path, largest)
-
-
-def _article(kind: str) -> str:
-    return {
-        "text": "text",
-        "gzip": "gzip",
-        "parquet": "parquet",
-        "arrow": "arrow",
-    }.get(kind, "something else")
 
 
 def _check_gzip(path: Path, largest: int) -> None:
