@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every public exception and warning of the package."""
+"""Every public exception and warning of the package, and what may be told of any other."""
 
 from __future__ import annotations
 
@@ -40,3 +40,33 @@ class PrivacyLeakWarning(UserWarning):
 
 class ApproximationWarning(UserWarning):
     """A number is less certain than it looks."""
+
+
+def place_of(error: BaseException) -> str:
+    """Return where an error happened and its type, not its message, which may quote data.
+
+    Parameters
+    ----------
+    error : BaseException
+        Of another library, or a mistake of ours.
+
+    Returns
+    -------
+    str
+        A line for each place, and the type last.
+
+    Examples
+    --------
+    >>> try:
+    ...     raise ValueError("could not convert 'HIV+'")
+    ... except ValueError as error:
+    ...     "HIV" in place_of(error), place_of(error).splitlines()[-1]
+    (False, 'ValueError')
+    """
+    import traceback
+
+    places = [
+        f'  File "{place.filename}", line {place.lineno}, in {place.name}'
+        for place in traceback.extract_tb(error.__traceback__)
+    ]
+    return "\n".join([*places, type(error).__name__])

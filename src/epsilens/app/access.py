@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
-from epsilens.app.worker import frames_of
+from epsilens.errors import place_of
 
 __all__ = ["KEY_HEADER", "Gate", "Guard"]
 
@@ -169,7 +169,7 @@ class Guard:
             # The door of the house: nothing goes on from here, and no message of another library,
             # which may quote data, goes out.
             number = scope.get(ERROR_NUMBER) or secrets.token_hex(4)
-            print(f"error {number}\n{frames_of(error)}", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"error {number}\n{place_of(error)}", file=sys.stderr, flush=True)  # noqa: T201
             if not has_begun:
                 await _refuse(send, 500, FAULT, id=number)
 

@@ -13,37 +13,19 @@ import queue
 import signal
 import sys
 import threading
-import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError
+from epsilens.app.uploads import TooLargeError
+from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError, place_of
 
-__all__ = ["bound_memory", "frames_of", "main"]
+__all__ = ["bound_memory", "main"]
 
 SMALLEST_BOUND = 4 * 2**30
 """Bytes; on a smaller machine than this the system itself must see to it."""
 _ROOM = 20
 """A table that is looked at may take so many times its file."""
-
-
-def frames_of(error: BaseException) -> str:
-    """Return where an error happened and its type, not its message, which may quote data.
-
-    Examples
-    --------
-    >>> try:
-    ...     raise ValueError("could not convert 'HIV+'")
-    ... except ValueError as error:
-    ...     "HIV" in frames_of(error), frames_of(error).splitlines()[-1]
-    (False, 'ValueError')
-    """
-    places = [
-        f'  File "{place.filename}", line {place.lineno}, in {place.name}'
-        for place in traceback.extract_tb(error.__traceback__)
-    ]
-    return "\n".join([*places, type(error).__name__])
 
 
 def _silence() -> tuple[TextIO, TextIO]:
@@ -146,12 +128,12 @@ def main() -> None:
                 task, lambda done, total, what: say({"progress": [done, total, what]})
             )
         except (InputError, EstimateNotTrustworthyError, MissingExtraError) as error:
-            say({"refused": str(error), "is_too_large": type(error).__name__ == "TooLargeError"})
+            say({"refused": str(error), "is_too_large": isinstance(error, TooLargeError)})
         except MemoryError:
             # Whoever asked is told by our end, and the next process begins with nothing in it.
             _leave(1)
         except Exception as error:
-            print(frames_of(error), file=terminal, flush=True)
+            print(place_of(error), file=terminal, flush=True)
             say({"fault": type(error).__name__})
         else:
             say({"answer": found})

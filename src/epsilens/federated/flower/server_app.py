@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from epsilens.data.private_files import write_private
-from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError
+from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError, place_of
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.flower import FAILURE
@@ -55,26 +54,8 @@ def follow(grid: MessageGrid, plan: Mapping[str, Any]) -> None:
     except (InputError, EstimateNotTrustworthyError, MissingExtraError) as error:
         result = {"error": type(error).__name__, "message": str(error)}
     except Exception as error:  # a mistake of ours: whoever waits for the result must hear of it
-        result = {"error": FAILURE, "message": _place_of(error)}
+        result = {"error": FAILURE, "message": place_of(error)}
     write_json(Path(plan["result"]), result)
-
-
-def _place_of(error: Exception) -> str:
-    """Return where an error happened and its type, without its text, which may hold data.
-
-    Examples
-    --------
-    >>> try:
-    ...     {}["a person's answer"]
-    ... except KeyError as error:
-    ...     "person" in _place_of(error), _place_of(error).splitlines()[-1]
-    (False, 'KeyError')
-    """
-    places = [
-        f'  File "{place.filename}", line {place.lineno}, in {place.name}'
-        for place in traceback.extract_tb(error.__traceback__)
-    ]
-    return "\n".join([*places, type(error).__name__])
 
 
 def _carried_out(grid: MessageGrid, plan: Mapping[str, Any]) -> dict[str, object]:
