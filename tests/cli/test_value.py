@@ -253,3 +253,19 @@ def test_candidates_of_another_kind_are_refused_without_their_values(files, caps
     table.drop(columns="age").to_csv(files["candidates"], index=False)
     assert run(files, "--candidates", files["candidates"]) == 2
     assert "the candidates must have the columns of the training data" in capsys.readouterr().err
+
+
+def test_what_is_said_on_standard_error_stands_in_the_document_too(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.normal(45, 12, 80), "region": ["north", "south"] * 40})
+    table["income"] = table["age"] + rng.normal(30, 10, 80)
+    table.loc[5, "region"] = "east"  # its record alone says what it is worth
+    table[:60].to_csv(tmp_path / "train.csv", index=False)
+    table[60:].to_csv(tmp_path / "test.csv", index=False)
+    typed = ["value", "local", str(tmp_path / "train.csv"), "--test", str(tmp_path / "test.csv")]
+    typed += ["--label", "income", "--model", "ridge", "--regularisation", "1e-300"]
+    assert main([*typed, "--no-curve", "--json"]) == 0
+    shown = capsys.readouterr()
+    (line,) = shown.err.splitlines()
+    assert "decide a coefficient alone" in line
+    assert line.removeprefix("Warning: ") in load_document(shown.out).warnings

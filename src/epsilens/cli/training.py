@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         FederationDocument,
         MaskDocument,
         RiskDocument,
+        ValueDocument,
         WhatIfDocument,
     )
 
@@ -58,6 +59,7 @@ _D = TypeVar(
     "DecisionDocument",
     "MaskDocument",
     "FederationDocument",
+    "ValueDocument",
 )
 
 

@@ -21,7 +21,7 @@ from epsilens.cli.options import (
     out_option,
     seed_option,
 )
-from epsilens.cli.training import TableOptions
+from epsilens.cli.training import TableOptions, with_notes
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -174,6 +174,7 @@ def local(
         pay=pay,
         seconds=time.perf_counter() - started,
     )
+    document = with_notes(document, prepared.notes)
     if anonymous:
         document = anonymise(document)
     _write(document, frame, out=out, chart=chart)
@@ -285,9 +286,8 @@ def _document(
 ) -> ValueDocument:
     from dataclasses import asdict
 
-    from epsilens.document import Baseline, Provenance, ValueDocument, ValuePoint
+    from epsilens.document import Provenance, ValueDocument, ValuePoint
     from epsilens.document.numbers import NumberType
-    from epsilens.reporting.command_words import in_command_words
     from epsilens.valuation import batch_correction
 
     baseline = appraisal.baseline
@@ -304,7 +304,6 @@ def _document(
         measured = _measured_factor(float(scores.sum()), points)
     if pay is not None and not (scores > 0).any():
         pay = 0.0
-    said = [in_command_words(note) for note in (*prepared.notes, *baseline.notes)]
     clear = frame["influence"] < -_CLEARLY * frame["standard_error"]
     return ValueDocument(
         provenance=Provenance(
@@ -315,16 +314,9 @@ def _document(
             schema_fingerprint=prepared.schema.fingerprint,
             seconds=round(seconds, 3),
         ),
-        warnings=said,
+        warnings=list(baseline.notes),
         number_types=types,
-        baseline=Baseline(
-            loss=baseline.outcomes.loss,
-            accuracy=baseline.outcomes.accuracy,
-            auc=baseline.outcomes.auc,
-            n_train=baseline.problem.n_rows,
-            n_test=baseline.evaluation.design.n_rows,
-            n_parameters=baseline.problem.n_parameters,
-        ),
+        baseline=baseline.numbers(),
         scored="training" if prepared.candidates is None else "candidates",
         n=len(scores),
         mean=float(scores.mean()),
