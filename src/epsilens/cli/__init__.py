@@ -14,6 +14,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn, TextIO
 
+from epsilens.cli.exit_codes import (
+    EXIT_BAD_INPUT,
+    EXIT_BROKEN_PIPE,
+    EXIT_BY_SIGNAL,
+    EXIT_INTERRUPTED,
+)
 from epsilens.errors import (
     ApproximationWarning,
     EstimateNotTrustworthyError,
@@ -23,12 +29,6 @@ from epsilens.errors import (
 )
 
 __all__ = ["main"]
-
-EXIT_BAD_INPUT = 2
-EXIT_BROKEN_PIPE = 141
-EXIT_INTERRUPTED = 130
-EXIT_BY_SIGNAL = 128
-"""Plus the number of the signal, as shells count: 143 for SIGTERM."""
 
 _RED, _YELLOW = "31", "33"
 _PLAIN_SIGNS = {

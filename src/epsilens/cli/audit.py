@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
 from epsilens.cli.gathered import gathered
 from epsilens.cli.options import Json, Out, Quiet
 from epsilens.errors import InputError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
-EXIT_CLAIM_BROKEN = 3
 _OUT_SUFFIXES = (".json", ".png", ".svg")
 _DEFAULT_DELTA = 1e-6
 _LARGEST_CLAIM = 1e8
@@ -342,7 +342,7 @@ def one_run(
         print_json(to_json(document))
     else:
         _print(document, quiet=quiet, out=out)
-    return EXIT_CLAIM_BROKEN if document.is_broken else 0
+    return EXIT_LIMIT_NOT_MET if document.is_broken else 0
 
 
 def _refuse_unused(mechanism: str, typed: Mapping[str, object]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilens.cli.cluster_option import Cluster, on_cluster
+from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
 from epsilens.cli.gathered import gathered
 from epsilens.cli.mask import check_identity, masked_columns, without_columns
 from epsilens.cli.options import (
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = ["decide"]
 
-EXIT_LIMIT_NOT_MET = 3
 DEFAULT_ALPHA = 0.2
 DEFAULT_GRID = "0.1:10:30"
 _OUT_SUFFIXES = (".html", ".json", ".png", ".svg")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilens.cli.cluster_option import Cluster, on_cluster
+from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
 from epsilens.cli.gathered import gathered
 from epsilens.cli.options import (
     Anonymous,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["risk"]
 
-EXIT_LIMIT_NOT_MET = 3
 DEFAULT_GRID = "0.1:10:10"
 _NOISY = "Noisy training (--mechanism dpsgd)"
 _MOST_LAYERS = 8

@@ -75,8 +75,6 @@ def printable(text: str) -> str:
 
 def print_json(text: str) -> None:
     """Print JSON, which is UTF-8 for whoever reads it, whatever the encoding of the terminal."""
-    import sys
-
     import typer
 
     # A stream in memory takes text only.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilens.cli.cluster_option import Cluster, on_cluster
+from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
 from epsilens.cli.gathered import gathered
 from epsilens.cli.options import (
     Anonymous,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["whatif"]
 
-EXIT_LIMIT_NOT_MET = 3
 DEFAULT_GRID = "0.1:10:30"
 _OUT_SUFFIXES = (".json", ".csv", ".parquet", ".html", ".png", ".svg")
 
