@@ -34,6 +34,7 @@ from epsilens.errors import InputError, InputTypeError
 
 __all__ = [
     "CONDITIONS",
+    "GAUSSIAN_METHODS",
     "METHODS",
     "Method",
     "OneRunBound",
@@ -62,7 +63,8 @@ CONDITIONS = (
 )
 """What every one-run bound rests on."""
 
-_GAUSSIAN = ("f-dp", "independent-gdp")
+GAUSSIAN_METHODS: tuple[Method, ...] = ("f-dp", "independent-gdp")
+"""Those about mechanisms that leak as Gaussian noise does."""
 _FEW = Bonferroni(n_counts=3, smallest=1 / 12, largest=1 / 3)
 _LEAST_LEVEL = 1e-9
 
@@ -358,7 +360,7 @@ def _best(
 def _along_the_path(
     guesses: Guesses, selection: Path, *, delta: float, level: float, method: Method
 ) -> tuple[float, int]:
-    if method in _GAUSSIAN:
+    if method in GAUSSIAN_METHODS:
         raise InputError(
             f"`selection` must be 'bonferroni', 'split' or a number of guesses for method "
             f"{method!r}, got 'path': the path correction is proved for pure and approximate "
@@ -397,7 +399,7 @@ def _split(
             f"`selection` 'split' needs canaries in both parts, got {scores.size} canaries. "
             "Use more of them."
         )
-    tried = _FEW if method in _GAUSSIAN else Bonferroni()
+    tried = _FEW if method in GAUSSIAN_METHODS else Bonferroni()
     first = make_guesses(included[chosen], scores[chosen])
     counts = tried.counts(n_choosing)
     _, count = _best(first, counts, delta=delta, level=level, method=method)
@@ -459,7 +461,7 @@ def checked_method(method: Method | None, delta: float) -> Method:
     if method is None:
         return "pure" if delta == 0.0 else "approximate"
     as_choice(method, METHODS, name="method")
-    if method in _GAUSSIAN and delta == 0.0:
+    if method in GAUSSIAN_METHODS and delta == 0.0:
         raise InputError(
             f"`delta` must be greater than 0 for method {method!r}, got 0: Gaussian noise keeps no "
             "finite epsilon at delta 0. Use delta=1e-6, or method 'pure'."
@@ -467,8 +469,8 @@ def checked_method(method: Method | None, delta: float) -> Method:
     return method
 
 
-def _require_room(guesses: Guesses, selection: Selection) -> None:
-    if isinstance(selection, Fixed) and selection.n_each_side > guesses.most_each_side:
+def _require_room(guesses: Guesses, selection: Fixed) -> None:
+    if selection.n_each_side > guesses.most_each_side:
         raise InputError(
             f"`selection` must be at most half of the {guesses.n_canaries} canaries on each side, "
             f"got {selection.n_each_side}. Use {guesses.most_each_side} or fewer."

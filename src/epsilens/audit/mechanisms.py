@@ -30,7 +30,7 @@ from epsilens.channels import RandomizedResponse, simulate
 from epsilens.errors import InputError
 
 __all__ = [
-    "Callable_",
+    "BareCallable",
     "EstimatorFit",
     "GaussianClaim",
     "GaussianSum",
@@ -44,7 +44,7 @@ __all__ = [
 Leakage: TypeAlias = Literal["gaussian", "pure", "unknown"]
 """How a mechanism leaks: as Gaussian noise does, with δ = 0, or in a way that is not known."""
 
-Callable_: TypeAlias = Callable[[Dataset], object]
+BareCallable: TypeAlias = Callable[[Dataset], object]
 """Anything that turns a data set into an output."""
 
 _ROWS_AT_ONCE = 512

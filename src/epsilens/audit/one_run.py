@@ -14,6 +14,7 @@ import epsilens
 from epsilens._validate import as_count, as_epsilon
 from epsilens.audit.bound import (
     CONDITIONS,
+    GAUSSIAN_METHODS,
     Method,
     OneRunBound,
     bound_of_scores,
@@ -26,7 +27,7 @@ from epsilens.audit.canaries import Canaries
 from epsilens.audit.coins import draw_inclusion, own_stream
 from epsilens.audit.finite import as_numbers
 from epsilens.audit.inputs import require_unmasked
-from epsilens.audit.mechanisms import Callable_, Mechanism, Simulated
+from epsilens.audit.mechanisms import BareCallable, Mechanism, Simulated
 from epsilens.audit.own_code import run_own
 from epsilens.audit.path import first_level
 from epsilens.audit.scores import LinearMMSE, Loss, Score
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["AuditResult", "OneRunAudit"]
-
-_GAUSSIAN = ("f-dp", "independent-gdp")
 
 
 @dataclass(frozen=True)
@@ -216,7 +215,7 @@ class OneRunAudit:
 
     def __init__(
         self,
-        mechanism: Mechanism | Callable_,
+        mechanism: Mechanism | BareCallable,
         *,
         canaries: int | Canaries = 1000,
         score: Score | None = None,
@@ -326,7 +325,7 @@ class OneRunAudit:
     def _require_fitting(self, method: Method) -> None:
         if not isinstance(self.mechanism, Mechanism):
             return
-        if method in _GAUSSIAN and self.mechanism.leakage == "pure":
+        if method in GAUSSIAN_METHODS and self.mechanism.leakage == "pure":
             raise InputError(
                 f"`method` {method!r} is for mechanisms that leak as Gaussian noise does, and "
                 f"{_name(self.mechanism)!r} is known not to: the bound would be false. Use 'pure' "
@@ -354,7 +353,7 @@ class OneRunAudit:
             return self.mechanism.score()
         return Loss() if len(canaries.records) == 2 else LinearMMSE()
 
-    def _mechanism(self, random_state: int | None) -> Mechanism | Callable_:
+    def _mechanism(self, random_state: int | None) -> Mechanism | BareCallable:
         """Return the mechanism, its noise from the seed if there is one and it can be."""
         if random_state is None or not isinstance(self.mechanism, Simulated):
             return self.mechanism
@@ -362,7 +361,7 @@ class OneRunAudit:
 
     def _run_once(
         self,
-        mechanism: Mechanism | Callable_,
+        mechanism: Mechanism | BareCallable,
         canaries: Canaries,
         included: NDArray[np.bool_],
     ) -> object:
@@ -405,7 +404,7 @@ class OneRunAudit:
                 "Gaussian noise keeps no finite ε at δ = 0, so that a pure bound says nothing about "
                 "a claim with δ > 0. Use the method approximate or f-dp."
             )
-        if bound.method in _GAUSSIAN and not _leaks_as(self.mechanism, "gaussian"):
+        if bound.method in GAUSSIAN_METHODS and not _leaks_as(self.mechanism, "gaussian"):
             notes.append(
                 "The bound is about mechanisms that leak as Gaussian noise does. Nothing here checks "
                 "that this one does."

@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar, cast
 
-from epsilens.audit.mechanisms import Callable_, Mechanism
+from epsilens.audit.mechanisms import BareCallable, Mechanism
 from epsilens.errors import InputError
 
 __all__ = ["load_callable", "run_own"]
@@ -68,7 +68,7 @@ def run_own(
         ) from error
 
 
-def load_callable(text: str) -> Callable_ | Mechanism:
+def load_callable(text: str) -> BareCallable | Mechanism:
     """Load what `MODULE:CALLABLE` names.
 
     Parameters
@@ -114,7 +114,7 @@ def load_callable(text: str) -> Callable_ | Mechanism:
             f"`mechanism` must name a callable that turns a data set into an output, got "
             f"{type(found).__name__}."
         )
-    return cast("Callable_ | Mechanism", found)
+    return cast("BareCallable | Mechanism", found)
 
 
 def _module(name: str) -> object:

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from epsilens.audit.bound import OneRunBound
+from epsilens.audit.bound import GAUSSIAN_METHODS, OneRunBound
 from epsilens.document import bound_text, delta_text
 
 __all__ = ["judge"]
-
-_GAUSSIAN = ("f-dp", "independent-gdp")
 
 
 def judge(
@@ -61,7 +59,7 @@ def judge(
         )
     assumed = (
         f", if the mechanism has a {' and '.join(bound.assumptions)}"
-        if bound.method in _GAUSSIAN
+        if bound.method in GAUSSIAN_METHODS
         else ""
     )
     is_broken = bound.epsilon_lower_bound > epsilon
@@ -81,7 +79,7 @@ def _of_the_bound(
     # Levels are tried on a grid that may contain ε itself, up to rounding.
     if truth is None or bound.delta < delta or bound.epsilon_lower_bound <= truth * (1.0 + 1e-9):
         return ""
-    held = "if it was used where it holds, " if bound.method in _GAUSSIAN else ""
+    held = "if it was used where it holds, " if bound.method in GAUSSIAN_METHODS else ""
     among = f"one of the at most {_rate(1.0 - bound.confidence)} audits that err"
     if epsilon is not None and truth <= epsilon < bound.epsilon_lower_bound:
         return f" But theory has ε = {truth:.4g}: {held}this is a false alarm, {among}."

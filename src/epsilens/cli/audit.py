@@ -17,7 +17,7 @@ from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     from epsilens.audit.bound import Method
-    from epsilens.audit.mechanisms import Callable_, Mechanism
+    from epsilens.audit.mechanisms import BareCallable, Mechanism
     from epsilens.audit.one_run import OneRunAudit
     from epsilens.audit.scores import Score
     from epsilens.document import AuditDocument
@@ -245,7 +245,7 @@ class AuditOptions:
         is_one_hot = self.directions is DirectionChoice.one_hot
         wide = self.dimension or (self.canaries if is_one_hot else 10_000)
         given: int | Canaries = self.canaries
-        audited: Mechanism | Callable_
+        audited: Mechanism | BareCallable
         claimed_delta = _DEFAULT_DELTA if self.delta is None else self.delta
         if self.mechanism == "gaussian-sum":
             audited = GaussianSum(
