@@ -141,6 +141,7 @@ class Server:
             **process,
         )
         address = re.search(r"(http://\S+)/\?token=(\S+)", self.process.stdout.readline())
+        assert address is not None, self.process.communicate()[1]
         self.base, self.token = address.groups()
         self.link = address.group(0)
         assert str(state) in self.process.stdout.readline()
@@ -163,7 +164,7 @@ class Server:
     def end(self, number: signal.Signals) -> tuple[int, str, str]:
         self.client.close()
         self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=30)
+        out, err = self.process.communicate(timeout=120)
         return self.process.returncode, out, err
 
 

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -30,6 +31,10 @@ PATIENCE = 120_000
 LONG = 10_000
 """Models of an attack that is certainly not done while we look at it."""
 SHOTS = os.environ.get("EPSILENS_SCREENSHOTS")
+_LIMITS_OF = """async id => {
+    const headers = {"x-epsilens-key": localStorage.getItem("epsilens-key")};
+    return (await (await fetch(`/api/studies/${id}`, {headers})).json()).limits;
+}"""
 
 
 class Tab:
@@ -55,6 +60,17 @@ class Tab:
 
     def wait_for_report(self, revision: int = 1) -> Any:
         return wait_for_report(self.page, revision)
+
+    def wait_until_kept(self, **limits: float) -> None:
+        """Wait until the server has what was chosen in the report; the page waits a little before it tells."""
+        study = str(self.page.url).rpartition("/")[2]
+        end = time.monotonic() + PATIENCE / 1000
+        while time.monotonic() < end:
+            kept = self.page.evaluate(_LIMITS_OF, study)
+            if all(kept[name] == pytest.approx(value) for name, value in limits.items()):
+                return
+            self.page.wait_for_timeout(100)
+        raise AssertionError(f"the server has {kept}, and not {limits}")
 
     def shoot(self, name: str, **options: Any) -> None:
         if SHOTS:
@@ -193,7 +209,7 @@ def test_from_a_file_to_a_decision_by_mouse(
     assert "ε = " in decision.inner_text("#within")
     assert "for the first limits" in decision.inner_text("#origin-title + p")
     tab.shoot("mouse_6_decision")
-    page.wait_for_timeout(1500)
+    tab.wait_until_kept(max_loss_increase=float(after))
     page.evaluate("scrollTo(0, 0)")
     with page.expect_download() as saved:
         page.click("#save-json")
@@ -209,7 +225,7 @@ def test_from_a_file_to_a_decision_by_mouse(
     decision.focus("#slider")
     page.keyboard.press("ArrowRight")
     looked_at = decision.inner_text("#epsilon")
-    page.wait_for_timeout(1500)
+    tab.wait_until_kept(chosen_epsilon=float(looked_at))
     page.reload()
     again = tab.wait_for_report(3)
     assert (again.input_value("#accepted"), again.inner_text("#epsilon")) == (after, looked_at)
@@ -267,7 +283,7 @@ def test_from_a_file_to_a_decision_by_keyboard(
     page.keyboard.type("99")
     assert "keeps both limits" in decision.inner_text("#within")
     tab.shoot("keyboard_4_limits")
-    page.wait_for_timeout(1500)
+    tab.wait_until_kept(max_loss_increase=0.05, max_attack_rate=0.99)
     tab.tab_to("save-json", "Shift+Tab")
     with page.expect_download() as saved:
         press("Enter")

@@ -117,8 +117,11 @@ def test_a_job_that_waits_can_be_cancelled(visitor: Any, csv_bytes: bytes) -> No
     second = begin(visitor, visitor.study(csv_bytes, **LONG, seed=1))
     assert second["state"] == "waiting"
     assert visitor.json("POST", f"/api/jobs/{second['id']}/cancel")["state"] == "cancelled"
+    third = begin(visitor, visitor.study(csv_bytes, **LONG, seed=2))
     visitor.json("POST", f"/api/jobs/{first['id']}/cancel")
-    time.sleep(0.2)
+    # Jobs are taken in their order: once the third runs, the second was passed over.
+    visitor.wait(third["id"], "running")
+    visitor.json("POST", f"/api/jobs/{third['id']}/cancel")
     assert visitor.json("GET", f"/api/jobs/{second['id']}")["state"] == "cancelled"
 
 

@@ -131,14 +131,21 @@ def running(tmp_path_factory, schema):
         processes = [process.pid for process in found.processes.values()]
     finally:
         found.end()
-    time.sleep(1.0)  # a child sees within half a second that its parent has ended
-    left = [
+    # A child sees within half a second that its parent has ended; on a busy machine it takes longer to go.
+    end = time.monotonic() + 60
+    while (left := processes_about(folder)) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert left == []
+    assert len(processes) >= 3
+
+
+def processes_about(folder):
+    """Name the processes whose command line speaks of a folder."""
+    return [
         path.parent.name
         for path in Path("/proc").glob("[0-9]*/cmdline")
         if str(folder).encode() in read(path)
     ]
-    assert left == []
-    assert len(processes) >= 3
 
 
 def read(path):
@@ -327,15 +334,15 @@ def test_a_site_killed_in_a_change_spends_once_and_hears_of_it(running):
     running.do("request", "--state", running.site(2), "--epsilon", 0.5)
     for kind, what in (("prepare", "committed"), ("settle", "killed")):
         fault.write_text(f"query.{kind} {what}")
-        done = running.lead("apply", "--timeout", 6)
+        done = running.lead("apply", "--timeout", 15)
         if kind == "settle":  # between its answer and the commit
             assert done.returncode == 0
             said = " ".join(done.stdout.split())
             assert "site 2 did not answer: told of the new version when back" in said, said
         else:
             assert done.returncode == 2
-            assert "site 2 did not answer within 6 seconds" in done.stderr
-        assert running.processes.pop("site-2").wait(10) == -9
+            assert "site 2 did not answer within 15 seconds" in done.stderr
+        assert running.processes.pop("site-2").wait(60) == -9
         running.start_faulty_site(2, fault)
         fault.write_text("query.sums right")
     assert document(running.lead("apply", "--json")).versions[-1].operation == "change"
