@@ -730,3 +730,5 @@ def test_time_from_input_to_paint(opened: Any, record_property: Any) -> None:
     p95 = opened.paint_p95()
     record_property("decision_input_to_paint_p95_ms", round(p95, 1))
     print(f"input to paint, 95th percentile: {p95:.1f} ms")
+    # The time itself is the machine's as well, and is judged where nothing else runs: `benchmarks/page.py`.
+    assert 0 < opened.work_per_key() < 50
