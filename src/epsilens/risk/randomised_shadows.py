@@ -24,7 +24,12 @@ from epsilens.risk.halves import draw_members, model_generator
 from epsilens.risk.logits import scores_from_logits, scores_from_margins
 from epsilens.risk.shadow_training import ShadowTraining
 
-__all__ = ["RandomisedShadows", "ShadowOutcome", "scores_and_predictions"]
+__all__ = [
+    "RandomisedShadows",
+    "ShadowOutcome",
+    "require_probabilities",
+    "scores_and_predictions",
+]
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int, str], None]
@@ -83,13 +88,6 @@ class RandomisedShadows:
     n_models: int
     seed: int
     targets: NDArray[np.intp]
-
-    def __post_init__(self) -> None:
-        if self.baseline.problem.loss.name not in {"logistic", "softmax"}:
-            raise InputError(
-                "an attack needs a classifier that gives probabilities (logistic regression), got "
-                "one of squared loss. Use LogisticRegression."
-            )
 
     @classmethod
     def of_clean_records(cls, baseline: Baseline, *, n_models: int, seed: int) -> Self:
@@ -265,6 +263,20 @@ class RandomisedShadows:
             accuracy[some] = self.baseline.evaluation.accuracies(theta[:, some])
         members = self.members[self.targets].T
         return ShadowOutcome(scores, members, right, accuracy, inside, outside)
+
+
+def require_probabilities(baseline: Baseline) -> None:
+    """Refuse a model that an attack has no probabilities of.
+
+    Raises
+    ------
+    InputError
+    """
+    if baseline.problem.loss.name not in {"logistic", "softmax"}:
+        raise InputError(
+            "an attack needs a classifier that gives probabilities, got a model of squared loss. Use "
+            "LogisticRegression."
+        )
 
 
 def scores_and_predictions(

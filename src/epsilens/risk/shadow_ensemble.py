@@ -28,6 +28,7 @@ from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.randomised_shadows import (
     Progress,
     RandomisedShadows,
+    require_probabilities,
     scores_and_predictions,
 )
 
@@ -186,6 +187,7 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
             baseline = fit_baseline(
                 self.training, features, y, features, y, sample_weight=None, sample_weight_test=None
             )
+        require_probabilities(baseline)
         shadows = RandomisedShadows.of_clean_records(baseline, n_models=n_models, seed=seed)
         (outcome,) = shadows.outcomes(checkpoint=self.checkpoint, progress=progress)
         self.membership_ = outcome.members

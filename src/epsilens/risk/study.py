@@ -33,7 +33,11 @@ from epsilens.risk.answer_inference import AnswerAttack, inference_ceiling
 from epsilens.risk.halves import model_generator
 from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
-from epsilens.risk.randomised_shadows import Progress, RandomisedShadows
+from epsilens.risk.randomised_shadows import (
+    Progress,
+    RandomisedShadows,
+    require_probabilities,
+)
 from epsilens.risk.result import RiskCurve
 from epsilens.risk.trained_shadows import TrainedShadows
 
@@ -108,11 +112,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             sample_weight=sample_weight,
             sample_weight_test=sample_weight_test,
         )
-        if baseline.problem.loss.name not in {"logistic", "softmax"}:
-            raise InputError(
-                "an attack needs a classifier that gives probabilities, got a model of squared "
-                "loss. Use LogisticRegression."
-            )
+        require_probabilities(baseline)
         self.baseline_: Baseline = baseline
         self.label_name_ = series_name(y)
         self._table = features

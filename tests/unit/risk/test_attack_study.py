@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.models.privacy_accounting import attack_ceiling
@@ -155,6 +155,16 @@ def test_a_regression_is_refused(model):
     X = pd.DataFrame({"a": np.arange(20.0)})
     with pytest.raises(InputError, match="probabilities"):
         AttackStudy(model).fit(X, np.arange(20.0), X, np.arange(20.0))
+
+
+def test_a_classifier_without_probabilities_is_refused():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+    words = "gives probabilities, got a model of squared loss. Use LogisticRegression"
+    with pytest.raises(InputError, match=words):
+        AttackStudy(RidgeClassifier()).fit(X, y, X, y)
+    with pytest.raises(InputError, match=words):
+        ShadowEnsemble(RidgeClassifier(), n_models=20).fit(X, y)
 
 
 @pytest.mark.parametrize(
