@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from epsilens.app.questions import Limits
 from epsilens.app.wording import in_page_words
-from epsilens.decision.kept_gain import kept_gain_note
+from epsilens.decision.kept_gain import NO_LIMIT, kept_gain_note
 
 if TYPE_CHECKING:
     from epsilens.document import DecisionDocument, WhatIfDocument
@@ -66,7 +66,7 @@ def _loss_limit(task: Task, limits: Limits) -> tuple[float | None, str | None]:
     guess = "the mean" if is_number else "the shares of the answers"
     if kept is None:
         return EXAMPLE, (
-            f"no limit was given, and the model predicts no better than {guess}: a "
+            f"{NO_LIMIT}, and the model predicts no better than {guess}: a "
             f"rise of the loss by {EXAMPLE:g} stands as an example. Set your own limits."
         )
     return kept, kept_gain_note(kept, guess=guess)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from epsilens.data import Prepared
 
-__all__ = ["KEPT_GAIN", "kept_gain", "kept_gain_note"]
+__all__ = ["KEPT_GAIN", "NO_LIMIT", "kept_gain", "kept_gain_note"]
 
 KEPT_GAIN = 0.9
 """The share of what the model gains over guessing that is kept, where no limit is given."""
+NO_LIMIT = "no limit was given"
+"""How a warning begins that stands in a document whose limit nobody set."""
 
 
 def kept_gain(prepared: Prepared, loss: float | None) -> float | None:
@@ -67,6 +69,6 @@ def kept_gain_note(rise: float, *, guess: str = "the shares of the answers") -> 
     'no limit was given: the loss may rise by 0.0079, so that the model keeps 90 % of what it gains over guessing by the shares of the answers.'
     """
     return (
-        f"no limit was given: the loss may rise by {rise:.3g}, so that the model keeps "
+        f"{NO_LIMIT}: the loss may rise by {rise:.3g}, so that the model keeps "
         f"{100 * KEPT_GAIN:.0f} % of what it gains over guessing by {guess}."
     )

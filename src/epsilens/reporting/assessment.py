@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+from epsilens.decision.kept_gain import NO_LIMIT
 from epsilens.display.cell_text import accuracy_text, interval_text
 from epsilens.display.risk_text import compared_p_text, range_text
 from epsilens.display.rounding import (
@@ -29,8 +30,6 @@ from epsilens.reporting.sentences import budget_text, whom_text
 __all__ = ["assessment_paragraph", "odds_text"]
 
 _LARGEST_LOG_ODDS = math.log(1e12)
-_DEFAULT_LIMIT = "no limit was given"
-"""How the warning begins that stands in a document whose limit nobody set."""
 
 
 def odds_text(epsilon: float) -> str:
@@ -146,8 +145,8 @@ def _odds_clause(epsilon: float, *, many: bool) -> str:
 def _default_limit(document: DecisionDocument) -> list[str]:
     """Say that nobody set the limit, where the document warns of it."""
     for warning in document.warnings:
-        if warning.startswith(_DEFAULT_LIMIT):
-            said = warning.removeprefix(_DEFAULT_LIMIT).lstrip(" :")
+        if warning.startswith(NO_LIMIT):
+            said = warning.removeprefix(NO_LIMIT).lstrip(" :")
             return [f"Nobody set this limit: it is the tool's default; {said}".rstrip("; ")]
     return []
 
