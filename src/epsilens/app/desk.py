@@ -180,8 +180,9 @@ class Desk:
                 )
             for study in studies:
                 self.jobs.end_all(study.id)
-                self._forget_pages(study.id)
             self.store.delete_table(table_id)
+        for study in studies:
+            self._forget_pages(study.id)
         self.helper.ask({"task": "forget", "path": str(path)})
 
     # --- Studies ---
@@ -347,6 +348,8 @@ class Desk:
             return known
         page = str(self.helper.ask({"task": "page", **self._furthest(study)})["page"])
         with self._lock:
+            # It may have been deleted while its page was drawn: then nothing of it is held.
+            self.study(id)
             self._pages[key] = page
             while len(self._pages) > _PAGES_KEPT:
                 self._pages.popitem(last=False)

@@ -106,6 +106,25 @@ def test_no_job_begins_while_its_study_is_deleted(
     desk.close()
 
 
+def test_a_page_drawn_while_its_study_is_deleted_is_not_held(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from epsilens.app.desk import Desk
+
+    study = add_study(store)
+    desk = Desk(store, anonymous=False, max_upload=1)
+
+    def draw(task: dict[str, object]) -> dict[str, str]:
+        desk.delete_study(study.id)
+        return {"page": "what it found"}
+
+    monkeypatch.setattr(desk.helper, "ask", draw)
+    with pytest.raises(NotKeptError):
+        desk.page(study.id)
+    assert not desk._pages
+    desk.close()
+
+
 WAITS_FOR_A_SIGN = """
 import json, os, sys, time
 for line in sys.stdin:
