@@ -258,3 +258,18 @@ def test_a_fault_behind_the_routes_reaches_the_page_with_its_number(
     told = capsys.readouterr().err
     assert answer.json()["id"] in told
     assert "HIV" not in told + answer.text
+
+
+@pytest.mark.parametrize("name", ["host", "origin", "content-length", KEY_HEADER])
+def test_what_stands_twice_is_refused_whichever_would_be_read(guest: TestClient, name: str) -> None:
+    right = {
+        "host": OURS.removeprefix("http://"),
+        "origin": OURS,
+        "content-length": "0",
+        KEY_HEADER: guest.headers[KEY_HEADER],
+    }
+    assert guest.post("/api/tables", headers=list(right.items())).status_code == 200
+    for wrong in ([(name, "evil.example"), *right.items()], [*right.items(), (name, right[name])]):
+        answer = guest.post("/api/tables", headers=wrong)
+        assert answer.status_code == 400
+        assert "one Host and one Origin" in answer.json()["error"]
