@@ -16,6 +16,7 @@ import math
 import subprocess
 import tempfile
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -137,7 +138,15 @@ def released(table: Table, rho: float, repeats: int, seed: int) -> list[Cell]:
     return cells
 
 
-def _cell(table, name, rho, epsilon, losses, predicted=None, bottomless=None) -> Cell:
+def _cell(
+    table: Table,
+    name: str,
+    rho: float,
+    epsilon: float,
+    losses: Sequence[float],
+    predicted: float | None = None,
+    bottomless: float | None = None,
+) -> Cell:
     return Cell(
         table=table.name,
         method=name,

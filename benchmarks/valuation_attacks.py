@@ -138,7 +138,14 @@ def exchanged(
     return tester.answer(reply, provider="A").scores
 
 
-def share_of_records(model: ModelForProvider, guess: Yardstick, scores, X, y, n_features) -> float:
+def share_of_records(
+    model: ModelForProvider,
+    guess: Yardstick,
+    scores: np.ndarray,
+    X: np.ndarray,
+    y: np.ndarray,
+    n_features: int,
+) -> float:
     """Return how many records are the candidate whose score is nearest to theirs."""
     everyone, labels = candidates(n_features)
     worth = guess.worth(item_moves(model, everyone, labels, LOSS))

@@ -243,7 +243,7 @@ def main() -> None:
             }
         rows.append(as_json(record, **more))
     text, summary = _summary(
-        problem, source, settings, lines, first, exact, training, refits, drawn, warm, rows
+        problem, source, lines, first, exact, training, refits, drawn, warm, rows
     )
     result = {
         "source": source,
@@ -277,7 +277,6 @@ def _bar(value: float, bar: float) -> str:
 def _summary(
     problem: Problem,
     source: str,
-    settings: argparse.Namespace,
     lines: list[str],
     first: dict[str, Record],
     exact: dict[str, Record],

@@ -19,10 +19,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from timing import keep
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import scipy.sparse
 
 N_COLUMNS = 5
 EPSILONS = [0.5, 1.0, 2.0, 4.0]
@@ -43,7 +48,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def people(n: int, p: int, n_classes: int, seed: int):
+def people(n: int, p: int, n_classes: int, seed: int) -> tuple[scipy.sparse.csr_array, pd.Series]:
     """Return one-hot rows of five columns, common and rare categories, and their labels."""
     import pandas as pd
     import scipy.sparse

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,7 @@ def was_accepted(deployment: Deployment) -> bool:
     return True
 
 
-def story(deployment: Deployment, tell) -> None:
+def story(deployment: Deployment, tell: Callable[[str], None]) -> None:
     folder = deployment.folder
 
     def show(operation: str, *arguments: object) -> None:
