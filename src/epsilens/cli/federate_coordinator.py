@@ -11,7 +11,7 @@ import typer
 
 from epsilens.cli.federate import AlgorithmChoice, RungChoice
 from epsilens.cli.federate_input import sites_of
-from epsilens.cli.federate_members import State
+from epsilens.cli.federate_members import OPERATION_BUSY, State
 from epsilens.cli.federate_valuation import (
     Accept,
     Items,
@@ -79,9 +79,8 @@ class Operation:
         link = Link(store.folder)
         nodes = {member.site: member.node for member in store.members}
         test = store.folder / "test.npz"
-        busy = "operations must come one after another, but another one is running. Wait until it has ended."
         with (
-            locked(store.folder / "operation.lock", taken=busy),
+            locked(store.folder / "operation.lock", taken=OPERATION_BUSY),
             link.run(patience=self.timeout) as grid,
         ):
             lead = Lead(

@@ -9,12 +9,15 @@ import typer
 
 from epsilens.cli.options import Force, Quiet
 
-__all__ = ["State", "register", "unregister"]
+__all__ = ["OPERATION_BUSY", "State", "register", "unregister"]
 
 State = Annotated[
     str,
     typer.Option("--state", metavar="DIR", help="The coordinator's folder; nobody else reads it."),
 ]
+OPERATION_BUSY = (
+    "operations must come one after another, but another one is running. Wait until it has ended."
+)
 _BUSY = "sites are registered one after another, but another command does so now. Try again."
 
 
@@ -98,9 +101,8 @@ def unregister(
     from epsilens.federated.flower.link import WHERE, Link
 
     store = CoordinatorStore(state)
-    busy = "operations must come one after another, but another one is running. Wait until it has ended."
     with (
-        locked(store.folder / "operation.lock", taken=busy),
+        locked(store.folder / "operation.lock", taken=OPERATION_BUSY),
         locked(store.folder / "members.lock", taken=_BUSY),
     ):
         # A server that does not run lets nobody in, and begins with those who are registered.

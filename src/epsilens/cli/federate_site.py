@@ -16,6 +16,7 @@ from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     from epsilens.federated import FederationSchema
+    from epsilens.federated.flower.site_service import Invitation
 
 __all__ = ["key", "request", "site"]
 
@@ -185,36 +186,31 @@ def site(
     )
 
 
-def _contract(invited: object, schema: str | None) -> FederationSchema:
+def _contract(invited: Invitation | None, schema: str | None) -> FederationSchema:
     from epsilens.federated import FederationSchema
-    from epsilens.federated.flower.site_service import Invitation
 
     if schema is not None:
         return FederationSchema.read(schema)
-    if isinstance(invited, Invitation):
+    if invited is not None:
         return FederationSchema.from_dict(invited.contract)
     raise InputError(
         "a site must know the contract the first time. Give `--invitation`, or `--schema` and `--site`."
     )
 
 
-def _number(invited: object, number: int | None) -> int:
-    from epsilens.federated.flower.site_service import Invitation
-
+def _number(invited: Invitation | None, number: int | None) -> int:
     if number is not None:
         return number
-    if isinstance(invited, Invitation):
+    if invited is not None:
         return invited.site
     raise InputError(
         "a site must know its number the first time. Give `--invitation`, or `--site`."
     )
 
 
-def _certificate(invited: object, path: str | None) -> bytes | None:
-    from epsilens.federated.flower.site_service import Invitation
-
+def _certificate(invited: Invitation | None, path: str | None) -> bytes | None:
     if path is None:
-        return invited.certificate.encode("ascii") if isinstance(invited, Invitation) else None
+        return None if invited is None else invited.certificate.encode("ascii")
     try:
         return Path(path).read_bytes()
     except OSError as error:
@@ -249,7 +245,7 @@ def _join(
 
 def _go_on(
     folder: Path,
-    invited: object,
+    invited: Invitation | None,
     *,
     epsilon: str | None,
     data: str | None,
@@ -258,10 +254,9 @@ def _go_on(
 ) -> None:
     """Check that what was typed does not contradict what the site has."""
     from epsilens.federated import FederationSchema, RawFile, SiteStore
-    from epsilens.federated.flower.site_service import Invitation
 
     store = SiteStore(folder)
-    if isinstance(invited, Invitation):
+    if invited is not None:
         contract = FederationSchema.from_dict(invited.contract)
         if contract.fingerprint != store.fingerprint:
             raise InputError(
@@ -273,7 +268,7 @@ def _go_on(
             "this site has drawn from another data file. Leave `--data` out, or join in a new folder."
         )
     with store.transaction() as found:
-        if isinstance(invited, Invitation) and invited.site != found.number:
+        if invited is not None and invited.site != found.number:
             raise InputError(
                 f"the invitation is for site {invited.site}, and this folder is site {found.number}'s."
             )

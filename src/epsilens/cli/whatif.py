@@ -32,6 +32,7 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from epsilens.cli.progress import Progress
     from epsilens.data import Prepared
     from epsilens.whatif import LossChangeEstimate, WhatIf
 
@@ -315,7 +316,7 @@ def _ask(
     seed: int,
     categories: dict[str, list[object]] | None,
     dependent: str,
-    progress: object,
+    progress: Progress,
 ) -> LossChangeEstimate:
     from epsilens.influence.groups import Group
 
