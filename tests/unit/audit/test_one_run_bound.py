@@ -15,6 +15,7 @@ from epsilens.audit import (
     Split,
     one_run_bound,
 )
+from epsilens.audit.coins import own_stream
 from epsilens.audit.guesses import make_guesses
 from epsilens.audit.pure import pure_p_value
 from epsilens.audit.selection import as_selection
@@ -47,6 +48,34 @@ def test_every_method_takes_every_honest_choice(audit, method, selection):
     assert found.is_confidence_bound
     assert 0.5 < found.epsilon_lower_bound < 40.0
     assert found.n_correct <= found.n_guesses <= found.n_canaries == 1000
+
+
+@pytest.mark.parametrize("method", ["pure", "approximate", "f-dp"])
+def test_each_of_several_counts_has_its_share_of_the_error(audit, method):
+    several = Bonferroni(n_counts=4, smallest=0.05, largest=0.4)
+    question = {"delta": 0.0 if method == "pure" else 1e-6, "method": method}
+    counts = several.counts(1000).tolist()
+    assert len(counts) == 4
+    alone = [
+        one_run_bound(
+            *audit, **question, selection=count, confidence=1 - 0.05 / 4
+        ).epsilon_lower_bound
+        for count in counts
+    ]
+    found = one_run_bound(*audit, **question, selection=several)
+    assert found.epsilon_lower_bound == pytest.approx(max(alone), abs=1e-9)
+    assert found.n_guesses == 2 * counts[int(np.argmax(alone))]
+
+
+def test_a_split_tests_on_canaries_that_had_no_say(audit):
+    included, scores = audit
+    found = one_run_bound(included, scores, selection=Split(fraction=0.3, seed=1))
+    tested = own_stream(1, purpose="parts").random(1000) >= 0.3
+    alone = one_run_bound(included[tested], scores[tested], selection=found.n_guesses // 2)
+    assert found.epsilon_lower_bound == alone.epsilon_lower_bound
+    turned = np.where(tested, -scores, scores)
+    again = one_run_bound(included, turned, selection=Split(fraction=0.3, seed=1))
+    assert (again.n_guesses, again.epsilon_lower_bound) == (found.n_guesses, 0.0)
 
 
 def test_as_printed_says_that_it_is_no_bound(audit):
