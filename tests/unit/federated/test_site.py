@@ -24,6 +24,7 @@ from epsilens.federated import (
     randomise,
     spend,
 )
+from epsilens.federated import site as site_module
 
 from .conftest import contract, make_sites, truth
 
@@ -231,6 +232,23 @@ def test_what_spends_nothing_is_never_refused_for_its_cost(schema: FederationSch
     site.prepare(Wish(as_budget(schema, 2.0)), preview=True)
     site.prepare(Wish(as_budget(schema, 2.0)))
     assert [entry.private for entry in site.ledger] == [True, False, False, False]
+
+
+def test_a_coordinator_cannot_make_the_ledger_grow_without_end(
+    schema: FederationSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site_module, "MOST_PREVIEWS", 2)
+    site = make_sites(schema)[0]
+    first, second, third = (Wish(as_budget(schema, epsilon)) for epsilon in (2.0, 1.5, 1.0))
+    for wish in (first, first, second):  # asked again at once, it is the same one
+        site.prepare(wish, preview=True)
+    with pytest.raises(InputError, match="has answered 2 previews"):
+        site.prepare(third, preview=True)
+    assert [line.operation for line in site.ledger] == ["train", "preview", "preview"]
+    # What its own people wish they may look at all the same.
+    site.ask_for(1.0)
+    site.prepare(third, preview=True)
+    assert site.ledger[-1].operation == "preview"
 
 
 def test_a_preview_keeps_a_draw_that_waits(schema: FederationSchema) -> None:
