@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-SECONDS_TO_START = 120.0
+SECONDS_TO_START = 300.0
 
 
 class Deployment:
