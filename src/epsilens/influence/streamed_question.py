@@ -65,7 +65,7 @@ def read_streamed_question(
     budgets, is_mapping = as_budgets(epsilon, names)
     given = (categories or {}).get(label_name)
     for column in categories or {}:
-        require_column(column, names, argument="categories")
+        require_column(column, names, argument="categories", what="protected column")
     label = label.protected(given)
     notes: list[str] = []
     _, values = label.domain()
