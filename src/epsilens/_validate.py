@@ -31,7 +31,7 @@ def _as_real(value: object, *, name: str, what: str, hint: str = "") -> float:
     try:
         return float(value)
     except OverflowError:  # a whole number of hundreds of digits
-        return math.inf if value > 0 else -math.inf
+        return -math.inf if value < 0 else math.inf
 
 
 def as_epsilon(value: object, *, name: str = "epsilon", allow_zero: bool = False) -> float:

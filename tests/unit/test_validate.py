@@ -50,7 +50,7 @@ CHECKS = {
 @pytest.mark.parametrize("given", [True, np.bool_(True), "1", None, [1.0], 1j])
 def test_what_is_no_number_is_named_by_its_type_alone(check, given):
     with pytest.raises(
-        InputTypeError, match=f"`it` must be a number.*, got {type(given).__name__}"
+        InputTypeError, match=rf"`it` must be a number.*, got {type(given).__name__}"
     ):
         check(given, name="it")
 
@@ -58,7 +58,7 @@ def test_what_is_no_number_is_named_by_its_type_alone(check, given):
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 @pytest.mark.parametrize("given", [math.nan, HUGE, -HUGE])
 def test_no_number_is_too_large_for_one_clear_line(check, given):
-    with pytest.raises(InputError, match="^`it` must .*, got"):
+    with pytest.raises(InputError, match=r"^`it` must .*, got"):
         check(given, name="it")
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictStr
 
-from epsilens.document.contents import WhatIfDocument
 from epsilens.document.numbers import Flag, OptionalBudget, OptionalNumber
 from epsilens.document.parts import DocumentHead, Names, Part
 from epsilens.document.risk import RiskDocument
+from epsilens.document.whatif import WhatIfDocument
 
 __all__ = ["DecisionDocument", "MaskingLever", "Recommendation"]
 
