@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, StrictStr
 
-from epsilens.document.numbers import Budget, Count, Flag, OptionalBudget
+from epsilens.document.numbers import NonNegative, Count, Flag, OptionalNonNegative
 from epsilens.document.parts import DocumentHead, Names
 
 __all__ = ["AuditDocument", "AuditMethod"]
@@ -34,7 +34,7 @@ class AuditDocument(DocumentHead):
     """The kind of document."""
     mechanism: StrictStr
     """What was audited."""
-    epsilon_lower_bound: Budget
+    epsilon_lower_bound: NonNegative
     """With the stated confidence epsilon is at least this, if the assumptions hold."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """How often such a bound is right."""
@@ -48,11 +48,11 @@ class AuditDocument(DocumentHead):
     """What the bound takes for granted about the mechanism."""
     conditions: Names = Field(default_factory=list)
     """What every one-run bound rests on."""
-    claimed_epsilon: OptionalBudget
+    claimed_epsilon: OptionalNonNegative
     """The privacy level that was claimed; null when there is no claim."""
-    claimed_delta: OptionalBudget
+    claimed_delta: OptionalNonNegative
     """The delta of the claim; null when there is no claim."""
-    true_epsilon: OptionalBudget
+    true_epsilon: OptionalNonNegative
     """The level that theory gives at the claimed delta; null where it is not known."""
     is_broken: Flag
     """Whether the claim is refuted."""

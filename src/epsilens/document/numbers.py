@@ -16,12 +16,12 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 __all__ = [
     "NUMBER_TYPES",
     "NUMBER_TYPE_MEANINGS",
-    "Budget",
+    "NonNegative",
     "Count",
     "Flag",
     "JsonValue",
     "NumberType",
-    "OptionalBudget",
+    "OptionalNonNegative",
     "OptionalNumber",
     "plain_value",
 ]
@@ -100,14 +100,14 @@ OptionalNumber = Annotated[
     _WRITE,
     WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf"]}, {"type": "null"}]}),
 ]
-Budget = Annotated[
+NonNegative = Annotated[
     float,
     Field(ge=0),
     BeforeValidator(_read_number),
     _WRITE,
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"const": "inf"}]}),
 ]
-OptionalBudget = Annotated[
+OptionalNonNegative = Annotated[
     Annotated[float, Field(ge=0)] | None,
     BeforeValidator(_read_optional_number),
     _WRITE,

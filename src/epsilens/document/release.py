@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import StrictStr
 
-from epsilens.document.numbers import Budget, Count, Flag
+from epsilens.document.numbers import NonNegative, Count, Flag
 from epsilens.document.parts import DocumentHead, Names
 
 __all__ = ["ReleaseDocument"]
@@ -30,9 +30,9 @@ class ReleaseDocument(DocumentHead):
     """The kind of document."""
     columns: Names
     """The columns that were randomised."""
-    epsilon: dict[StrictStr, Budget]
+    epsilon: dict[StrictStr, NonNegative]
     """The budget spent on each randomised column."""
-    record_epsilon: Budget
+    record_epsilon: NonNegative
     """The budget spent on a whole record: the sum over the columns."""
     rows: Count
     """How many records were released."""

@@ -8,10 +8,10 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, StrictStr, model_validator
 
 from epsilens.document.numbers import (
-    Budget,
+    NonNegative,
     Flag,
     NumberType,
-    OptionalBudget,
+    OptionalNonNegative,
     OptionalNumber,
 )
 from epsilens.document.parts import Baseline, DocumentHead, Part, as_list, check_ends
@@ -44,9 +44,9 @@ class WhatIfCell(Part):
 
     group: StrictStr
     """The group whose protected columns are randomised."""
-    epsilon: OptionalBudget
+    epsilon: OptionalNonNegative
     """Privacy budget per protected column; null when the columns have different budgets."""
-    record_epsilon: Budget
+    record_epsilon: NonNegative
     """Privacy budget of a whole record: the sum over its protected columns."""
     method: WhatIfMethod
     """The rung of the ladder that was really used; output-perturbation for a published model."""
@@ -84,7 +84,7 @@ class OutcomeInterval(Part):
 
     group: StrictStr
     """The group of the cell."""
-    epsilon: OptionalBudget
+    epsilon: OptionalNonNegative
     """The privacy budget of the cell."""
     outcome: Literal["accuracy", "auc", "loss_gap", "accuracy_gap"]
     """Which outcome the interval is for."""
