@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, StrictStr
 
-from epsilens.document.numbers import NonNegative, Count, Flag, OptionalNonNegative
+from epsilens.document.numbers import Count, Flag, NonNegative, OptionalNonNegative
 from epsilens.document.parts import DocumentHead, Names
 
 __all__ = ["AuditDocument", "AuditMethod"]

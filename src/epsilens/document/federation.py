@@ -8,9 +8,9 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, StrictStr
 
 from epsilens.document.numbers import (
-    NonNegative,
     Count,
     Flag,
+    NonNegative,
     NumberType,
     OptionalNonNegative,
     OptionalNumber,

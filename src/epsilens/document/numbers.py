@@ -16,10 +16,10 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 __all__ = [
     "NUMBER_TYPES",
     "NUMBER_TYPE_MEANINGS",
-    "NonNegative",
     "Count",
     "Flag",
     "JsonValue",
+    "NonNegative",
     "NumberType",
     "OptionalNonNegative",
     "OptionalNumber",

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import StrictStr
 
-from epsilens.document.numbers import NonNegative, Count, Flag
+from epsilens.document.numbers import Count, Flag, NonNegative
 from epsilens.document.parts import DocumentHead, Names
 
 __all__ = ["ReleaseDocument"]

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, StrictStr, model_validator
 
 from epsilens.document.numbers import (
-    NonNegative,
     Flag,
+    NonNegative,
     NumberType,
     OptionalNonNegative,
     OptionalNumber,

@@ -43,9 +43,9 @@ from epsilens.influence.trained import numbers_of
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models import Curvature, Problem, factorise, minimise
-from epsilens.models.execution import workers
+from epsilens.models.execution import Progress, workers
 from epsilens.models.label import Label
-from epsilens.models.passes import Part, PassProgress, current_passes, reduce_pass
+from epsilens.models.passes import Part, current_passes, reduce_pass
 from epsilens.models.scikit_learn import is_fitted
 from epsilens.models.specification import (
     ClassWeight,
@@ -153,7 +153,7 @@ def fit_streamed(
     train: Reading,
     test: Reading,
     *,
-    progress: PassProgress | None = None,
+    progress: Progress | None = None,
 ) -> StreamedBaseline:
     """Train to convergence and evaluate, pass by pass; see `WhatIf.fit_parquet`."""
     if is_search(estimator) and not is_fitted(final_step(estimator)):
@@ -295,9 +295,7 @@ def _sample_optimum(
     return start if found.converged[0] else otherwise
 
 
-def _test_set(
-    reading: Reading, rows: TestRows, progress: PassProgress | None
-) -> StreamedEvaluation:
+def _test_set(reading: Reading, rows: TestRows, progress: Progress | None) -> StreamedEvaluation:
     """Return the test set with the labels and weights of its records, read in one narrow pass."""
     work = NarrowWork(reading, _labels_only)
     part = reduce_pass(

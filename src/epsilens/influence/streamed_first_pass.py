@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN
 from epsilens.errors import InputError
 from epsilens.models import Design, Loss, Problem
+from epsilens.models.execution import Progress
 from epsilens.models.label import Label, refuse_missing, sorted_distinct
-from epsilens.models.passes import Part, PassProgress, added, current_passes, reduce_pass
+from epsilens.models.passes import Part, added, current_passes, reduce_pass
 from epsilens.models.specification import Specification
 from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
 from epsilens.models.streamed_records import Reading, Records, plain_column
@@ -90,7 +91,7 @@ def look_at_labels(
     *,
     specification: Specification,
     classes: tuple[object, ...] | None,
-    progress: PassProgress | None,
+    progress: Progress | None,
 ) -> LabelsSeen:
     """Return the classes (or the distinct numbers) of the label, and how many rows there are.
 
@@ -237,7 +238,7 @@ def describe_columns(
     ridge: float,
     n_rows: int,
     weight_unit: float,
-    progress: PassProgress | None,
+    progress: Progress | None,
 ) -> Columns:
     """Return offsets and scales by the rules of `Design`, and the sums that go with them: one pass.
 

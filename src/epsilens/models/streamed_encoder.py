@@ -28,7 +28,8 @@ from epsilens.data.schema import (
 )
 from epsilens.errors import InputError
 from epsilens.models.default import default_estimator
-from epsilens.models.passes import Part, PassProgress, current_passes, reduce_pass
+from epsilens.models.execution import Progress
+from epsilens.models.passes import Part, current_passes, reduce_pass
 from epsilens.models.streamed_records import Reading, plain_column
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def streamed_estimator(
     model: Literal["logistic", "ridge"],
     regularisation: float | None = None,
     categorical: Sequence[str] = (),
-    progress: PassProgress | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Pipeline, Schema]:
     """Return the default model with its encoder fitted, and the columns it knows.
 

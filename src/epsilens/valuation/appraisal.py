@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
@@ -16,6 +15,7 @@ from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, I
 from epsilens.influence.baseline import Baseline, as_weights, fit_baseline
 from epsilens.models import Design
 from epsilens.models.class_weights import class_totals, class_weights
+from epsilens.models.execution import Progress
 from epsilens.models.label import encode_test_label
 from epsilens.models.scikit_learn import transform
 from epsilens.models.tables import for_scikit_learn, in_order_of
@@ -37,7 +37,6 @@ from epsilens.valuation.sole_records import shortest_without
 __all__ = ["METHODS", "Appraisal", "Candidates", "Method", "TestLoss"]
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 Method = Literal["exact", "newton", "second-order", "first-order"]
 TestLoss = Literal["full", "second-order"]
 METHODS: tuple[Method, ...] = get_args(Method)

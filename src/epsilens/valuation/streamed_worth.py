@@ -7,7 +7,7 @@ Hessian, so every piece is appraised by itself, in one pass, with the formulas o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +20,7 @@ from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence import Evaluation
 from epsilens.influence.streamed_fit import fit_from_parquet
 from epsilens.models import Curvature, Problem
+from epsilens.models.execution import Progress
 from epsilens.models.losses import Loss
 from epsilens.models.passes import Part
 from epsilens.models.specification import read_specification
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["leave_one_out_parquet"]
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, repr=False)

@@ -31,11 +31,10 @@ from epsilens.influence.perturbed import PerturbedObjective
 from epsilens.influence.reports import OwnLabel, Reports, Trained
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.class_weights import class_totals, class_weights, own_class_weights
-from epsilens.models.execution import workers
+from epsilens.models.execution import Progress, workers
 from epsilens.whatif.cells import (
     N_AUC_DRAWS,
     CellAnswer,
-    Progress,
     Question,
     Rung,
     assemble,

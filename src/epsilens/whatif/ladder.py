@@ -12,7 +12,8 @@ import numpy as np
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.wide import is_wide, refuse_matrix
-from epsilens.whatif.cells import CellAnswer, Progress, Question, Rung
+from epsilens.models.execution import Progress
+from epsilens.whatif.cells import CellAnswer, Question, Rung
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_curve import suits_a_curve
 from epsilens.whatif.label_ladder import climb_labels

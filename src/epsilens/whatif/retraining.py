@@ -35,12 +35,12 @@ from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import curvature_finder, is_wide, refuse_matrix
 from epsilens.models import factorise, minimise
 from epsilens.models.class_weights import class_totals, class_weights
+from epsilens.models.execution import Progress
 from epsilens.models.passes import under_way
 
 __all__ = ["RUN_OUTCOMES", "Run", "retrain_cells", "run_outcomes"]
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 Run = tuple[float | None, ...]
 """Loss, accuracy, AUC, loss gap and accuracy gap of one run, in the order of `RUN_OUTCOMES`."""
 

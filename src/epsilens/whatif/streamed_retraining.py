@@ -19,9 +19,9 @@ from epsilens.influence.question import Asked
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_noise import StreamedGroup, with_groups
 from epsilens.models import Problem, minimise
+from epsilens.models.execution import Progress
 from epsilens.models.passes import Part
 from epsilens.models.streamed_records import Records, uniform_at
-from epsilens.whatif.cells import Progress
 from epsilens.whatif.retraining import (
     Checkpoint,
     Run,

@@ -23,6 +23,7 @@ from epsilens.influence import (
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.question import Epsilon
 from epsilens.influence.streamed_baseline import StreamedBaseline
+from epsilens.models.execution import Progress
 from epsilens.whatif.answer import write_estimate, write_retraining
 from epsilens.whatif.asking import (
     as_correction,
@@ -31,7 +32,7 @@ from epsilens.whatif.asking import (
     solve_first_order,
 )
 from epsilens.whatif.calibration import Calibration, fit_calibration
-from epsilens.whatif.cells import Progress, Rung
+from epsilens.whatif.cells import Rung
 from epsilens.whatif.fitted_study import FittedStudy
 from epsilens.whatif.general_ladder import objective_of
 from epsilens.whatif.ladder import climb, is_label_only, plan
