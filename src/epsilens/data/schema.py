@@ -16,12 +16,15 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from epsilens.document import ColumnKind
+
 __all__ = [
     "LARGEST_NUMERIC_DOMAIN",
     "Category",
     "Column",
-    "ColumnKind",
+    "DomainOrigin",
     "Schema",
+    "as_category",
     "days",
     "identifier_reason",
     "infer_schema",
@@ -29,8 +32,9 @@ __all__ = [
     "left_out",
 ]
 
-ColumnKind = Literal["numeric", "categorical", "binary", "constant", "identifier"]
 ColumnUse = Literal["one-hot", "number", "left out"]
+DomainOrigin = Literal["given", "declared", "observed", "bins"]
+"""Where the possible answers of a column come from: the caller, its dtype, the data, or bins with bounds."""
 Category = str | int | float | bool
 
 LARGEST_NUMERIC_DOMAIN = 20
@@ -358,7 +362,7 @@ def _binned(base: Column, answers: pd.Series, bins: Bins) -> Column:
 def _numeric(base: Column, distinct: object) -> Column:
     if base.n_distinct > LARGEST_NUMERIC_DOMAIN:
         return base
-    values = tuple(sorted(plain_value(value) for value in distinct))  # type: ignore[attr-defined]
+    values = tuple(sorted(as_category(value) for value in distinct))  # type: ignore[attr-defined]
     kind: ColumnKind = "binary" if base.n_distinct == 2 else "numeric"
     return Column(base.name, kind, base.n_distinct, base.n_missing, values, None, "number", True)
 
@@ -368,9 +372,9 @@ def _categorical(base: Column, series: pd.Series, distinct: object) -> Column:
 
     if isinstance(series.dtype, pd.CategoricalDtype):
         # A declared domain counts even where nobody gave that answer.
-        values = tuple(plain_value(value) for value in series.dtype.categories)
+        values = tuple(as_category(value) for value in series.dtype.categories)
     else:
-        values = tuple(plain_value(value) for value in distinct)  # type: ignore[attr-defined]
+        values = tuple(as_category(value) for value in distinct)  # type: ignore[attr-defined]
     if len({type(value) for value in values}) > 1:
         if any(isinstance(value, str) for value in values):
             raise InputError(
@@ -388,7 +392,7 @@ def _categorical(base: Column, series: pd.Series, distinct: object) -> Column:
     return Column(base.name, kind, base.n_distinct, base.n_missing, values, note, "one-hot", True)
 
 
-def plain_value(value: object) -> Category:
+def as_category(value: object) -> Category:
     """Return a NumPy scalar as the Python value that it is."""
     item = getattr(value, "item", None)
     plain = item() if callable(item) else value

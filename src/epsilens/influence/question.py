@@ -139,7 +139,7 @@ def read_question(
         if name == label_name:
             label = label.protected(given)
             codes[name] = label.domain()[0]
-            if label.source == "observed":
+            if label.origin == "observed":
                 observed.append(name)
             continue
         domain = read_domain(name, baseline.table, given, baseline.transformers)

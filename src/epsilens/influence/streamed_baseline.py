@@ -39,7 +39,7 @@ from epsilens.influence.streamed_first_pass import (
     read_sample,
 )
 from epsilens.influence.streamed_noise import StreamedGroup, StreamedLabelNoise, sum_groups
-from epsilens.influence.trained import numbers_of
+from epsilens.influence.trained import baseline_numbers
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models import Curvature, Problem, factorise, minimise
@@ -108,7 +108,7 @@ class StreamedBaseline:
 
     def numbers(self) -> BaselineNumbers:
         """Return what a document says of the model before anything is randomised."""
-        return numbers_of(self)
+        return baseline_numbers(self)
 
     def group_noises(
         self, groups: Sequence[StreamedGroup], *, with_grams: bool = True

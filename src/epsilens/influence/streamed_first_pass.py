@@ -156,11 +156,11 @@ def _label(
         codes = np.arange(k, dtype=np.int64)
         numbers = codes.astype(np.float64)
         label = Label(
-            reading.label, numbers, domain, numbers, codes, source="observed", is_class=True
+            reading.label, numbers, domain, numbers, codes, origin="observed", is_class=True
         )
         return label, counts
     if seen is None or not 2 <= len(seen) <= LARGEST_NUMERIC_DOMAIN:
-        return Label(reading.label, np.zeros(0), None, None, None, source="observed"), none
+        return Label(reading.label, np.zeros(0), None, None, None, origin="observed"), none
     if not all(isinstance(value, int | float) for value in seen):
         raise InputError(
             "the training labels of a regression must be numbers, got text. Use a classifier."
@@ -170,7 +170,7 @@ def _label(
     counts = np.array([by_value[value] for value in values.tolist()], dtype=np.int64)
     codes = np.arange(len(values), dtype=np.int64)
     return (
-        Label(reading.label, values, tuple(values.tolist()), values, codes, source="observed"),
+        Label(reading.label, values, tuple(values.tolist()), values, codes, origin="observed"),
         counts,
     )
 

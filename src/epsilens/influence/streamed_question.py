@@ -69,7 +69,7 @@ def read_streamed_question(
     label = label.protected(given)
     notes: list[str] = []
     _, values = label.domain()
-    if label.source == "observed":
+    if label.origin == "observed":
         notes.append(observed_domain(label_name))
         warnings.warn(notes[-1], PrivacyLeakWarning, stacklevel=4)
     members = _read_groups(groups, reading.source.columns)

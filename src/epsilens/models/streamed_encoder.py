@@ -22,9 +22,9 @@ from epsilens.data.schema import (
     Category,
     Column,
     Schema,
+    as_category,
     identifier_reason,
     left_out,
-    plain_value,
 )
 from epsilens.errors import InputError
 from epsilens.models.default import default_estimator
@@ -96,7 +96,7 @@ def _joined(left: Part, right: Part) -> Part:
 def _different(
     values: np.ndarray[tuple[int, ...], np.dtype[np.generic]],
 ) -> frozenset[Category] | None:
-    return _few(frozenset(plain_value(value) for value in set(values.tolist())))
+    return _few(frozenset(as_category(value) for value in set(values.tolist())))
 
 
 def _few(found: frozenset[Category]) -> frozenset[Category] | None:

@@ -99,8 +99,8 @@ def fit_head(
         given="head",
     )
     label = baseline.label
-    if label.source == "observed" and list(classes) == list(range(len(classes))):
-        label = replace(label, source="given")  # the outputs of the head declare its classes
+    if label.origin == "observed" and list(classes) == list(range(len(classes))):
+        label = replace(label, origin="given")  # the outputs of the head declare its classes
     notes = [*baseline.notes, _FROZEN]
     if was_training:
         notes.append(
