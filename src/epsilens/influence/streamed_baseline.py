@@ -260,7 +260,7 @@ def _fit(
     fused = FusedObjective(problem)
     start = np.zeros(problem.n_parameters)
     if not problem.is_quadratic:
-        start = _sample_optimum(problem.rows, sample, pull, start)
+        start = _sample_optimum(problem.rows, sample, start)
     solution = minimise(fused, pull[:, None], start[:, None], tolerance=1e-9, always_fresh=True)
     if not solution.converged[0]:
         raise unconverged()
@@ -279,9 +279,7 @@ def _multiplication_seconds(problem: StreamedProblem, sample: Records) -> float:
     return seconds_of_hessian(known) / (known.n_rows * max(known.n_parameters, 1) ** 2)
 
 
-def _sample_optimum(
-    rows: TrainingRows, sample: Records, pull: FloatArray, otherwise: FloatArray
-) -> FloatArray:
+def _sample_optimum(rows: TrainingRows, sample: Records, otherwise: FloatArray) -> FloatArray:
     """Return where the model of a sample has its optimum; a bad sample only costs more passes."""
     problem = rows.problem(sample)
     problem = replace(problem, weights=problem.weights / max(problem.weights.mean(), 1e-300))

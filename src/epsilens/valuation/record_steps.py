@@ -26,6 +26,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.models import Curvature, Design, Loss
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "coefficients_of_step",
     "first_order",
     "quadratic_forms",
+    "refuse_alone",
     "steps",
 ]
 
@@ -226,6 +228,16 @@ def coefficients_of_step(forms: Forms, *, method: str, change: int) -> FloatArra
     identity = np.eye(slope.shape[1])
     solved = np.linalg.solve(identity + change * leverage, slope[:, :, None])
     return np.asarray(-change * solved[:, :, 0], dtype=np.float64)
+
+
+def refuse_alone(scores: FloatArray) -> None:
+    """Refuse scores of which some are none, since their records decide a direction alone."""
+    n_alone = int(np.isnan(scores).sum())
+    if n_alone:
+        raise EstimateNotTrustworthyError(
+            f"{n_alone} records have leverage 1: without one of them a coefficient has no finite "
+            "optimum. Add regularisation (a finite C)."
+        )
 
 
 def steps(model: FittedModel, design: Design, a: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import as_choice
-from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.errors import InputError
 from epsilens.influence.streamed_fit import fit_from_parquet
 from epsilens.models import Curvature, Problem
 from epsilens.models.execution import Progress
@@ -30,6 +30,7 @@ from epsilens.valuation.record_steps import (
     coefficients_of_step,
     first_order,
     quadratic_forms,
+    refuse_alone,
 )
 
 if TYPE_CHECKING:
@@ -141,11 +142,7 @@ def leave_one_out_parquet(
         "newton" if method == "exact" else method,
         what="worth of records",
     )
-    if np.isnan(worth).any():
-        raise EstimateNotTrustworthyError(
-            f"{int(np.isnan(worth).sum())} records have leverage 1: without one of them a "
-            "coefficient has no finite optimum. Add regularisation (a finite C)."
-        )
+    refuse_alone(worth)
     return worth
 
 
