@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -191,9 +192,9 @@ def read_question(
         alternatives=_alternatives(design, features, unary),
         groups=members,
         epsilons=tuple(
-            sum(budget.values()) if is_mapping else budget[names[0]] for budget in budgets
+            math.fsum(budget.values()) if is_mapping else budget[names[0]] for budget in budgets
         ),
-        record_epsilons=tuple(sum(budget.values()) for budget in budgets),
+        record_epsilons=tuple(math.fsum(budget.values()) for budget in budgets),
         is_mapping=is_mapping,
         label_channels=tuple(channel_of(how, size, budget[label_name]) for budget in budgets)
         if label_name is not None

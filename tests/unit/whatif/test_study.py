@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
+from epsilens.channels import Budget
 from epsilens.errors import (
     ApproximationWarning,
     EstimateNotTrustworthyError,
@@ -198,6 +199,19 @@ def test_provenance_says_how_and_holds_no_value(study, survey):
     )
     other = shuffled.estimate(epsilon=1.0).to_dict()["provenance"]
     assert other["schema_fingerprint"] == provenance["schema_fingerprint"]
+
+
+def test_a_record_spends_the_sum_that_its_receipt_states(study):
+    budgets = {"region": 0.1, "children": 0.2, "smokes": 0.3}
+    (cell,) = study.estimate(
+        protect=list(budgets),
+        epsilon=budgets,
+        method="influence",
+        n_draws=20,
+        categories={"children": range(5)},
+    ).document.cells
+    # Added one after the other they would be 0.6000000000000001.
+    assert cell.record_epsilon == Budget(budgets).per_record == 0.6
 
 
 def test_features_and_label_together_spend_the_sum(study):
@@ -569,10 +583,11 @@ def test_a_constant_column_is_harmless(survey):
         ({"epsilon": "strong"}, "epsilon"),
         ({"epsilon": []}, "at least one value"),
         ({"epsilon": {}}, "budget"),
-        ({"epsilon": {"age": 1.0}}, "age"),
+        ({"epsilon": {"age": 1.0}}, "`epsilon` must name a protected column, got 'age'"),
         ({"epsilon": 1.0, "protect": ["age"]}, "600 distinct numbers"),
         ({"epsilon": 1.0, "protect": ["smoke"]}, "Did you mean 'smokes'"),
         ({"epsilon": 1.0, "protect": []}, "at least one column"),
+        ({"epsilon": 1.0, "protect": [3]}, "names of columns, got int"),
         ({"epsilon": {"smokes": 1.0}, "protect": ["smokes", "region"]}, "none for 'region'"),
         ({"epsilon": 1.0, "protect": ["region"], "correction": "forward"}, "not protected"),
         ({"epsilon": 1.0, "method": "magic"}, "must be one of"),
@@ -583,7 +598,7 @@ def test_a_constant_column_is_harmless(survey):
         ({"epsilon": 1.0, "dependent_groups": "ignore"}, "must be one of"),
         ({"epsilon": 1.0, "categories": {"smokes": ["no"]}}, "at least two"),
         ({"epsilon": 1.0, "categories": {"smokes": ["no", "yes", "perhaps"]}}, "2 classes"),
-        ({"epsilon": 1.0, "categories": {"age": ["no", "yes"]}}, "categories"),
+        ({"epsilon": 1.0, "categories": {"age": ["no", "yes"]}}, "must name a protected column"),
         ({"epsilon": 1.0, "groups": {}}, "at least one group"),
         ({"epsilon": 1.0, "groups": ["age < 3"]}, "mapping"),
     ],
