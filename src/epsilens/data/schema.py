@@ -110,11 +110,8 @@ class Schema:
     label: Column | None = None
 
     def __getitem__(self, name: str) -> Column:
-        for column in self.columns:
-            if column.name == name:
-                return column
         require_column(name, self.names, argument="column")
-        raise KeyError(name)
+        return self.columns[self.names.index(name)]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -356,7 +353,7 @@ def _binned(base: Column, answers: pd.Series, bins: Bins) -> Column:
     n_distinct = len(np.unique(bounded.apply(values)))
     middles = bounded.midpoints
     kind: ColumnKind = "binary" if len(middles) == 2 else "numeric"
-    return Column(base.name, kind, n_distinct, base.n_missing, middles, note, "number", True)
+    return Column(base.name, kind, n_distinct, base.n_missing, middles, note, protectable=True)
 
 
 def _numeric(base: Column, distinct: object) -> Column:
@@ -364,7 +361,7 @@ def _numeric(base: Column, distinct: object) -> Column:
         return base
     values = tuple(sorted(as_category(value) for value in distinct))  # type: ignore[attr-defined]
     kind: ColumnKind = "binary" if base.n_distinct == 2 else "numeric"
-    return Column(base.name, kind, base.n_distinct, base.n_missing, values, None, "number", True)
+    return Column(base.name, kind, base.n_distinct, base.n_missing, values, protectable=True)
 
 
 def _categorical(base: Column, series: pd.Series, distinct: object) -> Column:
@@ -389,7 +386,16 @@ def _categorical(base: Column, series: pd.Series, distinct: object) -> Column:
         f"{len(values)} categories: many for one column" if len(values) > MANY_CATEGORIES else None
     )
     kind: ColumnKind = "binary" if len(values) == 2 else "categorical"
-    return Column(base.name, kind, base.n_distinct, base.n_missing, values, note, "one-hot", True)
+    return Column(
+        base.name,
+        kind,
+        base.n_distinct,
+        base.n_missing,
+        values,
+        note,
+        encoding="one-hot",
+        protectable=True,
+    )
 
 
 def as_category(value: object) -> Category:

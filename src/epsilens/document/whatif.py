@@ -119,7 +119,7 @@ class WhatIfDocument(DocumentHead):
     intervals: Annotated[list[OutcomeInterval], BeforeValidator(as_list)] = Field(
         default_factory=list
     )
-    """Prediction intervals of accuracy and AUC, where they were computed."""
+    """Prediction intervals of accuracy, AUC and gaps, where they were computed."""
 
 
 def whatif_number_types(*, retrained: bool) -> dict[str, NumberType]:

@@ -281,4 +281,12 @@ def _described_words(name: str, found: frozenset[Category] | None) -> Column:
         base = Column(name, "numeric", len(values), 0)
         return left_out(base, "constant", "the same answer everywhere")
     kind: Literal["binary", "categorical"] = "binary" if len(values) == 2 else "categorical"
-    return Column(name, kind, len(values), 0, values, None, "one-hot", True)
+    return Column(
+        name,
+        kind,
+        len(values),
+        n_missing=0,
+        categories=values,
+        encoding="one-hot",
+        protectable=True,
+    )
