@@ -113,7 +113,7 @@ def _encoder_categories(name: str, transformers: object | None) -> tuple[object,
     for step in steps:
         try:
             found = category_columns(step)
-        except (InputError, TypeError, AttributeError):
+        except InputError:  # a step that is no encoder
             found = {}
         if name in found:
             return tuple(found[name])
