@@ -242,6 +242,13 @@ def test_every_rung_takes_features(study, method):
     assert frame["loss_change"].iloc[-1] == pytest.approx(0.0, abs=1e-7)
 
 
+@pytest.mark.parametrize("protect", [["region"], ["region", "smokes"]])
+def test_first_order_of_features_is_not_trusted_where_it_leaves_out_too_much(study, protect):
+    """What the step itself adds to second order counts, beside what the noise of a run does."""
+    result = study.estimate(protect=protect, epsilon=[0.1, 4.0], method="influence", n_draws=200)
+    assert result.to_frame()["trusted"].tolist() == [False, True]
+
+
 def test_first_order_of_features_is_additive_over_groups(study, halves):
     question = {"protect": ["region", "smokes"], "epsilon": GRID, "method": "influence"}
     whole = study.estimate(**question).to_frame()
