@@ -12,7 +12,7 @@ import importlib.util
 import math
 import numbers
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from epsilens.errors import InputError, InputTypeError, MissingExtraError
 
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LARGEST_FINITE_EPSILON = 40.0
+
+
+def _as_real(value: object, *, name: str, what: str, hint: str = "") -> float:
+    """Return a real number as a float; one too large for that is infinite."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        came = type(value).__name__
+        raise InputTypeError(f"`{name}` must be {what}, got {came}. {hint}".rstrip())
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return -math.inf if value < 0 else math.inf
 
 
 def as_epsilon(value: object, *, name: str = "epsilon", allow_zero: bool = False) -> float:
@@ -35,18 +46,17 @@ def as_epsilon(value: object, *, name: str = "epsilon", allow_zero: bool = False
     allow_zero : bool
         Whether 0, pure noise, is meaningful here.
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InputTypeError(
-            f"`{name}` must be a number greater than 0, got {type(value).__name__}. "
-            "Use `math.inf` for no privacy."
+    hint = "Use `math.inf` for no privacy."
+    number = _as_real(value, name=name, what="a number greater than 0", hint=hint)
+    # A whole number of hundreds of digits is finite, and asks for something else than no privacy.
+    if number == math.inf != value:
+        raise InputError(
+            f"`{name}` must be a number that 64 bits can hold, got a larger one. {hint}"
         )
-    number = float(value)
     too_small = number < 0 if allow_zero else number <= 0
     if math.isnan(number) or too_small:
         least = "at least 0" if allow_zero else "greater than 0"
-        raise InputError(
-            f"`{name}` must be {least}, got {number!r}. Use `math.inf` for no privacy."
-        )
+        raise InputError(f"`{name}` must be {least}, got {number!r}. {hint}")
     return number
 
 
@@ -61,36 +71,33 @@ def as_count(value: object, *, name: str, least: int = 1) -> int:
 
 def as_share(value: object, *, name: str) -> float:
     """Return a number strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InputTypeError(
-            f"`{name}` must be a number between 0 and 1, got {type(value).__name__}."
-        )
-    if not 0.0 < float(value) < 1.0:
-        raise InputError(f"`{name}` must lie between 0 and 1, got {float(value)!r}.")
-    return float(value)
+    number = _as_real(value, name=name, what="a number between 0 and 1")
+    if not 0.0 < number < 1.0:
+        raise InputError(f"`{name}` must lie between 0 and 1, got {number!r}.")
+    return number
 
 
 def as_unit(value: object, *, name: str) -> float:
     """Return a number from 0 to 1, both allowed."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InputTypeError(f"`{name}` must be a number from 0 to 1, got {type(value).__name__}.")
-    if not 0.0 <= float(value) <= 1.0:
-        raise InputError(f"`{name}` must lie from 0 to 1, got {float(value)!r}.")
-    return float(value)
+    number = _as_real(value, name=name, what="a number from 0 to 1")
+    if not 0.0 <= number <= 1.0:
+        raise InputError(f"`{name}` must lie from 0 to 1, got {number!r}.")
+    return number
 
 
 def as_positive(value: object, *, name: str) -> float:
     """Return a finite number greater than 0."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InputTypeError(
-            f"`{name}` must be a number greater than 0, got {type(value).__name__}."
-        )
-    try:
-        number = float(value)
-    except OverflowError:  # a whole number of hundreds of digits
-        number = math.inf
+    number = _as_real(value, name=name, what="a number greater than 0")
     if not (math.isfinite(number) and number > 0):
         raise InputError(f"`{name}` must be finite and greater than 0, got {number!r}.")
+    return number
+
+
+def as_finite(value: object, *, name: str) -> float:
+    """Return a finite number of either sign."""
+    number = _as_real(value, name=name, what="a number")
+    if not math.isfinite(number):
+        raise InputError(f"`{name}` must be a finite number, got {number!r}.")
     return number
 
 
@@ -114,14 +121,36 @@ def as_choice(value: object, choices: Sequence[str], *, name: str) -> str:
     return value
 
 
-def require_column(name: str, columns: Iterable[str], *, argument: str) -> str:
-    """Return `name` if it is a column; otherwise say which column was probably meant."""
+def require_column(
+    name: str,
+    columns: Iterable[str],
+    *,
+    argument: str,
+    what: Literal["column of the data", "protected column", "group of the result"] = (
+        "column of the data"
+    ),
+) -> str:
+    """Return `name` if it is a column; otherwise say which one was probably meant.
+
+    Parameters
+    ----------
+    name : str
+    columns : iterable of str
+        Those that may be named.
+    argument : str
+        The name the caller typed.
+    what : str
+        What they are, where not every column may be named.
+    """
     known = list(columns)
     if name in known:
         return name
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-    hint = f"Did you mean {close[0]!r}?" if close else f"The columns are: {', '.join(known[:20])}."
-    raise InputError(f"`{argument}` must name a column of the data, got {name!r}. {hint}")
+    several = what.removesuffix(" of the data").removesuffix(" of the result") + "s"
+    hint = (
+        f"Did you mean {close[0]!r}?" if close else f"The {several} are: {', '.join(known[:20])}."
+    )
+    raise InputError(f"`{argument}` must name a {what}, got {name!r}. {hint}")
 
 
 def as_mask(value: NDArray[np.bool_], *, name: str, n_rows: int) -> NDArray[np.bool_]:
@@ -218,15 +247,6 @@ def as_generator(value: object, *, name: str = "random_state") -> np.random.Gene
             "Leave it out to draw from the operating system."
         )
     return np.random.default_rng(as_count(value, name=name, least=0))
-
-
-def as_finite(value: object, *, name: str) -> float:
-    """Return a finite number of either sign."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InputTypeError(f"`{name}` must be a number, got {type(value).__name__}.")
-    if not math.isfinite(float(value)):
-        raise InputError(f"`{name}` must be a finite number, got {float(value)!r}.")
-    return float(value)
 
 
 def require_extra(extra: str, purpose: str, *packages: str, otherwise: str = "") -> None:

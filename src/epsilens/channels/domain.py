@@ -12,21 +12,25 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.data.binning import Bins
-from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN, Category, infer_schema, is_date
+from epsilens.data.schema import (
+    LARGEST_NUMERIC_DOMAIN,
+    Category,
+    DomainOrigin,
+    infer_schema,
+    is_date,
+)
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Domain", "DomainOrigin", "domain_of", "typed_categories"]
-
-DomainOrigin = Literal["given", "declared", "observed", "bins"]
+__all__ = ["Domain", "domain_of", "floats_of", "typed_categories"]
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -95,7 +99,7 @@ class Domain:
         import pandas as pd
 
         if self.bins is not None:
-            codes = self.values.get_indexer(pd.Index(self.bins.apply(numbers_of(series))))
+            codes = self.values.get_indexer(pd.Index(self.bins.apply(floats_of(series))))
         else:
             # Each different answer is looked up once. A missing one has position -1, the last.
             positions, answers = pd.factorize(series)
@@ -238,7 +242,7 @@ def domain_of(
         is_number = pd.api.types.is_numeric_dtype(series.dtype)
         if not is_number or pd.api.types.is_bool_dtype(series.dtype):
             raise InputError(f"`bins` must name a numeric column, got {name!r}, which is not.")
-        bounded = bins.bounded_by(numbers_of(series))
+        bounded = bins.bounded_by(floats_of(series))
         values = pd.Index(bounded.midpoints)
         if bins.low is None:
             return Domain(values, "observed", occurs, bounded)
@@ -394,6 +398,6 @@ def _require_protectable(series: pd.Series) -> None:
     )
 
 
-def numbers_of(series: pd.Series) -> NDArray[np.float64]:
+def floats_of(series: pd.Series) -> NDArray[np.float64]:
     """Return a column as floating-point numbers, a missing one as NaN."""
     return series.to_numpy(dtype=np.float64, na_value=math.nan)

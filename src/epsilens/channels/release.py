@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from epsilens._validate import LARGEST_FINITE_EPSILON, as_choice, require_column
 from epsilens.channels.budget import Budget
-from epsilens.channels.domain import Domain, DomainOrigin, domain_of
+from epsilens.channels.domain import Domain, domain_of
 from epsilens.channels.draw import Words, released_words
 from epsilens.channels.order import is_shown_by_order, numbering_columns, random_order
 from epsilens.channels.randomized_response import RandomizedResponse
 from epsilens.data.binning import Bins
+from epsilens.data.schema import DomainOrigin
 from epsilens.errors import InputError, PrivacyLeakWarning
 
 if TYPE_CHECKING:

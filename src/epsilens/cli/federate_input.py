@@ -261,7 +261,7 @@ class FederationTable:
 
 def _binned(frame: pd.DataFrame, typed: Sequence[str] | None) -> pd.DataFrame:
     """Put numbers into the bins whose middles the contract names."""
-    from epsilens.channels.domain import domain_of, numbers_of
+    from epsilens.channels.domain import domain_of, floats_of
 
     changed = frame
     for name, bins in mapping_of_bins(typed).items():
@@ -273,5 +273,5 @@ def _binned(frame: pd.DataFrame, typed: Sequence[str] | None) -> pd.DataFrame:
         domain_of(
             frame[name], given=None, bins=bins, with_missing=False
         )  # refuses what is no number
-        changed = changed.assign(**{name: bins.apply(numbers_of(frame[name]))})
+        changed = changed.assign(**{name: bins.apply(floats_of(frame[name]))})
     return changed

@@ -86,13 +86,7 @@ def _category_names(column: Column) -> list[str] | None:
 
 
 def _remarks(table: TableFile, n_incomplete: int) -> list[str]:
-    remarks = list(table.notes)
-    if table.missing_marks:
-        marks = ", ".join(
-            f"{mark!r} {count}" if mark else f"empty {count}"
-            for mark, count in table.missing_marks.items()
-        )
-        remarks.append(f"taken as missing values: {marks}")
+    remarks = [*table.notes, *table.marks_note]
     if n_incomplete:
         remarks.append(
             f"{n_incomplete} of {len(table.frame)} rows have a missing value "

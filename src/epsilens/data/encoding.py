@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from epsilens.data.schema import Category, Schema, plain_value
+from epsilens.data.schema import Category, Schema, as_category
 from epsilens.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -185,9 +185,9 @@ def _one_hot_columns(
     rare = encoder.infrequent_categories_ if _groups_rare(encoder) else None  # type: ignore[attr-defined]
     found: dict[str, dict[Category, int | None]] = {}
     for feature, name in enumerate(names):
-        values = [plain_value(value) for value in categories[feature]]
+        values = [as_category(value) for value in categories[feature]]
         together = rare[feature] if rare is not None else None
-        grouped = set() if together is None else {plain_value(value) for value in together}
+        grouped = set() if together is None else {as_category(value) for value in together}
         # Frequent categories come first, in order; the rare ones share the last column.
         slots = [value for value in values if value not in grouped]
         slot_of = {value: index for index, value in enumerate(slots)}

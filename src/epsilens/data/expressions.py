@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from epsilens._validate import require_column
-from epsilens.data.syntax import Column, Compare, Constant, Join, Member, Node, Not, Parser
+from epsilens.data.syntax import ColumnName, Compare, Constant, Join, Member, Node, Not, Parser
 from epsilens.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -223,11 +223,11 @@ def compared_as(values: pd.Series) -> Literal["text", "number", "truth"]:
 def _renamed(node: Node, answers: Mapping[str, Mapping[str, str | float | bool]]) -> Node:
     """Put answers in the place of the words that stand for them, column by column."""
 
-    def meant(side: Column | Constant, beside: Column | Constant) -> Column | Constant:
+    def meant(side: ColumnName | Constant, beside: ColumnName | Constant) -> ColumnName | Constant:
         if (
             isinstance(side, Constant)
             and isinstance(side.value, str)
-            and isinstance(beside, Column)
+            and isinstance(beside, ColumnName)
         ):
             known = answers.get(beside.name, {})
             return replace(side, value=known.get(side.value, side.value))
@@ -272,17 +272,17 @@ class _Evaluation:
                 return ~found & self._present(column) if negated else found
             case Compare(operator=operator, left=left, right=right):
                 return self._compare(operator, left, right)
-            case Column():
+            case ColumnName():
                 return self._compare("==", node, Constant(True, node.position))
             case _:
                 raise AssertionError("the parser lets no bare constant through")
 
-    def _present(self, column: Column) -> NDArray[np.bool_]:
+    def _present(self, column: ColumnName) -> NDArray[np.bool_]:
         present: NDArray[np.bool_] = self._frame[column.name].notna().to_numpy(dtype="bool")
         return present
 
     def _compare(
-        self, operator: str, left: Column | Constant, right: Column | Constant
+        self, operator: str, left: ColumnName | Constant, right: ColumnName | Constant
     ) -> NDArray[np.bool_]:
         import numpy as np
 
@@ -304,27 +304,27 @@ class _Evaluation:
         first, second = self._values(left, left_kind), self._values(right, left_kind)
         present = np.ones(len(self._frame), dtype=np.bool_)
         for side in (left, right):
-            if isinstance(side, Column):
+            if isinstance(side, ColumnName):
                 present &= self._present(side)
         result = np.zeros(len(self._frame), dtype=np.bool_)
         outcome = _OPERATIONS[operator](first[present], second[present])
         result[present] = np.asarray(outcome, dtype=np.bool_)
         return result
 
-    def _kind(self, side: Column | Constant) -> Literal["text", "number", "truth"]:
+    def _kind(self, side: ColumnName | Constant) -> Literal["text", "number", "truth"]:
         if isinstance(side, Constant):
             if isinstance(side.value, bool):
                 return "truth"
             return "number" if isinstance(side.value, float) else "text"
         return compared_as(self._frame[side.name])
 
-    def _spells_truth(self, side: Column | Constant) -> bool:
+    def _spells_truth(self, side: ColumnName | Constant) -> bool:
         words = (
             [side.value] if isinstance(side, Constant) else self._frame[side.name].dropna().unique()
         )
         return all(str(word).lower() in {"true", "false"} for word in words)
 
-    def _values(self, side: Column | Constant, kind: str) -> NDArray[np.generic]:
+    def _values(self, side: ColumnName | Constant, kind: str) -> NDArray[np.generic]:
         import numpy as np
         import pandas as pd
 
@@ -352,5 +352,5 @@ class _Evaluation:
         return words
 
 
-def _name(side: Column | Constant) -> str:
-    return f"column {side.name!r}" if isinstance(side, Column) else "a constant"
+def _name(side: ColumnName | Constant) -> str:
+    return f"column {side.name!r}" if isinstance(side, ColumnName) else "a constant"

@@ -167,9 +167,9 @@ def written_answers(
         trimmed, value_set=pa.array([text.strip() for text in possible], pa.string())
     )
     is_mark = pc.is_in(trimmed, value_set=pa.array(MISSING_MARKS))
-    answers = pc.if_else(
-        pc.and_(is_mark, pc.invert(announced)), pa.scalar(None, pa.string()), trimmed
-    )
+    # Not a scalar, as in `type_fields`.
+    nothing = pa.nulls(len(column), pa.string())
+    answers = pc.if_else(pc.and_(is_mark, pc.invert(announced)), nothing, trimmed)
     if decimal_comma:
         with_comma = pc.match_substring_regex(trimmed, r"^[+-]?\d*,\d+$")
         answers = pc.if_else(

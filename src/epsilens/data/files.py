@@ -70,6 +70,17 @@ class TableFile:
     partitions: tuple[str, ...] = ()
     spelled: pa.Table | None = field(default=None, repr=False)
 
+    @property
+    def marks_note(self) -> tuple[str, ...]:
+        """Which marks were taken as missing answers, as a sentence; empty if none was."""
+        if not self.missing_marks:
+            return ()
+        marks = ", ".join(
+            f"{mark!r} {count}" if mark else f"empty {count}"
+            for mark, count in self.missing_marks.items()
+        )
+        return (f"taken as missing values: {marks}",)
+
 
 def read_table(
     source: str | Path,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from epsilens.data.schema import Category, plain_value
+from epsilens.data.schema import Category, as_category
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def read_labels(column: pd.Series, *, name: str, positive: str | None = None) ->
     >>> read_labels(answers, name="smokes", positive="daily").values.tolist()
     ['other', 'other', 'daily']
     """
-    categories = tuple(sorted({plain_value(value) for value in column.unique()}, key=_order))
+    categories = tuple(sorted({as_category(value) for value in column.unique()}, key=_order))
     if len(categories) < 2:
         raise InputError(
             f"the label {name!r} must have two different values, got {len(categories)}. "
@@ -190,7 +190,7 @@ def _plain_series(column: pd.Series) -> pd.Series:
     """Return the values as NumPy knows them: scikit-learn then takes them as they are."""
     import pandas as pd
 
-    values = [plain_value(value) for value in column]
+    values = [as_category(value) for value in column]
     if all(isinstance(value, str) for value in values):
         return pd.Series(values, index=column.index, name=column.name, dtype=object)
     return pd.Series(values, index=column.index, name=column.name)
@@ -200,7 +200,7 @@ def _joined(column: pd.Series, positive: str) -> pd.Series:
     import pandas as pd
 
     other = _other_than(positive)
-    values = [positive if _is_written(plain_value(value), positive) else other for value in column]
+    values = [positive if _is_written(as_category(value), positive) else other for value in column]
     return pd.Series(values, index=column.index, name=column.name, dtype=object)
 
 

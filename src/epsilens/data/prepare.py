@@ -192,13 +192,7 @@ def prepare(
     settings.check_against(frame)
     notes: list[str] = []
     if isinstance(table, TableFile):
-        notes += table.notes
-        if table.missing_marks:
-            marks = ", ".join(
-                f"{mark!r} {count}" if mark else f"empty {count}"
-                for mark, count in table.missing_marks.items()
-            )
-            notes.append(f"taken as missing values: {marks}")
+        notes += [*table.notes, *table.marks_note]
 
     settings.refuse_infinite(frame, settings.features(frame))
     # What is left out anyway costs no row when some of it is missing.

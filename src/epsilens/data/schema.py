@@ -16,12 +16,15 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from epsilens.document import ColumnKind
+
 __all__ = [
     "LARGEST_NUMERIC_DOMAIN",
     "Category",
     "Column",
-    "ColumnKind",
+    "DomainOrigin",
     "Schema",
+    "as_category",
     "days",
     "identifier_reason",
     "infer_schema",
@@ -29,8 +32,9 @@ __all__ = [
     "left_out",
 ]
 
-ColumnKind = Literal["numeric", "categorical", "binary", "constant", "identifier"]
 ColumnUse = Literal["one-hot", "number", "left out"]
+DomainOrigin = Literal["given", "declared", "observed", "bins"]
+"""Where the possible answers of a column come from: the caller, its dtype, the data, or bins with bounds."""
 Category = str | int | float | bool
 
 LARGEST_NUMERIC_DOMAIN = 20
@@ -106,11 +110,8 @@ class Schema:
     label: Column | None = None
 
     def __getitem__(self, name: str) -> Column:
-        for column in self.columns:
-            if column.name == name:
-                return column
         require_column(name, self.names, argument="column")
-        raise KeyError(name)
+        return self.columns[self.names.index(name)]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -352,15 +353,15 @@ def _binned(base: Column, answers: pd.Series, bins: Bins) -> Column:
     n_distinct = len(np.unique(bounded.apply(values)))
     middles = bounded.midpoints
     kind: ColumnKind = "binary" if len(middles) == 2 else "numeric"
-    return Column(base.name, kind, n_distinct, base.n_missing, middles, note, "number", True)
+    return Column(base.name, kind, n_distinct, base.n_missing, middles, note, protectable=True)
 
 
 def _numeric(base: Column, distinct: object) -> Column:
     if base.n_distinct > LARGEST_NUMERIC_DOMAIN:
         return base
-    values = tuple(sorted(plain_value(value) for value in distinct))  # type: ignore[attr-defined]
+    values = tuple(sorted(as_category(value) for value in distinct))  # type: ignore[attr-defined]
     kind: ColumnKind = "binary" if base.n_distinct == 2 else "numeric"
-    return Column(base.name, kind, base.n_distinct, base.n_missing, values, None, "number", True)
+    return Column(base.name, kind, base.n_distinct, base.n_missing, values, protectable=True)
 
 
 def _categorical(base: Column, series: pd.Series, distinct: object) -> Column:
@@ -368,9 +369,9 @@ def _categorical(base: Column, series: pd.Series, distinct: object) -> Column:
 
     if isinstance(series.dtype, pd.CategoricalDtype):
         # A declared domain counts even where nobody gave that answer.
-        values = tuple(plain_value(value) for value in series.dtype.categories)
+        values = tuple(as_category(value) for value in series.dtype.categories)
     else:
-        values = tuple(plain_value(value) for value in distinct)  # type: ignore[attr-defined]
+        values = tuple(as_category(value) for value in distinct)  # type: ignore[attr-defined]
     if len({type(value) for value in values}) > 1:
         if any(isinstance(value, str) for value in values):
             raise InputError(
@@ -385,10 +386,19 @@ def _categorical(base: Column, series: pd.Series, distinct: object) -> Column:
         f"{len(values)} categories: many for one column" if len(values) > MANY_CATEGORIES else None
     )
     kind: ColumnKind = "binary" if len(values) == 2 else "categorical"
-    return Column(base.name, kind, base.n_distinct, base.n_missing, values, note, "one-hot", True)
+    return Column(
+        base.name,
+        kind,
+        base.n_distinct,
+        base.n_missing,
+        values,
+        note,
+        encoding="one-hot",
+        protectable=True,
+    )
 
 
-def plain_value(value: object) -> Category:
+def as_category(value: object) -> Category:
     """Return a NumPy scalar as the Python value that it is."""
     item = getattr(value, "item", None)
     plain = item() if callable(item) else value

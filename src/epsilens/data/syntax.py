@@ -22,7 +22,7 @@ from typing import Literal, NoReturn
 
 from epsilens.errors import InputError
 
-__all__ = ["Column", "Compare", "Constant", "Join", "Member", "Node", "Not", "Parser"]
+__all__ = ["ColumnName", "Compare", "Constant", "Join", "Member", "Node", "Not", "Parser"]
 
 _MAXIMUM_DEPTH = 50
 _KEYWORDS = ("and", "or", "not", "in", "true", "false")
@@ -51,7 +51,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnName:
     """A column, by name."""
 
     name: str
@@ -71,8 +71,8 @@ class Compare:
     """Two operands and what stands between them."""
 
     operator: str
-    left: Column | Constant
-    right: Column | Constant
+    left: ColumnName | Constant
+    right: ColumnName | Constant
     position: int
 
 
@@ -80,7 +80,7 @@ class Compare:
 class Member:
     """Whether a column's answer is one of a list."""
 
-    column: Column
+    column: ColumnName
     values: tuple[Constant, ...]
     negated: bool
 
@@ -100,7 +100,7 @@ class Join:
     parts: tuple[Node, ...]
 
 
-Node = Compare | Member | Not | Join | Column | Constant
+Node = Compare | Member | Not | Join | ColumnName | Constant
 
 
 class Parser:
@@ -206,7 +206,7 @@ class Parser:
             negated = self._take().text == "not"
             if negated and not (self._at("in") and self._take()):
                 self._stop("`in` was expected after `not`", self._peek().position)
-            if not isinstance(left, Column):
+            if not isinstance(left, ColumnName):
                 self._stop("a column must stand before `in`", start)
             return Member(left, self._list(), negated)
         links: list[Compare] = []
@@ -214,9 +214,9 @@ class Parser:
             operator = self._take()
             position = self._peek().position
             right = self._operand()
-            if not isinstance(left, Column | Constant):
+            if not isinstance(left, ColumnName | Constant):
                 self._stop("only columns, text and numbers can be compared", start)
-            if not isinstance(right, Column | Constant):
+            if not isinstance(right, ColumnName | Constant):
                 self._stop("only columns, text and numbers can be compared", position)
             links.append(Compare(operator.text, left, right, operator.position))
             left, start = right, position
@@ -235,7 +235,7 @@ class Parser:
         if token.kind == "quoted" or (token.kind == "word" and token.text not in _KEYWORDS):
             name = token.text.strip("`")
             self.columns.add(name)
-            return Column(name, token.position)
+            return ColumnName(name, token.position)
         constant = self._constant(token)
         if constant is not None:
             return constant

@@ -8,20 +8,7 @@ document contains a record; column and category names may appear, and `anonymise
 from __future__ import annotations
 
 from epsilens.document.anonymise import anonymise
-from epsilens.document.contents import (
-    AuditDocument,
-    AuditMethod,
-    ColumnKind,
-    InspectColumn,
-    InspectDocument,
-    OutcomeInterval,
-    ReleaseDocument,
-    ValueDocument,
-    ValuePoint,
-    WhatIfCell,
-    WhatIfDocument,
-    WhatIfMethod,
-)
+from epsilens.document.audit import AuditDocument, AuditMethod
 from epsilens.document.decision import DecisionDocument, MaskingLever, Recommendation
 from epsilens.document.federation import (
     FederationDocument,
@@ -30,7 +17,8 @@ from epsilens.document.federation import (
     FederationVersion,
     federation_number_types,
 )
-from epsilens.document.kinds import Document
+from epsilens.document.inspection import ColumnKind, InspectColumn, InspectDocument
+from epsilens.document.kinds import Document, DocumentKind
 from epsilens.document.mask import (
     MASK_FROM_PUBLIC,
     MASK_NOT_PRIVATE,
@@ -42,15 +30,19 @@ from epsilens.document.mask import (
     mask_number_types,
 )
 from epsilens.document.migration import migrate
-from epsilens.document.numbers import (
-    NUMBER_TYPE_MEANINGS,
-    NUMBER_TYPES,
-    NumberType,
+from epsilens.document.numbers import NUMBER_TYPE_MEANINGS, NUMBER_TYPES, NumberType
+from epsilens.document.parts import DOCUMENT_VERSION, Baseline, Provenance
+from epsilens.document.release import ReleaseDocument
+from epsilens.document.risk import EquivalentEpsilon, RiskCell, RiskDocument, risk_number_types
+from epsilens.document.serialise import json_schema, load_document, to_dict, to_json
+from epsilens.document.value import ValueDocument, ValuePoint
+from epsilens.document.whatif import (
+    OutcomeInterval,
+    WhatIfCell,
+    WhatIfDocument,
+    WhatIfMethod,
     whatif_number_types,
 )
-from epsilens.document.parts import DOCUMENT_VERSION, Baseline, Provenance
-from epsilens.document.risk import EquivalentEpsilon, RiskCell, RiskDocument, risk_number_types
-from epsilens.document.serialise import DocumentKind, json_schema, load_document, to_dict, to_json
 from epsilens.document.wording import (
     EVERYBODY,
     at_least_text,

@@ -7,18 +7,15 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from epsilens.document.contents import (
-    AuditDocument,
-    InspectDocument,
-    ReleaseDocument,
-    ValueDocument,
-    WhatIfDocument,
-)
+from epsilens.document.audit import AuditDocument
 from epsilens.document.decision import DecisionDocument
 from epsilens.document.federation import FederationDocument
+from epsilens.document.inspection import InspectDocument
 from epsilens.document.mask import MASK_FROM_PUBLIC, MASK_NOT_PRIVATE, MaskDocument
-from epsilens.document.parts import Provenance
+from epsilens.document.parts import DocumentHead, Provenance
+from epsilens.document.release import ReleaseDocument
 from epsilens.document.risk import RiskDocument
+from epsilens.document.whatif import WhatIfDocument
 from epsilens.document.wording import EVERYBODY
 
 __all__ = ["WITHHELD", "WITHHELD_WARNING", "anonymise"]
@@ -126,18 +123,7 @@ _NAMELESS = frozenset({MASK_FROM_PUBLIC, MASK_NOT_PRIVATE})
 """Warnings that name nothing and must stay."""
 _GRID = re.compile(r"(lin:)?[0-9.,:e+-]*(inf)?")
 
-_D = TypeVar(
-    "_D",
-    WhatIfDocument,
-    ReleaseDocument,
-    InspectDocument,
-    ValueDocument,
-    AuditDocument,
-    RiskDocument,
-    DecisionDocument,
-    FederationDocument,
-    MaskDocument,
-)
+_D = TypeVar("_D", bound=DocumentHead)
 
 
 class _Names:

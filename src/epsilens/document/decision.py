@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictStr
 
-from epsilens.document.contents import WhatIfDocument
-from epsilens.document.numbers import Flag, OptionalBudget, OptionalNumber
+from epsilens.document.numbers import Flag, OptionalNonNegative, OptionalNumber
 from epsilens.document.parts import DocumentHead, Names, Part
 from epsilens.document.risk import RiskDocument
+from epsilens.document.whatif import WhatIfDocument
 
 __all__ = ["DecisionDocument", "MaskingLever", "Recommendation"]
 
@@ -25,7 +25,7 @@ class Recommendation(Part):
     0.5
     """
 
-    epsilon: OptionalBudget
+    epsilon: OptionalNonNegative
     """The recommended budget; null if no budget of the grid meets the limits."""
     holds: Flag
     """Whether the limits are met at the stated confidence, on numbers that can be trusted."""
@@ -42,9 +42,9 @@ class Recommendation(Part):
     """The share of answers that attackers may guess at most; null if none was set."""
     rests_on: Literal["proven", "measured"] | None = None
     """Whether the attack rate is met by a proven ceiling or by the upper end of what was measured."""
-    least: OptionalBudget = None
+    least: OptionalNonNegative = None
     """The smallest budget that meets the limits; null if none does or none is set from below."""
-    most: OptionalBudget = None
+    most: OptionalNonNegative = None
     """The largest budget that meets the limits; null if none does."""
 
 
@@ -60,9 +60,9 @@ class MaskingLever(Part):
 
     masked: Names
     """The columns that would go."""
-    epsilon: OptionalBudget
+    epsilon: OptionalNonNegative
     """The recommended budget with all columns."""
-    epsilon_masked: OptionalBudget
+    epsilon_masked: OptionalNonNegative
     """The largest budget of the grid that exposes no more without them; null if there is none."""
     attack_rate: OptionalNumber
     """The proven ceiling that both keep."""

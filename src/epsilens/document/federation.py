@@ -8,11 +8,11 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, StrictStr
 
 from epsilens.document.numbers import (
-    Budget,
     Count,
     Flag,
+    NonNegative,
     NumberType,
-    OptionalBudget,
+    OptionalNonNegative,
     OptionalNumber,
 )
 from epsilens.document.parts import DocumentHead, Names, Part, as_list
@@ -50,10 +50,10 @@ class FederationVersion(Part):
     """How far the coordinator went to follow a change; null for training."""
     sites: Annotated[list[Count], BeforeValidator(as_list)]
     """The sites that trained, changed, left or had an offer accepted, numbered from 0."""
-    model_epsilon: OptionalBudget
+    model_epsilon: OptionalNonNegative
     """What this model by itself guarantees these sites, per protected column; 0 where nothing of a
     site is left in it, null where the columns differ."""
-    model_record_epsilon: Budget
+    model_record_epsilon: NonNegative
     """The same for a whole record: the sum over the protected columns."""
     distance_to_previous: OptionalNumber = None
     """Euclidean distance from the model that was in use before; null for the first."""
@@ -97,11 +97,11 @@ class FederationEntry(Part):
     """What was released for it."""
     mode: Mode | None
     """Where the draw came from; null for the first, which comes from the true answers."""
-    epsilon: OptionalBudget
+    epsilon: OptionalNonNegative
     """Level of the draw per protected column; null if the columns differ."""
-    record_epsilon: Budget
+    record_epsilon: NonNegative
     """Level of the draw of a whole record."""
-    total_epsilon: Budget
+    total_epsilon: NonNegative
     """What all releases of the site until then have spent of a record's budget."""
     private: Flag
     """Whether any guarantee holds."""

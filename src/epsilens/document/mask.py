@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StrictStr
 
-from epsilens.document.numbers import Count, NumberType, OptionalBudget, OptionalNumber
+from epsilens.document.numbers import Count, NumberType, OptionalNonNegative, OptionalNumber
 from epsilens.document.parts import DocumentHead, Names, Part, as_list
 
 __all__ = [
@@ -117,13 +117,13 @@ class RelaxedEpsilon(Part):
     measure: Literal["asr_max", "balanced_accuracy"]
     """Equal success on the most exposed record (P5's ASR^M), or equal balanced accuracy of the attack
     over all records."""
-    epsilon: OptionalBudget
+    epsilon: OptionalNonNegative
     """The budget on all features."""
-    equivalent: OptionalBudget
+    equivalent: OptionalNonNegative
     """The budget on the masked ones that exposes as much; null outside the grid."""
-    low: OptionalBudget
+    low: OptionalNonNegative
     """Smallest budget of the grid that the noise of the attack does not rule out."""
-    high: OptionalBudget
+    high: OptionalNonNegative
     """Largest budget of the grid that the noise of the attack does not rule out."""
     gain: Literal["larger", "smaller", "within the noise"]
     """Whether the masked budget is clearly larger, clearly smaller, or neither."""

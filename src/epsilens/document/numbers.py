@@ -16,15 +16,14 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 __all__ = [
     "NUMBER_TYPES",
     "NUMBER_TYPE_MEANINGS",
-    "Budget",
     "Count",
     "Flag",
     "JsonValue",
+    "NonNegative",
     "NumberType",
-    "OptionalBudget",
+    "OptionalNonNegative",
     "OptionalNumber",
     "plain_value",
-    "whatif_number_types",
 ]
 
 NumberType: TypeAlias = Literal["proven", "measured", "estimated"]
@@ -101,14 +100,14 @@ OptionalNumber = Annotated[
     _WRITE,
     WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf"]}, {"type": "null"}]}),
 ]
-Budget = Annotated[
+NonNegative = Annotated[
     float,
     Field(ge=0),
     BeforeValidator(_read_number),
     _WRITE,
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"const": "inf"}]}),
 ]
-OptionalBudget = Annotated[
+OptionalNonNegative = Annotated[
     Annotated[float, Field(ge=0)] | None,
     BeforeValidator(_read_optional_number),
     _WRITE,
@@ -118,43 +117,3 @@ OptionalBudget = Annotated[
 ]
 Count = Annotated[int, Field(ge=0), BeforeValidator(_read_count)]
 Flag = Annotated[bool, BeforeValidator(_read_flag)]
-
-
-def whatif_number_types(*, retrained: bool) -> dict[str, NumberType]:
-    """Say which numbers of a what-if are proven, measured and estimated.
-
-    The budgets are proven: randomised response gives them for every data set. The model's own
-    quality on the test set is measured. What the budget would cost is measured when models were
-    really trained again and estimated otherwise.
-
-    Parameters
-    ----------
-    retrained : bool
-        Whether the cells come from really training again.
-
-    Returns
-    -------
-    dict of str to {"proven", "measured", "estimated"}
-        One entry per number of a `WhatIfCell`, of the `Baseline` and of the intervals.
-
-    Examples
-    --------
-    >>> whatif_number_types(retrained=False)["loss_change"]
-    'estimated'
-    >>> whatif_number_types(retrained=True)["loss_change"]
-    'measured'
-    """
-    types: dict[str, NumberType] = {"epsilon": "proven", "record_epsilon": "proven"}
-    types |= dict.fromkeys(("loss", "accuracy", "auc"), "measured")
-    cost: NumberType = "measured" if retrained else "estimated"
-    cells = (
-        "loss_change",
-        "loss_change_low",
-        "loss_change_high",
-        "accuracy_change",
-        "auc_change",
-        "loss_gap_change",
-        "accuracy_gap_change",
-        "intervals",
-    )
-    return types | dict.fromkeys(cells, cost)

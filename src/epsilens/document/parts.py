@@ -140,7 +140,7 @@ class Baseline(Part):
     """
 
     loss: OptionalNumber
-    """Mean test loss: nats for a classification, squared error for a regression."""
+    """Mean test loss: squared error for a regression or a RidgeClassifier, nats for other models."""
     accuracy: OptionalNumber
     """Share of the test rows predicted correctly; null for a regression."""
     auc: OptionalNumber

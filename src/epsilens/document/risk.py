@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from epsilens.document.numbers import (
     Count,
     NumberType,
-    OptionalBudget,
+    OptionalNonNegative,
     OptionalNumber,
 )
 from epsilens.document.parts import Baseline, DocumentHead, Names, Part, as_list, check_ends
@@ -32,13 +32,13 @@ class RiskCell(Part):
     0.873
     """
 
-    epsilon: OptionalBudget
+    epsilon: OptionalNonNegative
     """Privacy budget: per protected column for rr (null when the columns differ), of a whole record
     for dpsgd."""
     mechanism: RiskMechanism
     """What protects: randomised response (rr) or noisy training (dpsgd). Their budgets are of
     different things and are never compared."""
-    record_epsilon: OptionalBudget = None
+    record_epsilon: OptionalNonNegative = None
     """For rr, the sum over the protected columns, which the ceiling rests on."""
     delta: OptionalNumber = None
     """For dpsgd, the delta of the guarantee."""
@@ -73,7 +73,7 @@ class RiskCell(Part):
     """Share of members found with one false alarm in a thousand."""
     tpr_at_fpr_0_01: OptionalNumber = None
     """Share of members found with one false alarm in a hundred."""
-    epsilon_lower_bound: OptionalBudget = None
+    epsilon_lower_bound: OptionalNonNegative = None
     """For dpsgd, the privacy level that the attack refutes everything below of; null for rr."""
     accuracy: OptionalNumber = None
     """Mean test accuracy of the shadow models, which train on half of the records."""
@@ -97,15 +97,15 @@ class EquivalentEpsilon(Part):
     3.9
     """
 
-    epsilon: OptionalBudget
+    epsilon: OptionalNonNegative
     """The budget on this table."""
-    equivalent: OptionalBudget
+    equivalent: OptionalNonNegative
     """The budget on the other table with the same success rate on its most exposed record; null
     outside its grid."""
-    low: OptionalBudget
+    low: OptionalNonNegative
     """Smallest budget of the other grid that the confidence intervals do not rule out; null if all
     are ruled out."""
-    high: OptionalBudget
+    high: OptionalNonNegative
     """Largest budget of the other grid that the confidence intervals do not rule out."""
 
 

@@ -6,53 +6,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeAlias, cast
+from typing import Annotated, Any, NoReturn, cast
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from epsilens.document.contents import (
-    AuditDocument,
-    InspectDocument,
-    ReleaseDocument,
-    ValueDocument,
-    WhatIfDocument,
-)
-from epsilens.document.decision import DecisionDocument
-from epsilens.document.federation import FederationDocument
-from epsilens.document.kinds import Document
-from epsilens.document.mask import MaskDocument
+from epsilens.document.kinds import MODELS, Document, DocumentKind
 from epsilens.document.migration import migrate
-from epsilens.document.risk import RiskDocument
 from epsilens.errors import InputError, InputTypeError
 
-__all__ = ["DocumentKind", "json_schema", "load_document", "to_dict", "to_json"]
+__all__ = ["json_schema", "load_document", "to_dict", "to_json"]
 
-DocumentKind: TypeAlias = Literal[
-    "whatif", "release", "inspect", "value", "audit", "risk", "decision", "mask", "federation"
-]
-
-_MODELS: dict[
-    str,
-    type[WhatIfDocument]
-    | type[ReleaseDocument]
-    | type[InspectDocument]
-    | type[ValueDocument]
-    | type[AuditDocument]
-    | type[RiskDocument]
-    | type[DecisionDocument]
-    | type[MaskDocument]
-    | type[FederationDocument],
-] = {
-    "whatif": WhatIfDocument,
-    "release": ReleaseDocument,
-    "inspect": InspectDocument,
-    "value": ValueDocument,
-    "audit": AuditDocument,
-    "risk": RiskDocument,
-    "decision": DecisionDocument,
-    "mask": MaskDocument,
-    "federation": FederationDocument,
-}
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -135,11 +98,11 @@ def load_document(source: str | Path | Mapping[str, object]) -> Document:
     """
     content = migrate(_parse(source))
     kind = content.get("kind")
-    model = _MODELS.get(kind) if isinstance(kind, str) else None
+    model = MODELS.get(kind) if isinstance(kind, str) else None
     if model is None:
         came = "none" if kind is None else "another"
         raise InputError(
-            f"`kind` of a document must be one of {', '.join(_MODELS)}, got {came}. "
+            f"`kind` of a document must be one of {', '.join(MODELS)}, got {came}. "
             "A newer epsilens may know it: pip install --upgrade epsilens"
         )
     try:
@@ -168,8 +131,8 @@ def json_schema(kind: DocumentKind | None = None) -> dict[str, object]:
     >>> json_schema("whatif")["title"]
     'WhatIfDocument'
     """
-    if kind is not None and kind not in _MODELS:
-        raise InputError(f"`kind` must be one of {', '.join(_MODELS)}, got {kind!r}.")
+    if kind is not None and kind not in MODELS:
+        raise InputError(f"`kind` must be one of {', '.join(MODELS)}, got {kind!r}.")
     if kind is None:
         adapter: TypeAdapter[BaseModel] = TypeAdapter(
             cast(Any, Annotated[Document, Field(discriminator="kind")])
@@ -177,7 +140,7 @@ def json_schema(kind: DocumentKind | None = None) -> dict[str, object]:
         schema = adapter.json_schema(mode="serialization")
         schema["title"] = "EpsilensDocument"
     else:
-        schema = _MODELS[kind].model_json_schema(mode="serialization")
+        schema = MODELS[kind].model_json_schema(mode="serialization")
     return {"$schema": _DIALECT} | schema
 
 

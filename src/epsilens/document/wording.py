@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 
-from epsilens.document.contents import ValueDocument, WhatIfCell, WhatIfDocument
 from epsilens.document.numbers import NumberType
 from epsilens.document.risk import RiskCell
+from epsilens.document.value import ValueDocument
+from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 
 __all__ = [
     "EVERYBODY",

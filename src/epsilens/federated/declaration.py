@@ -403,10 +403,10 @@ def _column(given: object) -> DeclaredColumn:
 
 
 def _numbers(series: pd.Series) -> FloatArray:
-    from epsilens.channels.domain import numbers_of
+    from epsilens.channels.domain import floats_of
 
     try:
-        numbers = numbers_of(series)
+        numbers = floats_of(series)
     except (TypeError, ValueError):
         raise InputError(
             f"column {str(series.name)!r} was declared as a number, but holds something else. Declare "

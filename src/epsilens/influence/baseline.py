@@ -30,7 +30,7 @@ from epsilens.influence.groups import Group
 from epsilens.influence.inverse_hessian import HessianOperator
 from epsilens.influence.label_noise import LabelNoise, summarise_group
 from epsilens.influence.spanned_space import Space
-from epsilens.influence.trained import numbers_of
+from epsilens.influence.trained import baseline_numbers
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.influence.wide import curvature_at, curvature_finder, is_wide
 from epsilens.models import Curvature, Design, Problem, minimise
@@ -150,7 +150,7 @@ class Baseline:
 
     def numbers(self) -> BaselineNumbers:
         """Return what a document says of the model before anything is randomised."""
-        return numbers_of(self)
+        return baseline_numbers(self)
 
     @property
     def is_streamed(self) -> bool:

@@ -14,11 +14,11 @@ from epsilens.data.frames import to_pandas
 from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN
 from epsilens.errors import InputError
 
-__all__ = ["Domain", "read_domain"]
+__all__ = ["FeatureDomain", "read_domain"]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class Domain:
+class FeatureDomain:
     """A protected feature's values.
 
     Attributes
@@ -36,7 +36,7 @@ class Domain:
 
 def read_domain(
     name: str, table: object, given: Sequence[object] | None, transformers: object | None
-) -> Domain:
+) -> FeatureDomain:
     """Find the domain: given, else the encoder's, else the dtype's, else what is observed.
 
     Parameters
@@ -91,7 +91,7 @@ def read_domain(
             f"the domain of {name!r} must contain every value, but {outside} rows have another. Add "
             "the missing categories."
         )
-    return Domain(categories, codes.astype(np.int64), is_observed)
+    return FeatureDomain(categories, codes.astype(np.int64), is_observed)
 
 
 def _only_collects(name: str, table: object) -> bool:
@@ -113,7 +113,7 @@ def _encoder_categories(name: str, transformers: object | None) -> tuple[object,
     for step in steps:
         try:
             found = category_columns(step)
-        except (InputError, TypeError, AttributeError):
+        except InputError:  # a step that is no encoder
             found = {}
         if name in found:
             return tuple(found[name])

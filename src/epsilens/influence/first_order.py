@@ -98,7 +98,7 @@ class FirstOrder:
         left, sizes, right = np.linalg.svd(shifts, full_matrices=False)
         rank = int(np.sum(sizes > _RANK_TOLERANCE * sizes[0]))
         if rank == 0:
-            return Steps(np.zeros_like(shifts), True)
+            return Steps(np.zeros_like(shifts), converged=True)
         found = self.inverse.solve(self.operator, left[:, :rank], quiet=True)
         vectors = found.vector @ (sizes[:rank, None] * right[:rank])
         return Steps(vectors, found.converged)
@@ -138,7 +138,7 @@ class FirstOrder:
         >>> problem = Problem(Design.plain(np.eye(1)), np.ones(1), SquaredLoss(), np.zeros(1))
         >>> first = FirstOrder.of(HessianOperator(problem, np.zeros(1)), Cholesky(), np.ones(1))
         >>> test = Evaluation(Design.plain(np.array([[3.0]])), np.zeros(1), np.ones(1),
-        ...                   SquaredLoss(), False)
+        ...                   SquaredLoss(), is_classifier=False)
         >>> first.probed_spreads(test, [np.array([[2.0, -2.0]])])
         ([array([[[9.]]])], True)
         """

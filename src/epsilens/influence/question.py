@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,12 @@ from epsilens._validate import (
     require_column,
 )
 from epsilens.channels import ProductChannel, RandomizedResponse, parse_grid
-from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
+from epsilens.errors import (
+    ApproximationWarning,
+    InputError,
+    InputTypeError,
+    PrivacyLeakWarning,
+)
 from epsilens.influence.alternatives import Alternatives, no_alternatives
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.blocks import ProtectedFeature, join_blocks, read_block
@@ -124,7 +130,7 @@ def read_question(
     names, label_name = protected_names(protect, label.name, columns)
     budgets, is_mapping = as_budgets(epsilon, names)
     for column in categories or {}:
-        require_column(column, names, argument="categories")
+        require_column(column, names, argument="categories", what="protected column")
     notes: list[str] = []
     features: list[ProtectedFeature] = []
     codes: dict[str, NDArray[np.int64]] = {}
@@ -134,7 +140,7 @@ def read_question(
         if name == label_name:
             label = label.protected(given)
             codes[name] = label.domain()[0]
-            if label.source == "observed":
+            if label.origin == "observed":
                 observed.append(name)
             continue
         domain = read_domain(name, baseline.table, given, baseline.transformers)
@@ -186,9 +192,9 @@ def read_question(
         alternatives=_alternatives(design, features, unary),
         groups=members,
         epsilons=tuple(
-            sum(budget.values()) if is_mapping else budget[names[0]] for budget in budgets
+            math.fsum(budget.values()) if is_mapping else budget[names[0]] for budget in budgets
         ),
-        record_epsilons=tuple(sum(budget.values()) for budget in budgets),
+        record_epsilons=tuple(math.fsum(budget.values()) for budget in budgets),
         is_mapping=is_mapping,
         label_channels=tuple(channel_of(how, size, budget[label_name]) for budget in budgets)
         if label_name is not None
@@ -277,8 +283,14 @@ def protected_names(
     if protect is None:
         return [known], known
     names = [protect] if isinstance(protect, str) else list(protect)
-    if len(names) == 0 or not all(isinstance(name, str) for name in names):
+    if len(names) == 0:
         raise InputError("`protect` must name at least one column, got none. Name the label.")
+    for name in names:
+        if not isinstance(name, str):
+            raise InputTypeError(
+                f"`protect` must be names of columns, got {type(name).__name__}. Those of an array are "
+                "x0, x1, and so on."
+            )
     result: list[str] = []
     label_name = None
     for name in dict.fromkeys(names):
@@ -306,7 +318,7 @@ def as_budgets(epsilon: object, names: list[str]) -> tuple[list[dict[str, float]
     """Return a budget per column for every cell, ascending, and whether ε came as a mapping."""
     if isinstance(epsilon, Mapping):
         for column in epsilon:
-            require_column(str(column), names, argument="epsilon")
+            require_column(str(column), names, argument="epsilon", what="protected column")
         lacking = [name for name in names if name not in epsilon]
         if lacking:
             raise InputError(

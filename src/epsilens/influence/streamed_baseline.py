@@ -39,13 +39,13 @@ from epsilens.influence.streamed_first_pass import (
     read_sample,
 )
 from epsilens.influence.streamed_noise import StreamedGroup, StreamedLabelNoise, sum_groups
-from epsilens.influence.trained import numbers_of
+from epsilens.influence.trained import baseline_numbers
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models import Curvature, Problem, factorise, minimise
-from epsilens.models.execution import workers
+from epsilens.models.execution import Progress, workers
 from epsilens.models.label import Label
-from epsilens.models.passes import Part, PassProgress, current_passes, reduce_pass
+from epsilens.models.passes import Part, current_passes, reduce_pass
 from epsilens.models.scikit_learn import is_fitted
 from epsilens.models.specification import (
     ClassWeight,
@@ -108,7 +108,7 @@ class StreamedBaseline:
 
     def numbers(self) -> BaselineNumbers:
         """Return what a document says of the model before anything is randomised."""
-        return numbers_of(self)
+        return baseline_numbers(self)
 
     def group_noises(
         self, groups: Sequence[StreamedGroup], *, with_grams: bool = True
@@ -153,7 +153,7 @@ def fit_streamed(
     train: Reading,
     test: Reading,
     *,
-    progress: PassProgress | None = None,
+    progress: Progress | None = None,
 ) -> StreamedBaseline:
     """Train to convergence and evaluate, pass by pass; see `WhatIf.fit_parquet`."""
     if is_search(estimator) and not is_fitted(final_step(estimator)):
@@ -260,7 +260,7 @@ def _fit(
     fused = FusedObjective(problem)
     start = np.zeros(problem.n_parameters)
     if not problem.is_quadratic:
-        start = _sample_optimum(problem.rows, sample, pull, start)
+        start = _sample_optimum(problem.rows, sample, start)
     solution = minimise(fused, pull[:, None], start[:, None], tolerance=1e-9, always_fresh=True)
     if not solution.converged[0]:
         raise unconverged()
@@ -279,9 +279,7 @@ def _multiplication_seconds(problem: StreamedProblem, sample: Records) -> float:
     return seconds_of_hessian(known) / (known.n_rows * max(known.n_parameters, 1) ** 2)
 
 
-def _sample_optimum(
-    rows: TrainingRows, sample: Records, pull: FloatArray, otherwise: FloatArray
-) -> FloatArray:
+def _sample_optimum(rows: TrainingRows, sample: Records, otherwise: FloatArray) -> FloatArray:
     """Return where the model of a sample has its optimum; a bad sample only costs more passes."""
     problem = rows.problem(sample)
     problem = replace(problem, weights=problem.weights / max(problem.weights.mean(), 1e-300))
@@ -295,9 +293,7 @@ def _sample_optimum(
     return start if found.converged[0] else otherwise
 
 
-def _test_set(
-    reading: Reading, rows: TestRows, progress: PassProgress | None
-) -> StreamedEvaluation:
+def _test_set(reading: Reading, rows: TestRows, progress: Progress | None) -> StreamedEvaluation:
     """Return the test set with the labels and weights of its records, read in one narrow pass."""
     work = NarrowWork(reading, _labels_only)
     part = reduce_pass(

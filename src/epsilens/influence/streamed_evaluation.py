@@ -27,9 +27,9 @@ from epsilens.influence.evaluation import (
 )
 from epsilens.influence.record_noise import CellNoise, NoiseForms
 from epsilens.models import Design, Loss
+from epsilens.models.execution import Progress
 from epsilens.models.passes import (
     Part,
-    PassProgress,
     added,
     current_passes,
     reduce_pass,
@@ -151,7 +151,7 @@ class StreamedEvaluation:
     n_rows: int
     y: FloatArray
     weights: FloatArray
-    progress: PassProgress | None = None
+    progress: Progress | None = None
     _known: dict[object, object] = field(default_factory=dict)
 
     def sum(

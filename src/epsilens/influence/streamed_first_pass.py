@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN
 from epsilens.errors import InputError
 from epsilens.models import Design, Loss, Problem
+from epsilens.models.execution import Progress
 from epsilens.models.label import Label, refuse_missing, sorted_distinct
-from epsilens.models.passes import Part, PassProgress, added, current_passes, reduce_pass
+from epsilens.models.passes import Part, added, current_passes, reduce_pass
 from epsilens.models.specification import Specification
 from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
 from epsilens.models.streamed_records import Reading, Records, plain_column
@@ -90,7 +91,7 @@ def look_at_labels(
     *,
     specification: Specification,
     classes: tuple[object, ...] | None,
-    progress: PassProgress | None,
+    progress: Progress | None,
 ) -> LabelsSeen:
     """Return the classes (or the distinct numbers) of the label, and how many rows there are.
 
@@ -155,11 +156,11 @@ def _label(
         codes = np.arange(k, dtype=np.int64)
         numbers = codes.astype(np.float64)
         label = Label(
-            reading.label, numbers, domain, numbers, codes, source="observed", is_class=True
+            reading.label, numbers, domain, numbers, codes, origin="observed", is_class=True
         )
         return label, counts
     if seen is None or not 2 <= len(seen) <= LARGEST_NUMERIC_DOMAIN:
-        return Label(reading.label, np.zeros(0), None, None, None, source="observed"), none
+        return Label(reading.label, np.zeros(0), None, None, None, origin="observed"), none
     if not all(isinstance(value, int | float) for value in seen):
         raise InputError(
             "the training labels of a regression must be numbers, got text. Use a classifier."
@@ -169,7 +170,7 @@ def _label(
     counts = np.array([by_value[value] for value in values.tolist()], dtype=np.int64)
     codes = np.arange(len(values), dtype=np.int64)
     return (
-        Label(reading.label, values, tuple(values.tolist()), values, codes, source="observed"),
+        Label(reading.label, values, tuple(values.tolist()), values, codes, origin="observed"),
         counts,
     )
 
@@ -237,7 +238,7 @@ def describe_columns(
     ridge: float,
     n_rows: int,
     weight_unit: float,
-    progress: PassProgress | None,
+    progress: Progress | None,
 ) -> Columns:
     """Return offsets and scales by the rules of `Design`, and the sums that go with them: one pass.
 

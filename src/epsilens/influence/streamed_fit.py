@@ -14,7 +14,7 @@ from epsilens.data.parquet_pieces import ParquetSource, open_parquet
 from epsilens.data.schema import Schema
 from epsilens.errors import InputError
 from epsilens.influence.streamed_baseline import StreamedBaseline, fit_streamed
-from epsilens.models.passes import PassProgress
+from epsilens.models.execution import Progress
 from epsilens.models.scikit_learn import frozen_transformers
 from epsilens.models.streamed_records import Coin, Reading
 
@@ -113,7 +113,7 @@ def fit_from_parquet(
     seed: int = 0,
     schema: Schema | None = None,
     complete: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
-    progress: PassProgress | None = None,
+    progress: Progress | None = None,
 ) -> StreamedFit:
     """Fit a model to parquet files; see `WhatIf.fit_parquet` for the parameters.
 

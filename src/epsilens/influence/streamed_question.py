@@ -65,11 +65,11 @@ def read_streamed_question(
     budgets, is_mapping = as_budgets(epsilon, names)
     given = (categories or {}).get(label_name)
     for column in categories or {}:
-        require_column(column, names, argument="categories")
+        require_column(column, names, argument="categories", what="protected column")
     label = label.protected(given)
     notes: list[str] = []
     _, values = label.domain()
-    if label.source == "observed":
+    if label.origin == "observed":
         notes.append(observed_domain(label_name))
         warnings.warn(notes[-1], PrivacyLeakWarning, stacklevel=4)
     members = _read_groups(groups, reading.source.columns)

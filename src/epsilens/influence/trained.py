@@ -16,7 +16,7 @@ from epsilens.influence.label_noise import LabelNoise
 from epsilens.models import Curvature
 from epsilens.models.objective import LinearObjective
 
-__all__ = ["TrainedModel", "numbers_of"]
+__all__ = ["TrainedModel", "baseline_numbers"]
 
 FloatArray = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ class TrainedModel(Protocol):
         ...
 
 
-def numbers_of(model: TrainedModel) -> BaselineNumbers:
+def baseline_numbers(model: TrainedModel) -> BaselineNumbers:
     """Return what a document says of a model before anything is randomised."""
     return BaselineNumbers(
         loss=model.outcomes.loss,

@@ -26,6 +26,7 @@ from epsilens.errors import EstimateNotTrustworthyError, InputError, InputTypeEr
 from epsilens.models.block_passes import made_or_kept
 from epsilens.models.block_store import BlockStore
 from epsilens.models.dp_sgd_settings import DPSGDSettings, TrainingPlan
+from epsilens.models.execution import Progress
 from epsilens.models.ghost_norms import BatchTable
 from epsilens.models.networks import Floats, Network
 from epsilens.models.noisy_training import NoisyTraining
@@ -42,7 +43,6 @@ __all__ = [
     "train_ensemble",
 ]
 
-Progress: TypeAlias = Callable[[int, int, str], None]
 Reduction: TypeAlias = Callable[[Floats], NDArray[np.generic]]
 """From logits of some models, (n_models, n_rows, n_outputs), to what is kept, (n_models, …)."""
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.data.frames import series_name, to_vector
-from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN
+from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN, DomainOrigin
 from epsilens.errors import InputError
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
-DomainSource = Literal["given", "dtype", "observed"]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -43,8 +41,9 @@ class Label:
     values : array of shape (k,) or None
         The domain as the loss sees it.
     codes : array of int, shape (n,), or None
-    source : {"given", "dtype", "observed"}
-        Where the domain comes from; an observed one tells which values occur.
+    origin : {"given", "declared", "observed"}
+        Where the domain comes from: the caller, the dtype, or the data; an observed one tells which
+        values occur.
     is_class : bool
         Whether the label is one of several classes, not a number.
     n_unknown : int
@@ -56,7 +55,7 @@ class Label:
     categories: tuple[object, ...] | None
     values: FloatArray | None
     codes: NDArray[np.int64] | None
-    source: DomainSource
+    origin: DomainOrigin
     is_class: bool = False
     n_unknown: int = 0
 
@@ -123,7 +122,7 @@ class Label:
             )
         if self.categories is not None and self.codes is not None and self.values is not None:
             if set(domain) == set(self.categories):
-                return replace(self, source="given")
+                return replace(self, origin="given")
             if self.is_class:
                 raise _not_the_classes(shown, len(domain), len(self.categories))
         if not _all_numbers(domain):
@@ -142,7 +141,7 @@ class Label:
             categories=tuple(values.tolist()),
             values=values,
             codes=codes.astype(np.int64),
-            source="given",
+            origin="given",
         )
 
 
@@ -231,9 +230,9 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
         raise InputError("the training labels must have at least one row, got 0.")
     refuse_missing(values, what="training")
     declared = _declared_categories(y)
-    source: DomainSource = "observed" if declared is None else "dtype"
+    origin: DomainOrigin = "observed" if declared is None else "declared"
     if not is_classifier:
-        return _read_target(values, name=name, declared=declared, source=source)
+        return _read_target(values, name=name, declared=declared, origin=origin)
     observed = sorted_distinct(values)
     if len(observed) < 2:
         raise InputError(
@@ -248,7 +247,7 @@ def read_label(y: object, *, is_classifier: bool, classes: Sequence[object] | No
         categories=domain,
         values=np.arange(len(domain), dtype=np.float64),
         codes=codes,
-        source=source,
+        origin=origin,
         is_class=True,
         n_unknown=len(set(declared or ()) - set(domain)),
     )
@@ -309,21 +308,21 @@ def _read_target(
     *,
     name: str | None,
     declared: tuple[object, ...] | None,
-    source: DomainSource,
+    origin: DomainOrigin,
 ) -> Label:
     y = numbers_of(values, what="training")
     distinct = np.unique(
         y if declared is None else numbers_of(_as_array(declared), what="declared")
     )
     if len(distinct) > LARGEST_NUMERIC_DOMAIN or len(distinct) < 2:
-        return Label(name=name, y=y, categories=None, values=None, codes=None, source=source)
+        return Label(name=name, y=y, categories=None, values=None, codes=None, origin=origin)
     return Label(
         name=name,
         y=y,
         categories=tuple(distinct.tolist()),
         values=distinct,
         codes=np.searchsorted(distinct, y).astype(np.int64),
-        source=source,
+        origin=origin,
     )
 
 

@@ -23,6 +23,7 @@ from epsilens.errors import InputError
 from epsilens.models.block_store import BlockStore
 from epsilens.models.dp_sgd import Ensemble
 from epsilens.models.dp_sgd_settings import DPSGDSettings
+from epsilens.models.execution import Progress
 from epsilens.models.networks import Floats, Network
 from epsilens.models.privacy_accounting import NoiseCalibration
 
@@ -113,7 +114,7 @@ def train_with_opacus(
     expected_records: float | None = None,
     random_state: int | None = None,
     checkpoint: str | Path | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> TorchEnsembleFit:
     """Train torch modules with DP-SGD by Opacus, each on its own part of one table.
 

@@ -26,13 +26,12 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from epsilens.models.execution import n_cores, workers
+from epsilens.models.execution import Progress, n_cores, workers
 from epsilens.models.pass_store import current_store
 
 __all__ = [
     "LocalPasses",
     "Part",
-    "PassProgress",
     "Passes",
     "added",
     "current_passes",
@@ -46,7 +45,6 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 Part = dict[str, Any]
 """What a piece gives: named arrays of sums, or lists of arrays, one behind the other."""
-PassProgress = Callable[[int, int, str], None]
 
 
 class Passes(Protocol):
@@ -161,7 +159,7 @@ def reduce_pass(
     *,
     join: Callable[[Part, Part], Part] = added,
     what: str = "",
-    progress: PassProgress | None = None,
+    progress: Progress | None = None,
 ) -> Part:
     """Apply `work` to every task and join what comes back, in the order of the tasks.
 

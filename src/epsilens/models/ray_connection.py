@@ -180,7 +180,7 @@ def _nobody(address: str, *, waited: bool = False) -> InputError:
     # Who refuses does so at once, and Ray itself waits as long as it likes.
     within = f" within {SECONDS_TO_REACH:.0f} seconds" if waited else ""
     return InputError(
-        f"no Ray cluster answers at {address}{within}. Check the address, or start a cluster"
+        f"no Ray cluster answers at {address}{within}. Check the address, or start a cluster."
     )
 
 

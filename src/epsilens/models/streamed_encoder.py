@@ -22,13 +22,14 @@ from epsilens.data.schema import (
     Category,
     Column,
     Schema,
+    as_category,
     identifier_reason,
     left_out,
-    plain_value,
 )
 from epsilens.errors import InputError
 from epsilens.models.default import default_estimator
-from epsilens.models.passes import Part, PassProgress, current_passes, reduce_pass
+from epsilens.models.execution import Progress
+from epsilens.models.passes import Part, current_passes, reduce_pass
 from epsilens.models.streamed_records import Reading, plain_column
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _joined(left: Part, right: Part) -> Part:
 def _different(
     values: np.ndarray[tuple[int, ...], np.dtype[np.generic]],
 ) -> frozenset[Category] | None:
-    return _few(frozenset(plain_value(value) for value in set(values.tolist())))
+    return _few(frozenset(as_category(value) for value in set(values.tolist())))
 
 
 def _few(found: frozenset[Category]) -> frozenset[Category] | None:
@@ -125,7 +126,7 @@ def streamed_estimator(
     model: Literal["logistic", "ridge"],
     regularisation: float | None = None,
     categorical: Sequence[str] = (),
-    progress: PassProgress | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Pipeline, Schema]:
     """Return the default model with its encoder fitted, and the columns it knows.
 
@@ -280,4 +281,12 @@ def _described_words(name: str, found: frozenset[Category] | None) -> Column:
         base = Column(name, "numeric", len(values), 0)
         return left_out(base, "constant", "the same answer everywhere")
     kind: Literal["binary", "categorical"] = "binary" if len(values) == 2 else "categorical"
-    return Column(name, kind, len(values), 0, values, None, "one-hot", True)
+    return Column(
+        name,
+        kind,
+        len(values),
+        n_missing=0,
+        categories=values,
+        encoding="one-hot",
+        protectable=True,
+    )

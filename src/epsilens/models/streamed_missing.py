@@ -14,7 +14,8 @@ from epsilens.data.missing import LARGEST_DROPPED_SHARE, MissingPolicy, listed_c
 from epsilens.data.parquet_pieces import ParquetSource, Piece
 from epsilens.data.schema import NO_ANSWERS
 from epsilens.errors import InputError
-from epsilens.models.passes import Part, PassProgress, current_passes, reduce_pass
+from epsilens.models.execution import Progress
+from epsilens.models.passes import Part, current_passes, reduce_pass
 from epsilens.models.streamed_records import Reading, absent
 
 __all__ = ["settle_streamed"]
@@ -25,7 +26,7 @@ def settle_streamed(
     *,
     policy: MissingPolicy,
     where: str = "",
-    progress: PassProgress | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Reading, list[str]]:
     """Return a reading without the rows that lack an answer, and what was left out.
 

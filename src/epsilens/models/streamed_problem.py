@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from epsilens.data.parquet_pieces import Piece
 from epsilens.models.design import Design
+from epsilens.models.execution import Progress
 from epsilens.models.losses import Loss
 from epsilens.models.pass_store import current_store
 from epsilens.models.passes import (
     Part,
-    PassProgress,
     added,
     current_passes,
     largest,
@@ -99,7 +99,7 @@ class StreamedProblem:
 
     rows: TrainingRows
     n_rows: int
-    progress: PassProgress | None = None
+    progress: Progress | None = None
 
     def sum(
         self,

@@ -50,7 +50,7 @@ class Coin:
 
     Examples
     --------
-    >>> int(Coin(0, 0.25, True).chosen(0, 10_000).sum())
+    >>> int(Coin(0, 0.25, aside=True).chosen(0, 10_000).sum())
     2569
     """
 

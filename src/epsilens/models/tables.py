@@ -25,13 +25,15 @@ def for_scikit_learn(X: object) -> object:
         raise InputTypeError(
             "`X` must be a table in memory, got a lazy one. Call `.collect()` first."
         )
-    if type(X).__module__.split(".")[0] in {"pandas", "polars", "numpy"}:
-        if not isinstance(X, np.ndarray):
-            to_pandas(X) if type(X).__module__.startswith("pandas") else None
-        elif X.ndim != 2:
+    if isinstance(X, np.ndarray):
+        if X.ndim != 2:
             raise InputError(f"`X` must be a table (2 dimensions), got {X.ndim}.")
         return X
-    return to_pandas(X)
+    library = type(X).__module__.split(".")[0]
+    if library == "polars":
+        return X
+    table = to_pandas(X)  # refuses a name that stands twice, which polars does by itself
+    return X if library == "pandas" else table
 
 
 def in_order_of(table: object, test: object, *, what: str = "test data") -> object:

@@ -8,7 +8,7 @@ compute. With these frozen, everything that is known about linear models holds f
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from epsilens._validate import require_extra
 from epsilens.data.frames import to_pandas
 from epsilens.errors import InputError, InputTypeError
+from epsilens.models.execution import Progress
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["as_columns", "as_linear_model", "head_features", "is_module", "read_head"]
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 
 _MOST_ROWS = 256
 _MOST_BYTES = 16 * 2**20

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
@@ -12,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import as_choice
-from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, InputError
+from epsilens.errors import ApproximationWarning, InputError
 from epsilens.influence.baseline import Baseline, as_weights, fit_baseline
 from epsilens.models import Design
 from epsilens.models.class_weights import class_totals, class_weights
+from epsilens.models.execution import Progress
 from epsilens.models.label import encode_test_label
 from epsilens.models.scikit_learn import transform
 from epsilens.models.tables import for_scikit_learn, in_order_of
@@ -25,6 +25,7 @@ from epsilens.valuation.record_steps import (
     coefficients_of_step,
     first_order,
     quadratic_forms,
+    refuse_alone,
 )
 from epsilens.valuation.sampling_error import sampling_errors
 from epsilens.valuation.shared_objective import (
@@ -37,7 +38,6 @@ from epsilens.valuation.sole_records import shortest_without
 __all__ = ["METHODS", "Appraisal", "Candidates", "Method", "TestLoss"]
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 Method = Literal["exact", "newton", "second-order", "first-order"]
 TestLoss = Literal["full", "second-order"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -237,11 +237,7 @@ class Appraisal:
             return exact_loss_changes(
                 shared, evaluation, records, a, leverage, accuracy, progress=progress
             )
-        if np.isnan(change).any():
-            raise EstimateNotTrustworthyError(
-                f"{int(np.isnan(change).sum())} records have leverage 1: without one of them a "
-                "coefficient has no finite optimum. Add regularisation (a finite C)."
-            )
+        refuse_alone(change)
         if test_loss == "full":
             return full_loss_changes(shared, evaluation, records, a, leverage, progress=progress)
         return change

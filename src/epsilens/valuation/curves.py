@@ -24,7 +24,7 @@ from epsilens.influence.baseline import Baseline
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
 from epsilens.models.class_weights import class_totals, class_weights
-from epsilens.models.execution import workers
+from epsilens.models.execution import Progress, workers
 from epsilens.models.separation import runs_away
 from epsilens.valuation.appraisal import Appraisal
 
@@ -32,7 +32,6 @@ __all__ = ["CurvePoint", "addition_curve", "removal_curve"]
 
 FloatArray = NDArray[np.float64]
 Order = Literal["score", "training loss", "random"]
-Progress = Callable[[int, int, str], None]
 
 REMOVED = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 ADDED = (0.1, 0.25, 0.5, 0.75, 1.0)

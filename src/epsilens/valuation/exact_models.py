@@ -21,7 +21,7 @@ from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence import Evaluation
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
-from epsilens.models.execution import workers
+from epsilens.models.execution import Progress, workers
 from epsilens.models.separation import runs_away
 from epsilens.valuation.record_steps import Records, steps
 from epsilens.valuation.shared_objective import SharedObjective
@@ -29,7 +29,6 @@ from epsilens.valuation.shared_objective import SharedObjective
 __all__ = ["Accuracy", "exact_loss_changes", "full_loss_changes"]
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 
 # Of the largest score; a tenth of what is promised.
 TOLERANCE = 1e-7

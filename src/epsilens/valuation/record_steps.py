@@ -20,22 +20,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from epsilens.influence import Evaluation
-from epsilens.models import Design
-from epsilens.valuation.shared_objective import SharedObjective
+from epsilens.errors import EstimateNotTrustworthyError
+from epsilens.models import Curvature, Design, Loss
 
 __all__ = [
     "ALONE",
+    "FittedModel",
     "Forms",
+    "Judge",
     "Records",
     "coefficients_of_step",
     "first_order",
     "quadratic_forms",
+    "refuse_alone",
     "steps",
 ]
 
@@ -44,6 +47,42 @@ FloatArray = NDArray[np.float64]
 # 1 − h below this: the record alone decides a direction. Rounding is far below, and so is what a
 # rank-revealing solver would call independent.
 ALONE = 1e-9
+
+
+class FittedModel(Protocol):
+    """What the closed forms ask of a model; `SharedObjective` has its records, others need not."""
+
+    @property
+    def loss(self) -> Loss:
+        """The loss at the linear predictor."""
+        ...
+
+    @property
+    def n_rows(self) -> int:
+        """Number of training records, the n of the objective."""
+        ...
+
+    @property
+    def theta(self) -> FloatArray:
+        """The minimiser, (K·p,)."""
+        ...
+
+    @property
+    def curvature(self) -> Curvature:
+        """H there."""
+        ...
+
+
+class Judge(Protocol):
+    """What they ask of a test set."""
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Return η = ∇L_te(θ)."""
+        ...
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return H_te = ∇²L_te(θ)."""
+        ...
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -111,45 +150,42 @@ class Forms:
         return change
 
 
-def first_order(shared: SharedObjective, evaluation: Evaluation, records: Records) -> FloatArray:
+def first_order(model: FittedModel, judge: Judge, records: Records) -> FloatArray:
     """Return the change of the test loss to first order, −ς w ηᵀH⁻¹∇ℓ_j/n, for every record.
 
     One pass of n·p after the factorised Hessian.
     """
-    problem = shared.problem
-    v = shared.curvature.solve(evaluation.gradient(shared.theta))
-    pair = np.stack([shared.theta, v], axis=1)
+    v = model.curvature.solve(judge.gradient(model.theta))
+    pair = np.stack([model.theta, v], axis=1)
     change = np.empty(len(records))
-    for rows in records.design.chunks(width=4 * problem.loss.n_outputs):
+    for rows in records.design.chunks(width=4 * model.loss.n_outputs):
         both = records.design.predict_rows(rows, pair)
-        slope = problem.loss.slope(np.ascontiguousarray(both[:, :, 0]), records.y[rows])
+        slope = model.loss.slope(np.ascontiguousarray(both[:, :, 0]), records.y[rows])
         change[rows] = np.einsum("bk,bk->b", slope, both[:, :, 1])
-    change *= -records.change * records.weights / problem.n_rows
+    change *= -records.change * records.weights / model.n_rows
     return change
 
 
-def quadratic_forms(
-    shared: SharedObjective, evaluation: Evaluation, records: Records
-) -> Iterator[Forms]:
+def quadratic_forms(model: FittedModel, judge: Judge, records: Records) -> Iterator[Forms]:
     """Yield what the closed forms need, chunk by chunk: one product of a chunk with p columns."""
-    problem, n = shared.problem, shared.problem.n_rows
-    factor = shared.curvature.factor
-    eta = evaluation.gradient(shared.theta)
-    test_hessian = evaluation.hessian(shared.theta)
+    loss, n = model.loss, model.n_rows
+    factor = model.curvature.factor
+    eta = judge.gradient(model.theta)
+    test_hessian = judge.hessian(model.theta)
     half = scipy.linalg.solve_triangular(factor, test_hessian, lower=True)
     inner = scipy.linalg.solve_triangular(factor, half.T, lower=True)
     bend, turn = np.linalg.eigh(0.5 * (inner + inner.T))
     basis = scipy.linalg.solve_triangular(factor, turn, lower=True, trans="T")
-    v = shared.curvature.solve(eta)
+    v = model.curvature.solve(eta)
     # θ and v ride along: their products with the records are two more columns.
-    columns = np.column_stack([shared.theta, v, basis])
-    n_outputs, width = problem.loss.n_outputs, len(shared.theta)
+    columns = np.column_stack([model.theta, v, basis])
+    n_outputs, width = loss.n_outputs, len(model.theta)
     for rows in records.design.chunks(width=2 * n_outputs * (width + 2)):
         products = records.design.predict_rows(rows, columns)
         weights = records.weights[rows]
         s = np.ascontiguousarray(products[:, :, 0])
-        slope = problem.loss.slope(s, records.y[rows]) * weights[:, None]
-        curvature = problem.loss.curvature(s) * weights[:, None, None]
+        slope = loss.slope(s, records.y[rows]) * weights[:, None]
+        curvature = loss.curvature(s) * weights[:, None, None]
         z = products[:, :, 2:]
         if n_outputs == 1:
             squares = np.square(z[:, 0])
@@ -194,7 +230,17 @@ def coefficients_of_step(forms: Forms, *, method: str, change: int) -> FloatArra
     return np.asarray(-change * solved[:, :, 0], dtype=np.float64)
 
 
-def steps(shared: SharedObjective, design: Design, a: FloatArray) -> FloatArray:
+def refuse_alone(scores: FloatArray) -> None:
+    """Refuse scores of which some are none, since their records decide a direction alone."""
+    n_alone = int(np.isnan(scores).sum())
+    if n_alone:
+        raise EstimateNotTrustworthyError(
+            f"{n_alone} records have leverage 1: without one of them a coefficient has no finite "
+            "optimum. Add regularisation (a finite C)."
+        )
+
+
+def steps(model: FittedModel, design: Design, a: FloatArray) -> FloatArray:
     """Return δ_j = (1/n) H⁻¹ U_j a_j for some records, as columns: (K·p, B)."""
     block = design.block(slice(None))
     n_outputs = a.shape[1]
@@ -202,4 +248,4 @@ def steps(shared: SharedObjective, design: Design, a: FloatArray) -> FloatArray:
         right = (block * a).T
     else:
         right = np.einsum("bk,bp->kpb", a, block).reshape(n_outputs * block.shape[1], len(block))
-    return shared.curvature.solve(right / shared.problem.n_rows)
+    return model.curvature.solve(right / model.n_rows)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence.baseline import Baseline
-from epsilens.models import Curvature, Problem, factorise, minimise
+from epsilens.models import Curvature, Loss, Problem, factorise, minimise
 from epsilens.models.class_weights import balanced, class_totals, class_weights
 
 __all__ = ["SharedObjective", "given_objective", "shared_objectives"]
@@ -50,6 +50,16 @@ class SharedObjective:
     theta: FloatArray
     curvature: Curvature
     loss_change: float
+
+    @property
+    def loss(self) -> Loss:
+        """The loss at the linear predictor."""
+        return self.problem.loss
+
+    @property
+    def n_rows(self) -> int:
+        """Number of training records, the n of the objective."""
+        return self.problem.n_rows
 
 
 def shared_objectives(

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.models.execution import Progress
 from epsilens.valuation.appraisal import Appraisal
 
 __all__ = ["add_one", "leave_one_out"]
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 
 
 def leave_one_out(

@@ -7,19 +7,19 @@ Hessian, so every piece is appraised by itself, in one pass, with the formulas o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._validate import as_choice
-from epsilens.errors import EstimateNotTrustworthyError, InputError
-from epsilens.influence import Evaluation
+from epsilens.errors import InputError
 from epsilens.influence.streamed_fit import fit_from_parquet
 from epsilens.models import Curvature, Problem
+from epsilens.models.execution import Progress
 from epsilens.models.losses import Loss
 from epsilens.models.passes import Part
 from epsilens.models.specification import read_specification
@@ -30,8 +30,8 @@ from epsilens.valuation.record_steps import (
     coefficients_of_step,
     first_order,
     quadratic_forms,
+    refuse_alone,
 )
-from epsilens.valuation.shared_objective import SharedObjective
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -39,20 +39,21 @@ if TYPE_CHECKING:
 __all__ = ["leave_one_out_parquet"]
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, repr=False)
-class _Whole:
-    """What the formulas ask of the whole objective: its loss and its size."""
+class _WholeModel:
+    """The model of all pieces."""
 
     loss: Loss
     n_rows: int
+    theta: FloatArray
+    curvature: Curvature
 
 
 @dataclass(frozen=True, repr=False)
 class _KnownTest:
-    """A test set of which gradient and Hessian at the model are known."""
+    """A test set of which gradient and Hessian at the model, and nowhere else, are known."""
 
     eta: FloatArray
     bend: FloatArray
@@ -133,41 +134,30 @@ def leave_one_out_parquet(
         )
     worth = problem.by_row(
         _worth,
-        baseline.theta,
-        baseline.curvature,
+        _WholeModel(problem.loss, problem.n_rows, baseline.theta, baseline.curvature),
         _KnownTest(
             baseline.evaluation.gradient(baseline.theta),
             baseline.evaluation.hessian(baseline.theta),
         ),
-        problem.n_rows,
         "newton" if method == "exact" else method,
         what="worth of records",
     )
-    if np.isnan(worth).any():
-        raise EstimateNotTrustworthyError(
-            f"{int(np.isnan(worth).sum())} records have leverage 1: without one of them a "
-            "coefficient has no finite optimum. Add regularisation (a finite C)."
-        )
+    refuse_alone(worth)
     return worth
 
 
 def _worth(
     problem: Problem,
     rows: Rows,
-    theta: FloatArray,
-    curvature: Curvature,
+    model: _WholeModel,
     test: _KnownTest,
-    n_rows: int,
     method: str,
 ) -> Part:
-    whole = cast("Any", _Whole(problem.loss, n_rows))
-    shared = SharedObjective(whole, theta, rows.y, theta, curvature, 0.0)
     records = Records(problem.design, rows.y, problem.weights, -1)
-    judge = cast("Evaluation", test)
     if method == "first-order":
-        return {"row": [first_order(shared, judge, records)]}
+        return {"row": [first_order(model, test, records)]}
     change = np.empty(len(records))
-    for forms in quadratic_forms(shared, judge, records):
+    for forms in quadratic_forms(model, test, records):
         step = coefficients_of_step(forms, method=method, change=-1)
         change[forms.rows] = forms.loss_change(step)
     return {"row": [change]}

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,12 +15,11 @@ from epsilens.influence.evaluation import DrawnOutcomes
 from epsilens.influence.first_order import SolveError
 from epsilens.influence.groups import Group
 
-__all__ = ["CellAnswer", "Progress", "Question", "Rung", "changes_from", "ends", "group_seeds"]
+__all__ = ["CellAnswer", "Question", "Rung", "changes_from", "ends", "group_seeds"]
 
 FloatArray = NDArray[np.float64]
 Ends = tuple[float, float]
 Rung = Literal["influence", "newton", "exact", "paper"]
-Progress = Callable[[int, int, str], None]
 
 N_AUC_DRAWS = 100
 

@@ -13,6 +13,7 @@ from epsilens._validate import as_positive
 from epsilens.data.frames import to_vector
 from epsilens.errors import InputError
 from epsilens.influence.baseline import Baseline, fit_baseline
+from epsilens.models.execution import Progress
 from epsilens.models.label import classes_of
 from epsilens.models.torch_head import (
     as_columns,
@@ -21,7 +22,6 @@ from epsilens.models.torch_head import (
     is_module,
     read_head,
 )
-from epsilens.whatif.cells import Progress
 
 __all__ = ["FrozenHead", "fit_head", "refuse_head", "refuse_inputs"]
 
@@ -99,8 +99,8 @@ def fit_head(
         given="head",
     )
     label = baseline.label
-    if label.source == "observed" and list(classes) == list(range(len(classes))):
-        label = replace(label, source="given")  # the outputs of the head declare its classes
+    if label.origin == "observed" and list(classes) == list(range(len(classes))):
+        label = replace(label, origin="given")  # the outputs of the head declare its classes
     notes = [*baseline.notes, _FROZEN]
     if was_training:
         notes.append(

@@ -17,6 +17,7 @@ from epsilens.influence.question import Asked, Epsilon, read_question
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_fit import StreamedFit, fit_from_parquet
 from epsilens.influence.streamed_question import read_streamed_question
+from epsilens.models.execution import Progress
 from epsilens.models.tables import (
     column_names,
     for_scikit_learn,
@@ -24,7 +25,6 @@ from epsilens.models.tables import (
     schema_fingerprint,
 )
 from epsilens.whatif.answer import Study
-from epsilens.whatif.cells import Progress
 from epsilens.whatif.deep import fit_head, refuse_head, refuse_inputs
 
 __all__ = ["FittedStudy"]

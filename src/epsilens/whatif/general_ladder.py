@@ -31,11 +31,10 @@ from epsilens.influence.perturbed import PerturbedObjective
 from epsilens.influence.reports import OwnLabel, Reports, Trained
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.class_weights import class_totals, class_weights, own_class_weights
-from epsilens.models.execution import workers
+from epsilens.models.execution import Progress, workers
 from epsilens.whatif.cells import (
     N_AUC_DRAWS,
     CellAnswer,
-    Progress,
     Question,
     Rung,
     assemble,
@@ -94,8 +93,8 @@ class _Point:
     objective: PerturbedObjective
     theta: FloatArray
     curvature: Curvature
-    converged: bool
-    omitted: float
+    converged: bool = True
+    omitted: float = 0.0
 
 
 def climb_general(
@@ -129,7 +128,7 @@ def _path(
             continue
         objective = objective_of(baseline, question, group_index, e)
         if rung in {"influence", "paper"}:
-            yield e, _Point(objective, baseline.theta, baseline.curvature, True, 0.0)
+            yield e, _Point(objective, baseline.theta, baseline.curvature)
         elif rung == "newton":
             yield e, _newton_point(baseline, objective)
         else:
@@ -141,10 +140,10 @@ def _path(
                 found = factorise(objective.hessian(at))
             except EstimateNotTrustworthyError:
                 # A corrected loss need not be convex: say so instead of a number.
-                yield e, _Point(objective, theta, curvature, False, 0.0)
+                yield e, _Point(objective, theta, curvature, converged=False)
                 continue
             theta, curvature = at, found
-            yield e, _Point(objective, at, found, bool(solution.converged[0]), 0.0)
+            yield e, _Point(objective, at, found, converged=bool(solution.converged[0]))
 
 
 def _newton_point(baseline: Baseline, objective: PerturbedObjective) -> _Point:
@@ -154,7 +153,7 @@ def _newton_point(baseline: Baseline, objective: PerturbedObjective) -> _Point:
     try:
         direction = -factorise(objective.hessian(baseline.theta)).solve(slope)
     except EstimateNotTrustworthyError:
-        return _Point(objective, baseline.theta, baseline.curvature, False, 0.0)
+        return _Point(objective, baseline.theta, baseline.curvature, converged=False)
     best = minimize_scalar(
         lambda a: objective.value(baseline.theta + a * direction),
         bounds=(0.0, 1.5),
@@ -165,11 +164,11 @@ def _newton_point(baseline: Baseline, objective: PerturbedObjective) -> _Point:
     try:
         curvature = factorise(objective.hessian(theta))
     except EstimateNotTrustworthyError:
-        return _Point(objective, theta, baseline.curvature, False, 0.0)
+        return _Point(objective, theta, baseline.curvature, converged=False)
     left = objective.gradient(theta[:, None], nothing)[:, 0]
     further = theta - curvature.solve(left)
     losses = baseline.evaluation.losses(np.column_stack([theta, further]))
-    return _Point(objective, theta, curvature, True, float(losses[1] - losses[0]))
+    return _Point(objective, theta, curvature, omitted=float(losses[1] - losses[0]))
 
 
 def _answer(

@@ -29,11 +29,10 @@ from epsilens.influence.record_noise import NoiseForms
 from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import is_wide
 from epsilens.models import Curvature, factorise
-from epsilens.models.execution import workers
+from epsilens.models.execution import Progress, workers
 from epsilens.whatif.cells import (
     N_AUC_DRAWS,
     CellAnswer,
-    Progress,
     Question,
     Rung,
     assemble,

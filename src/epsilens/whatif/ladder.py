@@ -12,21 +12,24 @@ import numpy as np
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.wide import is_wide, refuse_matrix
-from epsilens.whatif.cells import CellAnswer, Progress, Question, Rung
+from epsilens.models.execution import Progress
+from epsilens.whatif.cells import CellAnswer, Question, Rung
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_curve import suits_a_curve
 from epsilens.whatif.label_ladder import climb_labels
-from epsilens.whatif.streamed_plan import plan_streamed
+from epsilens.whatif.streamed_plan import (
+    POINTS_ON_A_CURVE,
+    SECONDS_PER_TEST_LOSS,
+    plan_streamed,
+)
 from epsilens.whatif.wide_ladder import MOST_DRAWS
 
 __all__ = ["climb", "is_label_only", "plan"]
 
 AnyBaseline = Baseline | StreamedBaseline
 
-_SECONDS_PER_TEST_LOSS = 4e-9
 _SECONDS_PER_ALTERNATIVE = 5e-9
 _SECONDS_PER_DRAW = 2e-9
-_POINTS_ON_A_CURVE = 6
 # Of a wide model: passes of the conjugate gradient, systems until a minimum is found, and what a further
 # column in a block costs beside the first.
 _PASSES_PER_SYSTEM = 60
@@ -56,7 +59,7 @@ def plan(baseline: AnyBaseline, question: Question, *, seconds: float) -> Rung:
     passes = 3.0 * (n + m) * p**2 * per_multiplication
     members = float(np.mean([group.size for group in question.groups]))
     drawing = question.n_draws * (
-        (members + m) * p * per_multiplication + m * _SECONDS_PER_TEST_LOSS
+        (members + m) * p * per_multiplication + m * SECONDS_PER_TEST_LOSS
     )
     gradients = 4.0 * n * (4 * p * per_multiplication + 2e-8)
     if not is_label_only(baseline, question):
@@ -68,7 +71,7 @@ def plan(baseline: AnyBaseline, question: Question, *, seconds: float) -> Rung:
     exact = n_cells * (passes + drawing + gradients)
     if is_label_only(baseline, question) and suits_a_curve(baseline, question):
         # Hessians and draws are taken at a few points of the curve; gradients at every cell.
-        share = min(1.0, _POINTS_ON_A_CURVE / question.n_epsilon)
+        share = min(1.0, POINTS_ON_A_CURVE / question.n_epsilon)
         exact = n_cells * (share * (1.5 * passes + drawing) + gradients)
     if exact <= seconds:
         return "exact"

@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._validate import as_share, require_column
+from epsilens._validate import as_finite, as_share, require_column
 from epsilens.data.documented import Documented
 from epsilens.data.frames import like
-from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, epsilon_text, own_budget
-from epsilens.errors import InputError, InputTypeError
+from epsilens.document import (
+    EVERYBODY,
+    WhatIfCell,
+    WhatIfDocument,
+    epsilon_text,
+    group_names,
+    own_budget,
+)
+from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     import altair as alt
@@ -159,10 +166,11 @@ class LossChangeEstimate(Documented):
         -------
         Choice
         """
-        limit = _as_limit(max_loss_increase)
+        limit = as_finite(max_loss_increase, name="max_loss_increase")
         level = as_share(confidence, name="confidence")
-        names = list(dict.fromkeys(cell.group for cell in self.document.cells))
-        wanted = names if group is None else [require_column(group, names, argument="group")]
+        wanted = group_names(self.document)
+        if group is not None:
+            wanted = [require_column(group, wanted, argument="group", what="group of the result")]
         upper: dict[float, float] = {}
         trusted: dict[float, bool] = {}
         for cell, runs in zip(self.document.cells, self.loss_draws, strict=True):
@@ -226,7 +234,7 @@ class LossChangeEstimate(Documented):
     def __repr__(self) -> str:
         cells = self.document.cells
         methods = ", ".join(dict.fromkeys(cell.method for cell in cells))
-        names = list(dict.fromkeys(cell.group for cell in cells))
+        names = group_names(self.document)
         return (
             f"LossChangeEstimate({len(cells)} cells: {len(names)} group(s) × "
             f"{len(cells) // max(len(names), 1)} epsilon, method {methods})\n"
@@ -238,14 +246,6 @@ class LossChangeEstimate(Documented):
         from epsilens.display.notebook import whatif_html
 
         return whatif_html(self.document)
-
-
-def _as_limit(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputTypeError(f"`max_loss_increase` must be a number, got {type(value).__name__}.")
-    if not np.isfinite(float(value)):
-        raise InputError("`max_loss_increase` must be a finite number. Use for instance 0.01.")
-    return float(value)
 
 
 def _choice(

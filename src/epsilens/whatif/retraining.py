@@ -35,12 +35,12 @@ from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import curvature_finder, is_wide, refuse_matrix
 from epsilens.models import factorise, minimise
 from epsilens.models.class_weights import class_totals, class_weights
+from epsilens.models.execution import Progress
 from epsilens.models.passes import under_way
 
 __all__ = ["RUN_OUTCOMES", "Run", "retrain_cells", "run_outcomes"]
 
 FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 Run = tuple[float | None, ...]
 """Loss, accuracy, AUC, loss gap and accuracy gap of one run, in the order of `RUN_OUTCOMES`."""
 
@@ -267,9 +267,9 @@ def runs_outcomes(baseline: TrainedModel, group: Group, thetas: FloatArray) -> l
     return [tuple(getattr(outcomes, name) for name in RUN_OUTCOMES) for outcomes in found]
 
 
-def refuse_one_class(labels: NDArray[np.int64]) -> None:
-    """Refuse a run whose drawn labels are all the same."""
-    if len(np.unique(labels)) < 2:
+def refuse_one_class(counts: NDArray[np.int64]) -> None:
+    """Refuse a run in which labels of one kind only were drawn, given how often each was."""
+    if np.count_nonzero(counts) < 2:
         raise EstimateNotTrustworthyError(
             "a randomised run has records of one class only, and no model: the data are too few for "
             "this epsilon."
@@ -300,7 +300,7 @@ def _train_labels(
         generator = np.random.default_rng(run_seed(seed, seed_name(asked, group), epsilon, repeat))
         labels[rows, j] = simulate(channel, codes[rows], generator)
         if baseline.is_classifier:
-            refuse_one_class(labels[:, j])
+            refuse_one_class(np.bincount(labels[:, j]))
     solution = minimise(
         problem,
         problem.linear_term(np.moveaxis(statistics[labels], 2, 1)),
@@ -377,7 +377,7 @@ def _train_general(
             codes = truth.copy()
             codes[rows] = simulate(asked.label_channels[e], truth[rows], generator)
             if baseline.is_classifier:
-                refuse_one_class(codes)
+                refuse_one_class(np.bincount(codes))
             y = domain[codes]
             if corrected:
                 matrix = asked.label_channels[e].matrix

@@ -30,6 +30,7 @@ from epsilens.models.ridge_bounds import RidgeBounds
 from epsilens.models.ridge_sensitivity import RHO_RANGE
 from epsilens.models.scrubbed_input import checked_input
 from epsilens.models.tables import schema_fingerprint
+from epsilens.whatif.cells import ends
 from epsilens.whatif.result import LossChangeEstimate
 
 __all__ = ["RHO_METHOD", "what_if_rho"]
@@ -183,7 +184,7 @@ def what_if_rho(
     for budget, epsilon in zip(grid, epsilons, strict=True):
         sigma = model.planned_release(bounds, rho=budget).sigma
         changes = effect.runs(sigma, z)
-        low, high = np.quantile(changes, [0.05, 0.95], method="weibull")
+        low, high = ends(changes)
         cells.append(
             WhatIfCell(
                 group=EVERYBODY,
@@ -191,8 +192,8 @@ def what_if_rho(
                 record_epsilon=epsilon,
                 method=RHO_METHOD,
                 loss_change=effect.mean(sigma),
-                loss_change_low=float(low),
-                loss_change_high=float(high),
+                loss_change_low=low,
+                loss_change_high=high,
             )
         )
         runs.append(changes)

@@ -14,10 +14,11 @@ from epsilens.models.passes import current_passes
 from epsilens.whatif.cells import Question, Rung
 from epsilens.whatif.label_curve import suits_a_curve
 
-__all__ = ["plan_streamed"]
+__all__ = ["POINTS_ON_A_CURVE", "SECONDS_PER_TEST_LOSS", "plan_streamed"]
 
-_SECONDS_PER_TEST_LOSS = 4e-9
-_POINTS_ON_A_CURVE = 6
+SECONDS_PER_TEST_LOSS = 4e-9
+POINTS_ON_A_CURVE = 6
+"""At which Hessians and draws are taken, however many ε are asked about."""
 
 
 def plan_streamed(baseline: StreamedBaseline, question: Question, *, seconds: float) -> Rung:
@@ -42,14 +43,14 @@ def _highest(baseline: StreamedBaseline, question: Question, seconds: float) -> 
     read_test = read if baseline.evaluation.rows.reading.coin is not None else read * m / n
     # What the runs of a cell cost once the test records are there, on all workers together.
     drawing = question.n_draws * m * baseline.problem.n_parameters * baseline.multiplication_seconds
-    drawing += question.n_draws * m * _SECONDS_PER_TEST_LOSS
+    drawing += question.n_draws * m * SECONDS_PER_TEST_LOSS
     drawing /= current_passes().n_workers
     # Passes over training and test records, as counted; the groups share those over training records.
     newton = (9 + 3 * cells) * read + (4 + groups) * cells * read_test
     exact = (8 + 10 * cells) * read + (3 + groups) * cells * read_test
     points = cells
     if suits_a_curve(baseline, question):
-        points = min(cells, _POINTS_ON_A_CURVE)
+        points = min(cells, POINTS_ON_A_CURVE)
         exact = 42 * read + groups * (4 + cells) * read_test
     if exact + groups * points * drawing <= seconds:
         return "exact"

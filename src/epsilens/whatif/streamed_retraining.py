@@ -14,17 +14,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence.question import Asked
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_noise import StreamedGroup, with_groups
 from epsilens.models import Problem, minimise
+from epsilens.models.execution import Progress
 from epsilens.models.passes import Part
 from epsilens.models.streamed_records import Records, uniform_at
-from epsilens.whatif.cells import Progress
 from epsilens.whatif.retraining import (
     Checkpoint,
     Run,
+    refuse_one_class,
     refuse_unconverged,
     run_seed,
     runs_outcomes,
@@ -102,11 +102,9 @@ def _train(
     part = replace(problem, rows=rows).sum(
         _randomised, statistics, np.cumsum(channel, axis=1), keys, what="randomised labels"
     )
-    if baseline.is_classifier and (np.count_nonzero(part["counts"], axis=1) < 2).any():
-        raise EstimateNotTrustworthyError(
-            "a randomised run has records of one class only, and no model: the data are too few for "
-            "this epsilon."
-        )
+    if baseline.is_classifier:
+        for counts in part["counts"]:
+            refuse_one_class(counts)
     solution = minimise(
         problem,
         part["linear"] / problem.n_rows,

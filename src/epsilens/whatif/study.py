@@ -23,6 +23,7 @@ from epsilens.influence import (
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.question import Epsilon
 from epsilens.influence.streamed_baseline import StreamedBaseline
+from epsilens.models.execution import Progress
 from epsilens.whatif.answer import write_estimate, write_retraining
 from epsilens.whatif.asking import (
     as_correction,
@@ -31,7 +32,7 @@ from epsilens.whatif.asking import (
     solve_first_order,
 )
 from epsilens.whatif.calibration import Calibration, fit_calibration
-from epsilens.whatif.cells import Progress, Rung
+from epsilens.whatif.cells import Rung
 from epsilens.whatif.fitted_study import FittedStudy
 from epsilens.whatif.general_ladder import objective_of
 from epsilens.whatif.ladder import climb, is_label_only, plan
@@ -57,9 +58,9 @@ class WhatIf(FittedStudy):
     Parameters
     ----------
     estimator : scikit-learn estimator or torch module
-        LogisticRegression, Ridge, LinearRegression, or a Pipeline that ends in one of them; fitted
-        or not. Transformers of a pipeline are frozen. It is never changed. Or a trained
-        torch.nn.Module, with `head`.
+        LogisticRegression, SGDClassifier(loss="log_loss"), Ridge, RidgeClassifier, LinearRegression,
+        one of their CV variants, or a Pipeline that ends in one of them; fitted or not. Transformers
+        of a pipeline are frozen. It is never changed. Or a trained torch.nn.Module, with `head`.
     head : str, optional
         The name of the module's last torch.nn.Linear, such as "fc" or "classifier.1" (extra
         `epsilens[torch]`). The layers before it are frozen and run in evaluation mode; the head, one
@@ -135,8 +136,9 @@ class WhatIf(FittedStudy):
             Whose answers are randomised. None: everybody, as group "all".
         method : {"auto", "influence", "newton", "exact", "retrain", "paper"}
             The rung of the ladder. "auto" takes the highest that fits `seconds`, never "retrain".
-            "influence" is first order and additive over groups; "paper" is P1 Eq. 14.
-        correction : {None, "forward"}
+            "influence" is first order and additive over groups; "paper" is P1 as printed: Eq. 14
+            for labels, Eq. 13 where features are protected, Eq. 22 with correction.
+        correction : {None, "none", "forward"}
             "forward" trains the group's labels on a loss that knows the channel (P1 III-B.1).
         categories : mapping of column to values, optional
             The public domain of the protected column. Without it, a categorical dtype is taken, and
@@ -243,7 +245,7 @@ class WhatIf(FittedStudy):
 
         Parameters
         ----------
-        protect, epsilon, groups, categories, dependent_groups, progress
+        protect, epsilon, groups, categories, correction, mechanism, dependent_groups, progress
             As in `estimate`.
         repeats : int
             Runs a cell.

@@ -90,3 +90,18 @@ def test_columns_that_restore_the_order() -> None:
         }
     )
     assert numbering_columns(frame) == ["number", "code"]
+
+
+def in_runs(n_runs, n_each=200):
+    """Give as many answers of either kind, in so many runs: the first of each kind is the longest."""
+    kinds = np.arange(n_runs) % 2
+    lengths = np.ones(n_runs, dtype=int)
+    for kind in (0, 1):
+        lengths[kind] += n_each - np.count_nonzero(kinds == kind)
+    return np.repeat(kinds, lengths)
+
+
+def test_six_standard_deviations_are_too_many():
+    # 400 answers, half and half: 201 runs are expected, with a standard deviation of 10.
+    shown = {n_runs: is_shown_by_order(in_runs(n_runs)) for n_runs in (138, 144, 258, 264)}
+    assert shown == {138: True, 144: False, 258: False, 264: True}

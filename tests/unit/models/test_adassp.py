@@ -73,6 +73,28 @@ def test_with_a_huge_budget_it_is_the_ridge_model():
     assert model.coef_ == pytest.approx(plain, abs=1e-6)
 
 
+@pytest.mark.parametrize("n_records", [8, 400])
+def test_the_penalty_makes_up_for_the_noise_step_by_step(n_records):
+    """Wang (2018), Algorithm 2, written out: few records need a penalty, many have curvature enough."""
+    data, seen = np.random.default_rng(1), np.random.default_rng(7)
+    X = data.uniform(-0.7, 0.7, size=(n_records, 2))
+    y = data.uniform(-1.0, 1.0, size=n_records)
+    plan = adassp_releases(x_bound=1.0, y_bound=1.0, rho=3.0, replaced=False)
+    found = plan.release(X, y, penalty=1e-3, radius=9.0, generator=np.random.default_rng(7))
+    A, b, p, failure = X.T @ X, X.T @ y, 2, 0.05
+    sigma = plan.products.sigma
+    least = np.linalg.eigvalsh(A)[0] + plan.least_eigenvalue.sigma * seen.standard_normal()
+    least -= plan.least_eigenvalue.sigma * np.sqrt(2 * np.log(1 / failure))
+    needed = sigma * np.sqrt(p * np.log(2 * p**2 / failure)) - max(least, 0.0)
+    penalty = max(1e-3, needed)
+    assert (penalty > 1.0) == (n_records == 8)
+    noise = sigma * seen.standard_normal(3)
+    A = A + np.array([[noise[0], noise[1]], [noise[1], noise[2]]])
+    b = b + plan.moments.sigma * seen.standard_normal(2)
+    assert np.linalg.eigvalsh(A)[0] > 0
+    assert found == pytest.approx(np.linalg.solve(A + penalty * np.eye(2), b), rel=1e-6)
+
+
 def test_real_draws_stay_in_the_ball():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, size=(20, 3)), rng.uniform(-1, 1, size=20)

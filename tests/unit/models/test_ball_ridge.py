@@ -7,7 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from epsilens.models.ball_ridge import least_penalty, minimise_in_ball, minimise_quadratic_in_ball
+from epsilens.models.ball_ridge import (
+    _judge,
+    _spectrum,
+    least_penalty,
+    minimise_in_ball,
+    minimise_quadratic_in_ball,
+)
 from epsilens.models.ridge_sensitivity import ridge_sensitivity
 
 
@@ -51,6 +57,28 @@ def test_the_error_bound_holds_in_exact_arithmetic(n, radius, penalty):
     assert abs(Fraction(found.theta[0]) - exact) <= Fraction(found.error_upper_bound)
     # And it says something: rounding of n terms of size 1, over the penalty.
     assert found.error_upper_bound <= 1e-16 * (n + 10) / penalty + 1e-13
+
+
+def test_the_error_bound_covers_what_a_minimiser_lacks_to_the_ball():
+    """Rounding leaves θ a little inside: here a hundredth, on rows where that turns it far around."""
+    X, y, penalty = np.diag([30.0, 0.3]), np.array([20.0, 40.0]), 0.01
+    inner, outer = (minimise_in_ball(X, y, penalty=penalty, radius=r) for r in (0.99, 1.0))
+    lengths = np.linalg.norm(X, axis=1)
+    trace = float(lengths @ lengths)
+    found, _ = _judge(
+        X,
+        y,
+        inner.theta,
+        lengths,
+        _spectrum(X.T @ X, X.T @ y),
+        penalty,
+        inner.multiplier,
+        1.0,
+        trace,
+    )
+    distance = np.linalg.norm(inner.theta - outer.theta)
+    assert 0.01 < distance <= found.error_upper_bound
+    assert found.error_upper_bound <= 0.0101 * np.sqrt(1 + trace / penalty)
 
 
 def test_nothing_to_learn_gives_zero():

@@ -2,14 +2,49 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 
-from epsilens import WhatIf
+from epsilens import LossChangeEstimate, WhatIf
+from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
 from epsilens.errors import InputError
+from epsilens.whatif.calibration import fit_calibration
 
 
 @pytest.fixture(scope="module")
 def study(survey, pipeline):
     return WhatIf(pipeline()).fit(survey.X, survey.y, survey.X_test, survey.y_test)
+
+
+def answer(changes):
+    """Give an estimate with these changes, at as many ε."""
+    start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    cells = [
+        WhatIfCell(
+            group="all",
+            epsilon=float(number),
+            record_epsilon=float(number),
+            method="influence",
+            loss_change=change,
+        )
+        for number, change in enumerate(changes, start=1)
+    ]
+    origin = Provenance(method="influence", settings={"protect": ["smokes"]})
+    document = WhatIfDocument(provenance=origin, baseline=start, cells=cells)
+    return LossChangeEstimate(document, (np.zeros(0),) * len(cells))
+
+
+def test_the_interval_is_that_of_a_new_observation():
+    """Against statsmodels: 90 % for one more retraining, wider away from what was calibrated."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.0, 0.1, 8)
+    y = 0.01 + 1.7 * x + 0.02 * rng.standard_normal(8)
+    new = np.array([-0.2, 0.05, 0.4])
+    fitted = fit_calibration(answer(x), answer(y)).apply(answer(new))
+    twin = sm.OLS(y, sm.add_constant(x)).fit().get_prediction(sm.add_constant(new))
+    low, high = twin.conf_int(obs=True, alpha=0.1).T
+    assert fitted["loss_change"].tolist() == pytest.approx(twin.predicted_mean.tolist())
+    assert fitted["loss_change_low"].tolist() == pytest.approx(low.tolist())
+    assert fitted["loss_change_high"].tolist() == pytest.approx(high.tolist())
 
 
 def test_the_line_is_the_least_squares_line(study):

@@ -66,6 +66,8 @@ def test_every_group_must_hold_unless_one_is_named(study):
     assert result.choose(max_loss_increase=0.01).epsilon == most
     with pytest.raises(InputError, match="Did you mean 'most'"):
         result.choose(max_loss_increase=0.01, group="mst")
+    with pytest.raises(InputError, match=r"must name a group of the result.*groups are: few, most"):
+        result.choose(max_loss_increase=0.01, group="nobody")
 
 
 def test_untrusted_estimates_do_not_hold(study):

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
+from epsilens.channels import Budget
 from epsilens.errors import (
     ApproximationWarning,
     EstimateNotTrustworthyError,
@@ -200,6 +201,19 @@ def test_provenance_says_how_and_holds_no_value(study, survey):
     assert other["schema_fingerprint"] == provenance["schema_fingerprint"]
 
 
+def test_a_record_spends_the_sum_that_its_receipt_states(study):
+    budgets = {"region": 0.1, "children": 0.2, "smokes": 0.3}
+    (cell,) = study.estimate(
+        protect=list(budgets),
+        epsilon=budgets,
+        method="influence",
+        n_draws=20,
+        categories={"children": range(5)},
+    ).document.cells
+    # Added one after the other they would be 0.6000000000000001.
+    assert cell.record_epsilon == Budget(budgets).per_record == 0.6
+
+
 def test_features_and_label_together_spend_the_sum(study):
     result = study.estimate(protect=["region", "smokes"], epsilon=[1.0, 3.0], method="exact")
     frame = result.to_frame()
@@ -226,6 +240,13 @@ def test_every_rung_takes_features(study, method):
     ).to_frame()
     assert frame["loss_change"].notna().all()
     assert frame["loss_change"].iloc[-1] == pytest.approx(0.0, abs=1e-7)
+
+
+@pytest.mark.parametrize("protect", [["region"], ["region", "smokes"]])
+def test_first_order_of_features_is_not_trusted_where_it_leaves_out_too_much(study, protect):
+    """What the step itself adds to second order counts, beside what the noise of a run does."""
+    result = study.estimate(protect=protect, epsilon=[0.1, 4.0], method="influence", n_draws=200)
+    assert result.to_frame()["trusted"].tolist() == [False, True]
 
 
 def test_first_order_of_features_is_additive_over_groups(study, halves):
@@ -569,10 +590,11 @@ def test_a_constant_column_is_harmless(survey):
         ({"epsilon": "strong"}, "epsilon"),
         ({"epsilon": []}, "at least one value"),
         ({"epsilon": {}}, "budget"),
-        ({"epsilon": {"age": 1.0}}, "age"),
+        ({"epsilon": {"age": 1.0}}, "`epsilon` must name a protected column, got 'age'"),
         ({"epsilon": 1.0, "protect": ["age"]}, "600 distinct numbers"),
         ({"epsilon": 1.0, "protect": ["smoke"]}, "Did you mean 'smokes'"),
         ({"epsilon": 1.0, "protect": []}, "at least one column"),
+        ({"epsilon": 1.0, "protect": [3]}, "names of columns, got int"),
         ({"epsilon": {"smokes": 1.0}, "protect": ["smokes", "region"]}, "none for 'region'"),
         ({"epsilon": 1.0, "protect": ["region"], "correction": "forward"}, "not protected"),
         ({"epsilon": 1.0, "method": "magic"}, "must be one of"),
@@ -583,7 +605,7 @@ def test_a_constant_column_is_harmless(survey):
         ({"epsilon": 1.0, "dependent_groups": "ignore"}, "must be one of"),
         ({"epsilon": 1.0, "categories": {"smokes": ["no"]}}, "at least two"),
         ({"epsilon": 1.0, "categories": {"smokes": ["no", "yes", "perhaps"]}}, "2 classes"),
-        ({"epsilon": 1.0, "categories": {"age": ["no", "yes"]}}, "categories"),
+        ({"epsilon": 1.0, "categories": {"age": ["no", "yes"]}}, "must name a protected column"),
         ({"epsilon": 1.0, "groups": {}}, "at least one group"),
         ({"epsilon": 1.0, "groups": ["age < 3"]}, "mapping"),
     ],

@@ -2,12 +2,21 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import get_args
 
 import pytest
 from pydantic import ValidationError
 
 import epsilens
-from epsilens.document import InspectColumn, Provenance, WhatIfCell, WhatIfDocument, to_dict
+from epsilens.document import (
+    DocumentKind,
+    InspectColumn,
+    Provenance,
+    WhatIfCell,
+    WhatIfDocument,
+    to_dict,
+)
+from epsilens.document.kinds import MODELS
 
 CELL_KEYS = [
     "group",
@@ -23,6 +32,10 @@ CELL_KEYS = [
     "accuracy_gap_change",
     "trusted",
 ]
+
+
+def test_every_kind_has_a_name_and_a_model() -> None:
+    assert tuple(MODELS) == get_args(DocumentKind)
 
 
 def test_a_whatif_has_exactly_the_promised_keys(build: ModuleType) -> None:

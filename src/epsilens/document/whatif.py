@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The document of a what-if: what privacy budgets would cost."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import BeforeValidator, Field, StrictStr, model_validator
+
+from epsilens.document.numbers import (
+    Flag,
+    NonNegative,
+    NumberType,
+    OptionalNonNegative,
+    OptionalNumber,
+)
+from epsilens.document.parts import Baseline, DocumentHead, Part, as_list, check_ends
+
+__all__ = [
+    "OutcomeInterval",
+    "WhatIfCell",
+    "WhatIfDocument",
+    "WhatIfMethod",
+    "whatif_number_types",
+]
+
+WhatIfMethod: TypeAlias = Literal[
+    "influence", "newton", "exact", "retrain", "paper", "output-perturbation"
+]
+
+
+class WhatIfCell(Part):
+    """What one privacy budget would cost if one group's answers were randomised with it.
+
+    Examples
+    --------
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.021, loss_change_low=0.015, loss_change_high=0.027,
+    ...                   accuracy_change=-0.01, auc_change=-0.02, loss_gap_change=None,
+    ...                   accuracy_gap_change=None, trusted=True)
+    >>> cell.loss_change
+    0.021
+    """
+
+    group: StrictStr
+    """The group whose protected columns are randomised."""
+    epsilon: OptionalNonNegative
+    """Privacy budget per protected column; null when the columns have different budgets."""
+    record_epsilon: NonNegative
+    """Privacy budget of a whole record: the sum over its protected columns."""
+    method: WhatIfMethod
+    """The rung of the ladder that was really used; output-perturbation for a published model."""
+    loss_change: OptionalNumber
+    """Expected change of the mean test loss; positive is worse."""
+    loss_change_low: OptionalNumber = None
+    """5 % end of the prediction interval for one realised run."""
+    loss_change_high: OptionalNumber = None
+    """95 % end of the prediction interval for one realised run."""
+    accuracy_change: OptionalNumber = None
+    """Change of test accuracy as a share; negative is worse; null for a regression."""
+    auc_change: OptionalNumber = None
+    """Change of the area under the ROC curve; negative is worse; null for a regression."""
+    loss_gap_change: OptionalNumber = None
+    """Change of the difference in test loss between the group and everybody else."""
+    accuracy_gap_change: OptionalNumber = None
+    """Change of the difference in test accuracy between the group and everybody else."""
+    trusted: Flag = True
+    """Whether the checks of the approximation passed."""
+
+    @model_validator(mode="after")
+    def _interval_is_ordered(self) -> Self:
+        check_ends(self, "loss_change")
+        return self
+
+
+class OutcomeInterval(Part):
+    """The 5-95 % prediction interval of accuracy, AUC or a gap for one cell.
+
+    Examples
+    --------
+    >>> OutcomeInterval(group="all", epsilon=1.0, outcome="auc", low=-0.02, high=-0.01).outcome
+    'auc'
+    """
+
+    group: StrictStr
+    """The group of the cell."""
+    epsilon: OptionalNonNegative
+    """The privacy budget of the cell."""
+    outcome: Literal["accuracy", "auc", "loss_gap", "accuracy_gap"]
+    """Which outcome the interval is for."""
+    low: OptionalNumber
+    """5 % end of the change that one realised run shows."""
+    high: OptionalNumber
+    """95 % end of the change that one realised run shows."""
+
+
+class WhatIfDocument(DocumentHead):
+    """What privacy budgets would cost: one cell for each group and budget.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance
+    >>> document = WhatIfDocument(
+    ...     provenance=Provenance(method="exact"),
+    ...     baseline=Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25,
+    ...                       n_parameters=3),
+    ...     cells=[WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                       loss_change=0.02)])
+    >>> document.kind, len(document.cells)
+    ('whatif', 1)
+    """
+
+    kind: Literal["whatif"] = "whatif"
+    """The kind of document."""
+    baseline: Baseline
+    """The model before anything is randomised."""
+    cells: Annotated[list[WhatIfCell], BeforeValidator(as_list)]
+    """Groups in the given order, epsilon ascending."""
+    intervals: Annotated[list[OutcomeInterval], BeforeValidator(as_list)] = Field(
+        default_factory=list
+    )
+    """Prediction intervals of accuracy, AUC and gaps, where they were computed."""
+
+
+def whatif_number_types(*, retrained: bool) -> dict[str, NumberType]:
+    """Say which numbers of a what-if are proven, measured and estimated.
+
+    The budgets are proven: randomised response gives them for every data set. The model's own
+    quality on the test set is measured. What the budget would cost is measured when models were
+    really trained again and estimated otherwise.
+
+    Parameters
+    ----------
+    retrained : bool
+        Whether the cells come from really training again.
+
+    Returns
+    -------
+    dict of str to {"proven", "measured", "estimated"}
+        One entry per number of a `WhatIfCell`, of the `Baseline` and of the intervals.
+
+    Examples
+    --------
+    >>> whatif_number_types(retrained=False)["loss_change"]
+    'estimated'
+    >>> whatif_number_types(retrained=True)["loss_change"]
+    'measured'
+    """
+    types: dict[str, NumberType] = {"epsilon": "proven", "record_epsilon": "proven"}
+    types |= dict.fromkeys(("loss", "accuracy", "auc"), "measured")
+    cost: NumberType = "measured" if retrained else "estimated"
+    cells = (
+        "loss_change",
+        "loss_change_low",
+        "loss_change_high",
+        "accuracy_change",
+        "auc_change",
+        "loss_gap_change",
+        "accuracy_gap_change",
+        "intervals",
+    )
+    return types | dict.fromkeys(cells, cost)
