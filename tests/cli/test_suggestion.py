@@ -109,3 +109,36 @@ def test_a_few_numbers_can_be_the_answer(
     words = suggestion(capsys, str(file))
     assert words[words.index("--label") :] == ["--label", "grade", "--protect", "grade"]
     assert main([*words[1:], "--epsilon", "4", "--quiet"]) == 0
+
+
+def test_a_name_with_a_comma_can_be_typed_and_is_suggested_as_it_must_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv(survey(tmp_path, job=0.8))
+    frame = frame.rename(columns={"smokes": "smokes, daily = much", "age": "age, years"})
+    frame = frame.rename(columns={"job": '"job", now'})
+    file = str(tmp_path / "named.csv")
+    frame.to_csv(file, index=False)
+    words = suggestion(capsys, file)
+    assert words[words.index("--protect") + 1] == '"smokes, daily = much"'
+    assert main([*words[1:], "--epsilon", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["provenance"]["settings"]
+    assert found["protect"] == ["smokes, daily = much"]
+
+    typed = [file, "--label", "income", "--model", "ridge", "--missing", "category", "--json"]
+    typed += ["--protect", '"smokes, daily = much","age, years"', "--bins", '"age, years=-4:4:4"']
+    typed += ["--epsilon", '"smokes, daily = much=1","age, years=2"']
+    assert main(["whatif", *typed, "--drop", '"""job"", now"']) == 0
+    cell = json.loads(capsys.readouterr().out)["cells"][0]
+    assert (cell["epsilon"], cell["record_epsilon"]) == (None, 3.0)
+
+
+def test_a_budget_too_large_to_read_is_refused_behind_a_comma_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "named.csv", tmp_path / "out.csv"
+    pd.DataFrame({"smokes, daily": ["no", "yes"] * 20, "age": range(40)}).to_csv(file, index=False)
+    typed = ["--protect", '"smokes, daily"', "--epsilon", '"smokes, daily=1e999"']
+    assert main(["randomise", str(file), *typed, "--out", str(out)]) == 2
+    assert "at most 40 or inf" in capsys.readouterr().err
+    assert not out.exists()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from epsilens.app.conclusions import EXAMPLE
 from epsilens.app.questions import Limits, Question
+from epsilens.data.typed_names import typed_name
 
 __all__ = ["command_for"]
 
@@ -46,7 +47,7 @@ def command_for(
     command = "decide" if question.has_attack else "whatif"
     words = ["epsilens", command, file, "--label", question.label]
     for column in question.protected:
-        words += ["--protect", column]
+        words += ["--protect", typed_name(column)]
     most = limits.max_loss_increase
     # Without any limit `decide` keeps most of the gain by itself; `whatif` recommends nothing.
     is_said = question.has_attack and kept_gain is not None
@@ -60,11 +61,11 @@ def command_for(
         words.append("--proven-only")
     usual = Question(label=question.label)
     for column in question.drop:
-        words += ["--drop", column]
+        words += ["--drop", typed_name(column)]
     for column in question.categorical:
-        words += ["--categorical", column]
+        words += ["--categorical", typed_name(column)]
     for column, bins in question.bins.items():
-        words += ["--bins", f"{column}={bins}"]
+        words += ["--bins", typed_name(f"{column}={bins}")]
     for option, value, ordinary in (
         ("--weight", question.weight, None),
         ("--missing", question.missing, usual.missing),

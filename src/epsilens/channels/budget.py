@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from epsilens._validate import as_epsilon, require_unique
+from epsilens.data.typed_names import split_typed
 from epsilens.errors import InputError, InputTypeError
 
 __all__ = ["Budget", "parse_grid"]
@@ -229,8 +229,7 @@ def _split(text: str) -> list[str]:
         raise InputTypeError(f"`epsilon` must be typed as text, got {type(text).__name__}.")
     if not text.strip():
         raise InputError("`epsilon` must be a number or a list of numbers, got nothing.")
-    (parts,) = csv.reader([text.replace("\n", " ")], skipinitialspace=True)
-    return [part.strip() for part in parts]
+    return split_typed(text)
 
 
 def _epsilon(text: str, *, name: str) -> float:

@@ -51,6 +51,7 @@ def inspect(
     from epsilens.cli.session import print_json, printable, withhold_names
     from epsilens.cli.target import check_target
     from epsilens.data import describe_table, infer_schema, read_table, write_text
+    from epsilens.data.typed_names import typed_name
     from epsilens.document import anonymise, to_json
     from epsilens.reporting.suggestion import suggested_command
 
@@ -70,7 +71,7 @@ def inspect(
         "format": table.format,
     }
     typed = [
-        *(f"--categorical={name}" for name in comma_list(categorical)),
+        *(f"--categorical={typed_name(name)}" for name in comma_list(categorical)),
         *(f"--bins={value}" for value in bins or ()),
         *([f"--delimiter={delimiter}"] if delimiter else []),
         *([f"--encoding={encoding}"] if encoding else []),

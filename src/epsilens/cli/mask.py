@@ -368,10 +368,13 @@ def _write(out: str, document: MaskDocument) -> None:
 
 
 def _print(document: MaskDocument, *, quiet: bool, out: str | None) -> None:
+    import shlex
+
     from rich.console import Console
     from rich.text import Text
 
     from epsilens.cli.session import print_notes
+    from epsilens.data.typed_names import typed_name
     from epsilens.reporting import mask_sentences, mask_table
 
     console = Console()
@@ -389,6 +392,7 @@ def _print(document: MaskDocument, *, quiet: bool, out: str | None) -> None:
         )
     )
     if document.masked and document.scope == "global":
-        console.print(Text(f"In other commands: --drop {','.join(document.masked)}"))
+        names = ",".join(typed_name(name) for name in document.masked)
+        console.print(Text(f"In other commands: --drop {shlex.quote(names)}"))
     if out is not None:
         console.print(Text(f"Written: {out}"))

@@ -303,7 +303,8 @@ def comma_list(values: Iterable[str] | None) -> tuple[str, ...]:
     Parameters
     ----------
     values : iterable of str, optional
-        What was typed; each may hold several names separated by commas.
+        What was typed; each may hold several names separated by commas. A name with a comma stands in
+        double quotes.
 
     Returns
     -------
@@ -319,8 +320,12 @@ def comma_list(values: Iterable[str] | None) -> tuple[str, ...]:
     --------
     >>> comma_list(["sex,age", "income"])
     ('sex', 'age', 'income')
+    >>> comma_list(['"income, net",age'])
+    ('income, net', 'age')
     """
-    names = [name.strip() for value in values or () for name in value.split(",")]
+    from epsilens.data.typed_names import split_typed
+
+    names = [name for value in values or () for name in split_typed(value)]
     if "" in names:
         raise InputError(
             "a list of columns must not hold an empty name. Write COL or COL,COL without spaces."
@@ -377,8 +382,9 @@ def mapping_of_bins(values: Iterable[str] | None) -> dict[str, Bins]:
     """
     from epsilens._validate import require_unique
     from epsilens.data import parse_bins
+    from epsilens.data.typed_names import split_typed
 
-    pairs = [parse_bins(part) for value in values or () for part in value.split(",")]
+    pairs = [parse_bins(part) for value in values or () for part in split_typed(value)]
     require_unique((name for name, _ in pairs), what="columns in `--bins`")
     return dict(pairs)
 

@@ -218,7 +218,9 @@ def _refuse_overflow(text: str) -> None:
     """Refuse a number that is too large to be read: it must not become infinity, no privacy."""
     import math
 
-    for part in text.split(","):
+    from epsilens.data.typed_names import split_typed
+
+    for part in split_typed(text):
         number = part.rpartition("=")[2].strip().lower()
         try:
             is_infinite = math.isinf(float(number))

@@ -10,7 +10,7 @@ Loosest binding first::
     operand    = "(" expression ")" | column | literal
     list       = "[" literal {"," literal} "]"
     column     = a bare word, or any text between backticks
-    literal    = "text" | 'text' | number | true | false
+    literal    = "text" | 'text' | number | true | false, or as Python writes them, True | False
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from epsilens.errors import InputError
 __all__ = ["ColumnName", "Compare", "Constant", "Join", "Member", "Node", "Not", "Parser"]
 
 _MAXIMUM_DEPTH = 50
-_KEYWORDS = ("and", "or", "not", "in", "true", "false")
+_TRUTHS = {"true": True, "True": True, "false": False, "False": False}
+_KEYWORDS = ("and", "or", "not", "in", *_TRUTHS)
 
 _PATTERN = re.compile(
     r"""
@@ -248,8 +249,8 @@ class Parser:
             return Constant(token.text[1:-1], token.position)
         if token.kind == "number":
             return Constant(float(token.text), token.position)
-        if token.kind == "word" and token.text in {"true", "false"}:
-            return Constant(token.text == "true", token.position)
+        if token.kind == "word" and token.text in _TRUTHS:
+            return Constant(_TRUTHS[token.text], token.position)
         return None
 
     def _list(self) -> tuple[Constant, ...]:

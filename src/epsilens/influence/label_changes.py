@@ -130,7 +130,8 @@ def _bernoulli_places(
     while last < n_trials:
         left = (n_trials - last) * probability
         gaps = rng.geometric(probability, size=int(left + 6.0 * np.sqrt(left) + 10.0))
-        places.append(last + np.cumsum(gaps))
+        # At an ε above 40 single gaps are larger than any integer, and their sum would turn negative.
+        places.append(last + np.cumsum(np.minimum(gaps, n_trials + 1)))
         last = int(places[-1][-1])
     found = np.concatenate(places)
     return found[found < n_trials]

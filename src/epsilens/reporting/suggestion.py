@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from epsilens.data.description import likely_label
 from epsilens.data.missing import LARGEST_DROPPED_SHARE
+from epsilens.data.typed_names import typed_name
 
 if TYPE_CHECKING:
     from epsilens.data import Column, Schema, TableFile
@@ -58,7 +59,15 @@ def suggested_command(
     label = likely_label(schema)
     if label is None:
         return None
-    words = ["epsilens", "whatif", source, "--label", label.name, "--protect", label.name]
+    words = [
+        "epsilens",
+        "whatif",
+        source,
+        "--label",
+        label.name,
+        "--protect",
+        typed_name(label.name),
+    ]
     if label.kind == "categorical" and label.categories:
         words += ["--positive", str(label.categories[-1])]
     words += typed
@@ -85,10 +94,7 @@ def _settle_missing(
         if not label.n_missing and all(column.encoding == "one-hot" for column in incomplete):
             return [*_drop_options(dropped), "--missing", "category"]
         optional = [
-            column
-            for column in incomplete
-            # `--drop` would read a comma as the end of a name.
-            if column is not label and column.name not in named and "," not in column.name
+            column for column in incomplete if column is not label and column.name not in named
         ]
         if share <= LARGEST_SACRIFICE or not optional or len(used) <= 2:
             return [*_drop_options(dropped), "--missing", "drop"]
@@ -98,4 +104,4 @@ def _settle_missing(
 
 
 def _drop_options(names: list[str]) -> list[str]:
-    return [f"--drop={name}" for name in names]
+    return [f"--drop={typed_name(name)}" for name in names]

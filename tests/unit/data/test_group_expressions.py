@@ -44,6 +44,8 @@ PEOPLE = pd.DataFrame(
         ("not not member", [1, 0, 1, 0]),
         ("member == false", [0, 1, 0, 1]),
         ("vote == true", [1, 0, 0, 1]),
+        ("vote == True", [1, 0, 0, 1]),
+        ("vote == False", [0, 1, 0, 0]),
         ("vote", [1, 0, 0, 1]),
         ('visit >= "2024-02-01"', [0, 1, 1, 0]),
         ("größe < 2", [1, 0, 0, 0]),

@@ -5,6 +5,7 @@ import pytest
 
 from epsilens.channels import RandomizedResponse
 from epsilens.influence import draw_linear_noise, summarise_group
+from epsilens.influence.label_changes import draw_changes
 from epsilens.models import Design, LogisticLoss, Problem, SoftmaxLoss, SquaredLoss
 
 
@@ -83,3 +84,10 @@ def test_no_noise_at_infinite_epsilon(case):
     np.testing.assert_array_equal(noise.covariance(P), 0.0)
     runs = draw_linear_noise(problem, noise, [P], n_draws=30, seed=np.random.SeedSequence(1))
     np.testing.assert_array_equal(runs, 0.0)
+
+
+@pytest.mark.parametrize("epsilon", [42.0, 50.0, 100.0, 800.0])
+def test_a_lie_that_never_happens_is_not_drawn(epsilon):
+    lies = np.array([RandomizedResponse(2, epsilon).matrix[0, 1]])
+    changes = draw_changes(10_000, 2, lies, n_draws=400, seed=np.random.SeedSequence(0))
+    assert len(changes.record) == 0
