@@ -37,6 +37,7 @@ BEFORE = {
     "docs/howto/large-tables.md": "small_survey.py",
     "docs/howto/read-the-json.md": "small_survey.py",
     "docs/howto/resume.md": "small_survey.py",
+    "docs/howto/several-columns.md": "small_survey.py",
     "docs/howto/survey-weights.md": "small_survey.py",
     "docs/federation.md": "tables_of_sites.py",
     "docs/masking.md": "people.py",
