@@ -66,6 +66,60 @@ def test_every_command_and_option_is_listed():
         assert "[bold]" not in text
 
 
+OF_OTHERS = {
+    "mypy": {"--strict"},
+    "pip": {"--wheel-dir", "--no-index", "--find-links"},
+    "pip download": {"--only-binary", "--platform", "--python-version"},
+    "ray": {"--head", "--disable-usage-stats"},
+    "flower": {"--trusted-entities", "--isolation"},
+}
+"""Options of other programs that pages speak of."""
+
+
+def sources():
+    found = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))]
+    return found + [page for page in sorted(DOCS.rglob("*.md")) if "_build" not in page.parts]
+
+
+def test_every_option_that_a_page_names_exists():
+    """In commands that are run and in those that are not, in tables and in prose."""
+    known = {"--help", "--version", *(name for names in OF_OTHERS.values() for name in names)}
+    for _, command in load("commands").every_command():
+        known.update(o for each in command.params for o in (*each.opts, *each.secondary_opts))
+    for page in sources():
+        named = re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text(encoding="utf-8"))
+        assert set(named) <= known, page
+
+
+def test_every_file_that_a_page_names_exists():
+    places = re.compile(r"`((?:src|tests|docs|benchmarks|examples)/[\w./-]+)(?:::\w+)?`")
+    for page in sources():
+        for place in places.findall(page.read_text(encoding="utf-8")):
+            if "ROOM" not in place and "_build" not in place and "tested-with" not in place:
+                assert (ROOT / place).exists(), (page, place)
+
+
+def test_the_walk_through_the_rooms_names_files_of_these_rooms():
+    text = (DOCS / "concepts" / "architecture.md").read_text(encoding="utf-8")
+    rooms = ROOT / "src" / "epsilens"
+    named = 0
+    for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        here = re.findall(r"`(\w+)`", part.partition("\n")[0])
+        for file in re.findall(r"`([\w/]+\.py)`", part):
+            spots = [rooms / file] if "/" in file else [rooms / room / file for room in here]
+            if not file.startswith("tests/"):
+                assert any(spot.is_file() for spot in spots), file
+                named += 1
+    assert named > 15
+    visited = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
+    seen = {room for head in visited for room in re.findall(r"`(\w+)`", head)}
+    doors = {"audit", "valuation", "masking", "federated", "epsilens.ridge"}
+    side = set(re.findall(r"`([\w.]+)`", text.split("## Side doors")[1]))
+    assert doors <= side
+    there = {path.parent.name for path in rooms.glob("*/__init__.py")}
+    assert there <= seen | doors, "a room that the walk leaves out"
+
+
 def test_every_room_has_a_page_in_the_contents():
     rooms = load("rooms")
     contents = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
@@ -109,7 +163,7 @@ def test_loads_from_elsewhere_are_found():
 def test_built_pages_load_nothing_from_elsewhere(tmp_path):
     """A tutorial and a page of the reference, with the site's own settings; `make docs` looks at all."""
     source, built = tmp_path / "docs", tmp_path / "html"
-    for part in ("conf.py", "benchmarks.py", "_ext", "_static", "index.md", "images/report.png"):
+    for part in ("conf.py", "benchmarks.py", "_ext", "_static", "index.md", "images/decision.svg"):
         target = source / part
         target.parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (DOCS / part).is_dir() else shutil.copy

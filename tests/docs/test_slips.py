@@ -9,10 +9,13 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
 
+from epsilens import WhatIf
 from epsilens.channels import RandomizedResponse
 from epsilens.models import LogisticLoss
 from epsilens.valuation import ModelForProvider, batch_correction, item_moves, smallest_batch
@@ -49,6 +52,59 @@ def test_theorem_1_of_p1_needs_a_group_that_does_not_depend_on_the_label():
     assert by_chance == pytest.approx(TRUTH, abs=1e-4)
     assert by_feature == pytest.approx(TRUTH, abs=1e-4)
     assert np.linalg.norm(by_label - TRUTH) > 1
+
+
+def test_the_sum_in_eq_14_of_p1_is_an_expectation_only_with_its_minus_sign():
+    """Three classes, everything written out, against `method="paper"`."""
+    rng = np.random.default_rng(4)
+    names = np.array(["a", "b", "c"])
+    X, X_test = rng.normal(size=(200, 2)), rng.normal(size=(150, 2))
+    y, y_test = ((rng.normal(size=(len(part), 3)) + part @ np.array([[1, 0, -1], [0, 1, 0]])).argmax(1)
+                 for part in (X, X_test))  # fmt: skip
+    model = LogisticRegression(C=0.5, tol=1e-12, max_iter=10_000).fit(X, names[y])
+    kind = pd.CategoricalDtype(names)
+    study = WhatIf(model).fit(
+        X, pd.Series(names[y], dtype=kind), X_test, pd.Series(names[y_test], dtype=kind)
+    )
+    found = study.estimate(epsilon=1.0, method="paper").document.cells[0].loss_change
+
+    def rows(part):
+        return np.column_stack([part, np.ones(len(part))])
+
+    def chances(part):
+        s = part @ np.column_stack([model.coef_, model.intercept_]).T
+        return np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)
+
+    def gradients(part, h, labels):
+        return np.einsum("nk,ni->nki", h - np.eye(3)[labels], part).reshape(len(part), -1)
+
+    A, A_test = rows(X), rows(X_test)
+    h = chances(A)
+    spread = np.einsum("nk,kl->nkl", h, np.eye(3)) - np.einsum("nk,nl->nkl", h, h)
+    hessian = np.einsum("nkl,ni,nj->kilj", spread, A, A).reshape(9, 9) / 200
+    hessian += np.diag([1.0, 1.0, 0.0] * 3) / (0.5 * 200)
+    v = np.linalg.pinv(hessian) @ gradients(A_test, chances(A_test), y_test).mean(axis=0)
+    true, loss = gradients(A, h, y), -np.log(h)
+    difference = product = expected = 0.0
+    channel = RandomizedResponse(3, 1.0).matrix
+    for c in range(3):
+        each, other = gradients(A, h, np.full(200, c)), c != y
+        expected += channel[y, c] @ (each @ v)
+        difference += channel[0, 1] * np.sum(((each - true) @ v)[other])
+        own = loss[np.arange(200), y]
+        product += channel[0, 1] * np.sum((own * (each @ v) + loss[:, c] * (true @ v))[other])
+    assert difference == pytest.approx(expected - np.sum(true @ v), rel=1e-9)
+    assert found == pytest.approx(-difference / 200, rel=1e-5)
+    assert abs(product - difference) > 0.5 * abs(difference)
+
+
+def test_first_order_is_far_off_where_the_decision_says_so():
+    """docs/decisions/first-order-is-not-the-default.md: more than seventy times, 30 % of the men."""
+    rows = json.loads((RESULTS / "whatif-adult.json").read_text())["rows"]
+    far = [r for r in rows if r["group"] == "30.00%" and r["block"].startswith("men")]
+    assert len(far) == 2
+    for row in far:
+        assert row["error"]["influence"] > 70 * row["error"]["exact"]
 
 
 def test_first_order_had_the_wrong_sign_where_it_was_measured():

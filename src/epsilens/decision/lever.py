@@ -51,6 +51,27 @@ def masking_lever(
     right with probability b (math of the answer attack): b is measured, and smaller without the columns only
     for an attacker who does not have these from elsewhere. A lever is claimed only where b falls by more
     than two standard errors of both, over the attacked records; else it is said to be noise.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from epsilens import WhatIf
+    >>> from epsilens.decision import decide
+    >>> from epsilens.risk import AttackStudy
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.normal(size=600), "voice": rng.normal(size=600)})
+    >>> odds = np.exp(X["age"] + 2 * X["voice"])
+    >>> y = pd.Series(rng.random(600) < odds / (1 + odds), name="smokes").astype("category")
+    >>> def decided(columns):
+    ...     parts = X[columns][:400], y[:400], X[columns][400:], y[400:]
+    ...     model, asked = LogisticRegression(), {"epsilon": [0.5, 2.0], "random_state": 0}
+    ...     cost = WhatIf(model).fit(*parts).estimate(**asked)
+    ...     risk = AttackStudy(model).fit(*parts).estimate(**asked, shadow_models=64)
+    ...     return decide(cost, risk, max_loss_increase=0.5)
+    >>> lever = masking_lever(decided(["age", "voice"]), decided(["age"]), masked=["voice"])
+    >>> lever.epsilon, lever.is_larger
+    (0.5, False)
     """
     epsilon = decision.recommendation.epsilon
     own, other = decision.document.cost.baseline, without.document.cost.baseline

@@ -66,6 +66,22 @@ def equivalent_epsilon(
     -----
     P5 calls ε on D and ε' on D' approximately equivalent if ASR^M agrees. Its printed curves have no error:
     at its operating point, 0.54, a useless attack lands as well.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from epsilens.risk import AttackStudy
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.normal(size=300), "gait": rng.normal(size=300)})
+    >>> y = pd.Series(rng.random(300) < 0.5, name="smokes").astype("category")
+    >>> def attacked(columns):
+    ...     parts = X[columns][:200], y[:200], X[columns][200:], y[200:]
+    ...     study = AttackStudy(LogisticRegression()).fit(*parts)
+    ...     return study.estimate(epsilon=[0.5, 4.0], shadow_models=64, random_state=0)
+    >>> found = equivalent_epsilon(attacked(["age", "gait"]), attacked(["age"]))
+    >>> [cell.epsilon for cell in found]
+    [0.5, 4.0]
     """
     mechanisms = {cell.mechanism for part in (curve, other) for cell in part.document.cells}
     if len(mechanisms) != 1:

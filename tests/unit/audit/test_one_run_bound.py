@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import warnings
 
 import numpy as np
@@ -19,6 +21,7 @@ from epsilens.audit.coins import own_stream
 from epsilens.audit.guesses import make_guesses
 from epsilens.audit.pure import pure_p_value
 from epsilens.audit.selection import as_selection
+from epsilens.channels import RandomizedResponse
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
 
 
@@ -231,11 +234,29 @@ def test_exactly_half_is_said():
         one_run_bound(np.arange(1000) < 501, np.zeros(1000))
 
 
-def test_exactly_half_breaks_the_theory():
-    # The mechanism tells all bits but the last: with a fixed number in, the last one follows from
-    # the rest, though each bit by itself was a fair coin. So fixed numbers are no coins.
-    included = np.random.default_rng(0).permutation(np.arange(10) < 5)
-    assert included[-1] == (included[:-1].sum() == 4)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_exactly_half_breaks_the_theory(epsilon):
+    """Two canaries, each bit reported by randomised response: ε-private in each, all outcomes enumerated.
+
+    Independent coins: given any output, a guess is right with at most q = e^ε/(1 + e^ε), both with q².
+    With exactly one of the two in, what is said of one canary is said of the other as well.
+    """
+    report = RandomizedResponse(2, epsilon).matrix
+    q = report[1, 1]
+
+    def both_right(worlds):
+        """For each output, how sure the better guess about both canaries is."""
+        return [
+            max(report[s, o1] * report[t, o2] for s, t in worlds)
+            / sum(report[s, o1] * report[t, o2] for s, t in worlds)
+            for o1, o2 in itertools.product((0, 1), repeat=2)
+        ]
+
+    assert max(both_right(list(itertools.product((0, 1), repeat=2)))) <= q**2 + 1e-12
+    fixed = both_right([(1, 0), (0, 1)])
+    odds = math.exp(2 * epsilon)
+    assert max(fixed) == pytest.approx(odds / (1 + odds))
+    assert max(fixed) > q > q**2
 
 
 def test_strategies_check_themselves():

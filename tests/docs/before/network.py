@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network with a last layer `fc`, trained on small pictures of digits for a moment."""
+
+import torch
+from sklearn.datasets import load_digits
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+weight_decay = 1e-2
+_images, _digits = load_digits(n_class=3, return_X_y=True)
+images, digits = torch.from_numpy(_images / 16).float(), torch.from_numpy(_digits)
+images, test_images = images[:400], images[400:]
+digits, test_digits = digits[:400], digits[400:]
+
+
+class _Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.Tanh())
+        self.fc = torch.nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.fc(self.body(x))
+
+
+network = _Network()
+_optimiser = torch.optim.SGD(network.parameters(), lr=0.5, weight_decay=weight_decay)
+for _ in range(60):
+    _optimiser.zero_grad()
+    torch.nn.functional.cross_entropy(network(images), digits).backward()
+    _optimiser.step()
