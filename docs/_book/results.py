@@ -66,9 +66,9 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def scientific(value: float) -> str:
+def scientific(value: float, digits: int = 2) -> str:
     """Return a small number with a power of ten, which no line end breaks."""
-    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    mantissa, _, exponent = f"{value:.{digits}e}".partition("e")
     return f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}"
 
 
