@@ -133,9 +133,9 @@ def facts(results: Results) -> dict[str, str]:
     ]
     names = list(ridge["baselines"])
     return {
-        "over_epsilon": _sweep(result, "epsilon", "nominal ε"),
-        "over_canaries": _sweep(result, "canaries", "canaries m"),
-        "over_dimension": _sweep(result, "dimension", "dimension d"),
+        "over_epsilon": _sweep(result, "epsilon", "ε"),
+        "over_canaries": _sweep(result, "canaries", "m"),
+        "over_dimension": _sweep(result, "dimension", "d"),
         "coverage": _coverage(coverage),
         "printed_wrong": span((100 * row["rate"] for row in printed), ".0f"),
         "audits": f"{printed[0]['audits']:,}",

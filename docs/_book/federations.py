@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from .federated_bars import largest
-from .results import Result, Results, budget, plus_minus, quoted, span, table
+from .results import Result, Results, budget, fixed, plus_minus, quoted, span, table
 
 CHANGE = (3, 1)
 """ε and ε' of P2 Fig. 2."""
@@ -33,7 +33,7 @@ def _table_2(result: Result, data: str) -> str:
             (
                 f"{budget(row['epsilon'])}\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}{budget(row['wanted'])}",
                 f"{ald:.3f}",
-                f"{ways['one message']['ald'][0]:.4f}",
+                fixed(ways["one message"]["ald"][0], 4),
                 f"{aad:.2f}",
                 plus_minus(*ways["one message"]["aad"]),
                 f"{ed:.3f}",
@@ -48,15 +48,15 @@ def _table_2(result: Result, data: str) -> str:
         (
             "ε → ε'",
             "ALD, P2",
-            "one message",
+            "here",
             "AAD %, P2",
-            "one message",
+            "here",
             "ED, P2",
-            "one message",
+            "here",
             "`exact`",
-            "two retrainings apart",
-            "update / none, P2",
-            "one message / none",
+            "two apart",
+            "/ none, P2",
+            "/ none, here",
         ),
         lines,
     )
@@ -72,16 +72,15 @@ def _figure_2(result: Result, question: str, head: str) -> str:
                 (
                     name,
                     str(row["at"]),
-                    *(
-                        plus_minus(*ways[way]["ratio"])
-                        for way in ("no update", "as printed", "one message", "exact")
-                    ),
-                    *(f"{ways[way]['ald'][0]:.4f}" for way in ("as printed", "one message")),
+                    f"{ways['no update']['ratio'][0]:.2f}",
+                    *(plus_minus(*ways[way]["ratio"]) for way in ("as printed", "one message")),
+                    f"{ways['exact']['ratio'][0]:.2f}",
+                    *(fixed(ways[way]["ald"][0], 4) for way in ("as printed", "one message")),
                     *(plus_minus(*ways[way]["aad"]) for way in ("as printed", "one message")),
                 )
             )
     distance = ("no update", "P2's formula", "one message", "`exact`")
-    others = ("ALD, P2's formula", "one message", "AAD %, P2's formula", "one message")
+    others = ("ALD, P2's", "one message", "AAD %, P2's", "one message")
     return table(("data", head, *distance, *others), lines)
 
 
@@ -241,8 +240,8 @@ def facts(results: Results) -> dict[str, str]:
         "income": _table_2(result, "income"),
         "pubcov": _table_2(result, "pubcov"),
         "glioma": _table_2(result, "glioma"),
-        "several": _figure_2(result, "several", "clients that change"),
-        "share": _figure_2(result, "share", "% of all records"),
+        "several": _figure_2(result, "several", "clients"),
+        "share": _figure_2(result, "share", "% of all"),
         "table_1": _table_1(result),
         "table_3": _table_3(result),
         "several_printed": "; ".join(

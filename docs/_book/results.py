@@ -39,6 +39,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
+def fixed(value: float, digits: int) -> str:
+    """Return a number with so many digits, and nought without a sign."""
+    shown = f"{value:.{digits}f}"
+    return shown.removeprefix("-") if not float(shown) else shown
+
+
 def plus_minus(value: float, error: float | None, digits: int = 2) -> str:
     """Return a value and its standard error."""
     shown = f"{value:,.{digits}f}"
