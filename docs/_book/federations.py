@@ -80,7 +80,7 @@ def _figure_2(result: Result, question: str, head: str) -> str:
                 )
             )
     distance = ("no update", "P2's formula", "one message", "`exact`")
-    others = ("ALD, P2's", "one message", "AAD %, P2's", "one message")
+    others = ("ALD, P2's", "ours", "AAD %, P2's", "ours")
     return table(("data", head, *distance, *others), lines)
 
 
@@ -240,7 +240,7 @@ def facts(results: Results) -> dict[str, str]:
         "income": _table_2(result, "income"),
         "pubcov": _table_2(result, "pubcov"),
         "glioma": _table_2(result, "glioma"),
-        "several": _figure_2(result, "several", "clients"),
+        "several": _figure_2(result, "several", "how many"),
         "share": _figure_2(result, "share", "% of all"),
         "table_1": _table_1(result),
         "table_3": _table_3(result),
