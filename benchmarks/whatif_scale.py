@@ -158,16 +158,17 @@ def study_size(n_rows: int, settings: argparse.Namespace, parent: Path) -> dict:
             for turn in range(settings.turns)
             for order in [(1, 2) if turn % 2 == 0 else (2, 1)]
         ]
-    best = {part: min(run["seconds"][part] for run in runs) for part in PARTS}
+    best = {
+        clock: {part: min(run[clock][part] for run in runs) for part in PARTS} for clock in CLOCKS
+    }
     part = "bare pass" if n_rows > 2_000_000 else "fit"
     alone, together = ([turn[w]["seconds"][part] for turn in both] for w in (1, 2))
     return {
         "n": n_rows,
         "file_bytes": size,
-        "seconds": best,
-        "cpu_seconds": {part: min(run["cpu_seconds"][part] for run in runs) for part in PARTS},
-        "fit_to_bare": _to_bare(runs, "fit"),
-        "table_to_bare": _to_bare(runs, "point table"),
+        **best,
+        "fit_to_bare": to_bare(best, "fit"),
+        "table_to_bare": to_bare(best, "point table"),
         "peak_bytes": max(run["peak_bytes"] for run in runs),
         "one_against_two": {
             "part": part,
@@ -178,11 +179,12 @@ def study_size(n_rows: int, settings: argparse.Namespace, parent: Path) -> dict:
     }
 
 
-def _to_bare(runs: list[dict], part: str) -> dict[str, float]:
-    """Return a part's time over that of the bare pass in the same process, the best of the runs."""
-    return {
-        clock: min(run[clock][part] / run[clock]["bare pass"] for run in runs) for clock in CLOCKS
-    }
+def to_bare(best: dict[str, dict[str, float]], part: str) -> dict[str, float]:
+    """Return a part's best time over that of the bare pass.
+
+    Not the best of the runs' ratios, which would reward a bare pass that had bad luck.
+    """
+    return {clock: best[clock][part] / best[clock]["bare pass"] for clock in CLOCKS}
 
 
 def markdown(rows: list[dict]) -> str:

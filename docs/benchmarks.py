@@ -51,6 +51,10 @@ _SECTIONS = {
         "Labels on MNIST",
         "P1 Table III. Groups are drawn at random: P1's, all of one digit, give the label away.",
     ),
+    "whatif-data": (
+        "P1's data and models",
+        "P1 Table II: the models of the tables above without noise, on the same test records.",
+    ),
     "whatif-scale": (
         "Ten million rows",
         "The same answers from parquet files that are read again at every pass. The bare pass reads the same file "

@@ -3,40 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
+from . import federated_bars
 from .results import Result, Results, measured, named, percent, plus_minus, span
-
-MET, REPORTED = "met", "reported"
-MISSED = "**not\N{NO-BREAK SPACE}met**"
-UNMEASURED = "**not\N{NO-BREAK SPACE}measured**"
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One thing that was asked for.
-
-    Attributes
-    ----------
-    asked : str
-    reached : str
-        From the result.
-    verdict : str
-        `MET` or `MISSED` where a number decides, `REPORTED` where a report was asked for,
-        `UNMEASURED` where there is no result.
-    """
-
-    asked: str
-    reached: str
-    verdict: str
-
-    @classmethod
-    def of(cls, asked: str, reached: str, is_met: bool) -> Bar:
-        """Return a bar that a number decides."""
-        return cls(asked, reached, MET if is_met else MISSED)
-
+from .verdicts import REPORTED, Bar
 
 HALVES, COVERED = 1.5, (0.85, 0.95)
 PEER, REFITS, NEW_CELL = 3.0, 15.0, 1e-3
@@ -76,7 +48,7 @@ def _whatif(result: Result) -> list[Bar]:
         ),
         Bar.of(
             f"interval covers {range_}, every group size by itself",
-            f"{each} %; outside {len(outside)} of {len(rows)}, by more than two standard errors {len(clearly)}",
+            f"{each} %; {len(outside) or 'none'} of {len(rows)} outside, {len(clearly) or 'none'} by more than two standard errors",
             not outside,
         ),
     ]
@@ -103,6 +75,10 @@ def _speed(result: Result) -> list[Bar]:
         found["refits_over_exact"]["ratio"],
         found["refits_of_one_draw_over_exact"],
     )
+    timed = f"{found['refits_over_exact']['n_refits']} of the {result['cells']} timed"
+    warm = found["warm_refits_over_exact"]
+    turns = [cell["median"] for cell in _new_cells(result, "epsilens, point table")]
+    both = [cell["median"] for cell in _new_cells(result, "epsilens, point table, two cores")]
     return [
         Bar.of(
             f"point table ≥ {PEER:g} times as fast as the fastest peer, Hessian included, training left out for both",
@@ -116,15 +92,27 @@ def _speed(result: Result) -> list[Bar]:
         ),
         Bar.of(
             f"{result['cells']} `exact` cells ≥ {REFITS:g} times as fast as as many refits",
-            f"{measured(draws)} against refits on one draw, {measured(refits)} against refits of the expectation",
+            f"{measured(draws)} against refits on one draw, {measured(refits)} against refits of the expectation; {timed}",
             min(refits["value"], draws["value"]) >= REFITS,
         ),
         Bar.of(
+            f"{result['cells']} `exact` cells ≥ {REFITS:g} times as fast as as many refits, each begun at its neighbour's "
+            "result, if “refit” is read so",
+            f"{measured(warm)}; {timed}",
+            warm["value"] >= REFITS,
+        ),
+        Bar.of(
             "a new (group, ε) after that in less than 1 ms",
-            f"{1e6 * new['median']:.0f} µs (median; the slowest of all calls {1e3 * new['largest']:.1f} ms)",
-            new["median"] < NEW_CELL,
+            f"{span((1e6 * median for median in turns), '.0f')} µs (median calls of {len(turns)} turns on one core; the "
+            f"slowest call {1e3 * new['largest']:.1f} ms); on two cores in that run {span((1e3 * m for m in both), '.1f')} ms",
+            max(turns) < NEW_CELL,
         ),
     ]
+
+
+def _new_cells(result: Result, name: str) -> list[Result]:
+    """Return what a further cell took, turn by turn."""
+    return [note["new_cell_seconds"] for note in named(result["rows"], name=name)["notes"]]
 
 
 def _loo(result: Result) -> list[Bar]:
@@ -180,106 +168,6 @@ def _batches(result: Result) -> list[Bar]:
     ]
 
 
-def _ones(result: Result, block: Result) -> list[Result]:
-    return [
-        row
-        for row in result["rows"]
-        if (row["question"], row["data"], row["penalty"])
-        == ("one", block["data"], block["penalty"])
-    ]
-
-
-def largest(rows: Sequence[Result], source: str, way: str, what: str) -> float:
-    """Return the largest size of a number over the (ε, ε') of a federation."""
-    return max(abs(row["against"][source]["ways"][way][what][0]) for row in rows)
-
-
-def _federated(result: Result) -> list[Bar]:
-    bars, names = result["bars"], {"income": "Income", "pubcov": "PubCov", "glioma": "Glioma"}
-    enough: dict[str, Result] = {}
-    for block in result["blocks"].values():
-        if block["data"] not in enough or block["penalty"] > enough[block["data"]]["penalty"]:
-            enough[block["data"]] = block
-    found = []
-    for source, words in (
-        ("degraded", "what the site would draw"),
-        ("fresh", "new draws of the true answers"),
-    ):
-        for way, word in (("exact", "`exact`"), ("one message", "one message")):
-            worst = {
-                name: largest(_ones(result, block), source, way, "ratio")
-                for name, block in enough.items()
-            }
-            found.append(
-                Bar.of(
-                    f"{word} ≤ {bars[way]:g} times two retrainings apart at every (ε, ε'), against {words}",
-                    ", ".join(f"{names[name]} {value:.2f}" for name, value in worst.items()),
-                    all(value <= bars[way] for value in worst.values()),
-                )
-            )
-    losses = {
-        name: max(
-            largest(_ones(result, block), "degraded", way, "ald")
-            for way in ("exact", "one message")
-        )
-        for name, block in enough.items()
-    }
-    found.append(
-        Bar.of(
-            f"difference of the test loss ≤ {bars['ald']:g}",
-            ", ".join(f"{names[name]} {value:.4f}" for name, value in losses.items()),
-            all(value <= bars["ald"] for value in losses.values()),
-        )
-    )
-    bare = min(
-        (b for b in result["blocks"].values() if b["data"] == "glioma"), key=lambda b: b["penalty"]
-    )
-    advice = {
-        entry["advice"]: entry["federations"] for entry in bare["advice"] if entry["federations"]
-    }
-    flagged = advice.get("regularise", 0) / sum(advice.values())
-    found.append(
-        Bar.of(
-            "Glioma flagged without enough regularisation",
-            f"advice “regularise” in {percent(flagged)} of the federations at λ = {bare['penalty']:g}",
-            flagged == 1.0,
-        )
-    )
-    traffic = enough["income"]["cost"]["traffic"]["one message"]
-    found.append(
-        Bar(
-            "bytes and messages counted",
-            f"Income: {traffic['messages']} messages, {traffic['bytes']:,} bytes",
-            REPORTED,
-        )
-    )
-    times = {
-        name: block["cost"]["times_one_message"]["federated averaging, 1"]
-        for name, block in enough.items()
-    }
-    found.append(
-        Bar.of(
-            f"training again ≥ {bars['cost']:g} times the CPU time of one message",
-            ", ".join(f"{names[name]} {value:,.0f}" for name, (value, _) in times.items()),
-            all(value >= bars["cost"] for value, _ in times.values()),
-        )
-    )
-    return found
-
-
-def _remove(result: Result) -> list[Bar]:
-    bar = result["bar"]
-    worst = max(row["ratio"]["newton"][0] for row in result["rows"])
-    printed = span(row["ratio"]["printed, global H"][0] for row in result["rows"])
-    return [
-        Bar.of(
-            f"distance ≤ {bar:g} times that of doing nothing",
-            f"at worst {worst:.2f}; with the printed sign {printed}",
-            worst <= bar,
-        )
-    ]
-
-
 def bound_means(point: Result) -> dict[tuple[str, str], float]:
     """Return the mean bounds of a point by whose scores and which bound."""
     return {(row["scores"], row["bound"]): row["mean"] for row in point["bounds"]}
@@ -305,6 +193,7 @@ def _one_run(results: Results) -> list[Bar]:
                 min(ratios) >= 1.0,
             )
         )
+    found.append(_pure_quarter(result))
     for ours, words in (("approximate", "(ε, δ) bound"), ("f-dp", "Gaussian family")):
         pairs = {
             (scores, at): result["ratios_at_the_bars"][f"same scores on both sides, {who}"][
@@ -346,6 +235,25 @@ def _one_run(results: Results) -> list[Bar]:
         )
     )
     return found
+
+
+def _pure_quarter(result: Result) -> Bar:
+    """Judge the pure bound at the two ε of the bar; the error is as if the two means were independent."""
+    ratios, shown = [], []
+    for scores, words in (("P3", "P3's scores"), ("ours", "our scores")):
+        for at in JAX_F_DP:
+            point = named(result["points"], sweep="epsilon", epsilon=at)
+            ours = named(point["bounds"], scores=scores, bound="pure")
+            theirs = named(point["bounds"], scores=scores, bound="jax one-run")
+            ratio = ours["mean"] / theirs["mean"]
+            share = sum((row["standard_error"] / row["mean"]) ** 2 for row in (ours, theirs)) ** 0.5
+            ratios.append(ratio)
+            shown.append(f"{words}, ε = {at}: {plus_minus(ratio, ratio * share, 3)}")
+    return Bar.of(
+        "pure bound: a quarter more at ε = 8 and 16, same scores",
+        "; ".join(shown),
+        min(ratios) >= QUARTER,
+    )
 
 
 def _ridge(result: Result) -> list[Bar]:
@@ -423,7 +331,7 @@ def _masking(result: Result) -> list[Bar]:
 
 def _scale(result: Result) -> list[Bar]:
     rows, slopes = result["rows"], result["slopes"]
-    last, both = rows[-1], [row["one_against_two"]["best"] for row in rows]
+    last, best = rows[-1], [row["one_against_two"]["best"] for row in rows]
     found = [
         Bar.of(
             f"log-log slope in n ≤ {SLOPE:g}",
@@ -436,18 +344,28 @@ def _scale(result: Result) -> list[Bar]:
             last["n"] >= MANY_ROWS and last["peak_bytes"] < MEMORY,
         ),
     ]
-    for key, words, most in (("fit_to_bare", "fit", FIT), ("table_to_bare", "point table", TABLE)):
+    for part, most in (("fit", FIT), ("point table", TABLE)):
         for clock, told in (("cpu_seconds", "by processor time"), ("seconds", "by the clock")):
+            # Best over best: the best of the ratios would reward a bare pass that had bad luck.
+            ratios = [row[clock][part] / row[clock]["bare pass"] for row in rows]
             found.append(
                 Bar.of(
-                    f"{words} ≤ {most:g} times one bare pass, {told}",
-                    ", ".join(f"{row[key][clock]:.1f} at {row['n']:,}" for row in rows),
-                    all(row[key][clock] <= most for row in rows),
+                    f"{part} ≤ {most:g} times one bare pass, {told}",
+                    ", ".join(
+                        f"{value:.1f} at {row['n']:,}"
+                        for value, row in zip(ratios, rows, strict=True)
+                    ),
+                    max(ratios) <= most,
                 )
             )
-    shown = ", ".join(f"{value:.2f} at {row['n']:,}" for value, row in zip(both, rows, strict=True))
-    asked = f"two processes ≥ {TWO:g} times one, best of alternating runs"
-    return [*found, Bar.of(asked, shown, min(both) >= TWO)]
+    shown = ", ".join(
+        f"{both['best']:.2f} at {row['n']:,} ({both['part']})"
+        for row in rows
+        for both in [row["one_against_two"]]
+    )
+    turns = span((row["one_against_two"]["turns"] for row in rows), "d")
+    asked = f"two processes ≥ {TWO:g} times one, best of {turns} alternating runs"
+    return [*found, Bar.of(asked, shown, min(best) >= TWO)]
 
 
 def _page(result: Result) -> list[Bar]:
@@ -490,8 +408,8 @@ JUDGES: dict[str, tuple[str, str, Judge]] = {
     "whatif-scale": ("tables that do not fit into memory", "", _own("whatif-scale", _scale)),
     "loo": ("P4 Table 1", "p4", _own("loo", _loo)),
     "batch-correction": ("P4 Fig. 3", "p4", _own("batch-correction", _batches)),
-    "federated": ("P2 Tables 2 and 3, Fig. 2", "p2", _own("federated", _federated)),
-    "federated-remove": ("P2 Eq. 27", "p2", _own("federated-remove", _remove)),
+    "federated": ("P2 Tables 2 and 3, Fig. 2", "p2", _own("federated", federated_bars.change)),
+    "federated-remove": ("P2 Eq. 27", "p2", _own("federated-remove", federated_bars.removal)),
     "one-run": ("P3 Q2.1 to Q2.3", "p3", _one_run),
     "ridge": ("P3 part 1", "p3", _own("ridge", _ridge)),
     "lira": ("P5 Fig. 5", "p5", _lira),

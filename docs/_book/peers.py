@@ -3,15 +3,65 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
+from . import ages
 from .bars import bound_means, fastest_opacus
-from .results import Result, Results, measured, named, plus_minus, span, table
+from .results import ROOT, Result, Results, measured, named, plus_minus, span, table
 from .whatif import best_seconds
 
 WINE_COLUMNS, GENERATED_COLUMNS = 11, 5
 PRIVACY_METER = "1.0.1"
 """Of July 2023, the newest on the package index; looked at, not run."""
+
+
+_PAGES = {
+    "pyinfluence": "https://github.com/maschulz/pyinfluence",
+    "pyDVL": "https://pydvl.org",
+    "jax_privacy": "https://github.com/google-deepmind/jax_privacy",
+    "Opacus": "https://opacus.ai",
+    "Privacy Meter": "https://github.com/privacytrustlab/ml_privacy_meter",
+    "diffprivlib": "https://github.com/IBM/differential-privacy-library",
+    "Flower": "https://flower.ai/docs/framework",
+}
+
+
+def _versions(results: Results, known: Mapping[str, ages.Age]) -> str:
+    """Return the release of every tool, when it was measured or how it was looked at, and its page."""
+    rows = results["whatif-speed"]["rows"]
+    flower = re.search(r"flwr\[simulation\]>=([\d.]+)", (ROOT / "pyproject.toml").read_text())
+    releases = {
+        "pyinfluence": named(rows, name="pyinfluence, its scores")["version"],
+        "pyDVL": named(rows, name="pyDVL, direct")["version"],
+        "jax_privacy": results["one-run"]["peer"].removeprefix("jax_privacy "),
+        "Opacus": results["dp-sgd-speed"]["opacus"],
+        "Privacy Meter": PRIVACY_METER,
+        "diffprivlib": results["ridge"]["diffprivlib"],
+        "Flower": flower[1] if flower else "–",
+    }
+    measured_by = {
+        "pyinfluence": "whatif-speed",
+        "pyDVL": "whatif-speed",
+        "jax_privacy": "one-run",
+        "Opacus": "dp-sgd-speed",
+        "diffprivlib": "ridge",
+    }
+    how = {"Privacy Meter": "read, not run", "Flower": "used: our messages run on it"}
+    return table(
+        ("tool", "release", "measured", "its page"),
+        (
+            (
+                tool,
+                releases[tool],
+                f"{known[measured_by[tool]]['made']}, `make bench-{measured_by[tool]}`"
+                if tool in measured_by
+                else how[tool],
+                f"<{page}>",
+            )
+            for tool, page in _PAGES.items()
+        ),
+    )
 
 
 def _influence(result: Result) -> str:
@@ -99,12 +149,20 @@ def _diffprivlib(result: Result) -> str:
                     f"{base['no noise']:.4f}",
                     *(
                         f"{cells[m]['median']:.4g}"
-                        for m in ("tight", "AdaSSP", "diffprivlib, ε(δ)")
+                        for m in ("tight", "tight, replace-one", "AdaSSP", "diffprivlib, ε(δ)")
                     ),
                 )
             )
     return table(
-        ("table", "ε", "no noise", "`PrivateRidge`", "`AdaSSP`", "diffprivlib"),
+        (
+            "table",
+            "ε",
+            "no noise",
+            "`PrivateRidge`",
+            "the same, a record replaced",
+            "`AdaSSP`",
+            "diffprivlib",
+        ),
         lines,
     )
 
@@ -202,6 +260,7 @@ def facts(results: Results) -> dict[str, str]:
         if c["table"] == large and c["rho"] == max(cell["rho"] for cell in ridge["cells"])
     }
     return {
+        "versions": _versions(results, ages.read()),
         "influence": _influence(speed),
         "opacus": _opacus(dp_sgd),
         "jax": _jax(audit),

@@ -39,6 +39,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
+def fixed(value: float, digits: int) -> str:
+    """Return a number with so many digits, and nought without a sign."""
+    shown = f"{value:.{digits}f}"
+    return shown.removeprefix("-") if not float(shown) else shown
+
+
 def plus_minus(value: float, error: float | None, digits: int = 2) -> str:
     """Return a value and its standard error."""
     shown = f"{value:,.{digits}f}"
@@ -66,9 +72,9 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def scientific(value: float) -> str:
+def scientific(value: float, digits: int = 2) -> str:
     """Return a small number with a power of ten, which no line end breaks."""
-    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    mantissa, _, exponent = f"{value:.{digits}e}".partition("e")
     return f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}"
 
 

@@ -3,31 +3,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from .results import Result, Results, measured, named, plus_minus, scientific, span, table
 from .whatif import best_seconds
 
 
-def _table_1(rows: list[Result], way: str) -> str:
-    head = ("data", "true mean, P4", "here", "mean, P4", "here", "abs. error, P4", "here")
+def _pairs(head: Sequence[str], lines: Iterable[tuple[str, Sequence[tuple[float, float]]]]) -> str:
+    """Return a table of pairs: what P4 prints, with all its digits, and what is found here."""
     return table(
-        (*head, "sq. error, P4", "here"),
+        ("data", *(word for column in head for word in (f"{column}, P4", "here"))),
+        (
+            (
+                name,
+                *(
+                    shown
+                    for printed, ours in pairs
+                    for shown in (scientific(printed, 3), scientific(ours))
+                ),
+            )
+            for name, pairs in lines
+        ),
+    )
+
+
+def _means(rows: list[Result]) -> str:
+    return _pairs(
+        ("exact", "first order", "second order"),
         (
             (
                 row["data"],
-                *(
-                    scientific(value)
-                    for value in (
-                        row["paper"]["exact_mean"],
-                        row["exact_mean"],
-                        row["paper"][way][0],
-                        row[way]["mean"],
-                        row["paper"][way][1],
-                        row[way]["mean_absolute_error"],
-                        row["paper"][way][2],
-                        row[way]["mean_squared_error"],
-                    )
+                (
+                    (row["paper"]["exact_mean"], row["exact_mean"]),
+                    *(
+                        (row["paper"][way][0], row[way]["mean"])
+                        for way in ("first-order", "second-order")
+                    ),
+                ),
+            )
+            for row in rows
+            if row.get("paper")
+        ),
+    )
+
+
+def _errors(rows: list[Result], way: str) -> str:
+    return _pairs(
+        ("mean absolute error", "mean squared error"),
+        (
+            (
+                row["data"],
+                (
+                    (row["paper"][way][1], row[way]["mean_absolute_error"]),
+                    (row["paper"][way][2], row[way]["mean_squared_error"]),
                 ),
             )
             for row in rows
@@ -126,8 +154,9 @@ def facts(results: Results) -> dict[str, str]:
     ]
     rate = [row["measured"] / row["expected"] - 1 for row in batches["rows"]]
     return {
-        "first_order": _table_1(rows, "first-order"),
-        "second_order": _table_1(rows, "second-order"),
+        "means": _means(rows),
+        "first_order": _errors(rows, "first-order"),
+        "second_order": _errors(rows, "second-order"),
         "batches": _batches(batches),
         "times": _times(speed),
         "parties": _parties(results["private-valuation"]),

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 
 from scipy.stats import spearmanr
 
+from . import ages
 from .results import Result, Results, measured, named, plus_minus, quoted, span, table
 
 _HEAD = (
@@ -53,28 +55,59 @@ def _block(result: Result, name: str) -> list[Result]:
     return [row for row in result["rows"] if row["block"] == name]
 
 
-def _table_2(results: Results, printed: Mapping[str, tuple[int, int, int]]) -> str:
-    found = {"adult": "whatif-adult", "acs_pubcov": "whatif-pubcov", "mnist": "whatif-mnist"}
+def _table_2(result: Result, printed: Mapping[str, Mapping[str, int]]) -> str:
     names = {"adult": "Adult", "acs_pubcov": "PubCov", "mnist": "MNIST, four digits"}
+    rows = []
+    for data, paper in printed.items():
+        ours = named(result["rows"], data=data)
+        rows.append(
+            (
+                names[data],
+                f"{paper['n']:,}",
+                f"{ours['n_train']:,} + {ours['n_test']:,}",
+                f"{paper['d']} / {paper['coded']}",
+                f"{ours['n_parameters']:,}",
+                str(paper["classes"]),
+                *(
+                    f"{paper[what]} / {100 * ours[what]:.1f}"
+                    for what in ("precision", "recall", "accuracy")
+                ),
+            )
+        )
     return table(
         (
             "data",
             "records, P1",
-            "columns, P1",
-            "accuracy, P1",
-            "records to train on here",
+            "to train + to test on here",
+            "columns before / after coding, P1",
             "parameters here",
+            "classes",
+            "precision %, P1 / here",
+            "recall %, P1 / here",
+            "accuracy %, P1 / here",
         ),
+        rows,
+    )
+
+
+def _gap(result: Result, printed: Mapping[str, Mapping[str, int]], data: str) -> str:
+    ours = named(result["rows"], data=data)
+    scores = ("precision", "recall", "accuracy")
+    return f"{max(abs(100 * ours[what] - printed[data][what]) for what in scores):.1f}"
+
+
+def _printed_3(p1: ModuleType, data: str) -> str:
+    """Return both columns of P1 Table III for a data set, as printed."""
+    columns = [
+        printed(data, case)
+        for case in ("labels", "corrected")
+        for printed in (p1.table_3, p1.table_3_ranks)
+    ]
+    return table(
+        ("group", "labels: error", "ρ", "with correction: error", "ρ"),
         (
-            (
-                names[data],
-                f"{n:,}",
-                f"{columns:,}",
-                f"{accuracy} %",
-                f"{results[found[data]]['n_train']:,}",
-                f"{results[found[data]]['n_parameters']:,}",
-            )
-            for data, (n, columns, accuracy) in printed.items()
+            (size, *(f"{column[size]:.{3 + (k + 1) % 2}f}" for k, column in enumerate(columns)))
+            for size in p1.SIZES
         ),
     )
 
@@ -117,57 +150,45 @@ def best_seconds(row: Result, clock: str = "cpu_seconds") -> float:
     return min(map(min, row[clock]))
 
 
-def _table_4(result: Result) -> str:
-    paper, rows = result["paper"]["P1 Table IV, seconds"], result["rows"]
-    refit = result["paper"]["P1 refit, seconds"]
-    cells, found = result["cells"], result["summary"]
+def _table_4(
+    result: Result, printed: Mapping[str, tuple[float, float | None]], n_epsilon: int
+) -> str:
+    rows, cells, found = result["rows"], result["cells"], result["summary"]
     exact = best_seconds(named(rows, name="epsilens, exact"))
     ours = best_seconds(named(rows, name="epsilens, point table"))
     draws = named(rows, name="scikit-learn, refits of one draw")
     one = best_seconds(draws) / found["refits_over_exact"]["n_refits"]
     training = best_seconds(named(rows, name="scikit-learn, training"))
-    first = paper["initial training"] + paper["inverse-Hessian product"] + cells * paper["one cell"]
-    again = paper["initial training"] + cells * refit
+    cell = found["new_cell_seconds"]["median"]
+    here = {
+        "initial training": ("training", *(f"{training:.2f}" for _ in range(3))),
+        "IHVP": ("H⁻¹η", f"{ours:.3f}, all cells included", "–", "–"),
+        "per epsilon": ("one (group, ε)", f"{cell:.6f}", f"{exact / cells:.4f}", f"{one:.3f}"),
+        "per group": (
+            f"one group, {n_epsilon} ε",
+            f"{n_epsilon * cell:.4f}",
+            f"{n_epsilon * exact / cells:.2f}",
+            f"{n_epsilon * one:.1f}",
+        ),
+        "for 10 groups": (
+            f"all {cells}, training included",
+            f"{training + ours:.2f}",
+            f"{training + exact:.1f}",
+            f"{training + cells * one:.0f}",
+        ),
+    }
     return table(
-        ("", "P1 prints (V100), s", "here, one core, CPU s"),
         (
-            ("training", f"{paper['initial training']}", f"{training:.2f}"),
-            (
-                "H⁻¹η",
-                f"{paper['inverse-Hessian product']}",
-                f"{ours:.3f}, all cells by first order included",
-            ),
-            (
-                "one (group, ε), first order",
-                f"{paper['one cell']}",
-                f"{found['new_cell_seconds']['median']:.6f}",
-            ),
-            ("one (group, ε), `exact`", "–", f"{exact / cells:.4f}"),
-            (
-                "one retraining",
-                f"{refit}",
-                f"{one:.3f}",
-            ),
-            (
-                f"all {cells} by first order, training included",
-                f"{first:.2f}",
-                f"{training + ours:.2f}",
-            ),
-            (
-                f"all {cells} by `exact`, training included",
-                "–",
-                f"{training + exact:.1f}",
-            ),
-            (
-                f"all {cells} by training again",
-                f"{again:.0f}",
-                f"{training + cells * one:.0f}",
-            ),
-            (
-                f"{cells} retrainings over {cells} estimates",
-                f"{again / first:.0f} times",
-                f"{measured(found['refits_of_one_draw_over_exact'], 1)} times (`exact`, training left out)",
-            ),
+            "seconds",
+            "formula, P1",
+            "retraining, P1",
+            "first order here",
+            "`exact` here",
+            "retraining here",
+        ),
+        (
+            (words, *("–" if value is None else f"{value:g}" for value in printed[row]), *values)
+            for row, (words, *values) in here.items()
         ),
     )
 
@@ -179,6 +200,7 @@ def _table_1(result: Result) -> str:
         "stochastic": ("stochastic estimation", "np + rtp"),
     }
     slopes = {(row["solver"], row["along"]): row for row in result["slopes"]}
+    again = ("training again, for every group and ε", "Enp", "–", "–", "–", "–")
     return table(
         (
             "H⁻¹η",
@@ -188,7 +210,7 @@ def _table_1(result: Result) -> str:
             "slope in n here",
             "last doubling",
         ),
-        (
+        [
             (
                 words,
                 order,
@@ -198,7 +220,8 @@ def _table_1(result: Result) -> str:
                 f"{slopes[solver, 'n']['slope_last_doubling']:.2f}",
             )
             for solver, (words, order) in printed.items()
-        ),
+        ]
+        + [again],
     )
 
 
@@ -241,18 +264,27 @@ def facts(results: Results) -> dict[str, str]:
         "adult_men": tables(adult, "men", "adult", "labels"),
         "adult_everybody": tables(adult, "everybody", "adult", "labels"),
         "adult_corrected": tables(corrected, "everybody", "adult", "corrected"),
+        "men_corrected": tables(corrected, "men", "adult", "corrected"),
         "pubcov_labels": tables(pubcov, "labels", "acs_pubcov", "labels"),
         "pubcov_corrected": tables(pubcov, "labels, corrected", "acs_pubcov", "corrected"),
         "mnist_labels": tables(mnist, "everybody", "mnist", "labels"),
         "mnist_solvers": _mnist(mnist),
         "figure_2": _figure_2(pubcov, columns, p1.FIGURE_2, p1.FIGURE_2_RANKS),
-        "table_2": _table_2(results, p1.TABLE_2),
-        "mnist_corrected": span(p1.table_3("mnist", "corrected").values(), ".4f"),
+        "table_2": _table_2(results["whatif-data"], p1.TABLE_2),
+        "adult_gap": _gap(results["whatif-data"], p1.TABLE_2, "adult"),
+        "mnist_gap": _gap(results["whatif-data"], p1.TABLE_2, "mnist"),
+        "mnist_printed_all": _printed_3(p1, "mnist"),
         "deep": _deep(results["whatif-deep"]),
         "deep_n": f"{results['whatif-deep']['n_train']:,}",
         "deep_fitted": str(len(results["whatif-deep"]["fitted"])),
         "table_1": _table_1(results["whatif-cost-growth"]),
-        "table_4": _table_4(speed),
+        "table_4": _table_4(speed, p1.TABLE_4, len(last["curve"]["epsilon"])),
+        "table_4_ratio": f"{p1.TABLE_4['for 10 groups'][1] / p1.TABLE_4['for 10 groups'][0]:.0f}",
+        "speed_command": ages.command("whatif-speed", {"turns": speed["turns"]}),
+        "speed_timed": str(speed["summary"]["refits_over_exact"]["n_refits"]),
+        "growth_command": ages.command(
+            "whatif-cost-growth", {"repeats": results["whatif-cost-growth"]["repeats"]}
+        ),
         "adult_printed_last": f"{printed:.4f}",
         "adult_formula_last": f"{last['error']['paper']:.4f}",
         "adult_exact_last": f"{last['error']['exact']:.6f}",
