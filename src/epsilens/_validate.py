@@ -114,14 +114,15 @@ def as_choice(value: object, choices: Sequence[str], *, name: str) -> str:
     return value
 
 
-def require_column(name: str, columns: Iterable[str], *, argument: str) -> str:
+def require_column(name: str, columns: Iterable[str], *, argument: str, advice: str = "") -> str:
     """Return `name` if it is a column; otherwise say which column was probably meant."""
     known = list(columns)
     if name in known:
         return name
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
     hint = f"Did you mean {close[0]!r}?" if close else f"The columns are: {', '.join(known[:20])}."
-    raise InputError(f"`{argument}` must name a column of the data, got {name!r}. {hint}")
+    said = f"`{argument}` must name a column of the data, got {name!r}. {hint} {advice}"
+    raise InputError(said.rstrip())
 
 
 def as_mask(value: NDArray[np.bool_], *, name: str, n_rows: int) -> NDArray[np.bool_]:

@@ -18,7 +18,12 @@ from epsilens._validate import (
     require_column,
 )
 from epsilens.channels import ProductChannel, RandomizedResponse, parse_grid
-from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
+from epsilens.errors import (
+    ApproximationWarning,
+    InputError,
+    InputTypeError,
+    PrivacyLeakWarning,
+)
 from epsilens.influence.alternatives import Alternatives, no_alternatives
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.blocks import ProtectedFeature, join_blocks, read_block
@@ -276,6 +281,11 @@ def protected_names(
     known = label or "label"
     if protect is None:
         return [known], known
+    if not isinstance(protect, Iterable):
+        raise InputTypeError(
+            f"`protect` must be the name of a column or a list of names, got {type(protect).__name__}. "
+            "Name the label."
+        )
     names = [protect] if isinstance(protect, str) else list(protect)
     if len(names) == 0 or not all(isinstance(name, str) for name in names):
         raise InputError("`protect` must name at least one column, got none. Name the label.")
@@ -306,7 +316,11 @@ def as_budgets(epsilon: object, names: list[str]) -> tuple[list[dict[str, float]
     """Return a budget per column for every cell, ascending, and whether ε came as a mapping."""
     if isinstance(epsilon, Mapping):
         for column in epsilon:
-            require_column(str(column), names, argument="epsilon")
+            if column not in names:
+                raise InputError(
+                    f"`epsilon` must name protected columns, got {str(column)!r}. Add it to "
+                    "`protect`, or leave it out."
+                )
         lacking = [name for name in names if name not in epsilon]
         if lacking:
             raise InputError(

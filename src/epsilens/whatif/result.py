@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._validate import as_share, require_column
+from epsilens._validate import as_choice, as_share
 from epsilens.data.documented import Documented
 from epsilens.data.frames import like
 from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, epsilon_text, own_budget
@@ -162,7 +162,7 @@ class LossChangeEstimate(Documented):
         limit = _as_limit(max_loss_increase)
         level = as_share(confidence, name="confidence")
         names = list(dict.fromkeys(cell.group for cell in self.document.cells))
-        wanted = names if group is None else [require_column(group, names, argument="group")]
+        wanted = names if group is None else [as_choice(group, names, name="group")]
         upper: dict[float, float] = {}
         trusted: dict[float, bool] = {}
         for cell, runs in zip(self.document.cells, self.loss_draws, strict=True):
