@@ -129,6 +129,7 @@ def require_column(
     what: Literal["column of the data", "protected column", "group of the result"] = (
         "column of the data"
     ),
+    advice: str = "",
 ) -> str:
     """Return `name` if it is a column; otherwise say which one was probably meant.
 
@@ -141,6 +142,8 @@ def require_column(
         The name the caller typed.
     what : str
         What they are, where not every column may be named.
+    advice : str
+        What else can be done.
     """
     known = list(columns)
     if name in known:
@@ -150,7 +153,8 @@ def require_column(
     hint = (
         f"Did you mean {close[0]!r}?" if close else f"The {several} are: {', '.join(known[:20])}."
     )
-    raise InputError(f"`{argument}` must name a {what}, got {name!r}. {hint}")
+    said = f"`{argument}` must name a {what}, got {name!r}. {hint} {advice}"
+    raise InputError(said.rstrip())
 
 
 def as_mask(value: NDArray[np.bool_], *, name: str, n_rows: int) -> NDArray[np.bool_]:

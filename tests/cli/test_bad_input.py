@@ -87,6 +87,12 @@ def test_files_that_are_not_there_or_cannot_be_read(
     assert_one_line(capsys.readouterr(), "Check the path")
     assert main(["inspect", str(tmp_path)]) == 2
     assert_one_line(capsys.readouterr(), "parquet")
+    # A variable that is not set: not the folder that one stands in.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.parquet").write_bytes(b"PAR1")
+    for command in (["inspect", ""], ["whatif", "", "--label", "smokes"]):
+        assert main(command) == 2
+        assert_one_line(capsys.readouterr(), "must be a file that exists, got ''")
 
     def refused(self: Path) -> bytes:
         raise PermissionError(13, "denied", SECRET)
@@ -145,6 +151,17 @@ def warning_reader(*what: Warning) -> object:
         return read(*arguments, **options)  # type: ignore[arg-type]
 
     return warn
+
+
+def test_of_two_warnings_that_differ_in_their_advice_one_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["whatif", survey(tmp_path), "--label", "smokes", "--epsilon", "1"]
+    assert main([*command, "--protect", "age", "--bins", "age=3"]) == 0
+    out, err = capsys.readouterr()
+    assert len(err.splitlines()) == 1
+    assert "or by bins with bounds" in err
+    assert "domain of 'age'" not in out
 
 
 def test_warnings_of_other_libraries_which_may_quote_data_are_not_shown(
@@ -369,6 +386,27 @@ BAD_TABLES: dict[str, tuple[dict[str, object], list[str], str]] = {
     "repeats": ({}, ["--method", "retrain", "--repeats", "1000000000"], "--repeats"),
     "no repeats": ({}, ["--repeats", "0"], "--repeats"),
     "a million bins": ({}, ["--bins", "age=0:9:1000000"], "at most 1000"),
+    "many numbers": ({"smokes": range(80)}, [], "`epsilens whatif` and `epsilens value local`"),
+    "protected identifier": (
+        {"id": [f"{SECRET}{i}" for i in range(80)]},
+        ["--protect", "id"],
+        "got 'id', which is left out: every value differs, as in an identifier",
+    ),
+    "protected and dropped": (
+        {},
+        ["--protect", "job", "--drop", "job"],
+        "column 'job' is named in `--drop` and cannot be named in `--protect` too",
+    ),
+    "text without quotation marks": ({}, ["--group", "job == cook"], "Put text in quotation marks"),
+    "budget of a column that is not protected": (
+        {},
+        ["--epsilon", "job=1"],
+        "must name a protected column, got 'job'",
+    ),
+    "misspelt answers": ({}, ["--categories", "smokes=No|Yes"], "Check the spelling"),
+    "regularisation": ({}, ["--regularisation", "0"], "`--regularisation` must be"),
+    "mechanism": ({}, ["--mechanism", "oue"], "`--mechanism oue`"),
+    "misspelt option": ({}, ["--jsom"], "Did you mean '--json'? See"),
 }
 
 

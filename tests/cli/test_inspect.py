@@ -81,7 +81,7 @@ def test_the_suggestion_settles_missing_values_and_many_answers(
     assert suggestion.endswith("--label y --protect y --positive c --missing category")
     pd.DataFrame({"x": [1.5, None, 2.5, None] * 10, "y": ["a", "b"] * 20}).to_csv(file, index=False)
     assert str(run_json(capsys, str(file))["suggestion"]).endswith("--protect y --missing drop")
-    pd.DataFrame({"x": [1.5, 2.5] * 20, "z": np.arange(40)}).to_csv(file, index=False)
+    pd.DataFrame({"x": [1.5, 2.5] * 20, "z": np.arange(40) % 30}).to_csv(file, index=False)
     assert "--label x" in str(run_json(capsys, str(file))["suggestion"])
     pd.DataFrame({"z": np.linspace(0, 1, 40)}).to_csv(file, index=False)
     assert run_json(capsys, str(file))["suggestion"] is None
@@ -155,3 +155,20 @@ def test_a_file_of_numbers_without_header_shows_no_record(
         shown = capsys.readouterr()
         assert "looks like a record" in shown.err
         assert not any(str(number) in shown.err + shown.out for number in numbers[0])
+
+
+def test_a_name_of_the_usual_length_is_not_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    file = tmp_path / "a.csv"
+    pd.DataFrame(
+        {
+            "marital-status": ["Married-civ-spouse", "Never-married", "Widowed"] * 10,
+            "hours-per-week": np.arange(30) % 29,
+        }
+    ).to_csv(file, index=False)
+    assert main(["inspect", str(file)]) == 0
+    shown = capsys.readouterr().out
+    for word in ("marital-status", "hours-per-week", "Married-civ-spouse"):
+        assert word in shown

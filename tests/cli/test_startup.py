@@ -138,3 +138,20 @@ def test_a_document_can_be_caught_in_memory(tmp_path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "stdout", caught)
     assert main(["inspect", str(table), "--json"]) == 0
     assert json.loads(caught.getvalue())["kind"] == "inspect"
+
+
+def test_paragraphs_of_the_help_fill_the_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["decide", "--help"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "gains over guessing by the shares of the answers." in lines
+
+
+def test_names_of_options_of_a_simulation_are_not_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["federate", "simulate", "--help"]) == 0
+    assert "--i-know-it-is-not-private" in capsys.readouterr().out

@@ -142,3 +142,61 @@ def test_a_budget_too_large_to_read_is_refused_behind_a_comma_too(
     assert main(["randomise", str(file), *typed, "--out", str(out)]) == 2
     assert "at most 40 or inf" in capsys.readouterr().err
     assert not out.exists()
+
+
+@pytest.mark.parametrize("other", [np.arange(100, 300), ["the same"] * 200])
+def test_a_label_with_nothing_to_predict_it_from_is_not_suggested(
+    other: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.csv"
+    pd.DataFrame({"person": other, "smokes": ["no", "yes"] * 100}).to_csv(file, index=False)
+    assert main(["inspect", str(file)]) == 0
+    assert "could predict from the others" in capsys.readouterr().out
+
+
+def test_one_column_may_be_a_delimiter_that_was_not_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("age:smokes\n" + "".join(f"{20 + i}:no\n" for i in range(40)))
+    assert main(["inspect", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "--delimiter" in shown
+    assert "1 column\n" in "\n".join(line.rstrip() for line in shown.splitlines()) + "\n"
+
+
+NUMBERS: dict[str, tuple[dict[str, object], list[str]]] = {
+    "an hour to protect": (
+        {"hour": [f"{i % 24}h" for i in range(N)]},
+        ["--label", "ozone", "--model", "ridge", "--protect", "hour"],
+    ),
+    "numbers alone": (
+        {"heat": np.linspace(0, 1, N) ** 2},
+        ["--label", "ozone", "--model", "ridge", "--protect", "heat", "--bins=heat=5"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_where_nothing_has_a_few_answers_a_number_is_predicted(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns, expected = NUMBERS[case]
+    ozone = np.random.default_rng(0).normal(size=N)
+    file = tmp_path / "air.csv"
+    pd.DataFrame({**columns, "ozone": ozone}).to_csv(file, index=False)
+    words = suggestion(capsys, str(file))
+    assert words[words.index("--label") :] == expected
+    assert main([*words[1:], "--epsilon", "1", "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["inspect", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "so a number is predicted" in shown
+    assert "epsilens decide" not in shown
+
+
+def test_what_comes_after_the_suggestion_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", survey(tmp_path)]) == 0
+    assert "`epsilens decide`" in " ".join(capsys.readouterr().out.split())

@@ -45,7 +45,7 @@ _TICK = "Tick “everybody may know” at the column"
 _PHRASES = (
     # A test file of its own is for the command line.
     (r",? or a test file with `--test`", ""),
-    (r"or `--model ridge` for a number", "or predict a column of numbers"),
+    (r"or put the numbers into classes; as numbers, .* `--model ridge`", "or predict the numbers"),
     (
         r"Declare it with `--categories`, or by bins with bounds",
         f"{_TICK}, or give it bins with bounds",
@@ -53,7 +53,7 @@ _PHRASES = (
     (r"(?:Declare it|Name them|Name all of them:?)(?: with)? `--categories[^`]*`", _TICK),
     (r"name all answers with `--categories[^`]*`", "tick “everybody may know” at the column"),
     (
-        r"Retrain, or climb to `--method exact`",
+        r"(?:Take `[^`]*`, or train|Train) again to be sure: `epsilens whatif --method retrain`",
         "Train again to be sure, in the terminal (method retrain)",
     ),
     (r"`--positive VALUE`", "“the answer that counts as yes”"),

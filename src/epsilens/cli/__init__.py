@@ -128,7 +128,8 @@ def _explain_usage(error: Exception) -> int:
     if message == "":  # a command group without command has shown its help already
         return EXIT_BAD_INPUT
     path = context.command_path if context is not None else "epsilens"
-    _say(f"Error: {message.rstrip('.')}. See `{path} --help`.", _RED)
+    end = "" if message.endswith("?") else "."
+    _say(f"Error: {message.rstrip('.')}{end} See `{path} --help`.", _RED)
     return EXIT_BAD_INPUT
 
 

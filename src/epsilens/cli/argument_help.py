@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from typer.core import TyperCommand
@@ -20,6 +21,9 @@ class ExplainedCommand(TyperCommand):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        if self.help:
+            # A paragraph is broken where the terminal ends, not where a line of the source does.
+            self.help = re.sub(r"(?<!\n)\n(?!\n)", " ", self.help)
         parameters: list[Any] = list(self.params)
         for parameter in parameters:
             if parameter.param_type_name == "argument" and not parameter.help:

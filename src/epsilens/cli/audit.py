@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.argument_help import ExplainedCommand
 from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
 from epsilens.cli.gathered import gathered
 from epsilens.cli.options import Json, Out, Quiet
@@ -154,6 +155,7 @@ class AuditOptions:
         MethodChoice,
         typer.Option(
             "--method",
+            metavar="HOW",
             help="auto: pure without delta, approximate with it. f-dp is for Gaussian noise; "
             "independent-gdp also needs canaries that do not disturb each other.",
         ),
@@ -295,7 +297,7 @@ class AuditOptions:
         )
 
 
-@audit.command("one-run")
+@audit.command("one-run", cls=ExplainedCommand)
 @gathered
 def one_run(
     *,

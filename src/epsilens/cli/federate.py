@@ -164,6 +164,7 @@ def simulate(
         ModeChoice,
         typer.Option(
             "--mode",
+            metavar="HOW",
             help="degrade adds noise to the draw there is and spends nothing; redraw draws again and "
             "spends more; as_printed is the published method, without privacy.",
             rich_help_panel=_FEDERATION,
@@ -181,8 +182,9 @@ def simulate(
         RungChoice,
         typer.Option(
             "--rung",
-            help="How the model follows: one message from each changing site, a Newton step, or rounds "
-            "with all sites until it is what training again would give.",
+            metavar="HOW",
+            help="How the model follows. one-message: from each changing site; newton: a Newton step; "
+            "exact: rounds with all sites until it is what training again would give.",
             rich_help_panel=_FEDERATION,
         ),
     ] = RungChoice.one_message,

@@ -15,11 +15,11 @@ from epsilens.cli.options import (
     Delimiter,
     Encoding,
     Json,
-    Out,
     Quiet,
     comma_list,
     delimiter_from,
     mapping_of_bins,
+    out_option,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def inspect(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     json: Json = False,
-    out: Out = None,
+    out: Annotated[str | None, out_option("Also write the JSON document here.")] = None,
     seed: Annotated[
         int | None, typer.Option(help="Accepted as everywhere; nothing here is random.")
     ] = None,
@@ -121,7 +121,26 @@ def _print(document: InspectDocument, *, name: str | None, quiet: bool, is_withh
     if document.suggestion:
         console.print("To see what a privacy budget would cost, try:")
         console.print(Text(f"  {document.suggestion}"), soft_wrap=True)
+        console.print(Text(_go_on(document.suggestion)))
     elif is_withheld:
         console.print("The suggested command is withheld, because it names columns.")
+    elif len(document.columns) == 1:
+        console.print(
+            "No column has a few answers that a model could predict from others: there is one column "
+            "only. If that is wrong, say what stands between the columns: --delimiter."
+        )
     else:
-        console.print("No column has a few answers that a model could predict.")
+        console.print("No column has a few answers that a model could predict from the others.")
+
+
+def _go_on(suggestion: str) -> str:
+    """Say what may be wrong with a suggestion, and what comes after it."""
+    label = (
+        "--label is what a model is to predict: name another column if that was guessed wrongly."
+    )
+    if "--model ridge" in suggestion:
+        return (
+            f"No column has a few answers, so a number is predicted. {label} To protect the number "
+            "itself, put it into classes in the file."
+        )
+    return f"{label} `epsilens decide` takes the same options and recommends an ε."

@@ -92,6 +92,7 @@ def mask(
         MethodChoice,
         typer.Option(
             "--method",
+            metavar="HOW",
             help="knapsack: the most useful columns within the limit; top-share: the most "
             "identifying go; random: any go, as a control.",
         ),
@@ -182,7 +183,9 @@ def mask(
     check_identity(identity, table, alpha=alpha)
     check_method(scope.value, method.value)
     grid = _check_attack(epsilon, delta, scope=scope)
-    prepared = table.prepare(data, candidates=public, beside=(identity,))
+    prepared = table.prepare(
+        data, candidates=public, candidates_are="public records", beside=(identity,)
+    )
     with show_progress(quiet=quiet, json=json) as progress:
         study = study_of(prepared, table)
         found = study.choose(

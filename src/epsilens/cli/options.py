@@ -192,7 +192,7 @@ Model = Annotated[
     ModelChoice,
     typer.Option(
         "--model",
-        help="Logistic regression for two answers, ridge for a number.",
+        help="Logistic regression for answers (two or several), ridge for a number.",
         rich_help_panel=_MODEL,
     ),
 ]

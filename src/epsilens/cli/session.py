@@ -85,15 +85,21 @@ def print_notes(console: Console, notes: Sequence[str]) -> None:
     """Print what a document notes, without what will be said on standard error at the end."""
     from rich.text import Text
 
+    held = {_gist(text) for text in _held.get()}
     for note in dict.fromkeys(notes):
-        if note not in _held.get():
+        if _gist(note) not in held:
             console.print(Text(f"Note: {note.rstrip('.')}."))
 
 
 def hold_warning(text: str) -> None:
     """Keep a warning until the command has succeeded: a command that fails says why, no more."""
-    if text not in _held.get():
+    if _gist(text) not in {_gist(other) for other in _held.get()}:
         _held.set((*_held.get(), text))
+
+
+def _gist(text: str) -> str:
+    """Return a warning without its advice: of two that differ in that alone, one is enough."""
+    return text.partition(" Declare it")[0]
 
 
 def held_warnings() -> tuple[str, ...]:

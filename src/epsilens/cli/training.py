@@ -98,6 +98,7 @@ class TableOptions:
         *,
         groups: Sequence[str] = (),
         candidates: str | None = None,
+        candidates_are: str = "candidates",
         beside: Sequence[str] = (),
     ) -> Prepared:
         """Read the files and turn them into checked training and test data.
@@ -110,6 +111,8 @@ class TableOptions:
             `[NAME=]EXPRESSION` each.
         candidates : str, optional
             Records on offer.
+        candidates_are : str
+            What messages call them.
         beside : sequence of str
             Columns that come along and that the model does not see.
         """
@@ -130,6 +133,7 @@ class TableOptions:
             groups=groups,
             task="classification" if self.model is ModelChoice.logistic else "regression",
             candidates=self._read(candidates),
+            candidates_are=candidates_are,
             beside=beside,
         )
 
@@ -181,6 +185,7 @@ class TableOptions:
         """
         from epsilens.data import declared_domains
 
+        self._check_protected(prepared, protect)
         return declared_domains(
             prepared,
             protect,
@@ -189,6 +194,25 @@ class TableOptions:
             categories=categories_of(self.categories, protected=protect),
             warn=warn,
         )
+
+    def _check_protected(self, prepared: Prepared, protect: Sequence[str]) -> None:
+        """Refuse a column that is in the file and not in the model, and say why it is not."""
+        for name in protect:
+            for option, columns in (
+                ("--drop", comma_list(self.drop)),
+                ("--weight", (self.weight,)),
+            ):
+                if name in columns:
+                    raise InputError(
+                        f"column {name!r} is named in `{option}` and cannot be named in `--protect` "
+                        "too. Name it in one of them."
+                    )
+            schema = prepared.schema
+            if name in schema.encoded_as("left out") and name != self.label:
+                raise InputError(
+                    f"`--protect` must name a column that the model uses, got {name!r}, which is "
+                    f"{schema[name].note}. Choose another column."
+                )
 
 
 def read_epsilon(text: str) -> str | dict[str, float]:

@@ -103,14 +103,20 @@ def whatif(
     ] = DEFAULT_GRID,
     method: Annotated[
         MethodChoice,
-        typer.Option("--method", help="auto takes the best that fits --seconds, never retrain."),
+        typer.Option(
+            "--method",
+            metavar="HOW",
+            help="influence, newton, exact, retrain, paper, or auto: the best that fits --seconds, "
+            "never retrain.",
+        ),
     ] = MethodChoice.auto,
     inverse_hessian: Annotated[
         InverseHessianChoice | None,
         typer.Option(
             "--inverse-hessian",
-            help="How methods influence and paper apply it: a factor, conjugate gradient, or "
-            "stochastic estimation, the last two without a matrix. Default: cholesky.",
+            metavar="HOW",
+            help="How methods influence and paper apply it: cholesky (a factor), cg (conjugate "
+            "gradient) or stochastic (estimation), the last two without a matrix. Default: cholesky.",
         ),
     ] = None,
     correction: Annotated[
@@ -123,6 +129,7 @@ def whatif(
         MechanismChoice,
         typer.Option(
             "--mechanism",
+            metavar="NAME",
             help="rr: randomised response; olh, blh: local hashing; oue, rappor, the: bits of one "
             "one-hot feature.",
         ),

@@ -54,7 +54,7 @@ def wants_stream(data: str, table: TableOptions, *, asked: bool, elsewhere: Sequ
             )
         return True
     path = Path(data)
-    if needing or not (path.is_dir() or path.suffix == ".parquet") or not path.exists():
+    if needing or not data or not (path.is_dir() or path.suffix == ".parquet") or not path.exists():
         return False
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

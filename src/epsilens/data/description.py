@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from epsilens.data.schema import Column, Schema
     from epsilens.document import InspectDocument
 
-__all__ = ["NEEDS_BINS", "describe_table", "likely_label"]
+__all__ = ["NEEDS_BINS", "describe_table", "likely_label", "likely_number"]
 
 MOST_NAMED_CATEGORIES = 8
 """A longer list of categories is counted, not shown."""
@@ -119,3 +119,34 @@ def likely_label(schema: Schema) -> Column | None:
         if column.name.lower() in _LABEL_NAMES:
             return column
     return next(reversed([*codes, *few, *binary]), None)
+
+
+def likely_number(schema: Schema) -> tuple[Column, Column] | None:
+    """Return a number to be predicted, where nothing has a few answers, and what could be protected.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from epsilens.data import infer_schema
+    >>> frame = pd.DataFrame({"hour": [str(i % 24) + "h" for i in range(90)],
+    ...                       "smoke": [i / 7 for i in range(90)]})
+    >>> [column.name for column in likely_number(infer_schema(frame))]
+    ['smoke', 'hour']
+    """
+    numbers = [
+        column
+        for column in schema.columns
+        if column.kind == "numeric" and column.encoding == "number" and not column.note
+    ]
+    called_so = [column for column in numbers if column.name.lower() in _LABEL_NAMES]
+    label = next(iter(called_so), numbers[-1] if numbers else None)
+    # An option would read a comma, or an equals sign, as the end of a name.
+    others = [
+        column
+        for column in [*(c for c in schema.columns if c.protectable), *numbers]
+        if column is not label and not {",", "="} & set(column.name)
+    ]
+    if label is None or not others:
+        return None
+    few = min(others, key=lambda column: (not column.protectable, column.n_distinct))
+    return label, few

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["Expression", "compared_as", "parse_expression", "parse_group"]
+__all__ = ["QUOTE_TEXT", "Expression", "compared_as", "parse_expression", "parse_group"]
+
+QUOTE_TEXT = "Put text in quotation marks."
+"""For a word in an expression that is no column."""
 
 _ORDERINGS = ("<", "<=", ">", ">=")
 
@@ -89,7 +92,7 @@ class Expression:
 
         table = to_pandas(frame)
         for name in sorted(self.columns):
-            require_column(name, table.columns, argument="group")
+            require_column(name, table.columns, argument="group", advice=QUOTE_TEXT)
         return _Evaluation(self.text, table).truth(self._tree)
 
     def with_answers(self, answers: Mapping[str, Mapping[str, str | float | bool]]) -> Expression:

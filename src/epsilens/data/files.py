@@ -133,10 +133,13 @@ def read_table(
         content = sys.stdin.buffer.read()
         return _read_content(content, STANDARD_INPUT, delimiter, encoding, spelled=spelled)
     path = Path(source)
-    if path.is_dir():
+    # An empty name, as of a shell variable that is not set, would be the folder that one stands in.
+    if path.is_dir() and str(source):
         frame = frame_from_arrow(read_parquet_folder(path), name=path.name)
         return TableFile(frame, path.resolve().name, "parquet", partitions=partition_columns(path))
     try:
+        if not str(source):
+            raise FileNotFoundError
         content = path.read_bytes()
     except FileNotFoundError:
         raise InputError(

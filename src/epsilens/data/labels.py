@@ -124,8 +124,7 @@ def read_labels(column: pd.Series, *, name: str, positive: str | None = None) ->
         if len(categories) > MOST_CLASSES:
             raise InputError(
                 f"the label {name!r} must have at most {MOST_CLASSES} different values, got "
-                f"{len(categories)}. Use `--positive VALUE` for one value against the others, or "
-                "`--model ridge` for a number."
+                f"{len(categories)}. {_fewer_values(column)}"
             )
         yes = categories[1] if len(categories) == 2 else None
         return Labels(_plain_series(column), categories, yes)
@@ -141,6 +140,20 @@ def read_labels(column: pd.Series, *, name: str, positive: str | None = None) ->
     kept = sorted({positive, _other_than(positive)})
     note = f"{name}: {len(categories) - 1} values were joined into {_other_than(positive)!r}"
     return Labels(values, tuple(kept), positive, (note,), joined=True)
+
+
+def _fewer_values(column: pd.Series) -> str:
+    """Say what to do about a label with too many values."""
+    import pandas as pd
+
+    one = "Use `--positive VALUE` for one value against the others, or "
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        # Of the commands that share this message, these alone can do without classes.
+        return (
+            f"{one}put the numbers into classes; as numbers, `epsilens whatif` and `epsilens value "
+            "local` predict them with `--model ridge`."
+        )
+    return f"{one}join values in the file."
 
 
 def read_numbers(column: pd.Series, *, name: str) -> Labels:

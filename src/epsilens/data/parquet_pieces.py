@@ -183,7 +183,7 @@ def open_parquet(source: str | Path, *, piece_rows: int = _PIECE_ROWS) -> Parque
     import pyarrow as pa
 
     path = Path(source)
-    if not path.exists():
+    if not str(source) or not path.exists():
         raise InputError(
             f"the data must be a file that exists, got {str(source)!r}. Check the path."
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from epsilens._validate import require_column
 from epsilens.data.binning import Bins
 from epsilens.data.encoding import check_categories
-from epsilens.data.expressions import Expression
+from epsilens.data.expressions import QUOTE_TEXT, Expression
 from epsilens.data.labels import Labels, read_labels, read_numbers
 from epsilens.data.missing import MissingPolicy, settle_missing
 from epsilens.data.model_input import as_model_input, require_same_kinds, spelled_alike
@@ -102,7 +102,7 @@ class PartSettings:
                     )
         for _, expression in self.groups:
             for name in sorted(expression.columns):
-                require_column(name, columns, argument="group")
+                require_column(name, columns, argument="group", advice=QUOTE_TEXT)
 
     def features(self, frame: pd.DataFrame) -> list[str]:
         """Name the columns that the model may see."""
@@ -192,7 +192,7 @@ class PartSettings:
         if lacking:
             raise InputError(
                 f"the {what} must have the columns of the training data, but {len(lacking)} are "
-                f"missing: {', '.join(lacking[:8])}."
+                f"missing: {', '.join(lacking[:8])}. Add them."
             )
         self.refuse_infinite(frame, used)
         settled = settle_missing(

@@ -118,6 +118,7 @@ def prepare(
     groups: Iterable[str | tuple[str, Expression]] = (),
     task: Task = "classification",
     candidates: object | None = None,
+    candidates_are: str = "candidates",
     beside: Sequence[str] = (),
 ) -> Prepared:
     """Check a table and turn it into training and test data.
@@ -152,6 +153,8 @@ def prepare(
         Whether the label is one of two answers or a number.
     candidates : TableFile or frame, optional
         Records on offer that are not trained on.
+    candidates_are : str
+        What messages call them.
     beside : sequence of str
         Columns that the model must not see but that are wanted row by row, such as whose record it
         is. Rows in which they are missing are treated as those without a label.
@@ -216,7 +219,8 @@ def prepare(
     notes += settled.notes
     if len(frame) < FEWEST_TRAINING_ROWS:
         raise InputError(
-            f"at least {FEWEST_TRAINING_ROWS} complete rows are needed, got {len(frame)}."
+            f"at least {FEWEST_TRAINING_ROWS} complete rows are needed, got {len(frame)}. Bring more "
+            "rows, or `--drop` the columns whose answers are missing."
         )
     features = frame[settings.features(frame)]
     schema = infer_schema(features, categorical=categorical, bins=settings.bins)
@@ -245,7 +249,7 @@ def prepare(
     if candidates is not None:
         settings_alone = replace(settings, groups=())
         part, more_notes = settings_alone.other_part(
-            _frame(candidates), schema, labels, features, what="candidates"
+            _frame(candidates), schema, labels, features, what=candidates_are
         )
         notes += more_notes
         offer = Offer(part.X, part.y, part.weight, part.rows, part.beside)

@@ -18,7 +18,7 @@ from epsilens.document import (
     at_most_text,
     epsilon_text,
 )
-from epsilens.errors import InputError
+from epsilens.errors import InputError, InputTypeError
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
 
@@ -93,6 +93,15 @@ def decide(
     >>> decide(cost, risk, max_loss_increase=0.05).recommendation.epsilon
     1.0
     """
+    for name, came, kind, whence in (
+        ("cost", cost, LossChangeEstimate, "WhatIf"),
+        ("risk", risk, RiskCurve, "AttackStudy"),
+    ):
+        if not isinstance(came, kind):
+            raise InputTypeError(
+                f"`{name}` must be what `{whence}(...).estimate` returns, got {type(came).__name__}. "
+                "The cost comes first, then the risk."
+            )
     limit = (
         None
         if max_loss_increase is None

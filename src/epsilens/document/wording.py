@@ -110,17 +110,21 @@ def bound_text(epsilon: float) -> str:
     return f"{math.floor(epsilon * unit * (1 + 1e-12)) / unit:.3g}"
 
 
+_LONGEST = 1e9
+"""Budgets from here on are written with an exponent: nobody reads three hundred digits."""
+
+
 def epsilon_text(epsilon: float) -> str:
     """Round a privacy budget to three significant digits; infinity is ∞.
 
     Examples
     --------
-    >>> [epsilon_text(value) for value in (1.0, 0.1, 3.16227, 1234.5, float("inf"))]
-    ['1', '0.1', '3.16', '1234', '∞']
+    >>> [epsilon_text(value) for value in (1.0, 0.1, 3.16227, 1234.5, 1e30, float("inf"))]
+    ['1', '0.1', '3.16', '1234', '1.0e+30', '∞']
     """
     if math.isinf(epsilon):
         return "∞"
-    if epsilon >= 100:
+    if 100 <= epsilon < _LONGEST:
         return f"{epsilon:.0f}"
     text = f"{epsilon:.3g}"
     return text if "e" not in text else f"{epsilon:.1e}"

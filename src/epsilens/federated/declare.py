@@ -116,7 +116,7 @@ def declare(
     if measured:
         warnings.warn(
             f"centre and scale of {', '.join(map(repr, measured))} are taken from the data, to two digits, "
-            "which tells every party about where they lie. Declare them with `scales` (`--scale`).",
+            "which tells every party about where they lie. Declare them with `scales`.",
             PrivacyLeakWarning,
             stacklevel=2,
         )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2_contingency, hypergeom
 
 from epsilens._validate import as_mask, require_column, require_unique
-from epsilens.data.expressions import parse_expression
+from epsilens.data.expressions import QUOTE_TEXT, parse_expression
 from epsilens.data.frames import to_pandas, to_vector
 from epsilens.document import EVERYBODY
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
@@ -91,7 +91,7 @@ def read_groups(
             expression = parse_expression(value)
             frame = to_pandas(table)
             for column in expression.columns:
-                require_column(column, frame.columns, argument=f"group {name}")
+                require_column(column, frame.columns, argument=f"group {name}", advice=QUOTE_TEXT)
             mask, columns = expression.mask(frame), expression.columns
             test_mask = expression.mask(to_pandas(test_table))
         elif isinstance(value, Group):

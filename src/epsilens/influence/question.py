@@ -282,6 +282,11 @@ def protected_names(
     known = label or "label"
     if protect is None:
         return [known], known
+    if not isinstance(protect, Iterable):
+        raise InputTypeError(
+            f"`protect` must be the name of a column or a list of names, got {type(protect).__name__}. "
+            "Name the label."
+        )
     names = [protect] if isinstance(protect, str) else list(protect)
     if len(names) == 0:
         raise InputError("`protect` must name at least one column, got none. Name the label.")
@@ -318,7 +323,13 @@ def as_budgets(epsilon: object, names: list[str]) -> tuple[list[dict[str, float]
     """Return a budget per column for every cell, ascending, and whether ε came as a mapping."""
     if isinstance(epsilon, Mapping):
         for column in epsilon:
-            require_column(str(column), names, argument="epsilon", what="protected column")
+            require_column(
+                str(column),
+                names,
+                argument="epsilon",
+                what="protected column",
+                advice="Add it to `protect`, or leave it out.",
+            )
         lacking = [name for name in names if name not in epsilon]
         if lacking:
             raise InputError(

@@ -86,7 +86,7 @@ def readings_of(
         if lacking:
             raise InputError(
                 f"the test data must have the columns of the training data, but {len(lacking)} are "
-                f"missing: {', '.join(lacking[:8])}."
+                f"missing: {', '.join(lacking[:8])}. Add them."
             )
         return reading, replace(reading, source=other, what="test"), []
     share = as_share(test_share, name="test_share")

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from epsilens._validate import as_choice, require_column, require_unique
-from epsilens.data.expressions import Expression, parse_expression
+from epsilens.data.expressions import QUOTE_TEXT, Expression, parse_expression
 from epsilens.document import EVERYBODY
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
 from epsilens.influence.alternatives import no_alternatives
@@ -160,6 +160,6 @@ def _read_groups(
             )
         expression = value if isinstance(value, Expression) else parse_expression(value)
         for column in sorted(expression.columns):
-            require_column(column, columns, argument=f"group {name}")
+            require_column(column, columns, argument=f"group {name}", advice=QUOTE_TEXT)
         result.append(StreamedGroup(str(name), expression, test_mask=place))
     return result

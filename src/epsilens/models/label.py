@@ -148,7 +148,7 @@ class Label:
 def _not_the_classes(name: str, given: int, known: int) -> InputError:
     return InputError(
         f"`categories` of {name!r} must be the {known} classes the model distinguishes, got {given} "
-        "values that are not these. Leave it out, or train on a label with these classes."
+        "values that are not these. Check the spelling, and leave out answers that no training row has."
     )
 
 

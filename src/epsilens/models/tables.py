@@ -45,7 +45,7 @@ def in_order_of(table: object, test: object, *, what: str = "test data") -> obje
     if lacking:
         raise InputError(
             f"the {what} must have the columns of the training data, but {len(lacking)} are "
-            f"missing: {', '.join(lacking[:8])}."
+            f"missing: {', '.join(lacking[:8])}. Add them."
         )
     return test[names]  # type: ignore[index]
 

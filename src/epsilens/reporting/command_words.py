@@ -59,6 +59,7 @@ _OPTIONS = {
     "positive": "--positive",
     "protect": "--protect",
     "random_state": "--seed",
+    "regularisation": "--regularisation",
     "repeats": "--repeats",
     "sample_weight": "--weight",
     "seconds": "--seconds",
@@ -72,10 +73,19 @@ _PHRASES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"`math\.inf`", "`inf`"),
     (r"[Pp]ass dependent_groups='warn'", "add `--allow-dependent-groups`"),
     (r"`?dependent_groups='warn'`?", "`--allow-dependent-groups`"),
+    # `decide` estimates as well, but has no such option.
+    (
+        r"Take method='exact', or train again",
+        "Take `epsilens whatif --method exact`, or train again",
+    ),
+    (r"again to be sure: method='retrain'", "again to be sure: `epsilens whatif --method retrain`"),
     (r"`?\binverse_hessian='(\w+)'`?", r"`--inverse-hessian \1`"),
+    (r"`?\bmechanism='(\w+)'`?", r"`--mechanism \1`"),
     (r"`?\bmethod=(?:'(\w+)'|\"(\w+)\")`?", r"`--method \1\2`"),
     (r"`?\bprotect=\[(?:'([^']*)'|\"([^\"]*)\")\]`?", r"`--protect \1\2`"),
     (r"`categories`, or by a categorical dtype", r"`--categories`"),
+    # A simulation has no such option: the contract that it can be given has.
+    (r"Declare them with `scales`", "Declare them with `epsilens federate schema --scale`"),
     (r" \(on the command line: (--[^()]*)\)", r" (`\1`)"),
     (r"`epsilon of column ([^`]*)`", r"`--epsilon` of column \1"),
     # An expression is quoted as it was typed, even where it is a single word.

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from epsilens.data.description import likely_label
+from epsilens.data.description import likely_label, likely_number
 from epsilens.data.missing import LARGEST_DROPPED_SHARE
 from epsilens.data.typed_names import typed_name
 
@@ -18,6 +18,9 @@ __all__ = ["suggested_command"]
 
 LARGEST_SACRIFICE = 0.5
 """Columns are better left out than more than this share of the rows."""
+
+
+FEW_BINS = 5
 
 
 def suggested_command(
@@ -45,7 +48,8 @@ def suggested_command(
     Returns
     -------
     str or None
-        None if no column is likely to be a label.
+        None if no column is likely to be a label, or nothing is left to predict it from. Where no column has a few answers, a number is
+        predicted, and another column is protected: a number has no answers to be drawn from.
 
     Examples
     --------
@@ -57,26 +61,35 @@ def suggested_command(
     "epsilens whatif 'my survey.csv' --label smokes --protect smokes"
     """
     label = likely_label(schema)
-    if label is None:
+    if label is not None and not any(
+        column.encoding != "left out" for column in schema.columns if column is not label
+    ):
         return None
-    words = [
-        "epsilens",
-        "whatif",
-        source,
-        "--label",
-        label.name,
-        "--protect",
-        typed_name(label.name),
-    ]
-    if label.kind == "categorical" and label.categories:
-        words += ["--positive", str(label.categories[-1])]
+    words = ["epsilens", "whatif", source]
+    if label is not None:
+        words += ["--label", label.name, "--protect", typed_name(label.name)]
+        if label.kind == "categorical" and label.categories:
+            words += ["--positive", str(label.categories[-1])]
+        words += typed
+        return shlex.join([*words, *_settle_missing(table, schema, label, named)])
+    number = likely_number(schema)
+    if number is None:
+        return None
+    label, protected = number
+    words += ["--label", label.name, "--model", "ridge", "--protect", typed_name(protected.name)]
+    if not protected.protectable:
+        words.append(f"--bins={typed_name(f'{protected.name}={FEW_BINS}')}")
+        named = {*named, protected.name}
     words += typed
-    words += _settle_missing(table, schema, label, named)
-    return shlex.join(words)
+    return shlex.join([*words, *_settle_missing(table, schema, label, named, protected)])
 
 
 def _settle_missing(
-    table: TableFile, schema: Schema, label: Column, named: Collection[str]
+    table: TableFile,
+    schema: Schema,
+    label: Column,
+    named: Collection[str],
+    protected: Column | None = None,
 ) -> list[str]:
     """Choose what to do with missing answers; `whatif` takes a few of them without being told.
 
@@ -94,7 +107,9 @@ def _settle_missing(
         if not label.n_missing and all(column.encoding == "one-hot" for column in incomplete):
             return [*_drop_options(dropped), "--missing", "category"]
         optional = [
-            column for column in incomplete if column is not label and column.name not in named
+            column
+            for column in incomplete
+            if column not in (label, protected) and column.name not in named
         ]
         if share <= LARGEST_SACRIFICE or not optional or len(used) <= 2:
             return [*_drop_options(dropped), "--missing", "drop"]

@@ -125,6 +125,10 @@ def gap_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table | None:
     return table
 
 
+_WIDEST_NAME = 18
+"""Of a column, in a table of columns; a longer name takes several lines where there is no room."""
+
+
 def inspect_table(document: InspectDocument) -> Table:
     """Show the columns of a table, what they are and which can be protected.
 
@@ -150,12 +154,18 @@ def inspect_table(document: InspectDocument) -> Table:
     from rich.text import Text
 
     n_columns = len(document.columns)
-    table = plain_table(f"{format_count(document.rows)} rows, {format_count(n_columns)} columns")
-    table.add_column("column", overflow="fold")
-    table.add_column("kind")
-    table.add_column("values", justify="right")
-    table.add_column("missing", justify="right")
-    table.add_column("can be protected")
+    unit = "column" if n_columns == 1 else "columns"
+    table = plain_table(
+        f"{format_count(document.rows)} rows, {format_count(n_columns)} {unit}",
+        padding=(0, 1, 0, 0),
+    )
+    # Where there is little room it goes to names and notes, which then are cut in fewer words.
+    longest = max((len(column.name) for column in document.columns), default=0)
+    table.add_column("column", overflow="fold", min_width=min(longest, _WIDEST_NAME))
+    table.add_column("kind", no_wrap=True)
+    table.add_column("values", justify="right", no_wrap=True)
+    table.add_column("missing", justify="right", no_wrap=True)
+    table.add_column("can be protected", max_width=len("protected"))
     table.add_column("categories and notes", overflow="fold")
     for column in document.columns:
         details = []

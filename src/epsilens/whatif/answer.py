@@ -92,10 +92,13 @@ class Study:
                 "positive definite Hessian near the model (a corrected loss need not be convex)."
             )
         if untrusted:
+            # Who has the best estimate already must not be sent to it.
+            is_best = all(cell.method == "exact" for cell in cells if not cell.trusted)
+            advice = "Train" if is_best else "Take method='exact', or train"
             notes.append(
-                f"{untrusted} of {len(cells)} estimates are not trustworthy: one run's noise is too "
-                "large for the expansion, or the rung leaves out more than its interval. Retrain, "
-                "or climb to method='exact'."
+                f"{untrusted} of {len(cells)} estimates are not trustworthy: one run may stray "
+                "further than an estimate can follow, or what it leaves out exceeds its interval. "
+                f"{advice} again to be sure: method='retrain'."
             )
         return WhatIfDocument(
             provenance=provenance,

@@ -74,8 +74,9 @@ def test_no_option_of_the_command_line_reaches_the_page() -> None:
             "Put it into bins (“bins” such as 0:100:10).",
         ),
         (
-            "got 4. Use `--positive VALUE` for one value against the others, or `--model ridge` for a number.",
-            "got 4. Use “the answer that counts as yes” for one value against the others, or predict a column of numbers.",
+            "got 30. Use `--positive VALUE` for one value against the others, or put the numbers into classes; "
+            "as numbers, `epsilens whatif` and `epsilens value local` predict them with `--model ridge`.",
+            "got 30. Use “the answer that counts as yes” for one value against the others, or predict the numbers.",
         ),
         ("Start with a larger `--max-upload`.", "Start with a larger `--max-upload`."),
         (

@@ -18,7 +18,7 @@ from epsilens.document import (
     load_document,
     to_json,
 )
-from epsilens.errors import InputError
+from epsilens.errors import InputError, InputTypeError
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
 
@@ -347,3 +347,10 @@ def test_the_document_comes_back_as_it_was(build):
     content = decision.to_dict()
     assert content["kind"] == "decision"
     assert set(content["recommendation"]) >= {"epsilon", "holds", "sentence", "rule", "confidence"}
+
+
+def test_cost_and_risk_that_change_places_are_said(build: ModuleType) -> None:
+    n = len(GRID)
+    cost, risk = make_cost(build, [0.1] * n), make_risk(build, [0.9] * n, [0.5] * n)
+    with pytest.raises(InputTypeError, match="`cost` must be what `WhatIf"):
+        decide(risk, cost, max_loss_increase=0.1)  # type: ignore[arg-type]

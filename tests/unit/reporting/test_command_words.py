@@ -21,10 +21,22 @@ SAID_IN_SHELL = {
         "randomises the label only. Use `--protect smokes`."
     ),
     'Use protect=["it\'s"].': "Use `--protect it's`.",
-    "Retrain, or climb to method='exact'.": "Retrain, or climb to `--method exact`.",
+    "Needs nothing but method='exact'.": "Needs nothing but `--method exact`.",
+    # `decide` estimates too, and has no `--method`.
+    "Train again to be sure: method='retrain'.": (
+        "Train again to be sure: `epsilens whatif --method retrain`."
+    ),
+    "Take method='exact', or train again to be sure: method='retrain'.": (
+        "Take `epsilens whatif --method exact`, or train again to be sure: "
+        "`epsilens whatif --method retrain`."
+    ),
     "Declare it with `categories`, or by a categorical dtype.": "Declare it with `--categories`.",
     "a yes/no question (on the command line: --positive VALUE), or": (
         "a yes/no question (`--positive VALUE`), or"
+    ),
+    # Of the commands that say so, one has the option.
+    "where they lie. Declare them with `scales`.": (
+        "where they lie. Declare them with `epsilens federate schema --scale`."
     ),
     "`max_loss_increase` must be finite": "`--max-loss-increase` must be finite",
     "`random_state` must be a whole number": "`--seed` must be a whole number",

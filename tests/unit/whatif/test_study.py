@@ -17,6 +17,7 @@ from epsilens.errors import (
     ApproximationWarning,
     EstimateNotTrustworthyError,
     InputError,
+    InputTypeError,
     PrivacyLeakWarning,
 )
 
@@ -525,7 +526,21 @@ def test_untrusted_cells_are_marked_and_said(study):
     # At ε = 0.2 for everybody the second order is the whole effect.
     result = study.estimate(epsilon=[0.2, 9.0], method="influence")
     assert [cell.trusted for cell in result.document.cells] == [False, True]
-    assert any("not trustworthy" in text for text in result.document.warnings)
+    said = [text for text in result.document.warnings if "not trustworthy" in text]
+    assert said[0].endswith("Take method='exact', or train again to be sure: method='retrain'.")
+
+
+def test_who_has_the_best_estimate_is_not_sent_to_it():
+    # A dozen features for sixty people: one run strays too far at every rung.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 12))
+    y = (X[:, 0] + rng.normal(size=60) > 0).astype(int)
+    study = WhatIf(LogisticRegression()).fit(X, y, X, y)
+    result = study.estimate(epsilon=1.0, method="exact", categories={"label": [0, 1]})
+    assert [cell.trusted for cell in result.document.cells] == [False]
+    said = result.document.warnings[-1]
+    assert said.endswith("Train again to be sure: method='retrain'.")
+    assert "exact" not in said
 
 
 def test_separable_data_without_penalty_are_refused():
@@ -726,3 +741,11 @@ def test_randomised_response_on_a_continuous_label_is_refused(survey):
         study.estimate(epsilon=1.0)
     with pytest.raises(InputError, match="continuous"):
         study.point_table()
+
+
+def test_a_column_that_is_no_name_and_a_group_that_is_none_are_said(study):
+    with pytest.raises(InputTypeError, match="`protect` must be the name of a column"):
+        study.estimate(epsilon=1.0, protect=3)
+    result = study.estimate(epsilon=1.0, method="influence")
+    with pytest.raises(InputError, match="`group` must be one of 'all', got 'nobody'"):
+        result.choose(max_loss_increase=0.1, group="nobody")
