@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -52,8 +53,8 @@ class Specification:
     class_values : pair of float, optional
         The numbers that stand for two classes, where they are not 0 and 1.
     counts_weights : bool
-        Whether "balanced" counts records by their sample weight, as LogisticRegression does;
-        RidgeClassifier and SGDClassifier count heads.
+        Whether "balanced" counts records by their sample weight, as LogisticRegression does in newer
+        versions of scikit-learn; RidgeClassifier and SGDClassifier count heads.
     several : str
         What the estimator does with more than two classes: "together", or the reason why not.
     """
@@ -203,6 +204,13 @@ def _read_sgd(model: BaseEstimator) -> Specification:
     )
 
 
+def _balanced_by_weight() -> bool:
+    """Return whether the installed scikit-learn balances classes by weight; older ones count heads."""
+    from sklearn.utils.class_weight import compute_class_weight
+
+    return "sample_weight" in signature(compute_class_weight).parameters
+
+
 def _read_logistic(model: BaseEstimator) -> Specification:
     kind, parameters = type(model).__name__, model.get_params(deep=False)
     penalty = parameters.get("penalty", "deprecated")
@@ -236,6 +244,6 @@ def _read_logistic(model: BaseEstimator) -> Specification:
         intercept_is_penalised=by_liblinear,
         is_classifier=True,
         class_weight=parameters.get("class_weight"),
-        counts_weights=True,
+        counts_weights=_balanced_by_weight(),
         several="together" if together else "liblinear" if by_liblinear else kind,
     )

@@ -100,6 +100,7 @@ def proxy(monkeypatch):
 @linux
 @pytest.mark.slow
 def test_flower_gives_the_numbers_of_one_process_and_goes(rehearsal, mark, proxy):
+    pytest.importorskip("flwr")
     pytest.importorskip("ray")
     pytest.importorskip("tenseal")
     before = set(os.listdir(tempfile.gettempdir()))
@@ -131,6 +132,7 @@ def test_flower_gives_the_numbers_of_one_process_and_goes(rehearsal, mark, proxy
 @linux
 @pytest.mark.slow
 def test_ctrl_c_takes_the_engine_down(rehearsal, tmp_path):
+    pytest.importorskip("flwr")
     pytest.importorskip("ray")
     path = tmp_path / "all.csv"
     rehearsal.tables[0].to_csv(path, index=False)

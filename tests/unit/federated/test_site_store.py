@@ -10,7 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -25,9 +25,15 @@ from .conftest import contract, table_of, truth
 ONE = Wish(Budget({"smokes": 1.0, "region": 2.0}))
 
 
+def written(schema):
+    """Records whose numbers are few digits, which every pandas reads back from a file as they were."""
+    records = truth(schema, 40, seed=1)
+    return replace(records, numbers=records.numbers.round(2))
+
+
 @pytest.fixture
 def store(schema, tmp_path):
-    records = truth(schema, 40, seed=1)
+    records = written(schema)
     table_of(schema, records).to_csv(tmp_path / "raw.csv", index=False)
     site = Site(3, schema, records, epsilon=3.0, limit=40.0, seed=7)
     return create_site_store(tmp_path / "site", site, RawFile.at(tmp_path / "raw.csv"))
@@ -52,7 +58,7 @@ def assert_same(a, b):
 
 
 def test_what_is_kept_comes_back_exactly(store):
-    twin = Site.restore(store.schema, truth(store.schema, 40, seed=1), state_of(store))
+    twin = Site.restore(store.schema, written(store.schema), state_of(store))
     looser = Wish(Budget({"smokes": 5.0, "region": 0.7}), "redraw")
     printed = Wish(Budget({"smokes": 0.5, "region": 0.5}), "as_printed")
     steps = [
