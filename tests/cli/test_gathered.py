@@ -63,7 +63,7 @@ def test_what_is_typed_arrives_in_one_value() -> None:
 
 
 def test_limits_of_an_option_hold() -> None:
-    with pytest.raises(Exception, match="-1 is not in the range|greater than or equal to 0"):
+    with pytest.raises(Exception, match=r"-1 is not in the range|greater than or equal to 0"):
         run(show, "a.csv", "--first", "-1")
 
 
