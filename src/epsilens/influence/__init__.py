@@ -20,7 +20,7 @@ from epsilens.influence.point_table import (
     label_point_table,
 )
 from epsilens.influence.realisation import NoiseTerms, draw_linear_noise, noise_terms_at
-from epsilens.influence.record_noise import contrast_variance, wild_loss
+from epsilens.influence.record_noise import contrast_variance, predictor_noise, wild_loss
 from epsilens.influence.stochastic_estimation import StochasticEstimation
 from epsilens.influence.trust import is_trustworthy
 
@@ -45,6 +45,7 @@ __all__ = [
     "label_point_table",
     "newton_steps",
     "noise_terms_at",
+    "predictor_noise",
     "summarise_group",
     "walk",
     "wild_loss",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from epsilens.influence.evaluation import Evaluation
 from epsilens.influence.perturbed import Chunk, PerturbedObjective
 from epsilens.influence.realisation import NoiseTerms
-from epsilens.influence.record_noise import contrast_variance, wild_loss
+from epsilens.influence.record_noise import predictor_noise
 from epsilens.models import Curvature
 
 __all__ = ["Balance", "class_gradients", "draw_gradient_noise", "general_noise_terms"]
@@ -99,11 +99,12 @@ def general_noise_terms(
     bend = evaluation.loss.curvature(s)
     mean_change = 0.5 * float(np.einsum("i,ikl,ikl->", evaluation.weights, bend, spread))
     mean_change += float(evaluation.gradient(theta) @ bias)
+    loud, wild = predictor_noise(evaluation, s, spread)
     return NoiseTerms(
         mean_change=mean_change,
         bias=bias,
-        logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
-        wild_loss=wild_loss(evaluation, s, spread),
+        logit_noise=loud,
+        wild_loss=wild,
     )
 
 

@@ -19,17 +19,58 @@ from epsilens.models import Design
 if TYPE_CHECKING:
     from epsilens.influence.evaluation import Evaluation
 
-__all__ = ["CellNoise", "NoiseForms", "cell_noise", "contrast_variance", "wild_loss"]
+__all__ = [
+    "CellNoise",
+    "NoiseForms",
+    "cell_noise",
+    "contrast_variance",
+    "predictor_noise",
+    "predictor_unit",
+    "wild_loss",
+]
 
 FloatArray = NDArray[np.float64]
 
 
-def wild_loss(evaluation: Evaluation, predictor: FloatArray, spread: FloatArray) -> float:
+def predictor_unit(evaluation: Evaluation, predictor: FloatArray) -> float:
+    """Return what a move of the predictor is large or small against.
+
+    Logits have a unit of their own. A squared loss has that of its label, and what was measured in
+    years must deserve as much belief as in days: there it is the root mean square residual.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    predictor : array of shape (m, K)
+
+    Returns
+    -------
+    float, greater than 0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.influence import Evaluation
+    >>> from epsilens.models import SquaredLoss
+    >>> tested = Evaluation(
+    ...     Design.plain(np.eye(2)), np.zeros(2), np.full(2, 0.5), SquaredLoss(), is_classifier=False)
+    >>> predictor_unit(tested, np.full((2, 1), 3.0))
+    3.0
+    """
+    if not evaluation.loss.is_quadratic:
+        return 1.0
+    residual = evaluation.weights @ evaluation.loss.value(predictor, evaluation.y)
+    return max(float(np.sqrt(residual)), np.finfo(np.float64).tiny)
+
+
+def wild_loss(
+    evaluation: Evaluation, predictor: FloatArray, spread: FloatArray, *, unit: float = 1.0
+) -> float:
     """Return the test loss that hangs on records whose predictor one run leaves undetermined.
 
     A rare category without a penalty has a coefficient that a single flip decides. Few test records
     feel it, so the root mean square stays small, but each may lose much: the sum, over the records
-    whose √(xᵀΣx) exceeds 1, of what a move by that much can add to their loss. A record far on the
+    whose √(xᵀΣx) exceeds a unit, of what a move by that much can add to their loss. A record far on the
     right side loses nothing by it.
 
     Parameters
@@ -38,6 +79,8 @@ def wild_loss(evaluation: Evaluation, predictor: FloatArray, spread: FloatArray)
     predictor : array of shape (m, K)
     spread : array of shape (m, K, K)
         xᵀΣx.
+    unit : float
+        See `predictor_unit`.
 
     Returns
     -------
@@ -54,7 +97,7 @@ def wild_loss(evaluation: Evaluation, predictor: FloatArray, spread: FloatArray)
     2.0
     """
     noise = np.sqrt(contrast_variance(spread))
-    rows = np.flatnonzero(noise > 1.0)
+    rows = np.flatnonzero(noise > unit)
     if len(rows) == 0:
         return 0.0
     s, y = predictor[rows], evaluation.y[rows]
@@ -93,6 +136,37 @@ def contrast_variance(spread: FloatArray) -> FloatArray:
     between = own[:, :, None] + own[:, None, :] - 2.0 * spread
     largest: FloatArray = np.maximum(between.max(axis=(1, 2)), 0.0)
     return largest
+
+
+def predictor_noise(
+    evaluation: Evaluation, predictor: FloatArray, spread: FloatArray
+) -> tuple[float, float]:
+    """Return how loud one run is in the test records: the root mean square in units, and `wild_loss`.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    predictor : array of shape (m, K)
+    spread : array of shape (m, K, K)
+        xᵀΣx.
+
+    Returns
+    -------
+    tuple of float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsilens.influence import Evaluation
+    >>> from epsilens.models import SquaredLoss
+    >>> tested = Evaluation(
+    ...     Design.plain(np.eye(2)), np.zeros(2), np.full(2, 0.5), SquaredLoss(), is_classifier=False)
+    >>> predictor_noise(tested, np.full((2, 1), 3.0), np.full((2, 1, 1), 2.25))
+    (0.5, 0.0)
+    """
+    unit = predictor_unit(evaluation, predictor)
+    mean = float(np.sqrt(evaluation.weights @ contrast_variance(spread)))
+    return mean / unit, wild_loss(evaluation, predictor, spread, unit=unit)
 
 
 @dataclass(frozen=True, repr=False)
@@ -150,9 +224,9 @@ class CellNoise:
     largest : array of shape (n_cells,)
         The largest entry of xᵀΣx.
     variance : array of shape (n_cells,)
-        Mean of the variance of a logit.
+        Mean of the variance of a logit; 0 for a squared loss.
     wild : array of shape (n_cells,)
-        See `wild_loss`.
+        See `wild_loss`; 0 for a squared loss.
     bent : array of shape (n_cells,)
         Mean of tr(ψ″ xᵀΣx), twice what the noise adds to the mean loss.
     """
@@ -170,7 +244,10 @@ class CellNoise:
 
 
 def cell_noise(evaluation: Evaluation, thetas: FloatArray, noises: NoiseForms) -> CellNoise:
-    """Return what the noise of a run does to the test records at every column of θ.
+    """Return what randomised labels do to the test records in a run, at every column of θ.
+
+    The optimum of a squared loss moves with its labels in proportion, and the loss is a parabola:
+    nothing is expanded there that large noise could make false.
 
     Parameters
     ----------
@@ -187,7 +264,8 @@ def cell_noise(evaluation: Evaluation, thetas: FloatArray, noises: NoiseForms) -
             s = evaluation.design.predict(thetas[:, cell])
             curvature = evaluation.loss.curvature(s)
         result.largest[cell] = spread.max(initial=0.0)
-        result.variance[cell] = evaluation.weights @ contrast_variance(spread)
-        result.wild[cell] = wild_loss(evaluation, s, spread)
+        if not evaluation.loss.is_quadratic:
+            result.variance[cell] = evaluation.weights @ contrast_variance(spread)
+            result.wild[cell] = wild_loss(evaluation, s, spread)
         result.bent[cell] = np.einsum("i,ikl,ikl->", evaluation.weights, curvature, spread)
     return result

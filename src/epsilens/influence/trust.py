@@ -3,8 +3,10 @@
 
 The expansion around θ_ε fails when the noise of one run in a test logit exceeds about 0.5 (0.40 was
 still fine when checked against retraining), and for single records, such as those of a rare category
-without a penalty, when their own noise exceeds 1. What a rung leaves out, and what hangs on such
-records, is borne as long as it is smaller than the interval beside it.
+without a penalty, when their own noise exceeds 1. A squared loss has no logits: there the noise is
+measured against the residuals, and randomised labels alone, with which its optimum moves in
+proportion, are not asked for it. What a rung leaves out, and what hangs on such records, is borne as
+long as it is smaller than the interval beside it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ def is_trustworthy(
     converged : bool
         Whether the solver reached its tolerance.
     logit_noise : float
-        Root mean square noise of one run in a test record's linear predictor.
+        Root mean square noise of one run in a test record's linear predictor, in units of
+        `predictor_unit`.
     condition : float
         Condition number of the Hessian, features scaled.
     wild_loss : float

@@ -14,10 +14,9 @@ from scipy.optimize import minimize_scalar
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence import (
     NoiseTerms,
-    contrast_variance,
     general_point_table,
     is_trustworthy,
-    wild_loss,
+    predictor_noise,
 )
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.first_order import N_PROBES, probe_seed
@@ -338,11 +337,12 @@ def _probed_terms(
     (spread,), converged = question.solved.probed_spreads(evaluation, [draws])
     s = evaluation.design.predict(theta)
     bend = evaluation.loss.curvature(s)
+    loud, wild = predictor_noise(evaluation, s, spread)
     terms = NoiseTerms(
         mean_change=0.5 * float(np.einsum("i,ikl,ikl->", evaluation.weights, bend, spread)),
         bias=np.zeros_like(theta),
-        logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
-        wild_loss=wild_loss(evaluation, s, spread),
+        logit_noise=loud,
+        wild_loss=wild,
     )
     return terms, converged
 

@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 
 from epsilens.influence import (
     LabelNoise,
-    contrast_variance,
     draw_linear_noise,
     newton_steps,
     summarise_group,
     walk,
-    wild_loss,
 )
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.first_order import probe_seed
+from epsilens.influence.record_noise import NoiseForms, cell_noise
 from epsilens.influence.wide import WideCurvature, curvature_at
 from epsilens.models.execution import workers
 from epsilens.whatif.cells import (
@@ -134,6 +133,7 @@ def _cell(
         contrast=contrast,
     )
     terms = _mean_terms(baseline, curvature, theta, deviations)
+    loud = cell_noise(evaluation, theta[:, None], NoiseForms([spread], np.eye(1), "values"))
     cell = assemble(
         group_index=group,
         epsilon_index=index,
@@ -144,8 +144,8 @@ def _cell(
         intervals=intervals_from(before, runs),
         converged=converged,
         condition=baseline.curvature.condition,
-        logit_noise=float(np.sqrt(evaluation.weights @ contrast_variance(spread))),
-        wild_loss=wild_loss(evaluation, s, spread),
+        logit_noise=float(loud.logit_noise[0]),
+        wild_loss=float(loud.wild[0]),
         omitted=omitted,
     )
     return replace(cell, standard_error=float(terms.std(ddof=1)) / np.sqrt(n_draws))

@@ -747,5 +747,5 @@ def test_a_column_that_is_no_name_and_a_group_that_is_none_are_said(study):
     with pytest.raises(InputTypeError, match="`protect` must be the name of a column"):
         study.estimate(epsilon=1.0, protect=3)
     result = study.estimate(epsilon=1.0, method="influence")
-    with pytest.raises(InputError, match="`group` must be one of 'all', got 'nobody'"):
+    with pytest.raises(InputError, match="`group` must name a group of the result, got 'nobody'"):
         result.choose(max_loss_increase=0.1, group="nobody")
