@@ -55,7 +55,11 @@ def test_labels_that_do_not_fit() -> None:
     with pytest.raises(InputError, match="got 1"):
         read_labels(pd.Series(["HIV", "HIV"]), name="y")
     with pytest.raises(InputError, match=r"got 26.*--positive VALUE.*--model ridge"):
+        read_labels(pd.Series(range(26)), name="y")
+    with pytest.raises(InputError, match=r"got 26.*--positive VALUE.*join values") as caught:
         read_labels(pd.Series(list("abcdefghijklmnopqrstuvwxyz")), name="y")
+    # A number that it is not cannot be predicted.
+    assert "ridge" not in str(caught.value)
     several = read_labels(pd.Series(["b", "a", "c"]), name="y")
     assert (several.categories, several.positive) == (("a", "b", "c"), None)
     with pytest.raises(InputError, match="stands in no row"):
