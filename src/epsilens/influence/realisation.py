@@ -44,7 +44,7 @@ class NoiseTerms:
     logit_noise : float
         Root mean square over test records of √(xᵀΣx): the expansion is good up to about 0.5.
     wild_loss : float
-        How much test loss hangs on records whose own √(xᵀΣx) exceeds 1; see `wild_loss`.
+        How much test loss hangs on records whose own √(xᵀΣx) is large; see `wild_loss`.
     """
 
     mean_change: float
@@ -89,8 +89,8 @@ def noise_terms_at(
     >>> curvature = factorise(problem.hessian(np.zeros(2)))
     >>> (terms,) = noise_terms_at(
     ...     problem, tested, np.zeros((2, 1)), [curvature], [np.diag([0.04, 0.0])])
-    >>> round(terms.mean_change, 6), round(terms.logit_noise, 6)
-    (0.02, 0.141421)
+    >>> round(terms.mean_change, 6), terms.bias
+    (0.02, array([0., 0.]))
     """
     sigmas = [
         curvature.sandwich(covariance)
