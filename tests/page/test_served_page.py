@@ -367,6 +367,7 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
+@pytest.mark.nightly
 def test_a_server_that_is_killed_in_a_job_goes_on_where_it_was(
     start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
 ) -> None:
@@ -502,6 +503,7 @@ def test_two_tabs_see_one_state(
     tab.page.wait_for_selector("#alarm:has-text('not kept here, or no longer')")
 
 
+@pytest.mark.nightly
 def test_names_are_nowhere_on_the_page_if_they_are_withheld(
     start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
 ) -> None:
