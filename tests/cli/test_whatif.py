@@ -47,6 +47,13 @@ def test_words_name_cost_interval_and_kind(file, capsys):
     assert "most private choice" in text
 
 
+def test_a_long_path_is_printed_in_one_piece(file, tmp_path, capsys):
+    out = tmp_path / ("a-long-name-" * 10) / "cost.csv"
+    out.parent.mkdir()
+    assert run(file, *DECLARED, "--out", out) == 0
+    assert f"Written: {out}\n" in capsys.readouterr().out
+
+
 def test_a_limit_that_is_not_met_is_exit_code_3(file, capsys):
     assert run(file, *DECLARED, "--max-loss-increase", "-0.5", "--quiet") == 3
     assert "nearest miss" in " ".join(capsys.readouterr().out.split())

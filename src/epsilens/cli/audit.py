@@ -415,4 +415,4 @@ def _print(document: AuditDocument, *, quiet: bool, out: str | None) -> None:
         console.print(audit_table(document))
     console.print(Text(audit_sentence(document)), soft_wrap=True)
     if out is not None and not quiet:
-        console.print(Text(f"Written: {out}"))
+        console.print(Text(f"Written: {out}"), soft_wrap=True)

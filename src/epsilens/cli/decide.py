@@ -350,4 +350,4 @@ def print_decision(document: DecisionDocument, *, quiet: bool, out: str | None) 
         )
     )
     if out is not None:
-        console.print(Text(f"Written: {out}"))
+        console.print(Text(f"Written: {out}"), soft_wrap=True)

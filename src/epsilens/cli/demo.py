@@ -203,4 +203,4 @@ def _print(
             "them, or tuning ε on them, leaks."
         )
     )
-    console.print(Text(f"Report: {folder / 'report.html'}"))
+    console.print(Text(f"Report: {folder / 'report.html'}"), soft_wrap=True)

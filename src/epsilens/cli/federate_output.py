@@ -84,4 +84,4 @@ def print_federation(document: FederationDocument, *, quiet: bool, out: str | No
         for sentence in valuation_sentences(valuation):
             console.print(Text(sentence))
     if not quiet and out is not None:
-        console.print(Text(f"Written: {out}"))
+        console.print(Text(f"Written: {out}"), soft_wrap=True)

@@ -398,4 +398,4 @@ def _print(document: MaskDocument, *, quiet: bool, out: str | None) -> None:
         names = ",".join(typed_name(name) for name in document.masked)
         console.print(Text(f"In other commands: --drop {shlex.quote(names)}"))
     if out is not None:
-        console.print(Text(f"Written: {out}"))
+        console.print(Text(f"Written: {out}"), soft_wrap=True)

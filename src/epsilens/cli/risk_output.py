@@ -116,4 +116,4 @@ def print_risk(
         )
     )
     if written:
-        console.print(Text(f"Written: {' and '.join(written)}"))
+        console.print(Text(f"Written: {' and '.join(written)}"), soft_wrap=True)

@@ -375,4 +375,4 @@ def _print(document: ValueDocument, *, quiet: bool, written: list[str]) -> None:
         )
     )
     if written:
-        console.print(Text(f"Written: {' and '.join(written)}"))
+        console.print(Text(f"Written: {' and '.join(written)}"), soft_wrap=True)

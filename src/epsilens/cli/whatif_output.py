@@ -73,4 +73,4 @@ def print_answer(
         print_notes(console, document.warnings)
     console.print(Text(whatif_sentence(document, choice)))
     if out is not None and not quiet:
-        console.print(Text(f"Written: {out}"))
+        console.print(Text(f"Written: {out}"), soft_wrap=True)
