@@ -19,8 +19,8 @@ __all__ = ["suggested_command"]
 LARGEST_SACRIFICE = 0.5
 """Columns are better left out than more than this share of the rows."""
 
-
 FEW_BINS = 5
+"""Intervals that a suggested command asks for: few enough for randomised response to leave something."""
 
 
 def suggested_command(
@@ -48,8 +48,9 @@ def suggested_command(
     Returns
     -------
     str or None
-        None if no column is likely to be a label, or nothing is left to predict it from. Where no column has a few answers, a number is
-        predicted, and another column is protected: a number has no answers to be drawn from.
+        None if no column is likely to be a label, or nothing is left to predict it from. Where no
+        column has a few answers, a number is predicted, and another column is protected: a number
+        has no answers to be drawn from.
 
     Examples
     --------
