@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -69,9 +70,9 @@ class Opened:
         self.page.mouse.up()
 
 
-@pytest.fixture
-def open_page(browser: object) -> Iterator[Callable[..., Opened]]:
-    """Return what opens a file in the browser; the pages are closed afterwards."""
+@contextmanager
+def opening(browser: object) -> Iterator[Callable[..., Opened]]:
+    """Give what opens a file in the browser; the pages are closed afterwards."""
     pages: list[Opened] = []
 
     def open_(path: Path, **context: object) -> Opened:
@@ -81,3 +82,17 @@ def open_page(browser: object) -> Iterator[Callable[..., Opened]]:
     yield open_
     for page in pages:
         page.context.close()
+
+
+@pytest.fixture
+def open_page(browser: object) -> Iterator[Callable[..., Opened]]:
+    """Return what opens a file for one test."""
+    with opening(browser) as open_:
+        yield open_
+
+
+@pytest.fixture(scope="module")
+def open_once(browser: object) -> Iterator[Callable[..., Opened]]:
+    """Return what opens a file for all tests of a module that leave nothing for the next to stumble over."""
+    with opening(browser) as open_:
+        yield open_

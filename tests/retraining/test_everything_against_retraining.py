@@ -55,7 +55,17 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=CASES, ids=str)
+# What these two put together is tested apart, and both take long.
+NIGHTLY = {"softmax, both", "softmax, corrected"}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(one, marks=[pytest.mark.nightly] if one in NIGHTLY else []) for one in CASES
+    ],
+    ids=str,
+)
 def case(request):
     model, label, question = CASES[request.param]
     X, labels = people(3000, 1)

@@ -88,12 +88,12 @@ def test_a_model_that_is_not_linear_is_explained_by_permutations(planted):
         forest,
         X[half:],
         planted.y[half:],
-        max_rows=30,
+        max_rows=12,
         progress=lambda done, total, what: told.append((done, total, what)),
     )
     assert found.overall[1] > 10 * found.overall[0]
-    assert told[0] == (0, 30, "explaining the task")
-    assert told[-1][:2] == (30, 30)
+    assert told[0] == (0, 12, "explaining the task")
+    assert told[-1][:2] == (12, 12)
 
 
 def test_records_are_drawn_from_every_class():

@@ -53,11 +53,11 @@ def leaky_responses(rng, members, epsilon, delta):
 @pytest.mark.parametrize(
     ("kind", "size", "n_samples"),
     [
-        ("response", 0.0, 50),
+        pytest.param("response", 0.0, 50, marks=pytest.mark.nightly),
         ("response", 1.0, 50),
-        ("response", 3.0, 8),
+        pytest.param("response", 3.0, 8, marks=pytest.mark.nightly),
         ("leaky", 1.0, 50),
-        ("gaussian", 0.1, 20),
+        pytest.param("gaussian", 0.1, 20, marks=pytest.mark.nightly),
         ("gaussian", 1.0, 50),
     ],
 )

@@ -89,8 +89,8 @@ def test_clopper_pearson():
         (False, 64, 20, "normal"),
         (True, 64, 20, "normal"),
         (False, 50, 60, "skewed"),
-        (False, 50, 20, "alike"),
-        (False, 50, 20, "whole"),
+        pytest.param(False, 50, 20, "alike", marks=pytest.mark.nightly),
+        pytest.param(False, 50, 20, "whole", marks=pytest.mark.nightly),
     ],
 )
 def test_p_values_of_models_that_saw_nothing_are_uniform(
@@ -99,7 +99,7 @@ def test_p_values_of_models_that_saw_nothing_are_uniform(
     # The online null is simulated; with 59 studies its p-values are multiples of a 60th.
     monkeypatch.setattr("epsilens.risk.likelihood_ratio._SIMULATIONS", (59, 59))
     rng = np.random.default_rng(11)
-    n_studies = 600
+    n_studies = 300 if online else 600
     p_values = np.empty(n_studies)
     allowed = np.empty(n_studies)
     inside = 0
@@ -190,7 +190,14 @@ def true_rates(scores, members, leak):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_models", "n_samples", "leak"),
-    [(64, 1, 0.0), (64, 20, 0.0), (64, 1, 1.0), (65, 20, 1.0), (200, 5, 3.0), (200, 1, 0.5)],
+    [
+        (64, 20, 0.0),
+        (65, 20, 1.0),
+        (200, 5, 3.0),
+        pytest.param(64, 1, 0.0, marks=pytest.mark.nightly),
+        pytest.param(64, 1, 1.0, marks=pytest.mark.nightly),
+        pytest.param(200, 1, 0.5, marks=pytest.mark.nightly),
+    ],
 )
 def test_the_lower_bound_holds_at_chance_and_under_leaks(n_models, n_samples, leak):
     rng = np.random.default_rng(13)
