@@ -294,9 +294,7 @@ def test_json_is_utf8_whatever_the_terminal_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform in {"darwin", "win32"}, reason="file names are UTF-8 there")
-def test_a_file_name_that_is_no_utf8(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_name_that_is_no_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = os.fsencode(survey(tmp_path))
     odd = data.replace(b"survey", b"caf\xe9")
     os.rename(data, odd)
