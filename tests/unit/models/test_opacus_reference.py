@@ -167,7 +167,7 @@ def test_the_same_steps_for_the_same_batches_and_noise(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Optimal order is the:UserWarning")  # of Opacus, on its way
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, pytest.param(8.0, marks=pytest.mark.nightly)])
 def test_the_same_noise_multiplier(epsilon: float) -> None:
     from opacus.accountants.utils import get_noise_multiplier
 
