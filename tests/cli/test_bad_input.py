@@ -407,6 +407,12 @@ BAD_TABLES: dict[str, tuple[dict[str, object], list[str], str]] = {
 }
 
 
+def test_a_misspelt_command_is_suggested_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatfi"]) == 2
+    assert_one_line(captured := capsys.readouterr(), "'whatfi'. Did you mean 'whatif'? See")
+    assert captured.err.count("Did you mean") == 1
+
+
 @pytest.mark.parametrize("case", BAD_TABLES)
 def test_whatif(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     columns, options, words = BAD_TABLES[case]

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 from epsilens.cli.exit_codes import (
     EXIT_BAD_INPUT,
@@ -123,7 +123,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _explain_usage(error: Exception) -> int:
     """Show what was wrong with the typed command in one line, and where help is."""
-    message = " ".join(str(error.format_message()).split())  # type: ignore[attr-defined]
+    message = " ".join(_usage_words(error).split())
     context = getattr(error, "ctx", None)
     if message == "":  # a command group without command has shown its help already
         return EXIT_BAD_INPUT
@@ -131,6 +131,14 @@ def _explain_usage(error: Exception) -> int:
     end = "" if message.endswith("?") else "."
     _say(f"Error: {message.rstrip('.')}{end} See `{path} --help`.", _RED)
     return EXIT_BAD_INPUT
+
+
+def _usage_words(error: Any) -> str:
+    """Return what a usage error says; what may have been meant in words that are the same in all versions of typer."""
+    meant = sorted(getattr(error, "possibilities", None) or ())
+    if not meant or "Did you mean" in error.message:
+        return str(error.message if meant else error.format_message())
+    return f"{error.message.rstrip('.')}. Did you mean {' or '.join(map(repr, meant))}?"
 
 
 @contextmanager
