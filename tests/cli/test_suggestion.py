@@ -200,3 +200,17 @@ def test_what_comes_after_the_suggestion_is_said(
 ) -> None:
     assert main(["inspect", survey(tmp_path)]) == 0
     assert "`epsilens decide`" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("name", ["smo\tkes", "smo\nkes", 'smo,"kes', "-smokes"])
+def test_names_with_odd_signs_can_be_pasted(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As printed, and not only as it stands in the document; from a file whose name looks like an option."""
+    monkeypatch.chdir(tmp_path)
+    pd.read_csv(survey(tmp_path)).rename(columns={"smokes": name}).to_csv("-s.csv", index=False)
+    assert main(["inspect", "--", "-s.csv"]) == 0
+    printed = capsys.readouterr().out.partition("try:\n")[2].partition("\n--label is")[0]
+    assert main([*shlex.split(printed)[1:], "--epsilon", "1", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["cells"][0]["epsilon"] == 1

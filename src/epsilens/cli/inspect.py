@@ -120,7 +120,7 @@ def _print(document: InspectDocument, *, name: str | None, quiet: bool, is_withh
         )
     if document.suggestion:
         console.print("To see what a privacy budget would cost, try:")
-        console.print(Text(f"  {document.suggestion}"), soft_wrap=True)
+        console.file.write(f"  {document.suggestion}\n")  # a tab stays a tab
         console.print(Text(_go_on(document.suggestion)))
     elif is_withheld:
         console.print("The suggested command is withheld, because it names columns.")

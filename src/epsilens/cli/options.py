@@ -130,7 +130,7 @@ Categories = Annotated[
     typer.Option(
         "--categories",
         metavar="COL=A|B|C",
-        help="All possible answers of a protected column (repeat). "
+        help='All possible answers of a protected column (repeat); one with a bar in it as "A|B". '
         "Otherwise they are taken from the data, which leaks.",
         rich_help_panel=_TABLE,
     ),
@@ -272,7 +272,11 @@ def categories_of(typed: Iterable[str] | None, *, protected: Sequence[str]) -> d
     --------
     >>> categories_of(["smokes=no|yes"], protected=["smokes"])
     {'smokes': ['no', 'yes']}
+    >>> categories_of(['smokes=no|"yes|often"'], protected=["smokes"])
+    {'smokes': ['no', 'yes|often']}
     """
+    from epsilens.data.typed_names import split_answers
+
     found: dict[str, list[str]] = {}
     require_text(typed, option="--categories")
     for text in typed or ():
@@ -288,7 +292,7 @@ def categories_of(typed: Iterable[str] | None, *, protected: Sequence[str]) -> d
         name = max(fitting, key=len)
         if name in found:
             raise InputError(f"`--categories` must name column {name!r} once, got it twice.")
-        found[name] = text[len(name) + 1 :].split("|")
+        found[name] = split_answers(text[len(name) + 1 :])
         if len(found[name]) < 2:
             raise InputError(
                 f"`--categories` of {name!r} must be at least two answers with `|` between them, as in "

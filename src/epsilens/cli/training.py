@@ -235,7 +235,7 @@ def check_rate(max_attack_rate: float | None) -> None:
     """Refuse a limit that no rate can be compared with, before any work."""
     if max_attack_rate is not None and not 0 < max_attack_rate < 1:
         raise InputError(
-            f"`--max-attack-rate` must be between 0 and 1, got {max_attack_rate:g}. Give a share, "
+            f"`--max-attack-rate` must be greater than 0 and less than 1, got {max_attack_rate:g}. Give a share, "
             "for instance 0.8."
         )
 

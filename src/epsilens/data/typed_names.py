@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import csv
+import io
 
-__all__ = ["split_typed", "typed_name"]
+from epsilens.errors import InputError
+
+__all__ = ["split_answers", "split_typed", "typed_name"]
 
 
 def split_typed(text: str) -> list[str]:
@@ -25,8 +28,43 @@ def split_typed(text: str) -> list[str]:
     >>> split_typed('sex, "income, net"')
     ['sex', 'income, net']
     """
-    (parts,) = csv.reader([text.replace("\n", " ").replace("\r", " ")], skipinitialspace=True)
-    return [part.strip() for part in parts] or [""]
+    return [part.strip() for part in _split(text, ",")]
+
+
+def split_answers(text: str) -> list[str]:
+    """Split typed answers at the bars between them; one that contains a bar stands in double quotes.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    list of str
+        As they are, blanks and all.
+
+    Examples
+    --------
+    >>> split_answers('no|"yes|often"')
+    ['no', 'yes|often']
+    """
+    return _split(text, "|")
+
+
+def _split(text: str, mark: str) -> list[str]:
+    if '"' not in text:
+        return text.split(mark)
+    # Names may have line breaks in them, and then more than one line is read.
+    lines = csv.reader(
+        io.StringIO(text, newline="\n"), delimiter=mark, skipinitialspace=mark == ","
+    )
+    try:
+        return [part for parts in lines for part in parts] or [""]
+    except csv.Error:
+        raise InputError(
+            f"A typed list must have its parts with `{mark}` in double quotes, got quotation marks that "
+            "cannot be read. Double those inside a part."
+        ) from None
 
 
 def typed_name(text: str) -> str:
@@ -46,7 +84,7 @@ def typed_name(text: str) -> str:
     >>> typed_name("sex"), typed_name("income, net")
     ('sex', '"income, net"')
     """
-    if "," not in text and not text.startswith('"'):
+    if not any(mark in text for mark in ",\n\r") and not text.startswith('"'):
         return text
     doubled = text.replace('"', '""')
     return f'"{doubled}"'

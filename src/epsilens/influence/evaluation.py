@@ -354,8 +354,11 @@ class Evaluation:
         correct, correct_gap = np.zeros(n_draws), np.zeros(n_draws)
         n_auc = len(range(*scored.indices(n_draws)))
         scores = np.empty((self.design.n_rows, n_outputs, n_auc), dtype=np.float32)
-        y = self.y.astype(np.float32)
         zero = self.loss.value(s, self.y)
+        y = self.y.astype(np.float32)
+        if self.loss.is_quadratic and not self.is_classifier:
+            # Residuals: of numbers far from 0, nothing but their offset is left in single precision.
+            s, y = s - self.y[:, None], np.zeros_like(y)
         for rows in self.design.chunks(width=2 * n_draws * n_outputs):
             moved = self._single.predict_rows(rows, deviations)  # type: ignore[arg-type]
             single = s[rows].astype(np.float32)

@@ -62,6 +62,7 @@ def general_noise_terms(
     inverse = curvature.solve(np.eye(len(theta)))
     first = np.zeros_like(theta)
     third = np.zeros_like(theta)
+    shaken = 0.0  # E tr((H⁻¹δH)²)
     for chunk in objective.chunks(theta):
         sample = objective.weights[chunk.rows]
         chances = chunk.weights / np.where(sample > 0, sample, 1.0)[:, None]
@@ -72,6 +73,8 @@ def general_noise_terms(
             -1, 1, 1, 1, 1
         )
         own = _forms(objective, chunk, inverse)  # (c, V, K, K): x_vᵀ H⁻¹ x_v
+        if problem.loss.is_quadratic:
+            shaken += _shaken(objective, chunk, inverse, chances, curvatures[..., 0, 0]) / n**2
         moved = np.einsum(
             "iv,ic,ivckl,ivlm,ivcm->ivk", chances, chunk.reports, curvatures, own, slopes
         )
@@ -100,12 +103,36 @@ def general_noise_terms(
     mean_change = 0.5 * float(np.einsum("i,ikl,ikl->", evaluation.weights, bend, spread))
     mean_change += float(evaluation.gradient(theta) @ bias)
     loud, wild = predictor_noise(evaluation, s, spread)
+    if problem.loss.is_quadratic:
+        # Features move the Hessian, and θ_ε is expanded in how much of it; the test labels have no say.
+        loud, wild = float(np.sqrt(max(shaken, 0.0))), 0.0
     return NoiseTerms(
         mean_change=mean_change,
         bias=bias,
         logit_noise=loud,
         wild_loss=wild,
     )
+
+
+def _shaken(
+    objective: PerturbedObjective,
+    chunk: Chunk,
+    inverse: FloatArray,
+    chances: FloatArray,
+    bends: FloatArray,
+) -> float:
+    """Return Σ_i E tr((H⁻¹δH_i)²) for one output; δH_i is how far a record's share is off its mean."""
+    base = objective.alternatives.base.take(chunk.rows)
+    blocks = objective.alternatives.blocks
+    side = base.predict(inverse @ blocks.T)[:, 0]  # (c, V): xᵀ H⁻¹ b_v
+    inner = blocks @ inverse @ blocks.T
+    among = (
+        base.quadratic(inverse)[:, 0, 0, None, None] + side[:, :, None] + side[:, None, :] + inner
+    )
+    mean = np.einsum("ic,ivc->iv", chunk.reports, bends) * chances
+    square = np.einsum("ic,ivc->iv", chunk.reports, bends**2) * chances
+    kept = np.einsum("iv,ivv->", square, among**2)
+    return float(kept - np.einsum("iv,iu,ivu->", mean, mean, among**2))
 
 
 def _forms(objective: PerturbedObjective, chunk: Chunk, middle: FloatArray) -> FloatArray:

@@ -42,7 +42,8 @@ class NoiseTerms:
     bias : array of shape (p,)
         b = −½ H_ε⁻¹ ∇³F[Σ].
     logit_noise : float
-        Root mean square over test records of √(xᵀΣx): the expansion is good up to about 0.5.
+        Root mean square over test records of √(xᵀΣx): the expansion is good up to about 0.5. A squared loss
+        has 0 if labels are randomised, and √E tr((H⁻¹δH)²) if features are.
     wild_loss : float
         How much test loss hangs on records whose own √(xᵀΣx) is large; see `wild_loss`.
     """

@@ -238,7 +238,7 @@ class CellNoise:
 
     @property
     def logit_noise(self) -> FloatArray:
-        """Root mean square over test records of √(xᵀΣx), (n_cells,)."""
+        """Root mean square over test records of √(xᵀΣx), (n_cells,); 0 for a squared loss."""
         noise: FloatArray = np.sqrt(self.variance)
         return noise
 

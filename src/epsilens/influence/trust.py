@@ -3,9 +3,10 @@
 
 The expansion around θ_ε fails when the noise of one run in a test logit exceeds about 0.5 (0.40 was
 still fine when checked against retraining), and for single records, such as those of a rare category
-without a penalty, when their own noise exceeds 1. A squared loss has no logits: there the noise is
-measured against the residuals, and randomised labels alone, with which its optimum moves in
-proportion, are not asked for it. What a rung leaves out, and what hangs on such records, is borne as
+without a penalty, when their own noise exceeds 1. A squared loss has no logits, and its optimum moves
+with the labels in proportion: only first order, which takes its parabola for a line, is asked for that
+noise, measured against the residuals. Randomised features shake the Hessian itself, and there it is how
+much of it one run shakes, √E tr((H⁻¹δH)²). What a rung leaves out, and what hangs on such records, is borne as
 long as it is smaller than the interval beside it.
 """
 
@@ -36,8 +37,7 @@ def is_trustworthy(
     converged : bool
         Whether the solver reached its tolerance.
     logit_noise : float
-        Root mean square noise of one run in a test record's linear predictor, in units of
-        `predictor_unit`.
+        Root mean square noise of one run in a test record's logit; for a squared loss what is said above.
     condition : float
         Condition number of the Hessian, features scaled.
     wild_loss : float

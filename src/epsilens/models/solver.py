@@ -174,6 +174,13 @@ def minimise(
     theta = start.copy()
     gradient = problem.gradient(theta, linear)
     n_gradients = n_problems
+    if problem.is_quadratic and not linear.any():
+        # The labels' pull is inside the objective, and may have any unit: what is left at the start counts, but
+        # no less of it than rounding leaves of the pull.
+        pull = np.abs(problem.gradient(np.zeros_like(theta), linear)).max(axis=0, initial=0.0)
+        n_gradients += n_problems
+        unit = np.maximum(np.abs(gradient).max(axis=0, initial=0.0), 1e-6 * pull)
+        unit = np.maximum(unit, np.finfo(np.float64).tiny)
     active = np.ones(n_problems, dtype=bool)
     step = np.zeros_like(theta)
     decrement = np.full(n_problems, np.inf)

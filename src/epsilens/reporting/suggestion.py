@@ -66,7 +66,12 @@ def suggested_command(
         column.encoding != "left out" for column in schema.columns if column is not label
     ):
         return None
-    words = ["epsilens", "whatif", source]
+    # A file whose name begins with a dash would be taken for an option; `-` alone is standard input.
+    words = [
+        "epsilens",
+        "whatif",
+        f"./{source}" if source.startswith("-") and source != "-" else source,
+    ]
     if label is not None:
         words += ["--label", label.name, "--protect", typed_name(label.name)]
         if label.kind == "categorical" and label.categories:

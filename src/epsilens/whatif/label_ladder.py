@@ -25,7 +25,7 @@ from epsilens.influence.exact import PathPoint
 from epsilens.influence.first_order import N_PROBES, noise_bound, probe_seed
 from epsilens.influence.linear_noise import LinearNoise, draw_along, draw_runs
 from epsilens.influence.realisation import noise_terms_at
-from epsilens.influence.record_noise import NoiseForms
+from epsilens.influence.record_noise import CellNoise, NoiseForms
 from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import is_wide
 from epsilens.models import Curvature, factorise
@@ -116,7 +116,7 @@ def _first_order(baseline: TrainedModel, question: Question) -> Iterator[CellAns
                 intervals={},
                 trusted=is_trustworthy(
                     converged=error.converged,
-                    logit_noise=float(noise.logit_noise[e]),
+                    logit_noise=_loudness(noise, e, before, is_quadratic=problem.is_quadratic),
                     condition=baseline.curvature.condition,
                     wild_loss=float(noise.wild[e]),
                     omitted=omitted + error.size,
@@ -126,6 +126,16 @@ def _first_order(baseline: TrainedModel, question: Question) -> Iterator[CellAns
                 loss_runs=loss_runs,
                 solve_error=error,
             )
+
+
+def _loudness(noise: CellNoise, cell: int, before: Outcomes, *, is_quadratic: bool) -> float:
+    """Return the noise of a run in a test record's predictor: of a squared loss, in units of its residuals.
+
+    There the minimiser moves in proportion, but first order takes the parabola of the loss for a line.
+    """
+    if not is_quadratic:
+        return float(noise.logit_noise[cell])
+    return float(np.sqrt(0.5 * noise.bent[cell] / max(before.loss, np.finfo(np.float64).tiny)))
 
 
 def _first_order_spread(

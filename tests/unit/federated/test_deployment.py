@@ -2,7 +2,7 @@
 """A coordinator and three sites as real processes: TLS, node keys, and what happens when one is killed.
 
 The tests share one deployment and run in order, since starting it takes most of the time. Those that wait
-for what was killed are nightly; killed at any statement, the same code is tested in one process every day.
+for what was killed are nightly; that the stores and operations bear it at any statement is tested every day.
 """
 
 from __future__ import annotations

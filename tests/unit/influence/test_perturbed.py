@@ -224,6 +224,7 @@ def test_the_bias_is_the_second_order_of_the_estimating_equation(case):
         return record_gradients(case, at)
 
     first = np.zeros(q)
+    shaken = 0.0
     here = per_record(theta)
     shifted = [(per_record(theta + h * e), per_record(theta - h * e)) for e in np.eye(q)]
     for i, options in here.items():
@@ -238,6 +239,8 @@ def test_the_bias_is_the_second_order_of_the_estimating_equation(case):
         mean_g, mean_b = chances @ gradients, np.tensordot(chances, bends, axes=1)
         each = np.einsum("a,aij,jk,ak->i", chances, bends, Hinv, gradients)
         first += (each - mean_b @ Hinv @ mean_g) / n**2
+        off = Hinv @ (bends - mean_b)
+        shaken += np.einsum("a,aij,aji->", chances, off, off) / n**2
     Sigma = Hinv @ gradient_covariance(case.objective, theta) @ Hinv
     third = np.array(
         [
@@ -260,3 +263,6 @@ def test_the_bias_is_the_second_order_of_the_estimating_equation(case):
     terms = general_noise_terms(case.objective, evaluation, theta, curvature)
     size = np.abs(expected).max()
     np.testing.assert_allclose(terms.bias, expected, atol=1e-4 * size + 1e-9)
+    if case.loss.name == "squared":  # trust asks how much of the Hessian one run shakes
+        assert terms.logit_noise == pytest.approx(np.sqrt(shaken), rel=1e-4, abs=1e-9)
+        assert terms.wild_loss == 0.0
