@@ -101,8 +101,8 @@ def test_the_same_seed_gives_the_same_decision(file, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--max-attack-rate", "80"), "between 0 and 1"),
-        (("--max-attack-rate", "nan"), "between 0 and 1"),
+        (("--max-attack-rate", "80"), "less than 1"),
+        (("--max-attack-rate", "nan"), "less than 1"),
         (("--max-loss-increase", "nan"), "finite"),
         (("--confidence", "1"), "confidence"),
         (("--epsilon", "0"), "epsilon"),
