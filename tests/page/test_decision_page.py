@@ -732,6 +732,7 @@ def test_no_paragraph_of_another_group_can_be_copied(opened: Any) -> None:
     assert f"budget ε = {opened.text('epsilon')} (" in opened.text("assessment")
 
 
+@pytest.mark.nightly
 def test_time_from_input_to_paint(opened: Any, record_property: Any) -> None:
     p95 = opened.paint_p95()
     record_property("decision_input_to_paint_p95_ms", round(p95, 1))

@@ -240,6 +240,7 @@ def test_one_budget_needs_no_slider(
     assert opened.text("epsilon") == "1"
 
 
+@pytest.mark.nightly
 def test_time_from_input_to_paint(opened: Any, record_property: Any) -> None:
     p95 = opened.paint_p95()
     record_property("input_to_paint_p95_ms", round(p95, 1))

@@ -281,6 +281,7 @@ def test_a_site_killed_in_training_is_left_out_and_comes_back(running):
     assert [spent(running, site) for site in SITES] == before
 
 
+@pytest.mark.nightly
 def test_a_coordinator_killed_in_a_change_finishes_it_later(running):
     running.do("request", "--state", running.site(2), "--epsilon", 1)
     applying = begin(running, "apply")
