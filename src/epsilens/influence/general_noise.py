@@ -102,10 +102,11 @@ def general_noise_terms(
     bend = evaluation.loss.curvature(s)
     mean_change = 0.5 * float(np.einsum("i,ikl,ikl->", evaluation.weights, bend, spread))
     mean_change += float(evaluation.gradient(theta) @ bias)
-    loud, wild = predictor_noise(evaluation, s, spread)
     if problem.loss.is_quadratic:
         # Features move the Hessian, and θ_ε is expanded in how much of it; the test labels have no say.
         loud, wild = float(np.sqrt(max(shaken, 0.0))), 0.0
+    else:
+        loud, wild = predictor_noise(evaluation, s, spread)
     return NoiseTerms(
         mean_change=mean_change,
         bias=bias,
