@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from epsilens._validate import as_finite, as_share
+from epsilens._validate import LARGEST_FINITE_EPSILON, as_finite, as_share
 from epsilens.decision.result import Decision, Standing
 from epsilens.decision.trade_off import Point, join
 from epsilens.document import (
@@ -367,6 +367,11 @@ class _Words:
             parts.append(self._attack(here, rests_on))
         if rule == "both" and most > least:
             parts.append(self._range(least, most))
+        if LARGEST_FINITE_EPSILON < epsilon < math.inf:
+            parts.append(
+                f"A release above ε = {LARGEST_FINITE_EPSILON:g} protects nobody and is refused: release "
+                "at a smaller ε, or at inf and say so."
+            )
         if few:
             parts.append("Fewer than 19 retrainings a cell are too few to be sure.")
         if not trusted:

@@ -25,8 +25,10 @@ from epsilens.whatif import LossChangeEstimate
 GRID = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
-def make_cost(build: ModuleType, highs: list[float], **changes: object) -> LossChangeEstimate:
-    document = build.make_whatif(epsilons=list(GRID), groups=["all"])
+def make_cost(
+    build: ModuleType, highs: list[float], grid: tuple[float, ...] = GRID, **changes: object
+) -> LossChangeEstimate:
+    document = build.make_whatif(epsilons=list(grid), groups=["all"])
     cells = [
         cell.model_copy(
             update={
@@ -199,6 +201,15 @@ def test_a_few_retrainings_do_not_hold(build):
     decision = decide(retrained, make_risk(build, RISING, MEASURED), max_loss_increase=0.2)
     assert not decision.recommendation.holds
     assert "too few to be sure" in decision.recommendation.sentence
+
+
+@pytest.mark.parametrize(("last", "is_refused"), [(40.0, False), (41.0, True), (math.inf, False)])
+def test_a_budget_that_no_release_can_have_is_said(build, last, is_refused):
+    grid = (*GRID[:-1], last)
+    cost, risk = make_cost(build, FALLING, grid), make_risk(build, RISING, MEASURED, grid)
+    chosen = decide(cost, risk, max_loss_increase=0.02).recommendation
+    assert chosen.epsilon == last
+    assert ("above ε = 40 protects nobody and is refused" in chosen.sentence) is is_refused
 
 
 def test_the_range_says_how_far_the_proof_goes(build):
