@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links that are right in the repository are made right on the site; pages that may come have a place."""
+"""Links that are right in the repository are made right on the site."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import posixpath
 import re
 from pathlib import Path
 
-from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.directives.other import TocTree
 
 _TABLE = re.compile(r"\((?:\.\./)*benchmarks/results/([\w-]+)\.md\)")
 
@@ -41,23 +39,7 @@ def _rewrite(app: Sphinx, name: str, text: list[str]) -> None:
     text[0] = _TABLE.sub(link, text[0])
 
 
-class PagesIfThere(TocTree):
-    """A table of contents of those of the named pages that exist."""
-
-    def run(self) -> list[nodes.Node]:
-        """Return what Sphinx shows."""
-        here = posixpath.dirname(self.env.docname)
-        known = self.env.found_docs
-        self.content.data = [
-            name
-            for name in self.content.data
-            if posixpath.normpath(posixpath.join(here, name)) in known
-        ]
-        return super().run() if self.content.data else []
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Tell Sphinx."""
     app.connect("source-read", _rewrite)
-    app.add_directive("pages-if-there", PagesIfThere)
     return {"parallel_read_safe": True}

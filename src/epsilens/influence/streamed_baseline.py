@@ -181,7 +181,7 @@ def fit_streamed(
     n_rows = seen.n_rows
     whole_ridge = specification.ridge + n_rows * specification.ridge_per_row
     ridge, weight_unit = whole_ridge / seen.total_weight, n_rows / seen.total_weight
-    sample = read_sample(train)
+    sample = read_sample(train, n_rows)
     columns = describe_columns(
         train,
         sample,

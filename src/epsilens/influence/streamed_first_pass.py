@@ -32,6 +32,9 @@ _MOST_CLASSES = 1000
 _SAMPLE_ROWS = 1 << 16
 _SAMPLE_BYTES = 1 << 26
 _SAMPLE_PLACES = 8
+# Of a table that is not large: a larger share would cost more than the passes that it saves.
+_SAMPLE_SHARE = 1 / 4
+_FEWEST_SAMPLED = 1 << 13
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,20 +187,30 @@ def _objects(values: list[object]) -> NDArray[np.generic]:
     return array
 
 
-def read_sample(reading: Reading) -> Records:
-    """Return some rows from places all over the table, for a first look and a first fit."""
+def read_sample(reading: Reading, n_rows: int) -> Records:
+    """Return some of the rows, from places all over the table, for a first look and a first fit."""
     pieces = reading.pieces
     places = np.unique(np.linspace(0, len(pieces) - 1, _SAMPLE_PLACES).round().astype(int))
     parts: list[Records] = []
     for place in places:
         n_read = 0
         for records in reading.records(pieces[place]):
-            parts.append(records)
-            n_read += len(records.y)
             # A wide model gets fewer rows, but more than it has columns.
             p = records.features.shape[1]
-            enough = min(_SAMPLE_ROWS, max(_SAMPLE_BYTES // (8 * p), 4 * p))
-            if n_read >= enough // len(places):
+            share = max(int(_SAMPLE_SHARE * n_rows), _FEWEST_SAMPLED)
+            most = max(min(_SAMPLE_BYTES // (8 * p), share), 4 * p)
+            enough = -(-min(_SAMPLE_ROWS, most) // len(places))
+            kept = slice(enough - n_read)
+            parts.append(
+                Records(
+                    records.features[kept],
+                    records.y[kept],
+                    records.codes[kept],
+                    records.weights[kept],
+                )
+            )
+            n_read += len(parts[-1].y)
+            if n_read >= enough:
                 break
     if not parts:
         raise InputError(f"the {reading.what} data must have at least one row, got 0.")

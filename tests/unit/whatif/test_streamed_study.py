@@ -20,6 +20,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from epsilens.data.parquet_pieces import ParquetSource, open_parquet
 from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, InputError
+from epsilens.influence.streamed_first_pass import read_sample
 from epsilens.models.pass_store import PassStore, keeping_passes
 from epsilens.models.passes import LocalPasses, use_passes
 from epsilens.models.streamed_records import Coin, Reading
@@ -63,8 +64,9 @@ def write(frame, folder, parts=(250, 31), rows=97):
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    """Pieces of few rows, read some at a time."""
+    """Pieces of few rows, read some at a time, and a first look at a quarter of them."""
     monkeypatch.setattr("epsilens.data.parquet_pieces._BATCH_BYTES", 0)
+    monkeypatch.setattr("epsilens.influence.streamed_first_pass._FEWEST_SAMPLED", 1)
     defaults = open_parquet.__kwdefaults__
     monkeypatch.setitem(defaults, "piece_rows", 130)
 
@@ -101,6 +103,23 @@ def numbers(result):
     ends = [end for one in result.document.intervals for end in (one.low, one.high)]
     table = pd.DataFrame(cells).select_dtypes("number").to_numpy(dtype=float)
     return table, np.array(ends), np.array([cell["trusted"] for cell in cells])
+
+
+@pytest.mark.parametrize(("fewest", "n_sampled"), [(1, 175), (8192, 700)])
+def test_the_first_look_takes_a_part_of_a_table(tmp_path, monkeypatch, fewest, n_sampled):
+    seen = []
+
+    def look(reading, n_rows):
+        sample = read_sample(reading, n_rows)
+        seen.append(len(sample.y))
+        return sample
+
+    monkeypatch.setattr("epsilens.influence.streamed_baseline.read_sample", look)
+    monkeypatch.setattr("epsilens.influence.streamed_first_pass._FEWEST_SAMPLED", fewest)
+    folders = write(people(700, 2, 1), tmp_path / "train"), write(people(300, 2, 2), tmp_path / "t")
+    WhatIf(LogisticRegression()).fit_parquet(*folders, label="y")
+    # A part of the quarter from each of at most eight places, rounded up.
+    assert n_sampled <= seen[0] < n_sampled + 8
 
 
 def ask(study, **question):
