@@ -19,7 +19,7 @@ help:
 	@echo "make docs    set up, build the documentation: docs/_build/html/index.html"
 	@echo "make data    download the papers' data sets"
 	@echo "make bench-whatif-adult [DATA=DIR] [ARGS=--quick]   one benchmark of benchmarks/"
-	@echo "make bench-docs   docs/benchmarks.md, the reproduction book and their figures, from benchmarks/results"
+	@echo "make bench-docs   docs/benchmarks.md, docs/scale.md, the reproduction book and their figures, from benchmarks/results"
 	@echo "make peers   environments of their own for the libraries we compare with"
 
 $(BIN)/python:
@@ -127,6 +127,7 @@ docs: $(VENV)/.installed-docs
 
 bench-docs: $(VENV)/.installed
 	$(BIN)/python docs/benchmarks.py
+	$(BIN)/python docs/scale.py
 
 $(VENV)/.installed-torch: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet $(TORCH)

@@ -91,7 +91,7 @@ def _speed(result: Result) -> list[Bar]:
             training["value"] >= PEER,
         ),
         Bar.of(
-            f"{result['cells']} `exact` cells ≥ {REFITS:g} times as fast as as many refits",
+            f"{result['cells']} `exact` cells ≥ {REFITS:g} times as fast as as many refits, each from nothing",
             f"{measured(draws)} against refits on one draw, {measured(refits)} against refits of the expectation; {timed}",
             min(refits["value"], draws["value"]) >= REFITS,
         ),

@@ -32,6 +32,11 @@ _NOTES = {
         "**With training counted.** Our point table needs a converged model. Whoever has to train anyway wins less "
         "by a fast table."
     ),
+    "refits, each from nothing": (
+        "**Refits from nothing.** This ratio hangs on the machine: a refit is matrix products, `exact` is to a good part single "
+        "passes over the test records. An earlier run on another machine was above the bar; that version and this one, in turns "
+        "on one machine, take nearly the same time. How much of the difference each part makes was *not tested*."
+    ),
     "begun at its neighbour's": (
         "**Refits that begin at their neighbour's result** need fewer steps. `exact` gives an interval, accuracy and AUC "
         "besides, which these refits do not; what it costs without them is in the [table](../benchmarks.md)."

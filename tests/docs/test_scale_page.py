@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -38,6 +39,11 @@ def test_the_largest_size_is_carried_along_its_slope(scale, result):
     # 15,259 pieces of 8·(88² + 88) bytes, over 1.25 GB/s.
     assert bare.seconds_joining == pytest.approx(15_259 * 62_656 / 1.25e9)
     assert fit.seconds_joining == pytest.approx(6 * bare.seconds_joining)
+
+
+def test_the_page_is_that_of_the_result(scale):
+    kept = json.loads(scale.RESULT.read_text(encoding="utf-8"))
+    assert scale.PAGE.read_text(encoding="utf-8") == scale.page(kept), "run `make bench-docs`"
 
 
 def test_the_page_names_its_assumptions(scale, result):
