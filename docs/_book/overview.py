@@ -46,9 +46,9 @@ _NOTES = {
         "ratios stand beside; what the rest of the difference is was *not tested*."
     ),
     "two processes": (
-        "**Two workers.** They had two cores, which other programs used too, and the smallest table has two pieces of "
-        "unequal size to share; whether that is all was *not tested*. At ten million rows only the bare pass was run "
-        "by one and by two; the fit was not."
+        "**Two workers.** A fit's first look and what it computes between its passes are one worker's, and the smallest "
+        "table has two pieces of unequal size to share; whether that is all was *not tested*. At ten million rows only the "
+        "bare pass was run by one and by two; the fit was not."
     ),
     "D_b(k)": (
         "**Batches.** D_b(k) is for a slope; for whole records the ratio is a little smaller, which accounts for "
