@@ -33,9 +33,9 @@ _NOTES = {
         "by a fast table."
     ),
     "refits, each from nothing": (
-        "**Refits from nothing.** This ratio hangs on the machine: a refit is matrix products, `exact` is to a good part single "
-        "passes over the test records. An earlier run on another machine was above the bar; that version and this one, in turns "
-        "on one machine, take nearly the same time. How much of the difference each part makes was *not tested*."
+        "**Refits from nothing.** An earlier version was above the bar on another machine. Its `exact` cells, run in turns with "
+        "today's on this machine, took somewhat less time, by less than single runs of one version scatter. So most of the "
+        "difference seems to be the machine's, and some may be ours; the earlier version's ratio was *not tested* here."
     ),
     "begun at its neighbour's": (
         "**Refits that begin at their neighbour's result** need fewer steps. `exact` gives an interval, accuracy and AUC "
