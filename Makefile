@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo federation test test-nightly test-oldest test-newest package style check format clean data docs bench-docs peers
+.PHONY: help demo federation test test-nightly test-oldest test-newest golden package style check format clean data docs bench-docs peers
 
 help:
 	@echo "make demo    set up, run the whole story on bundled data, write demo/report.html"
@@ -14,6 +14,7 @@ help:
 	@echo "make test    set up what the tests need and run them"
 	@echo "make test-nightly   the long ones that it leaves out"
 	@echo "make test-oldest, make test-newest   with the oldest and the newest packages that are allowed"
+	@echo "make golden [ARGS=--write]   how outputs differ from the stored ones of tests/golden; --write stores them"
 	@echo "make package   dist/: wheel and source, installed into an empty environment and tried there"
 	@echo "make check   ruff, mypy --strict, and the tests"
 	@echo "make docs    set up, build the documentation: docs/_build/html/index.html"
@@ -62,6 +63,9 @@ test: $(VENV)/.installed-dev $(VENV)/.browser
 
 test-nightly: $(VENV)/.installed-dev $(VENV)/.browser
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m nightly
+
+golden: $(VENV)/.installed-dev
+	$(BIN)/python tests/golden/regenerate.py $(ARGS)
 
 # What is tested is what is in dist/ afterwards.
 package: $(VENV)/.installed-dev $(VENV)/.browser
