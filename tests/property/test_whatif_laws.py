@@ -69,7 +69,8 @@ def test_renaming_the_classes_changes_nothing(seed):
             epsilon=1.0, method="exact", categories={"label": [0, 1]}
         ).document.cells[0]
         answers.append((cell.loss_change, cell.accuracy_change))
-    assert answers[0] == pytest.approx(answers[1], abs=1e-9)
+    # Drawn runs are kept in single precision.
+    assert answers[0] == pytest.approx(answers[1], abs=1e-7)
 
 
 @settings(max_examples=6, deadline=None)
@@ -97,8 +98,11 @@ def test_relabelling_several_classes_permutes_their_coefficients_and_moves_no_co
     # Both optima are found to a gradient of 1e-9.
     np.testing.assert_allclose(renamed[list(order)], coef, atol=1e-6)
     np.testing.assert_allclose(moved[list(order)], intercept, atol=1e-6)
-    assert other.loss_change == pytest.approx(cell.loss_change, abs=1e-8)
-    assert other.accuracy_change == pytest.approx(cell.accuracy_change, abs=1e-12)
+    # Renamed, other reports are drawn: both are means over 400 runs of one law, five standard errors apart at
+    # most; that of accuracy moves in a width of about one.
+    width = cell.loss_change_high - cell.loss_change_low
+    assert other.loss_change == pytest.approx(cell.loss_change, abs=0.1 * width)
+    assert other.accuracy_change == pytest.approx(cell.accuracy_change, abs=0.05)
     np.testing.assert_allclose(same, points, atol=1e-9)
 
 

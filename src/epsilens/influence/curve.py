@@ -3,19 +3,23 @@
 
 With randomised response the expected perturbed objective moves along a line: its linear term is
 linear₀ + t·π, where t is the chance of each other label. The minimiser θ(t), its Hessian and the noise
-terms are smooth in t, so they are computed at the nodes of a Chebyshev–Lobatto grid, as many as the
-curve's own bend asks for, and polynomials give them everywhere between. θ is then finished by the
-solver at every ε, so that its accuracy does not depend on the nodes; the Hessian and the noise terms,
-which are needed to a fraction of a per cent, are taken from the polynomial.
+terms are smooth in √t, so they are computed at the nodes of a Chebyshev–Lobatto grid in √t, and polynomials
+give them everywhere between. (In t itself the largest ε would all lie between the first two nodes, where
+nearly separable data bend most.) θ is then finished by the solver at every ε, so that its accuracy does not
+depend on the nodes. The rest is taken from the polynomials, and they are held to what it is needed for:
+the mean change of the test loss and both ends of its interval, to 1 % of the interval's width. What the
+coarser of two grids gets wrong at the nodes that the finer one adds is measured; the error of the finer
+one, which is then used, is at least as much smaller as from one grid to the next before. Where that is not
+reached, there is no curve, and every cell is solved by itself.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from scipy.interpolate import KroghInterpolator
 
@@ -28,16 +32,19 @@ from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.objective import LinearObjective
 from epsilens.models.solver import LONGEST_REACH
 
-__all__ = ["Curve", "Ground", "Node", "lobatto", "trace"]
+__all__ = ["Curve", "Ground", "Node", "NodeTerms", "lobatto", "trace"]
 
 FloatArray = NDArray[np.float64]
 
-# What a coarser grid gets wrong at the nodes that a finer one adds; the finer one errs about ten times
-# less.
-_LARGEST_ERROR = 0.02
+# Of the width of the interval: of the curve that is used, and where nothing is known of it but what the grid
+# before it gets wrong at its nodes.
+_LARGEST_ERROR = 0.01
+_LARGEST_COARSE_ERROR = 0.02
 _LEVELS = (4, 8)
 MOST_NODES = _LEVELS[-1] + 1
 _NEARLY_ZERO = 1e-6
+_WIDTH = 3.29
+"""Of a normal 90 % interval, in standard deviations."""
 
 
 def lobatto(n_intervals: int) -> FloatArray:
@@ -59,8 +66,9 @@ class Node:
     Attributes
     ----------
     at : float
+        √(t / the largest t).
     theta, tangent : arrays of shape (K·p,)
-        θ(t) and its derivative H⁻¹π.
+        θ(t) and its derivative by t, H⁻¹π.
     curvature : Curvature
     """
 
@@ -71,46 +79,75 @@ class Node:
 
 
 @dataclass(frozen=True, repr=False)
+class NodeTerms:
+    """What the noise of a run brings at one node.
+
+    Attributes
+    ----------
+    test_hessian : array of shape (K·p, K·p)
+    third : array of shape (K·p,)
+        ∇³F[Σ]/t.
+    root : array of shape (K·p, r)
+        R with RRᵀ = Σ/t.
+    """
+
+    test_hessian: FloatArray
+    third: FloatArray
+    root: FloatArray
+
+
+@dataclass(frozen=True, repr=False)
 class Curve:
-    """Everything that a cell needs, as polynomials in t.
+    """Everything that a cell needs, as polynomials in √t.
 
     Attributes
     ----------
     nodes : list of Node, t ascending
-    test_hessians : array of shape (n_nodes, K·p, K·p)
-    thirds : array of shape (n_nodes, K·p)
-        ∇³F[Σ]/t.
-    roots : list of arrays of shape (K·p, r)
-        R with RRᵀ = Σ/t, whose xᵀΣx/t of the test records are mixed like all else.
+    terms : list of NodeTerms
+        Of every node; their roots give the xᵀΣx/t of the test records, which are mixed like all else.
+    furthest : float
+        The largest t.
     """
 
     nodes: list[Node]
-    test_hessians: FloatArray
-    thirds: FloatArray
-    roots: list[FloatArray]
+    terms: list[NodeTerms]
+    furthest: float
 
     def noise(self, t: FloatArray) -> NoiseForms:
         """Return xᵀΣx of the test records at every t."""
-        return NoiseForms(self.roots, np.array([at * self.weights(at) for at in t]), "root")
+        roots = [term.root for term in self.terms]
+        return NoiseForms(roots, np.array([at * self.weights(at) for at in t]), "root")
 
     def weights(self, t: float) -> FloatArray:
         """Return the weight of every node's value at t (Lagrange)."""
-        return _lagrange(np.array([node.at for node in self.nodes]), t)
+        return _lagrange(_places(self.nodes), np.sqrt(t / self.furthest))
 
     def hessian(self, t: float) -> FloatArray:
         """Return the Hessian of the training objective."""
         return _mix(self.weights(t), [node.curvature.hessian for node in self.nodes])
 
+    def test_hessian(self, t: float) -> FloatArray:
+        """Return the Hessian of the test loss."""
+        return _mix(self.weights(t), [term.test_hessian for term in self.terms])
+
+    def third(self, t: float) -> FloatArray:
+        """Return ∇³F[Σ]."""
+        return t * _mix(self.weights(t), [term.third for term in self.terms])
+
     def starts(self, t: FloatArray) -> FloatArray:
         """Return θ(t) by the nodes' values and tangents, (K·p, n)."""
-        return _hermite(self.nodes, t)
+        return _hermite(self.nodes, np.sqrt(t / self.furthest), self.furthest)
 
 
-def _lagrange(nodes: FloatArray, t: float) -> FloatArray:
+def _places(nodes: list[Node]) -> FloatArray:
+    return np.array([node.at for node in nodes])
+
+
+def _lagrange(nodes: FloatArray, at: float) -> FloatArray:
     weights = np.ones(len(nodes))
     for k, node in enumerate(nodes):
         others = np.delete(nodes, k)
-        weights[k] = np.prod((t - others) / (node - others))
+        weights[k] = np.prod((at - others) / (node - others))
     return weights
 
 
@@ -121,10 +158,13 @@ def _mix(weights: FloatArray, values: list[FloatArray]) -> FloatArray:
     return total
 
 
-def _hermite(nodes: list[Node], t: FloatArray) -> FloatArray:
-    at = np.repeat([node.at for node in nodes], 2)
-    values = np.array([value for node in nodes for value in (node.theta, node.tangent)])
-    found: FloatArray = np.asarray(KroghInterpolator(at, values)(t)).T.copy()
+def _hermite(nodes: list[Node], at: FloatArray, furthest: float) -> FloatArray:
+    places = np.repeat(_places(nodes), 2)
+    # dθ/d√(t/T) = 2 √(t/T) T dθ/dt.
+    values = np.array(
+        [v for node in nodes for v in (node.theta, 2.0 * node.at * furthest * node.tangent)]
+    )
+    found: FloatArray = np.asarray(KroghInterpolator(places, values)(at)).T.copy()
     return found
 
 
@@ -176,35 +216,32 @@ def trace(
     """
     directions = np.column_stack([noise.shift(channel_at(furthest)) for noise in noises])
     directions /= furthest
-    curves: list[Curve | None] = []
-    for noise, direction, nodes in zip(
-        noises, directions.T, _coarse_nodes(ground, directions, furthest), strict=True
-    ):
-        fine = _fine_nodes(ground, direction, nodes, furthest)
-        curve = None if fine is None else _with_noise(ground, fine, noise, channel_at, furthest)
-        curves.append(curve)
-    return curves
+    paths = _coarse_nodes(ground, directions, furthest)
+    return [
+        None if nodes is None else _Tracer(ground, noise, channel_at, furthest, v).trace(nodes)
+        for noise, v, nodes in zip(noises, directions.T, paths, strict=True)
+    ]
 
 
 def _coarse_nodes(
     ground: Ground, directions: FloatArray, furthest: float
 ) -> list[list[Node] | None]:
-    """Return the nodes 0, ½ and 1 (0 and 1 of a straight line) of every group, all side by side."""
+    """Return the nodes 0, ½ and 1 of every group, all side by side."""
     theta, curvature = ground.theta, ground.curvature
     tangents = curvature.solve(directions)
     paths: list[list[Node] | None] = [[Node(0.0, theta, v, curvature)] for v in tangents.T]
     if ground.problem.is_quadratic:
         return [
-            [Node(0.0, theta, v, curvature), Node(furthest, theta + furthest * v, v, curvature)]
+            [Node(float(x), theta + x**2 * furthest * v, v, curvature) for x in lobatto(2)]
             for v in tangents.T
         ]
-    for stop in furthest * lobatto(2)[1:]:
+    for stop in lobatto(2)[1:]:
         alive = [g for g, nodes in enumerate(paths) if nodes is not None]
         known = [nodes for nodes in paths if nodes is not None]
         solution = minimise(
             ground.problem,
-            ground.linear[:, None] + stop * directions[:, alive],
-            _ahead(ground.problem, known, stop),
+            ground.linear[:, None] + stop**2 * furthest * directions[:, alive],
+            _ahead(ground.problem, known, stop, furthest),
             curvatures=[_curvature_ahead(nodes, stop) for nodes in known],
         )
         hessians = iter(ground.problem.hessians(solution.theta[:, solution.converged]))
@@ -218,102 +255,143 @@ def _coarse_nodes(
     return paths
 
 
-def _ahead(problem: LinearObjective, paths: list[list[Node]], stop: float) -> FloatArray:
+def _ahead(
+    problem: LinearObjective, paths: list[list[Node]], stop: float, furthest: float
+) -> FloatArray:
     """Return where the paths lead, no further than a Hessian can be believed."""
     last = np.column_stack([nodes[-1].theta for nodes in paths])
-    steps = np.column_stack([_hermite(nodes, np.array([stop]))[:, 0] for nodes in paths]) - last
+    ahead = np.column_stack([_hermite(nodes, np.array([stop]), furthest)[:, 0] for nodes in paths])
+    for column, nodes in enumerate(paths):
+        if len(nodes) == 1:
+            # At t = 0 the derivative by √t is 0: the tangent leads on.
+            ahead[:, column] = nodes[0].theta + stop**2 * furthest * nodes[0].tangent
+    steps = ahead - last
     reach = np.maximum(problem.reach(steps), LONGEST_REACH)
-    ahead: FloatArray = last + steps * (LONGEST_REACH / reach)
-    return ahead
+    start: FloatArray = last + steps * (LONGEST_REACH / reach)
+    return start
 
 
 def _curvature_ahead(nodes: list[Node], stop: float) -> Curvature:
     """Return the Hessian that the nodes so far lead to."""
     if len(nodes) == 1:
         return nodes[0].curvature
-    weights = _lagrange(np.array([node.at for node in nodes]), stop)
+    weights = _lagrange(_places(nodes), stop)
     try:
         return factorise(_mix(weights, [node.curvature.hessian for node in nodes]))
     except EstimateNotTrustworthyError:
         return nodes[-1].curvature
 
 
-def _fine_nodes(
-    ground: Ground, direction: FloatArray, nodes: list[Node] | None, furthest: float
-) -> list[Node] | None:
-    """Add nodes until the Hessian between them is known well enough."""
-    if nodes is None or ground.problem.is_quadratic:
-        return nodes
-    ends = [nodes[0].curvature.hessian, nodes[2].curvature.hessian]
-    error = _distance(_mix(np.array([0.5, 0.5]), ends), nodes[1].curvature)
-    for n_intervals in _LEVELS:
-        if error <= _LARGEST_ERROR:
-            break
-        grid = furthest * lobatto(n_intervals)
-        refined = _refine(ground.problem, ground.linear, direction, nodes, grid)
-        if refined is None:
-            return None
-        nodes, error = refined
-    # Nearly separable data bend more than the finest grid can follow.
-    return nodes if error <= _LARGEST_ERROR else None
+@dataclass(frozen=True, repr=False)
+class _Tracer:
+    """One group's curve, refined until it gives what it is needed for."""
 
+    ground: Ground
+    noise: LabelNoise
+    channel_at: Callable[[float], FloatArray]
+    furthest: float
+    direction: FloatArray
 
-def _refine(
-    problem: LinearObjective,
-    linear: FloatArray,
-    direction: FloatArray,
-    nodes: list[Node],
-    grid: FloatArray,
-) -> tuple[list[Node], float] | None:
-    """Add the nodes of a finer grid; return also how wrong the coarser one was there."""
-    coarse = np.array([node.at for node in nodes])
-    added = grid[1::2]
-    hessians = [node.curvature.hessian for node in nodes]
-    guesses = [_mix(_lagrange(coarse, t), hessians) for t in added]
-    solution = minimise(
-        problem,
-        linear[:, None] + direction[:, None] * added,
-        _hermite(nodes, added),
-        curvatures=[factorise(guess) for guess in guesses],
-    )
-    if not solution.converged.all():
+    def trace(self, nodes: list[Node]) -> Curve | None:
+        """Refine the curve through these nodes; None if the finest grid does not follow it."""
+        curve = Curve(nodes, self.terms(nodes), self.furthest)
+        if self.ground.problem.is_quadratic:
+            return curve
+        coarser = np.inf
+        for n_intervals in _LEVELS:
+            added = self.added(curve, lobatto(n_intervals)[1::2])
+            if added is None:
+                return None
+            terms = self.terms(added)
+            error = self.error(curve, added, terms)
+            pairs = [*zip(curve.nodes, curve.terms, strict=True), *zip(added, terms, strict=True)]
+            pairs.sort(key=lambda pair: pair[0].at)
+            curve = Curve([n for n, _ in pairs], [t for _, t in pairs], self.furthest)
+            shrinks = min(1.0, error / coarser) if np.isfinite(coarser) else np.inf
+            if error <= _LARGEST_COARSE_ERROR or error * shrinks <= _LARGEST_ERROR:
+                return curve
+            coarser = error
         return None
-    error = 0.0
-    result = list(nodes)
-    taken = problem.hessians(solution.theta)
-    for t, guess, theta, hessian in zip(added, guesses, solution.theta.T, taken, strict=True):
-        found = factorise(hessian)
-        error = max(error, _distance(guess, found))
-        result.append(Node(float(t), theta.copy(), found.solve(direction), found))
-    return sorted(result, key=lambda node: node.at), error
 
+    def added(self, curve: Curve, places: FloatArray) -> list[Node] | None:
+        """Return the nodes of a finer grid; None if one was not reached."""
+        problem, t = self.ground.problem, places**2 * self.furthest
+        try:
+            guesses = [factorise(curve.hessian(at)) for at in t]
+        except EstimateNotTrustworthyError:
+            return None
+        solution = minimise(
+            problem,
+            self.ground.linear[:, None] + self.direction[:, None] * t,
+            curve.starts(t),
+            curvatures=guesses,
+        )
+        if not solution.converged.all():
+            return None
+        nodes = []
+        for at, theta, hessian in zip(
+            places, solution.theta.T, problem.hessians(solution.theta), strict=True
+        ):
+            found = factorise(hessian)
+            nodes.append(Node(float(at), theta.copy(), found.solve(self.direction), found))
+        return nodes
 
-def _distance(guess: FloatArray, curvature: Curvature) -> float:
-    """Return the root mean square of the relative errors in all directions."""
-    half = scipy.linalg.solve_triangular(
-        curvature.factor, guess - curvature.hessian, lower=True, check_finite=False
-    )
-    whole = scipy.linalg.solve_triangular(curvature.factor, half.T, lower=True, check_finite=False)
-    return float(np.linalg.norm(whole) / np.sqrt(len(whole)))
+    def terms(self, nodes: list[Node]) -> list[NodeTerms]:
+        """Return the test Hessian and the noise terms, divided by t, of every node."""
+        problem, evaluation = self.ground.problem, self.ground.evaluation
+        roots = []
+        for node in nodes:
+            t = node.at**2 * self.furthest or _NEARLY_ZERO * self.furthest
+            covariance = self.noise.covariance(self.channel_at(t)) / t
+            roots.append(node.curvature.solve(root_of(covariance)))
+        thirds = [np.zeros_like(self.direction) for _ in nodes]
+        test_hessians = [self.ground.test_hessian] * len(nodes)
+        if not problem.is_quadratic:
+            thetas = np.column_stack([node.theta for node in nodes])
+            moved = [place for place, node in enumerate(nodes) if node.at > 0.0]
+            for place, hessian in zip(moved, evaluation.hessians(thetas[:, moved]), strict=True):
+                test_hessians[place] = hessian
+            thirds = list(problem.thirds(thetas, roots, are_roots=True))
+        return [NodeTerms(*each) for each in zip(test_hessians, thirds, roots, strict=True)]
 
+    def error(self, curve: Curve, nodes: list[Node], terms: list[NodeTerms]) -> float:
+        """Return what the curve gets wrong at other nodes, of the width of the interval there.
 
-def _with_noise(
-    ground: Ground,
-    nodes: list[Node],
-    noise: LabelNoise,
-    channel_at: Callable[[float], FloatArray],
-    furthest: float,
-) -> Curve:
-    """Add the test Hessian and the noise terms, divided by t, to every node."""
-    problem, evaluation = ground.problem, ground.evaluation
-    thirds = np.zeros((len(nodes), len(ground.theta)))
-    roots = []
-    for node in nodes:
-        t = node.at or _NEARLY_ZERO * furthest
-        roots.append(node.curvature.solve(root_of(noise.covariance(channel_at(t)) / t)))
-    test_hessians = [ground.test_hessian] * len(nodes)
-    if not problem.is_quadratic:
+        The mean is ½ tr(H_te Σ) + ηᵀb, the variance ηᵀΣη + ½ tr((H_te Σ)²); the ends move by both.
+        """
         thetas = np.column_stack([node.theta for node in nodes])
-        test_hessians[1:] = evaluation.hessians(thetas[:, 1:])
-        thirds[:] = problem.thirds(thetas, roots, are_roots=True)
-    return Curve(nodes, np.array(test_hessians), thirds, roots)
+        largest = 0.0
+        for node, own, gradient in zip(
+            nodes, terms, self.ground.evaluation.gradients_at(thetas).T, strict=True
+        ):
+            t = node.at**2 * self.furthest
+            covariance = self.noise.covariance(self.channel_at(t))
+            try:
+                guessed = factorise(curve.hessian(t))
+            except EstimateNotTrustworthyError:
+                return np.inf
+            mean, sd = _moments(
+                gradient, node.curvature, own.test_hessian, t * own.third, covariance
+            )
+            other, other_sd = _moments(
+                gradient, guessed, curve.test_hessian(t), curve.third(t), covariance
+            )
+            if sd > 0.0:
+                wrong = max(abs(other - mean), 0.5 * _WIDTH * abs(other_sd - sd))
+                largest = max(largest, wrong / (_WIDTH * sd))
+        return largest
+
+
+def _moments(
+    gradient: FloatArray,
+    curvature: Curvature,
+    test_hessian: FloatArray,
+    third: FloatArray,
+    covariance: FloatArray,
+) -> tuple[float, float]:
+    """Return what noise adds to the mean of the test loss, and its standard deviation."""
+    sigma = curvature.sandwich(covariance)
+    bent = test_hessian @ sigma
+    mean = 0.5 * np.trace(bent) - 0.5 * float(gradient @ curvature.solve(third))
+    variance = float(gradient @ sigma @ gradient) + 0.5 * float(np.sum(bent * bent.T))
+    return float(mean), math.sqrt(max(variance, 0.0))

@@ -28,10 +28,26 @@ class QuadraticRuns:
     ----------
     first, second : arrays of shape (n_draws,)
         ηᵀd and ½ dᵀH_te d.
+    expected_first, expected_second : float
+        Their expectations, which are known exactly: ηᵀb and ½ tr(H_te Σ) + ½ bᵀH_te b.
+    second_order : float
+        ηᵀb + ½ tr(H_te Σ), the mean to second order.
     """
 
     first: FloatArray
     second: FloatArray
+    expected_first: float = 0.0
+    expected_second: float = 0.0
+    second_order: float = 0.0
+
+    def expected(self, correction: Correction) -> float:
+        """Return the mean change over all runs: known for the quadratic, fitted for the rest.
+
+        The draws serve as a regression estimate, so that their Monte-Carlo error is that of the
+        residuals only.
+        """
+        a, b, c = correction.coefficients
+        return float(self.expected_first * (1.0 + b) + self.expected_second * (1.0 + c) + a)
 
     def total(self, correction: Correction) -> FloatArray:
         """Return the change with the correction added."""
@@ -80,7 +96,8 @@ def quadratic_runs(
     hessian: FloatArray,
     bias: FloatArray,
     root: FloatArray,
-    standard: SingleArray,
+    standard: SingleArray | FloatArray,
+    spread: float = 0.0,
 ) -> QuadraticRuns:
     """Return ηᵀd and ½ dᵀH_te d for the draws d = b + S z.
 
@@ -96,6 +113,8 @@ def quadratic_runs(
         S.
     standard : array of shape (r, n_draws)
         z.
+    spread : float
+        tr(H_te Σ) of the law that z is drawn from.
 
     Examples
     --------
@@ -113,6 +132,9 @@ def quadratic_runs(
     return QuadraticRuns(
         first=along[0] + float(gradient @ bias),
         second=along[1] + 0.5 * float(bias @ bent) + curved,
+        expected_first=float(gradient @ bias),
+        expected_second=0.5 * (float(bias @ bent) + spread),
+        second_order=float(gradient @ bias) + 0.5 * spread,
     )
 
 

@@ -18,7 +18,13 @@ from epsilens.influence.realisation import NoiseTerms
 from epsilens.influence.record_noise import predictor_noise
 from epsilens.models import Curvature
 
-__all__ = ["Balance", "class_gradients", "draw_gradient_noise", "general_noise_terms"]
+__all__ = [
+    "Balance",
+    "DrawnRuns",
+    "class_gradients",
+    "draw_gradient_noise",
+    "general_noise_terms",
+]
 
 FloatArray = NDArray[np.float64]
 SingleArray = NDArray[np.float32]
@@ -112,6 +118,8 @@ def general_noise_terms(
         bias=bias,
         logit_noise=loud,
         wild_loss=wild,
+        largest_noise=float(spread.max(initial=0.0)),
+        spread=float(np.einsum("i,ikl,ikl->", evaluation.weights, bend, spread)),
     )
 
 
@@ -225,6 +233,26 @@ def class_gradients(objective: PerturbedObjective, theta: FloatArray) -> FloatAr
     return result
 
 
+@dataclass(frozen=True, repr=False)
+class DrawnRuns:
+    """Drawn runs of a cell.
+
+    Attributes
+    ----------
+    deviations : array of shape (K·p, n_draws), or (1, n_draws) along a direction
+        How the gradient of each run at θ_ε deviates from its expectation.
+    labels, values : arrays of int, shape (n_S, n_kept)
+        What the first runs report of the group's records.
+    untouched : array of bool, shape (n_draws,)
+        Runs that report nothing but the truth.
+    """
+
+    deviations: SingleArray
+    labels: NDArray[np.int16]
+    values: NDArray[np.int16]
+    untouched: NDArray[np.bool_]
+
+
 def draw_gradient_noise(
     objective: PerturbedObjective,
     theta: FloatArray,
@@ -233,8 +261,9 @@ def draw_gradient_noise(
     seed: np.random.SeedSequence,
     direction: FloatArray | None = None,
     balance: Balance | None = None,
-) -> SingleArray:
-    """Draw how the gradient of one run at θ_ε deviates from its expectation.
+    n_kept: int = 0,
+) -> DrawnRuns:
+    """Draw runs, and how the gradient of each at θ_ε deviates from its expectation.
 
     Parameters
     ----------
@@ -247,10 +276,8 @@ def draw_gradient_noise(
         Only the deviation along this vector is wanted.
     balance : Balance, optional
         How balanced class weights answer to the drawn counts.
-
-    Returns
-    -------
-    array of shape (K·p, n_draws), or (1, n_draws) with a direction
+    n_kept : int
+        Of how many runs the reports are kept.
     """
     problem, n = objective.problem, objective.problem.n_rows
     K, p = problem.loss.n_outputs, problem.design.n_columns
@@ -258,10 +285,14 @@ def draw_gradient_noise(
     total = np.zeros((K, p, n_draws))
     expected = np.zeros(K * p)
     counts = np.zeros((len(objective.channel), n_draws))
+    n_changed = np.zeros(n_draws, dtype=np.int64)
+    kept_labels, kept_values = [np.zeros((0, n_kept), np.int16)], [np.zeros((0, n_kept), np.int16)]
     member = 0
     step = max(64, _DRAW_NUMBERS // n_draws)
     feature_ends = np.cumsum(objective.joint, axis=1)
     label_ends = np.cumsum(objective.channel, axis=1)
+    # Other reports than values, such as bits, are never the truth itself.
+    n_changed += objective.joint.shape[0] != V
     for whole in objective.chunks(theta):
         slopes = _slope_table(objective, whole)
         expected += objective.pull(whole, whole.averaged(_flat(slopes)))
@@ -274,9 +305,14 @@ def draw_gradient_noise(
             member += 1
             size = (len(rows), n_draws)
             labels = _pick(generator, label_ends[objective.labels[rows]], size)
+            n_changed += (labels != objective.labels[rows, None]).sum(axis=0)
             values = np.zeros(size, dtype=np.intp)
             if V > 1:
-                values = _pick(generator, feature_ends[objective.alternatives.codes[rows]], size)
+                truth = objective.alternatives.codes[rows]
+                values = _pick(generator, feature_ends[truth], size)
+                n_changed += (values != truth[:, None]).sum(axis=0)
+            kept_labels.append(labels[:, :n_kept].astype(np.int16))
+            kept_values.append(values[:, :n_kept].astype(np.int16))
             table = slopes[part] * objective.weights[rows, None, None, None]
             table = table.reshape(len(rows), -1, K).astype(np.float32)
             base = objective.alternatives.base.part(rows).astype(np.float32)
@@ -298,7 +334,12 @@ def draw_gradient_noise(
         deviation += balance.pulls.T @ counts / n
     if direction is not None:
         deviation = (direction @ deviation)[None, :]
-    return deviation.astype(np.float32)
+    return DrawnRuns(
+        deviations=deviation.astype(np.float32),
+        labels=np.concatenate(kept_labels),
+        values=np.concatenate(kept_values),
+        untouched=n_changed == 0,
+    )
 
 
 def _flat(slopes: FloatArray) -> FloatArray:

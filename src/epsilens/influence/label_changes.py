@@ -53,6 +53,7 @@ def draw_changes(
     k: int,
     lies: FloatArray,
     *,
+    highest: float,
     n_draws: int,
     seed: np.random.SeedSequence,
 ) -> Changes:
@@ -60,16 +61,29 @@ def draw_changes(
 
     Only the changes are drawn: the gaps between them are geometric. Each change has a level, the
     chance at which it sets in, so that what changes at one ε changes at every smaller one.
+
+    Parameters
+    ----------
+    n_members, k : int
+        Records of the group and labels of the domain.
+    lies : array of shape (n_chances,)
+        Probability of each single other label.
+    highest : float
+        The largest probability that could be asked for. It decides what is drawn, so that the runs at
+        one ε do not depend on which others are asked for.
+    n_draws : int
+    seed : SeedSequence
     """
     rng = np.random.default_rng(seed)
-    highest = float(lies.max(initial=0.0))
     places = np.zeros(0, dtype=np.int64)
     if highest > 0.0 and n_members:
         places = _bernoulli_places(rng, n_members * n_draws, min((k - 1) * highest, 1.0))
     record, draw = places // n_draws, places % n_draws
     level = np.searchsorted(np.sort(lies), rng.random(len(places)) * highest)
     report = rng.integers(0, k - 1, size=len(places)) if k > 2 else np.zeros_like(places)
-    return Changes(record, level * n_draws + draw, report, len(lies) * n_draws)
+    asked = level < len(lies)
+    slot = level[asked] * n_draws + draw[asked]
+    return Changes(record[asked], slot, report[asked], len(lies) * n_draws)
 
 
 def sum_changes(

@@ -8,13 +8,13 @@ with a covariance which is known exactly; drawing it costs p² numbers instead o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from epsilens.influence.label_changes import draw_changes
+from epsilens.influence.label_changes import Changes, draw_changes
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.realisation import draw_linear_noise
 from epsilens.models.objective import LinearObjective
@@ -86,12 +86,15 @@ class LinearNoise:
         Independent normal numbers, the same at every ε, so that the interval is smooth in ε.
     drawn : mapping of a position among the channels to an array of shape (K·p, n_draws)
         Where few labels change: draws of the channel itself.
+    untouched : mapping of a position among the channels to an array of bool, shape (n_draws,)
+        There, the runs in which no label changes.
     """
 
     noise: LabelNoise
     channels: list[FloatArray]
     standard: SingleArray
     drawn: dict[int, SingleArray]
+    untouched: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
 
     @property
     def n_draws(self) -> int:
@@ -142,15 +145,22 @@ def draw_runs(
     by_event, by_normal = seed.spawn(2)
     expected = [noise.effective_changes(channel) for channel in channels]
     few = [e for e, changes in enumerate(expected) if changes < MANY_CHANGES]
-    drawn = _draw_events(
-        problem, noise, np.array([lies[e] for e in few]), n_draws=n_draws, seed=by_event
-    )
+    chances = np.array([lies[e] for e in few], dtype=np.float64)
+    changes = _draw_few(noise, chances, n_draws=n_draws, seed=by_event)
+    drawn = np.zeros((len(few), size, n_draws), dtype=np.float32)
+    n_changed = np.zeros((len(few), n_draws))
+    if few:
+        pulled = noise.pull_changes(problem, changes).reshape(len(few), n_draws, size)
+        drawn[:] = _from_levels(chances, pulled).transpose(0, 2, 1)
+        counted = np.bincount(changes.slot, minlength=changes.n_slots)
+        n_changed = _from_levels(chances, counted.reshape(len(few), n_draws).astype(np.float64))
     for position, e in enumerate(few):
         drawn[position] -= noise.shift(channels[e])[:, None].astype(np.float32)
     standard = np.random.default_rng(by_normal).standard_normal(
         (size if len(few) < len(channels) else 0, n_draws), dtype=np.float32
     )
-    return LinearNoise(noise, channels, standard, dict(zip(few, drawn, strict=True)))
+    untouched = {e: n_changed[position] == 0 for position, e in enumerate(few)}
+    return LinearNoise(noise, channels, standard, dict(zip(few, drawn, strict=True)), untouched)
 
 
 def draw_along(
@@ -188,9 +198,7 @@ def draw_along(
     few = [e for e, P in enumerate(channels) if noise.effective_changes(P) < MANY_CHANGES]
     if few:
         chances = np.array([lies[e] for e in few], dtype=np.float64)
-        changes = draw_changes(
-            int(noise.counts.sum()), len(noise.statistics), chances, n_draws=n_draws, seed=by_event
-        )
+        changes = _draw_few(noise, chances, n_draws=n_draws, seed=by_event)
         counted = noise.pull_changes(problem, changes, direction=direction)
         result[few] = _from_levels(chances, counted.reshape(len(few), n_draws))
     squares = noise.squares_along(problem, direction) if len(few) < len(channels) else None
@@ -210,20 +218,12 @@ def _from_levels(lies: FloatArray, by_level: FloatArray) -> FloatArray:
     return result
 
 
-def _draw_events(
-    problem: LinearObjective,
-    noise: LabelNoise,
-    lies: FloatArray,
-    *,
-    n_draws: int,
-    seed: np.random.SeedSequence,
-) -> SingleArray:
-    """Draw the moves of the linear term, label by label: (n_chances, K·p, n_draws)."""
-    total = np.zeros((len(lies), problem.n_parameters, n_draws), dtype=np.float32)
-    if len(lies):
-        changes = draw_changes(
-            int(noise.counts.sum()), len(noise.statistics), lies, n_draws=n_draws, seed=seed
-        )
-        pulled = noise.pull_changes(problem, changes).reshape(len(lies), n_draws, -1)
-        total[:] = _from_levels(lies, pulled).transpose(0, 2, 1)
-    return total
+def _draw_few(
+    noise: LabelNoise, lies: FloatArray, *, n_draws: int, seed: np.random.SeedSequence
+) -> Changes:
+    """Draw the changes of runs that change few labels, whichever ε are asked for."""
+    k, n_members = len(noise.statistics), int(noise.counts.sum())
+    # The probability from which on a run changes many; none is larger than a uniform report's.
+    many = MANY_CHANGES / max(noise.evenness * n_members * (k - 1), 1e-300)
+    highest = max(min(many, 1.0 / k), float(lies.max(initial=0.0)))
+    return draw_changes(n_members, k, lies, highest=highest, n_draws=n_draws, seed=seed)

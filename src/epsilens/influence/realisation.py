@@ -46,12 +46,18 @@ class NoiseTerms:
         has 0 if labels are randomised, and √E tr((H⁻¹δH)²) if features are.
     wild_loss : float
         How much test loss hangs on records whose own √(xᵀΣx) is large; see `wild_loss`.
+    largest_noise : float
+        The largest xᵀΣx of a test record.
+    spread : float
+        tr(H_te Σ).
     """
 
     mean_change: float
     bias: FloatArray
     logit_noise: float
     wild_loss: float
+    largest_noise: float = 0.0
+    spread: float = 0.0
 
 
 def noise_terms_at(
@@ -111,6 +117,8 @@ def noise_terms_at(
             bias=biases[:, cell],
             logit_noise=float(noise.logit_noise[cell]),
             wild_loss=float(noise.wild[cell]),
+            largest_noise=0.0 if problem.is_quadratic else float(noise.largest[cell]),
+            spread=float(noise.bent[cell]),
         )
         for cell in range(thetas.shape[1])
     ]

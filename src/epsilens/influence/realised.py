@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training objective of one realised run: drawn features, drawn labels, its own weights."""
+"""The training objectives of realised runs: drawn features, drawn labels, weights of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,107 +13,250 @@ from numpy.typing import NDArray
 from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.reports import Reports
 from epsilens.models import Design, Problem
+from epsilens.models.class_weights import class_totals, class_weights
+from epsilens.models.label import Label
+from epsilens.models.specification import ClassWeight
 
-__all__ = ["RealisedObjective"]
+__all__ = ["RealisedRuns", "RunRecords", "run_class_weights"]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.signedinteger]
 
-_CHUNK = 1 << 13
+_CHUNK_NUMBERS = 1 << 18
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class RealisedObjective:
-    """What is minimised after one draw of the channel.
+class RunRecords:
+    """What all runs of a cell share.
 
     Parameters
     ----------
     problem : Problem
         Loss and penalty.
     alternatives : Alternatives
-    values : array of int, shape (n,)
-        The drawn joint value of the protected columns.
+    mask : array of bool, shape (n,)
+        The group S, whose records are drawn; the others are as they are.
     y : array of shape (n,)
-        The drawn labels as the loss sees them.
+        The true labels as the loss sees them.
+    codes : array of int, shape (n,)
+        The same as positions in `domain`; not looked at without class weights.
+    domain : array of shape (k,)
+        The label's values as the loss sees them.
     weights : array of shape (n,)
-        Sample weight times the class weight of the drawn label.
-    corrected : array of bool, shape (n,)
-        Records whose loss is corrected for the noise.
+        Sample weights, before any class weight of a run.
     reports : Reports, optional
-        The corrected loss, with class weights of 1; needed if any record is corrected.
+        The loss of the group's reported labels, corrected for the noise; None: as it is.
     """
 
     problem: Problem
     alternatives: Alternatives
-    values: NDArray[np.int64]
+    mask: NDArray[np.bool_]
     y: FloatArray
+    codes: IntArray
+    domain: FloatArray
     weights: FloatArray
-    corrected: NDArray[np.bool_]
     reports: Reports | None = None
+
+    @cached_property
+    def members(self) -> NDArray[np.intp]:
+        """The group's records."""
+        return np.flatnonzero(self.mask)
+
+    @cached_property
+    def others(self) -> NDArray[np.intp]:
+        """Everybody else's."""
+        return np.flatnonzero(~self.mask)
+
+    @cached_property
+    def inside(self) -> Design:
+        """The group's features, the protected columns taken out."""
+        base = self.alternatives.base
+        return base if self.mask.all() else base.take(self.members)
+
+    @cached_property
+    def outside(self) -> Design:
+        """Everybody else's features."""
+        return self.problem.design.take(self.others)
+
+
+@dataclass(frozen=True, repr=False)
+class RealisedRuns:
+    """What is minimised after each of D draws of the channel; a column of parameters a run.
+
+    Parameters
+    ----------
+    records : RunRecords
+    values : array of int, shape (n_S, D)
+        The drawn joint value of the protected columns.
+    labels : array of int, shape (n_S, D), optional
+        The drawn labels as positions in the domain; None: the true ones.
+    class_weights : array of shape (k, D), optional
+        ω of every run; None: 1.
+    """
+
+    records: RunRecords
+    values: IntArray
+    labels: IntArray | None = None
+    class_weights: FloatArray | None = None
 
     @property
     def is_quadratic(self) -> bool:
         """Whether one Newton step is exact."""
-        return self.problem.loss.is_quadratic
+        return self.records.problem.loss.is_quadratic
 
     @property
     def is_convex(self) -> bool:
-        """Whether the objective has one minimum."""
-        return self.reports is None
+        """Whether every objective has one minimum."""
+        return self.records.reports is None
+
+    def of_columns(self, columns: NDArray[np.intp]) -> RealisedRuns:
+        """Return some of the runs."""
+        if len(columns) == self.values.shape[1]:
+            return self
+        return replace(
+            self,
+            values=self.values[:, columns],
+            labels=None if self.labels is None else self.labels[:, columns],
+            class_weights=None if self.class_weights is None else self.class_weights[:, columns],
+        )
 
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the furthest that a step moves a predictor."""
-        return self.problem.reach(steps)
+        return self.records.problem.reach(steps)
 
-    def _chunks(self, theta: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-        K = self.problem.loss.n_outputs
-        added = (theta.reshape(K, -1) @ self.alternatives.blocks.T).T
-        base = self.alternatives.base
-        for start in range(0, base.n_rows, _CHUNK):
-            rows = slice(start, min(start + _CHUNK, base.n_rows))
-            yield rows, base.predict_rows(rows, theta) + added[self.values[rows]]
+    def _drawn(self, theta: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield some records of the group with their predictors in every run, (c, D, K)."""
+        records, (K, D) = self.records, (self.records.problem.loss.n_outputs, theta.shape[1])
+        added = records.alternatives.blocks @ theta.reshape(K, -1, D)  # (K, V, D)
+        run = np.arange(D)
+        step = max(64, _CHUNK_NUMBERS // (D * K * K))
+        for start in range(0, len(records.members), step):
+            rows = slice(start, min(start + step, len(records.members)))
+            s = np.moveaxis(records.inside.predict_rows(rows, theta), 2, 1)  # (c, D, K)
+            if added.shape[1] > 1:
+                s = s + np.moveaxis(added, 0, 2)[self.values[rows], run]
+            else:
+                s = s + added[:, 0].T
+            yield rows, s
 
-    def _codes(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        assert self.reports is not None  # noqa: S101
-        return np.searchsorted(self.reports.values, self.y[rows])
+    def _rest(self, theta: FloatArray) -> Iterator[tuple[slice, NDArray[np.intp], FloatArray]]:
+        """Yield some of the other records with their predictors in every run, (c, D, K)."""
+        records, (K, D) = self.records, (self.records.problem.loss.n_outputs, theta.shape[1])
+        step = max(64, _CHUNK_NUMBERS // (D * K * K))
+        for start in range(0, len(records.others), step):
+            rows = slice(start, min(start + step, len(records.others)))
+            yield (
+                rows,
+                records.others[rows],
+                np.moveaxis(records.outside.predict_rows(rows, theta), 2, 1),
+            )
 
-    def _slopes(self, rows: slice, s: FloatArray) -> FloatArray:
-        slopes = self.problem.loss.slope(s, self.y[rows])
-        here = np.flatnonzero(self.corrected[rows])
-        if len(here) and self.reports is not None:
-            all_reports = self.reports.slopes(s[here], self.y[rows][here])
-            slopes[here] = all_reports[np.arange(len(here)), self._codes(here + rows.start)]
-        return slopes
+    def _labels_of(self, rows: slice, n_runs: int) -> tuple[FloatArray, IntArray]:
+        """Return the labels of some of the group's records in every run, flat, and their codes."""
+        records = self.records
+        if self.labels is not None:
+            codes = self.labels[rows].ravel()
+            return records.domain[codes], codes
+        members = records.members[rows]
+        return np.repeat(records.y[members], n_runs), np.repeat(records.codes[members], n_runs)
 
-    def _curvatures(self, rows: slice, s: FloatArray) -> FloatArray:
-        curvatures = self.problem.loss.curvature(s)
-        here = np.flatnonzero(self.corrected[rows])
-        if len(here) and self.reports is not None:
-            all_reports = self.reports.curvatures(s[here], self.y[rows][here])
-            curvatures[here] = all_reports[np.arange(len(here)), self._codes(here + rows.start)]
-        return curvatures
+    def _member_weights(self, rows: slice, codes: IntArray, n_runs: int) -> FloatArray:
+        """Return the weight of some of the group's records in every run, flat."""
+        weights = np.repeat(self.records.weights[self.records.members[rows]], n_runs)
+        if self.class_weights is not None:
+            run = np.tile(np.arange(n_runs), len(codes) // n_runs)
+            weights = weights * self.class_weights[codes, run]
+        return weights
+
+    def _other_weights(self, rows: NDArray[np.intp], n_runs: int) -> FloatArray:
+        """Return the weight of some other records in every run, (c, D)."""
+        weights = np.repeat(self.records.weights[rows, None], n_runs, axis=1)
+        if self.class_weights is not None:
+            weights = weights * self.class_weights[self.records.codes[rows]]
+        return weights
 
     def gradient(self, theta: FloatArray, linear: FloatArray) -> FloatArray:
-        """Return the gradient at one column of parameters, less a linear term."""
-        at = theta[:, 0]
-        V, K = len(self.alternatives.blocks), self.problem.loss.n_outputs
-        total = np.zeros_like(at)
-        added = np.zeros((V, K))
-        for rows, s in self._chunks(at):
-            slopes = self.weights[rows, None] * self._slopes(rows, s)
-            total += self.alternatives.base.pull_rows(rows, slopes)
-            for k in range(K):
-                added[:, k] += np.bincount(self.values[rows], weights=slopes[:, k], minlength=V)
-        total += (added.T @ self.alternatives.blocks).ravel()
-        result: FloatArray = total / self.problem.n_rows + self.problem.penalise(at)
-        return result[:, None] - linear
+        """Return the gradient of every run at its own column, less a linear term."""
+        records, problem = self.records, self.records.problem
+        K, D = problem.loss.n_outputs, theta.shape[1]
+        blocks = records.alternatives.blocks
+        V = len(blocks)
+        total = np.zeros_like(theta)
+        added = np.zeros((K, V, D))
+        run = np.arange(D)
+        for rows, s in self._drawn(theta):
+            flat = s.reshape(-1, K)
+            y, codes = self._labels_of(rows, D)
+            if records.reports is None:
+                slopes = problem.loss.slope(flat, y)
+            else:
+                slopes = records.reports.reported_slopes(flat, codes)
+            slopes = slopes * self._member_weights(rows, codes, D)[:, None]
+            shaped = slopes.reshape(-1, D, K)
+            total += records.inside.pull_rows(rows, np.moveaxis(shaped, 2, 1))
+            if V > 1:
+                place = (self.values[rows].astype(np.intp) * D + run).ravel()
+                for k in range(K):
+                    counted = np.bincount(place, weights=slopes[:, k], minlength=V * D)
+                    added[k] += counted.reshape(V, D)
+            else:
+                added[:, 0] += shaped.sum(axis=0).T
+        total += np.einsum("vp,kvd->kpd", blocks, added).reshape(total.shape)
+        for rows, chosen, s in self._rest(theta):
+            y = np.repeat(records.y[chosen], D)
+            slopes = problem.loss.slope(s.reshape(-1, K), y).reshape(s.shape)
+            slopes = slopes * self._other_weights(chosen, D)[:, :, None]
+            total += records.outside.pull_rows(rows, np.moveaxis(slopes, 2, 1))
+        result: FloatArray = total / problem.n_rows + problem.penalise(theta) - linear
+        return result
 
     def hessian(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian."""
+        """Return the Hessian of the first run at one parameter vector."""
+        records, problem = self.records, self.records.problem
+        K = problem.loss.n_outputs
+        first = self.of_columns(np.zeros(1, dtype=np.intp))
         total = np.zeros((len(theta), len(theta)))
-        for rows, s in self._chunks(theta):
-            bend = self.weights[rows, None, None] * self._curvatures(rows, s)
-            records = (
-                self.alternatives.base.block(rows) + self.alternatives.blocks[self.values[rows]]
-            )
-            total += Design.plain(records).gram(bend)
-        return total / self.problem.n_rows + self.problem.penalty_hessian()
+        blocks = records.alternatives.blocks
+        for rows, s in first._drawn(theta[:, None]):
+            flat = s.reshape(-1, K)
+            y, codes = first._labels_of(rows, 1)
+            if records.reports is None:
+                bend = problem.loss.curvature(flat)
+            else:
+                bend = records.reports.curvatures(flat, y)[np.arange(len(flat)), codes]
+            bend = bend * first._member_weights(rows, codes, 1)[:, None, None]
+            features = records.inside.block(rows) + blocks[first.values[rows, 0]]
+            total += Design.plain(features).gram(bend)
+        for rows, chosen, s in first._rest(theta[:, None]):
+            bend = problem.loss.curvature(s.reshape(-1, K))
+            bend = bend * first._other_weights(chosen, 1)[:, :, None]
+            total += Design.plain(records.outside.block(rows)).gram(bend)
+        return total / problem.n_rows + problem.penalty_hessian()
+
+
+def run_class_weights(
+    given: ClassWeight,
+    label: Label,
+    count_weights: FloatArray,
+    mask: NDArray[np.bool_],
+    labels: IntArray,
+) -> FloatArray | None:
+    """Return ω of every class in every run, (k, D), as scikit-learn would compute it; None: all 1.
+
+    Parameters
+    ----------
+    given : None, "balanced" or mapping of class to weight
+    label : Label
+    count_weights : array of shape (n,)
+        What a record counts.
+    mask : array of bool, shape (n,)
+        The group.
+    labels : array of int, shape (n_S, D)
+        Its drawn labels.
+    """
+    if given is None:
+        return None
+    codes, values = label.domain()
+    rest = class_totals(codes[~mask], count_weights[~mask], len(values))
+    drawn = [class_totals(column, count_weights[mask], len(values)) for column in labels.T]
+    return np.column_stack([class_weights(given, label, rest + one) for one in drawn])

@@ -126,6 +126,22 @@ class Reports:
         result: FloatArray = slopes * self.class_weights[None, :, None]
         return result
 
+    def reported_slopes(self, s: FloatArray, codes: NDArray[np.signedinteger]) -> FloatArray:
+        """Return the slope of the one report that was made, (n, K) and (n,) to (n, K)."""
+        if self.correction is None:
+            slopes: FloatArray = self.loss.slope(s, self.values[codes])
+            return slopes * self.class_weights[codes, None]
+        h = self.loss.mean(s)
+        if self.loss.n_outputs == 1:
+            # q = P₀c + (P₁c − P₀c) σ(s), and −∂ log q/∂s without a difference of near numbers.
+            no, yes = self.correction[0, codes, None], self.correction[1, codes, None]
+            slope = h * (1.0 - h) * (no - yes) / (no + (yes - no) * h)
+            return slope * self.class_weights[codes, None]
+        chances = self.correction.T[codes]  # (n, K): P[m, c] of the report c
+        mixed = np.einsum("nm,nm->n", h, chances)
+        slope = h * (1.0 - chances / mixed[:, None])
+        return slope * self.class_weights[codes, None]
+
     def curvatures(self, s: FloatArray, y: FloatArray) -> FloatArray:
         """Return the curvature for every report, (n, K) to (n, k, K, K)."""
         if self.correction is None:

@@ -115,6 +115,7 @@ def minimise(
     curvatures: Sequence[Curvature] | None = None,
     curvature_at: CurvatureAt | None = None,
     tolerance: float = GRADIENT_TOLERANCE,
+    decrement_tolerance: float = DECREMENT_TOLERANCE,
     max_iterations: int = 200,
     always_fresh: bool = False,
 ) -> Solution:
@@ -140,6 +141,8 @@ def minimise(
         is taken anew at every step.
     tolerance : float
         Largest entry of the gradient that counts as zero.
+    decrement_tolerance : float
+        How far above its minimum the objective may stay.
     max_iterations : int
     always_fresh : bool
         Take a Hessian at every step: for an objective that gives it along with the gradient.
@@ -209,7 +212,7 @@ def minimise(
         size = np.abs(gradient).max(axis=0, initial=0.0)
         # Nearly separable data have directions almost without curvature, in which the decrement
         # shrinks no faster than the gradient: a far smaller gradient is proof enough there.
-        settled = (0.5 * decrement <= DECREMENT_TOLERANCE * unit**2) | (
+        settled = (0.5 * decrement <= decrement_tolerance * unit**2) | (
             size <= 1e-3 * tolerance * unit
         )
         arrived = active & must_solve & (size <= tolerance * unit) & settled

@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens.influence import FirstOrder, Outcomes, is_trustworthy
+from epsilens.influence import FirstOrder, Outcomes
 from epsilens.influence.alternatives import Alternatives
-from epsilens.influence.evaluation import DrawnOutcomes
 from epsilens.influence.first_order import SolveError
 from epsilens.influence.groups import Group
 
@@ -20,8 +19,6 @@ __all__ = ["CellAnswer", "Question", "Rung", "changes_from", "ends", "group_seed
 FloatArray = NDArray[np.float64]
 Ends = tuple[float, float]
 Rung = Literal["influence", "newton", "exact", "paper"]
-
-N_AUC_DRAWS = 100
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -119,68 +116,6 @@ def changes_from(before: Outcomes, after: Outcomes) -> dict[str, float | None]:
         old, new = getattr(before, name), getattr(after, name)
         result[name] = None if old is None or new is None else new - old
     return result
-
-
-def intervals_from(before: Outcomes, drawn: DrawnOutcomes) -> dict[str, Ends]:
-    """Return the interval of every outcome beside the loss."""
-    result = {}
-    for name in OUTCOMES:
-        old, runs = getattr(before, name), getattr(drawn, name)
-        if old is not None and runs is not None:
-            result[name] = ends(runs - old)
-    return result
-
-
-def assemble(
-    *,
-    group_index: int,
-    epsilon_index: int,
-    before: Outcomes,
-    here: Outcomes,
-    mean_change: float,
-    loss_runs: FloatArray,
-    intervals: dict[str, Ends],
-    converged: bool,
-    condition: float,
-    logit_noise: float,
-    wild_loss: float,
-    omitted: float = 0.0,
-) -> CellAnswer:
-    """Return the cell of a rung that solves for θ_ε and adds the noise of one run.
-
-    Parameters
-    ----------
-    before, here : Outcomes
-        At θ̂ and at θ_ε.
-    mean_change : float
-        What the noise adds to the mean.
-    loss_runs : array of shape (n_draws,)
-        Change of the loss in drawn runs.
-    intervals : mapping of outcome to (low, high)
-    converged, condition, logit_noise, wild_loss, omitted
-        What trust is judged by.
-    """
-    change = here.loss - before.loss + mean_change
-    low, high = ends(loss_runs)
-    return CellAnswer(
-        group_index=group_index,
-        epsilon_index=epsilon_index,
-        loss_change=change,
-        loss_low=low,
-        loss_high=high,
-        changes=changes_from(before, here),
-        intervals=intervals,
-        trusted=is_trustworthy(
-            converged=converged,
-            logit_noise=logit_noise,
-            condition=condition,
-            wild_loss=wild_loss,
-            omitted=omitted,
-            half_width=0.5 * (high - low),
-            change=change,
-        ),
-        loss_runs=loss_runs,
-    )
 
 
 def ends(runs: FloatArray) -> Ends:

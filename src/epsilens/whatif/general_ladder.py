@@ -18,30 +18,39 @@ from epsilens.influence import (
     is_trustworthy,
     predictor_noise,
 )
+from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.baseline import Baseline
+from epsilens.influence.drawn_loss import quadratic_runs
 from epsilens.influence.first_order import N_PROBES, probe_seed
 from epsilens.influence.general_noise import (
     Balance,
+    DrawnRuns,
     class_gradients,
     draw_gradient_noise,
     general_noise_terms,
 )
 from epsilens.influence.perturbed import PerturbedObjective
+from epsilens.influence.realised import RealisedRuns, RunRecords, run_class_weights
 from epsilens.influence.reports import OwnLabel, Reports, Trained
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.class_weights import class_totals, class_weights, own_class_weights
 from epsilens.models.execution import Progress, workers
+from epsilens.models.nearby import minimise_nearby
 from epsilens.whatif.cells import (
-    N_AUC_DRAWS,
     CellAnswer,
     Question,
     Rung,
-    assemble,
     changes_from,
     ends,
     group_seeds,
-    intervals_from,
     unchanged,
+)
+from epsilens.whatif.drawn_cell import (
+    ExpandedCell,
+    finish_cell,
+    n_solvable,
+    run_decrement,
+    shape_of_runs,
 )
 
 __all__ = ["climb_general", "objective_of"]
@@ -83,6 +92,55 @@ def objective_of(
         weights=weights,
         rest_weights=rest,
     )
+
+
+def realised_runs(
+    baseline: Baseline,
+    alternatives: Alternatives,
+    mask: NDArray[np.bool_],
+    values: NDArray[np.signedinteger],
+    labels: NDArray[np.signedinteger] | None,
+    *,
+    correction: FloatArray | None,
+) -> RealisedRuns:
+    """Return the training objectives of drawn runs.
+
+    Parameters
+    ----------
+    baseline : Baseline
+    alternatives : Alternatives
+    mask : array of bool, shape (n,)
+        The group.
+    values : array of int, shape (n_S, D)
+        Its drawn joint values of the protected columns.
+    labels : array of int, shape (n_S, D), or None
+        Its drawn labels; None if the label is not protected.
+    correction : array of shape (k, k), optional
+        The channel that the loss of the group's labels is corrected for.
+    """
+    label, weights, omega = baseline.label, baseline.sample_weights, None
+    codes, domain = np.zeros(len(label.y), dtype=np.int64), np.zeros(1)
+    if labels is None:
+        weights = weights * own_class_weights(baseline.class_weight, label, baseline.count_weights)
+    else:
+        codes, domain = label.domain()
+        omega = run_class_weights(
+            baseline.class_weight, label, baseline.count_weights, mask, labels
+        )
+    reports = None
+    if correction is not None:
+        reports = Reports(baseline.problem.loss, domain, np.ones(len(domain)), correction)
+    records = RunRecords(
+        problem=baseline.problem,
+        alternatives=alternatives,
+        mask=mask,
+        y=label.y,
+        codes=codes,
+        domain=domain,
+        weights=weights,
+        reports=reports,
+    )
+    return RealisedRuns(records, values, labels, omega)
 
 
 @dataclass(frozen=True, repr=False)
@@ -193,38 +251,87 @@ def _answer(
             baseline, question, group_index, epsilon_index, point, is_paper=rung == "paper"
         )
     balance = _balance(baseline, question, point.objective, point.theta)
-    noise = draw_gradient_noise(
-        point.objective, point.theta, n_draws=question.n_draws, seed=seed, balance=balance
+    n_kept = 0
+    if rung == "exact":
+        n_kept = n_solvable(
+            baseline.problem.n_rows, baseline.problem.n_parameters, question.n_draws
+        )
+    runs = draw_gradient_noise(
+        point.objective,
+        point.theta,
+        n_draws=question.n_draws,
+        seed=seed,
+        balance=balance,
+        n_kept=n_kept,
     )
+    noise = runs.deviations.astype(np.float64)
     terms = general_noise_terms(
         point.objective,
         evaluation,
         point.theta,
         point.curvature,
-        covariance=None if balance is None else np.atleast_2d(np.cov(noise.astype(np.float64))),
+        covariance=None if balance is None else np.atleast_2d(np.cov(noise)),
     )
-    here = evaluation.outcomes(point.theta, contrast)
-    deviations = terms.bias[:, None] - point.curvature.solve(noise.astype(np.float64))
-    drawn = evaluation.drawn(
-        point.theta,
-        deviations.astype(np.float32),
-        n_auc_draws=N_AUC_DRAWS,
-        contrast=contrast,
-    )
-    return assemble(
+    root = -point.curvature.solve(noise)
+
+    def linearised(n: int) -> FloatArray:
+        return terms.bias[:, None] + root[:, :n]
+
+    cell = ExpandedCell(
         group_index=group_index,
         epsilon_index=epsilon_index,
+        theta=point.theta,
         before=before,
-        here=here,
-        mean_change=terms.mean_change,
-        loss_runs=drawn.loss - before.loss,
-        intervals=intervals_from(before, drawn),
+        here=evaluation.outcomes(point.theta, contrast),
+        quadratic=quadratic_runs(
+            evaluation.gradient(point.theta),
+            evaluation.hessian(point.theta),
+            terms.bias,
+            np.eye(len(root)),
+            root,
+            spread=terms.spread,
+        ),
+        linearised=linearised,
+        solve=partial(_solve, baseline, question, point, runs) if rung == "exact" else None,
+        untouched=runs.untouched,
         converged=point.converged,
         condition=max(point.curvature.condition, baseline.curvature.condition),
         logit_noise=terms.logit_noise,
+        largest_noise=terms.largest_noise,
         wild_loss=terms.wild_loss,
+        n_solvable=n_kept,
         omitted=point.omitted,
+        other_starts=(baseline.theta - point.theta, -point.theta) if question.is_corrected else (),
     )
+    return finish_cell(cell, shape_of_runs(evaluation, cell, contrast))
+
+
+def _solve(
+    baseline: Baseline,
+    question: Question,
+    point: _Point,
+    runs: DrawnRuns,
+    first: int,
+    start: FloatArray,
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Minimise the objectives of some drawn runs, from where the expansion puts them."""
+    part = slice(first, first + start.shape[1])
+    realised = realised_runs(
+        baseline,
+        question.alternatives,
+        point.objective.mask,
+        runs.values[:, part],
+        runs.labels[:, part] if question.label_is_protected else None,
+        correction=point.objective.channel if question.is_corrected else None,
+    )
+    theta, converged = minimise_nearby(
+        realised,
+        np.zeros_like(start),
+        point.theta[:, None] + start,
+        point.curvature,
+        decrement_tolerance=run_decrement(point.curvature, start),
+    )
+    return theta - point.theta[:, None], converged
 
 
 def _no_answer(group_index: int, epsilon_index: int) -> CellAnswer:
@@ -283,7 +390,7 @@ def _first_order(
     noise = draw_gradient_noise(
         objective, theta, n_draws=question.n_draws, seed=seed, direction=v, balance=balance
     )
-    runs = change - noise[0].astype(np.float64)
+    runs = change - noise.deviations[0].astype(np.float64)
     low, high = ends(runs)
     steps = solved.steps(gamma[:, None])
     step = steps.vectors[:, 0]
@@ -334,7 +441,7 @@ def _probed_terms(
     draws = draw_gradient_noise(
         objective, theta, n_draws=N_PROBES, seed=probe_seed(seed), balance=balance
     )
-    (spread,), converged = question.solved.probed_spreads(evaluation, [draws])
+    (spread,), converged = question.solved.probed_spreads(evaluation, [draws.deviations])
     s = evaluation.design.predict(theta)
     bend = evaluation.loss.curvature(s)
     loud, wild = predictor_noise(evaluation, s, spread)

@@ -8,37 +8,28 @@ drawn runs only some, at some of the cells, are evaluated record by record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.errors import EstimateNotTrustworthyError
-from epsilens.influence import LabelNoise
+from epsilens.influence import LabelNoise, Outcomes
 from epsilens.influence.curve import MOST_NODES, Curve, Ground, trace
-from epsilens.influence.drawn_loss import (
-    Correction,
-    QuadraticRuns,
-    fit_correction,
-    quadratic_runs,
-)
-from epsilens.influence.evaluation import Outcomes
 from epsilens.influence.held_out import HeldOut
-from epsilens.influence.linear_noise import LinearNoise, draw_runs, lie_probability, root_of
-from epsilens.influence.record_noise import NoiseForms
+from epsilens.influence.linear_noise import LinearNoise, draw_runs, lie_probability
 from epsilens.influence.trained import TrainedModel
 from epsilens.models import Curvature, factorise, minimise
-from epsilens.whatif.cells import (
-    N_AUC_DRAWS,
-    CellAnswer,
-    Ends,
-    Question,
-    assemble,
-    changes_from,
-    intervals_from,
-    unchanged,
+from epsilens.models.solver import Solution
+from epsilens.whatif.cells import CellAnswer, Question, unchanged
+from epsilens.whatif.drawn_cell import (
+    ExpandedCell,
+    RunShape,
+    finish_cell,
+    n_evaluated,
+    shape_of_runs,
 )
+from epsilens.whatif.label_cell import LabelExpansion, expand_label_cell
 
 __all__ = ["answer_by_curve", "suits_a_curve"]
 
@@ -46,12 +37,12 @@ FloatArray = NDArray[np.float64]
 
 _FEWEST_CELLS = 6
 _MOST_PARAMETERS = 1000
-# Multiplications a cell may spend on evaluating its draws in full.
-_FULL_WORK = 1e7
-_FEWEST_FULL_DRAWS = 100
+# Multiplications of a Hessian. Below, every cell has its own: interpolation would save nothing.
+_LEAST_WORK = 3e7
 _MOST_FULL_CELLS = 6
-# Where a test record's predictor is noisier than this, trust is judged at the cell itself.
-_LOUD = 0.2
+# What the neighbours of a cell may get wrong at it, of the width of its interval; between cells that lie
+# twice as close it is about a quarter of that.
+_LARGEST_MIXING_ERROR = 0.08
 
 
 def suits_a_curve(baseline: TrainedModel, question: Question) -> bool:
@@ -61,53 +52,13 @@ def suits_a_curve(baseline: TrainedModel, question: Question) -> bool:
         all(lie is not None for lie in lies)
         and sum(1 for lie in lies if lie) >= _FEWEST_CELLS
         and baseline.problem.n_parameters <= _MOST_PARAMETERS
+        and _hessian_work(baseline) >= _LEAST_WORK
     )
 
 
-@dataclass(frozen=True, repr=False)
-class _Cell:
-    """One cell at its minimiser, and the noise around it.
-
-    Attributes
-    ----------
-    lie : float
-        t, the chance of each other label.
-    theta, bias : arrays of shape (K·p,)
-    root, standard : arrays of shape (K·p, r) and (r, n_draws)
-        The draws are bias + root @ standard.
-    runs : QuadraticRuns
-    here : Outcomes
-        At θ_ε.
-    mean_change, logit_noise, wild_loss : float
-        As in `NoiseTerms`.
-    """
-
-    lie: float
-    theta: FloatArray
-    bias: FloatArray
-    root: FloatArray
-    standard: NDArray[np.float32]
-    runs: QuadraticRuns
-    here: Outcomes
-    mean_change: float
-    logit_noise: float
-    wild_loss: float
-
-
-@dataclass(frozen=True, repr=False)
-class _Shape:
-    """What the drawn runs of one cell look like around its θ_ε.
-
-    Attributes
-    ----------
-    correction : Correction
-        Of the loss, divided by t.
-    offsets : mapping of outcome to (low, high)
-        Ends of the interval less the value at θ_ε, divided by √t, with which noise grows.
-    """
-
-    correction: Correction
-    offsets: dict[str, Ends]
+def _hessian_work(baseline: TrainedModel) -> float:
+    """Return the multiplications of one Hessian of the training objective."""
+    return float(baseline.problem.n_rows) * baseline.problem.n_parameters**2
 
 
 def _channel_at(t: float, k: int) -> FloatArray:
@@ -190,129 +141,116 @@ def _answer_group(
         seed=seed,
     )
     cells = _cells(
-        baseline, curve, lies[moving], solution.theta, curvatures, runs, contrast=contrast
+        baseline,
+        curve,
+        solution,
+        curvatures,
+        runs,
+        group_index=group,
+        epsilon_indices=moving,
+        before=before,
+        contrast=contrast,
     )
-    shapes = _shapes(evaluation, cells, contrast)
-    condition = baseline.curvature.condition
-    for position, e in enumerate(moving):
-        cell, shape = cells[position], shapes[position]
-        offsets = {
-            name: (low * np.sqrt(cell.lie), high * np.sqrt(cell.lie))
-            for name, (low, high) in shape.offsets.items()
-        }
-        moved = changes_from(before, cell.here)
-        answers.append(
-            assemble(
-                group_index=group,
-                epsilon_index=int(e),
-                before=before,
-                here=cell.here,
-                mean_change=cell.mean_change,
-                loss_runs=cell.here.loss
-                - before.loss
-                + cell.runs.total(shape.correction.scaled(cell.lie)),
-                intervals={
-                    name: (float(change + offsets[name][0]), float(change + offsets[name][1]))
-                    for name, change in moved.items()
-                    if change is not None and name in offsets
-                },
-                converged=bool(solution.converged[position]),
-                condition=max(curvatures[position].condition, condition),
-                logit_noise=cell.logit_noise,
-                wild_loss=cell.wild_loss,
-            )
-        )
+    shapes = _shapes(evaluation, cells, lies[moving], contrast)
+    answers += [finish_cell(cell, shape) for cell, shape in zip(cells, shapes, strict=True)]
     return answers
 
 
 def _cells(
     baseline: TrainedModel,
     curve: Curve,
-    lies: FloatArray,
-    thetas: FloatArray,
+    solution: Solution,
     curvatures: list[Curvature],
     runs: LinearNoise,
     *,
+    group_index: int,
+    epsilon_indices: NDArray[np.intp],
+    before: Outcomes,
     contrast: object,
-) -> list[_Cell]:
-    """Return every cell with its noise terms."""
-    evaluation = baseline.evaluation
+) -> list[ExpandedCell]:
+    """Return every cell of a group, its noise terms taken from the curve."""
+    evaluation, thetas = baseline.evaluation, solution.theta
+    lies = np.array([lie_probability(channel) for channel in runs.channels])
     gradients = evaluation.gradients_at(thetas)
     heres = evaluation.outcomes_at(thetas, [contrast] * len(lies))
-    covariances = [runs.noise.covariance(channel) for channel in runs.channels]
     (noise,) = evaluation.noise_at(thetas, [curve.noise(lies)])
-    logit_noise, wild = noise.logit_noise, noise.wild
-    loud = np.flatnonzero(noise.largest > _LOUD)
-    if len(loud):
-        roots = [curvatures[e].solve(root_of(covariances[e])) for e in loud]
-        (own,) = evaluation.noise_at(thetas[:, loud], [NoiseForms.one_each(roots, "root")])
-        logit_noise[loud], wild[loud] = own.logit_noise, own.wild
+    is_quadratic = baseline.problem.is_quadratic
     result = []
     for e, (t, curvature) in enumerate(zip(lies, curvatures, strict=True)):
-        weights = curve.weights(t)
-        bias = -0.5 * t * curvature.solve(weights @ curve.thirds)
-        test_hessian = np.tensordot(weights, curve.test_hessians, axes=1)
-        sigma = curvature.sandwich(covariances[e])
-        factor, standard = runs.factors(e)
-        root = curvature.solve(factor)
+        test_hessian = curve.test_hessian(t)
+        sigma = curvature.sandwich(runs.noise.covariance(runs.channels[e]))
+        expansion = LabelExpansion(
+            theta=thetas[:, e],
+            bias=-0.5 * curvature.solve(curve.third(t)),
+            gradient=gradients[:, e],
+            curvature=curvature,
+            test_hessian=test_hessian,
+            spread=float(np.sum(test_hessian * sigma)),
+            converged=bool(solution.converged[e]),
+            logit_noise=float(noise.logit_noise[e]),
+            largest_noise=0.0 if is_quadratic else float(noise.largest[e]),
+            wild_loss=float(noise.wild[e]),
+        )
         result.append(
-            _Cell(
-                lie=float(t),
-                theta=thetas[:, e],
-                bias=bias,
-                root=root,
-                standard=standard,
-                runs=quadratic_runs(gradients[:, e], test_hessian, bias, root, standard),
+            expand_label_cell(
+                baseline,
+                runs,
+                expansion,
+                group_index=group_index,
+                epsilon_index=int(epsilon_indices[e]),
+                run_index=e,
+                before=before,
                 here=heres[e],
-                mean_change=0.5 * float(np.sum(test_hessian * sigma))
-                + float(gradients[:, e] @ bias),
-                logit_noise=float(logit_noise[e]),
-                wild_loss=float(wild[e]),
+                may_solve=True,
             )
         )
     return result
 
 
-def _shapes(evaluation: HeldOut, cells: list[_Cell], contrast: object) -> list[_Shape]:
-    """Return the shape of every cell's runs: drawn in full at some, in between at the others.
+def _shapes(
+    evaluation: HeldOut, cells: list[ExpandedCell], lies: FloatArray, contrast: object
+) -> list[RunShape]:
+    """Return the shape of every cell's runs.
 
-    A small study evaluates every draw at every cell.
+    Where evaluating the runs costs much, they are evaluated at some of the cells only, and mixed in
+    between; but only if each of these is what its neighbours say it is.
     """
-    n_draws = cells[0].standard.shape[1]
-    work = evaluation.n_rows * len(cells[0].theta)
-    n_full = int(min(n_draws, max(_FEWEST_FULL_DRAWS, _FULL_WORK // work)))
     chosen = np.arange(len(cells))
-    if n_full < n_draws:
+    n_draws = len(cells[0].quadratic.first)
+    if n_evaluated(evaluation, len(cells[0].theta), n_draws) < n_draws:
         n_chosen = min(_MOST_FULL_CELLS, len(cells))
         chosen = np.unique(np.linspace(0, len(cells) - 1, n_chosen).round().astype(int))
-    known = [_shape(evaluation, cells[e], n_full, contrast) for e in chosen]
-    shapes = []
-    for e in range(len(cells)):
-        place = float(np.interp(e, chosen, np.arange(len(chosen))))
-        left, share = int(place), place - int(place)
-        if share == 0.0:
-            shapes.append(known[left])
-            continue
-        one, other = known[left], known[left + 1]
-        offsets = {
-            name: (
-                (1.0 - share) * end[0] + share * ends[0],
-                (1.0 - share) * end[1] + share * ends[1],
-            )
-            for (name, end), ends in zip(one.offsets.items(), other.offsets.values(), strict=True)
+    known = {int(e): shape_of_runs(evaluation, cells[e], contrast) for e in chosen}
+    if len(chosen) < len(cells) and not _can_be_mixed(cells, lies, known):
+        known |= {
+            e: shape_of_runs(evaluation, cells[e], contrast)
+            for e in range(len(cells))
+            if e not in known
         }
-        shapes.append(_Shape(one.correction.mix(other.correction, share), offsets))
-    return shapes
+    return [_mixed(e, lies, known) for e in range(len(cells))]
 
 
-def _shape(evaluation: HeldOut, cell: _Cell, n_full: int, contrast: object) -> _Shape:
-    deviations = cell.bias[:, None] + cell.root @ cell.standard[:, :n_full]
-    drawn = evaluation.drawn(
-        cell.theta, deviations.astype(np.float32), n_auc_draws=N_AUC_DRAWS, contrast=contrast
-    )
-    offsets = {
-        name: (low / np.sqrt(cell.lie), high / np.sqrt(cell.lie))
-        for name, (low, high) in intervals_from(cell.here, drawn).items()
-    }
-    correction = fit_correction(drawn.loss - cell.here.loss, cell.runs)
-    return _Shape(correction.scaled(1.0 / cell.lie), offsets)
+def _mixed(e: int, lies: FloatArray, known: dict[int, RunShape]) -> RunShape:
+    """Return the shape of a cell from those of its neighbours, or its own."""
+    if e in known:
+        return known[e]
+    left, right = max(k for k in known if k < e), min(k for k in known if k > e)
+    share = (e - left) / (right - left)
+    one, other = known[left].scaled(lies[left]), known[right].scaled(lies[right])
+    return one.mix(other, share).scaled(1.0 / lies[e])
+
+
+def _can_be_mixed(cells: list[ExpandedCell], lies: FloatArray, known: dict[int, RunShape]) -> bool:
+    """Return whether every known cell but the outer ones is nearly what its neighbours say."""
+    if any(shape.is_solved for shape in known.values()):
+        return False
+    for e in sorted(known)[1:-1]:
+        others = {place: shape for place, shape in known.items() if place != e}
+        own, guess = (finish_cell(cells[e], shape) for shape in (known[e], _mixed(e, lies, others)))
+        pairs = [((own.loss_low, own.loss_high), (guess.loss_low, guess.loss_high))]
+        pairs += [(own.intervals[name], guess.intervals[name]) for name in own.intervals]
+        for found, guessed in pairs:
+            apart = np.abs(np.subtract(found, guessed)).max()
+            if apart > _LARGEST_MIXING_ERROR * (found[1] - found[0]):
+                return False
+    return True

@@ -31,17 +31,16 @@ from epsilens.influence.wide import is_wide
 from epsilens.models import Curvature, factorise
 from epsilens.models.execution import Progress, workers
 from epsilens.whatif.cells import (
-    N_AUC_DRAWS,
     CellAnswer,
     Question,
     Rung,
-    assemble,
     changes_from,
     ends,
     group_seeds,
-    intervals_from,
     unchanged,
 )
+from epsilens.whatif.drawn_cell import finish_cell, shape_of_runs
+from epsilens.whatif.label_cell import LabelExpansion, expand_label_cell
 from epsilens.whatif.label_curve import answer_by_curve, curve_bytes, suits_a_curve
 from epsilens.whatif.wide_ladder import wide_answers
 
@@ -333,34 +332,36 @@ def _cells(
     covariances = [one.runs.noise.covariance(channel) for one in columns]
     terms = noise_terms_at(problem, evaluation, thetas, curvatures, covariances)
     heres = evaluation.outcomes_at(thetas, [one.contrast for one in columns])
+    gradients, test_hessians = evaluation.gradients_at(thetas), evaluation.hessians(thetas)
     omitted = np.zeros(len(columns))
     if rung == "newton":
         omitted = _left_over(baseline, thetas, curvatures, linears)
     answers = []
     for j, one in enumerate(columns):
-        deviations = curvatures[j].solve(one.runs.deviations(index)) + terms[j].bias[:, None]
-        drawn = evaluation.drawn(
-            thetas[:, j],
-            deviations.astype(np.float32),
-            n_auc_draws=N_AUC_DRAWS,
-            contrast=one.contrast,
-        )
-        answers.append(
-            assemble(
-                group_index=one.group,
-                epsilon_index=index,
-                before=one.before,
-                here=heres[j],
-                mean_change=terms[j].mean_change,
-                loss_runs=drawn.loss - one.before.loss,
-                intervals=intervals_from(one.before, drawn),
+        cell = expand_label_cell(
+            baseline,
+            one.runs,
+            LabelExpansion(
+                theta=thetas[:, j],
+                bias=terms[j].bias,
+                gradient=gradients[:, j],
+                curvature=curvatures[j],
+                test_hessian=test_hessians[j],
+                spread=terms[j].spread,
                 converged=bool(point.converged[one.column]),
-                condition=max(curvatures[j].condition, baseline.curvature.condition),
                 logit_noise=terms[j].logit_noise,
+                largest_noise=terms[j].largest_noise,
                 wild_loss=terms[j].wild_loss,
                 omitted=float(omitted[j]),
-            )
+            ),
+            group_index=one.group,
+            epsilon_index=index,
+            run_index=index,
+            before=one.before,
+            here=heres[j],
+            may_solve=rung == "exact",
         )
+        answers.append(finish_cell(cell, shape_of_runs(evaluation, cell, one.contrast)))
     return answers
 
 

@@ -29,14 +29,12 @@ from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.groups import Group
 from epsilens.influence.question import Asked
-from epsilens.influence.realised import RealisedObjective
-from epsilens.influence.reports import Reports
 from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import curvature_finder, is_wide, refuse_matrix
-from epsilens.models import factorise, minimise
-from epsilens.models.class_weights import class_totals, class_weights
+from epsilens.models import minimise
 from epsilens.models.execution import Progress
 from epsilens.models.passes import under_way
+from epsilens.whatif.general_ladder import realised_runs
 
 __all__ = ["RUN_OUTCOMES", "Run", "retrain_cells", "run_outcomes"]
 
@@ -351,56 +349,57 @@ def _train_general(
     *,
     corrected: bool,
 ) -> Finished:
-    """Train some runs of a cell, one after the other, on drawn features and labels."""
+    """Train some runs of a cell side by side on drawn features and labels."""
     problem, label, epsilon = baseline.problem, asked.label, asked.epsilons[e]
     rows = np.flatnonzero(group.mask)
-    nothing = np.zeros((problem.n_parameters, 1))
-    start, curvature = baseline.theta, baseline.curvature
+    # Patterns of bits differ from run to run, and with them what a record may be.
+    blocks = [[repeat] for repeat in repeats] if asked.unary is not None else [repeats]
     finished: Finished = []
-    for repeat in repeats:
-        generator = np.random.default_rng(run_seed(seed, seed_name(asked, group), epsilon, repeat))
-        values, alternatives = asked.alternatives.codes.copy(), asked.alternatives
-        if asked.unary is not None:
-            values, alternatives = _drawn_bits(asked, baseline, rows, epsilon, generator)
-        elif asked.feature_channels:
-            sizes = asked.alternatives.sizes
-            digits = np.array(np.unravel_index(values[rows], sizes))
-            drawn = [
-                simulate(channel, digit, generator)
-                for channel, digit in zip(asked.feature_channels[e].channels, digits, strict=True)
-            ]
-            values[rows] = np.ravel_multi_index(tuple(drawn), sizes)
-        y, codes = label.y, label.codes
-        reports = None
-        if asked.label_channels:
-            truth, domain = label.domain()
-            codes = truth.copy()
-            codes[rows] = simulate(asked.label_channels[e], truth[rows], generator)
-            if baseline.is_classifier:
-                refuse_one_class(np.bincount(codes))
-            y = domain[codes]
-            if corrected:
-                matrix = asked.label_channels[e].matrix
-                reports = Reports(problem.loss, domain, np.ones(len(domain)), matrix)
-        weights = baseline.sample_weights
-        if baseline.class_weight is not None and codes is not None and label.values is not None:
-            totals = class_totals(codes, baseline.count_weights, len(label.values))
-            omega = class_weights(baseline.class_weight, label, totals)
-            weights = weights * omega[codes]
-        objective = RealisedObjective(
-            problem=problem,
-            alternatives=alternatives,
-            values=values,
-            y=y,
-            weights=weights,
-            corrected=group.mask if corrected else np.zeros(problem.n_rows, dtype=bool),
-            reports=reports,
+    for block in blocks:
+        alternatives = asked.alternatives
+        values = np.zeros((len(rows), len(block)), dtype=np.int64)
+        drawn = np.zeros_like(values)
+        for j, repeat in enumerate(block):
+            generator = np.random.default_rng(
+                run_seed(seed, seed_name(asked, group), epsilon, repeat)
+            )
+            values[:, j] = asked.alternatives.codes[rows]
+            if asked.unary is not None:
+                bits, alternatives = _drawn_bits(asked, baseline, rows, epsilon, generator)
+                values[:, j] = bits[rows]
+            elif asked.feature_channels:
+                sizes = asked.alternatives.sizes
+                digits = np.array(np.unravel_index(values[:, j], sizes))
+                reported = [
+                    simulate(channel, digit, generator)
+                    for channel, digit in zip(
+                        asked.feature_channels[e].channels, digits, strict=True
+                    )
+                ]
+                values[:, j] = np.ravel_multi_index(tuple(reported), sizes)
+            if asked.label_channels:
+                truth, _ = label.domain()
+                drawn[:, j] = simulate(asked.label_channels[e], truth[rows], generator)
+                if baseline.is_classifier:
+                    refuse_one_class(np.bincount(np.r_[truth[~group.mask], drawn[:, j]]))
+        objective = realised_runs(
+            baseline,
+            alternatives,
+            group.mask,
+            values,
+            drawn if asked.label_channels else None,
+            correction=asked.label_channels[e].matrix if corrected else None,
         )
-        solution = minimise(objective, nothing, start[:, None], curvatures=(curvature,))
+        solution = minimise(
+            objective,
+            np.zeros((problem.n_parameters, len(block))),
+            np.repeat(baseline.theta[:, None], len(block), axis=1),
+            clusters=np.zeros(len(block), dtype=np.intp),
+            curvatures=(baseline.curvature,),
+        )
         refuse_unconverged(solution.converged)
-        theta = solution.theta[:, 0]
-        if not finished:
-            # The other runs of the cell lie close to the first.
-            start, curvature = theta, factorise(objective.hessian(theta))
-        finished.append(((group.name, epsilon, repeat), run_outcomes(baseline, group, theta)))
+        finished += [
+            ((group.name, epsilon, repeat), run_outcomes(baseline, group, solution.theta[:, j]))
+            for j, repeat in enumerate(block)
+        ]
     return finished

@@ -22,20 +22,13 @@ from epsilens.influence import (
     walk,
 )
 from epsilens.influence.baseline import Baseline
+from epsilens.influence.drawn_loss import QuadraticRuns
 from epsilens.influence.first_order import probe_seed
 from epsilens.influence.record_noise import NoiseForms, cell_noise
 from epsilens.influence.wide import WideCurvature, curvature_at
 from epsilens.models.execution import workers
-from epsilens.whatif.cells import (
-    N_AUC_DRAWS,
-    CellAnswer,
-    Question,
-    Rung,
-    assemble,
-    group_seeds,
-    intervals_from,
-    unchanged,
-)
+from epsilens.whatif.cells import CellAnswer, Question, Rung, group_seeds, unchanged
+from epsilens.whatif.drawn_cell import ExpandedCell, finish_cell, shape_of_runs
 
 __all__ = ["MOST_DRAWS", "wide_answers"]
 
@@ -111,14 +104,10 @@ def _cell(
     drawn = draw_linear_noise(problem, noise, [channel], n_draws=n_draws, seed=probe_seed(seed))
     deviations = curvature.loosened().solve(drawn[0].astype(np.float64))
     root = deviations / np.sqrt(n_draws)  # RRᵀ ≈ Σ
-    s = evaluation.design.predict(theta)
     spread = evaluation.design.spread(root)
-    bend = evaluation.loss.curvature(s)
-    mean_change = 0.5 * float(np.einsum("i,ikl,ikl->", evaluation.weights, bend, spread))
     bias = np.zeros_like(theta)
     if not problem.is_quadratic:
         bias = -0.5 * curvature.solve(problem.third(theta, root))
-        mean_change += float(evaluation.gradient(theta) @ bias)
     omitted = 0.0
     if rung == "newton":
         linear = baseline.linear + noise.shift(channel)
@@ -126,29 +115,37 @@ def _cell(
         pair = np.column_stack([theta, theta - curvature.solve(left)])
         losses = evaluation.losses(pair)
         omitted = float(losses[1] - losses[0])
-    runs = evaluation.drawn(
-        theta,
-        (deviations + bias[:, None]).astype(np.float32),
-        n_auc_draws=N_AUC_DRAWS,
-        contrast=contrast,
-    )
+    moved = deviations + bias[:, None]
+    gradient = evaluation.gradient(theta)
+    bends = evaluation.bends(theta, np.column_stack([moved, bias]))
     terms = _mean_terms(baseline, curvature, theta, deviations)
     loud = cell_noise(evaluation, theta[:, None], NoiseForms([spread], np.eye(1), "values"))
-    cell = assemble(
+    cell = ExpandedCell(
         group_index=group,
         epsilon_index=index,
+        theta=theta,
         before=before,
         here=evaluation.outcomes(theta, contrast),
-        mean_change=mean_change,
-        loss_runs=runs.loss - before.loss,
-        intervals=intervals_from(before, runs),
+        quadratic=QuadraticRuns(
+            first=gradient @ moved,
+            second=0.5 * bends[:-1],
+            expected_first=float(gradient @ bias),
+            expected_second=0.5 * float(bends[-1] + loud.bent[0]),
+            second_order=float(gradient @ bias) + 0.5 * float(loud.bent[0]),
+        ),
+        linearised=lambda n: moved[:, :n],
+        solve=None,
+        untouched=np.zeros(n_draws, dtype=bool),
         converged=converged,
         condition=baseline.curvature.condition,
         logit_noise=float(loud.logit_noise[0]),
+        largest_noise=float(loud.largest[0]),
         wild_loss=float(loud.wild[0]),
+        n_solvable=0,
         omitted=omitted,
     )
-    return replace(cell, standard_error=float(terms.std(ddof=1)) / np.sqrt(n_draws))
+    answer = finish_cell(cell, shape_of_runs(evaluation, cell, contrast))
+    return replace(answer, standard_error=float(terms.std(ddof=1)) / np.sqrt(n_draws))
 
 
 def _mean_terms(

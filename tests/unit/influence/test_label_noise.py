@@ -89,5 +89,7 @@ def test_no_noise_at_infinite_epsilon(case):
 @pytest.mark.parametrize("epsilon", [42.0, 50.0, 100.0, 800.0])
 def test_a_lie_that_never_happens_is_not_drawn(epsilon):
     lies = np.array([RandomizedResponse(2, epsilon).matrix[0, 1]])
-    changes = draw_changes(10_000, 2, lies, n_draws=400, seed=np.random.SeedSequence(0))
+    changes = draw_changes(
+        10_000, 2, lies, highest=0.02, n_draws=400, seed=np.random.SeedSequence(0)
+    )
     assert len(changes.record) == 0

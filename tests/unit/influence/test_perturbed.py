@@ -197,7 +197,7 @@ def test_covariance_and_draws_equal_the_alternatives_own(case, theta):
     n_draws = 4000
     drawn = draw_gradient_noise(
         case.objective, theta, n_draws=n_draws, seed=np.random.SeedSequence(5)
-    ).astype(float)
+    ).deviations.astype(float)
     sd = np.sqrt(np.diag(C))
     # Five standard errors of means and of covariances over 4,000 draws.
     assert (np.abs(drawn.mean(axis=1)) <= 5 * sd / np.sqrt(n_draws) + 1e-9).all()
@@ -207,7 +207,7 @@ def test_covariance_and_draws_equal_the_alternatives_own(case, theta):
     along = draw_gradient_noise(
         case.objective, theta, n_draws=n_draws, seed=np.random.SeedSequence(5), direction=v
     )
-    np.testing.assert_allclose(along[0], v @ drawn, atol=1e-6)
+    np.testing.assert_allclose(along.deviations[0], v @ drawn, atol=1e-6)
 
 
 def test_the_bias_is_the_second_order_of_the_estimating_equation(case):

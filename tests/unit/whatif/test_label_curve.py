@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
-from epsilens.whatif import label_curve, label_ladder
+from epsilens.whatif import drawn_cell, label_curve, label_ladder
 from epsilens.whatif.asking import as_question
 from epsilens.whatif.label_curve import suits_a_curve
 
@@ -44,8 +46,9 @@ def cells_of(baseline, question):
 @pytest.mark.parametrize("part", [1e12, 0.0], ids=["all draws in full", "some draws in full"])
 def test_the_curve_equals_every_cell_by_itself(case, monkeypatch, part):
     baseline, question = case
+    monkeypatch.setattr(label_curve, "_LEAST_WORK", 0.0)
     assert suits_a_curve(baseline, question)
-    monkeypatch.setattr(label_curve, "_FULL_WORK", part)
+    monkeypatch.setattr(drawn_cell, "_FULL_WORK", part)
     fast = cells_of(baseline, question)
     monkeypatch.setattr(label_ladder, "suits_a_curve", lambda *_: False)
     slow = cells_of(baseline, question)
@@ -54,37 +57,64 @@ def test_the_curve_equals_every_cell_by_itself(case, monkeypatch, part):
         width = other.loss_high - other.loss_low
         assert abs(one.loss_change - other.loss_change) <= 0.01 * width
         assert one.trusted == other.trusted
-        assert one.changes == pytest.approx(other.changes, abs=1e-6)
         assert one.intervals.keys() == other.intervals.keys()
-        # The same normal numbers in both. Where only some draws and cells are taken in full, the other
-        # ends come from 100 draws instead of 400 and from between two cells.
-        tolerance = 0.01 if part else 0.1
-        assert abs(one.loss_low - other.loss_low) <= tolerance * width
-        assert abs(one.loss_high - other.loss_high) <= tolerance * width
+        assert abs(one.loss_low - other.loss_low) <= 0.05 * width
+        assert abs(one.loss_high - other.loss_high) <= 0.05 * width
+        # The same runs in both. Where only some draws and cells are taken in full, the other outcomes
+        # come from 100 draws instead of 400 and from between two cells; an accuracy moves in steps of 1/200.
         for name, (low, high) in other.intervals.items():
-            limit = (0.02 if part else 0.5) * (high - low) + 2 / 200
+            limit = (0.02 if part else 0.3) * (high - low) + 2 / 200
             assert one.intervals[name] == pytest.approx((low, high), abs=limit)
+            assert one.changes[name] == pytest.approx(other.changes[name], abs=limit / 2)
 
 
-def test_few_budgets_are_answered_one_by_one(case):
+def test_the_answer_at_an_epsilon_does_not_depend_on_the_others(case, monkeypatch):
     baseline, question = case
+    together = cells_of(baseline, question)
+    for least_work in (0.0, 1e9):
+        monkeypatch.setattr(label_curve, "_LEAST_WORK", least_work)
+        for e in (2, 6, 9):
+            alone = cells_of(baseline, _only(question, e))
+            for cell in alone:
+                beside = together[cell.group_index * len(GRID) + e]
+                assert cell.trusted == beside.trusted
+                width = cell.loss_high - cell.loss_low
+                for name in ("loss_change", "loss_low", "loss_high"):
+                    assert abs(getattr(cell, name) - getattr(beside, name)) <= 0.05 * width
+
+
+def test_a_small_table_has_no_curve(case):
+    baseline, question = case
+    assert not suits_a_curve(baseline, question)
+
+
+def test_few_budgets_are_answered_one_by_one(case, monkeypatch):
+    baseline, question = case
+    monkeypatch.setattr(label_curve, "_LEAST_WORK", 0.0)
     few = _few(question, 3)
     assert not suits_a_curve(baseline, few)
 
 
 def _few(question, n):
-    from dataclasses import replace
+    return _part(question, slice(0, n))
 
+
+def _only(question, e):
+    return _part(question, slice(e, e + 1))
+
+
+def _part(question, cells):
     return replace(
         question,
-        label_channels=question.label_channels[:n],
-        joints=question.joints[:n],
-        lie_probabilities=question.lie_probabilities[:n],
+        label_channels=question.label_channels[cells],
+        joints=question.joints[cells],
+        lie_probabilities=question.lie_probabilities[cells],
     )
 
 
 def test_a_group_whose_curve_is_lost_is_still_answered(case, monkeypatch):
     baseline, question = case
+    monkeypatch.setattr(label_curve, "_LEAST_WORK", 0.0)
     monkeypatch.setattr(
         label_ladder, "answer_by_curve", lambda b, q, groups, seeds: [None] * len(groups)
     )

@@ -14,7 +14,7 @@ from epsilens.whatif.asking import as_question, solve_first_order
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_ladder import climb_labels
 
-TOLERANCE = {"influence": 1e-9, "newton": 1e-7, "exact": 1e-9}
+METHODS = ("influence", "newton", "exact")
 
 
 @pytest.fixture(scope="module", params=["two classes", "three classes", "a score"])
@@ -49,7 +49,7 @@ def along(case, inverse):
     return baseline, replace(question, first_order=solve_first_order(baseline, inverse))
 
 
-@pytest.mark.parametrize("rung", TOLERANCE)
+@pytest.mark.parametrize("rung", METHODS)
 def test_both_roads_agree(case, rung):
     baseline, question = along(case, Cholesky())
     short = sorted(
@@ -59,11 +59,16 @@ def test_both_roads_agree(case, rung):
         climb_general(baseline, question, rung, None), key=lambda cell: cell.epsilon_index
     )
     for one, other in zip(short, general, strict=True):
-        assert one.loss_change == pytest.approx(other.loss_change, abs=TOLERANCE[rung])
-        for name, value in one.changes.items():
-            assert other.changes[name] == pytest.approx(value, abs=1e-6)
-        # Different draws of the same law: their ends differ by a part of their width.
         width = one.loss_high - one.loss_low
+        # Different draws of the same law: their ends differ by a part of their width, the means of
+        # accuracy and the like by a twentieth of a standard deviation, and that of the loss, most of which
+        # is no mean over draws, by less.
+        drawn = 0.0 if rung == "influence" else 0.02 * width
+        assert one.loss_change == pytest.approx(other.loss_change, abs=drawn + 1e-9)
+        for name, value in one.changes.items():
+            low, high = one.intervals.get(name, (0.0, 0.0))
+            limit = 5 * 0.05 * np.sqrt(2) * (high - low) / 3.3 + 1e-6
+            assert other.changes[name] == pytest.approx(value, abs=limit)
         assert abs(one.loss_low - other.loss_low) <= 0.3 * width
         assert abs(one.loss_high - other.loss_high) <= 0.3 * width
 

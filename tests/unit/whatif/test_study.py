@@ -227,11 +227,13 @@ def test_features_and_label_together_spend_the_sum(study):
     assert mapped.epsilon is None
     assert mapped.record_epsilon == 2.0
     assert mapped.loss_change == pytest.approx(frame["loss_change"][0], abs=1e-8)
+    width = mapped.loss_change_high - mapped.loss_change_low
     nearly_label_only = study.estimate(
         protect=["region", "smokes"], epsilon={"region": 39.0, "smokes": 1.0}, method="exact"
     ).document.cells[0]
     label_only = study.estimate(epsilon=1.0, method="exact").document.cells[0]
-    assert nearly_label_only.loss_change == pytest.approx(label_only.loss_change, abs=1e-9)
+    # The same law by other draws, whose part of the mean is a small part of the interval.
+    assert nearly_label_only.loss_change == pytest.approx(label_only.loss_change, abs=0.03 * width)
 
 
 @pytest.mark.parametrize("method", ["influence", "newton", "exact", "paper", "retrain"])
@@ -531,12 +533,14 @@ def test_untrusted_cells_are_marked_and_said(study):
 
 
 def test_who_has_the_best_estimate_is_not_sent_to_it():
-    # A dozen features for sixty people: one run strays too far at every rung.
+    # A dozen features for sixty people, and a corrected loss, which then has several minima.
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 12))
     y = (X[:, 0] + rng.normal(size=60) > 0).astype(int)
-    study = WhatIf(LogisticRegression()).fit(X, y, X, y)
-    result = study.estimate(epsilon=1.0, method="exact", categories={"label": [0, 1]})
+    study = WhatIf(LogisticRegression(C=10.0)).fit(X, y, X, y)
+    question = {"epsilon": 0.3, "method": "exact", "categories": {"label": [0, 1]}}
+    assert study.estimate(**question).document.cells[0].trusted
+    result = study.estimate(**question, correction="forward")
     assert [cell.trusted for cell in result.document.cells] == [False]
     said = result.document.warnings[-1]
     assert said.endswith("Train again to be sure: method='retrain'.")

@@ -17,7 +17,7 @@ from epsilens.errors import InputError
 from epsilens.influence import wide
 from epsilens.models import Design, Problem
 from epsilens.valuation import leave_one_out
-from epsilens.whatif import cells, wide_ladder
+from epsilens.whatif import drawn_cell, wide_ladder
 
 GRID = [0.5, 2.0, np.inf]
 FEW, MANY = (60, 40, 10), (700, 500, 40)
@@ -92,11 +92,15 @@ def test_without_a_matrix_the_answers_are_the_same(name, narrow_limit):
     width = expected["exact"]["loss_change_high"] - expected["exact"]["loss_change_low"]
     apart = np.abs(found["loss_change"] - expected["exact"]["loss_change"])
     assert (apart <= 0.05 * width).all()
-    np.testing.assert_allclose(
-        found["accuracy_change"].astype(float),
-        expected["exact"]["accuracy_change"].astype(float),
-        atol=1e-6,
-    )
+    # Means over 100 drawn runs, of other draws: within half a standard deviation of a run.
+    if found["accuracy_change"].notna().all():
+        intervals = pd.DataFrame(
+            wide_study.estimate(**question, method="exact", n_draws=100).to_dict()["intervals"]
+        )
+        of_accuracy = intervals[intervals["outcome"] == "accuracy"]
+        spread = (of_accuracy["high"] - of_accuracy["low"]).to_numpy() / 3.3
+        apart = np.abs(found["accuracy_change"] - expected["exact"]["accuracy_change"]).to_numpy()
+        assert (apart <= 0.5 * spread + 1e-6).all()
     ends = found["loss_change_high"] - found["loss_change_low"]
     # A quantile of 100 draws is known to a fifth of a standard deviation.
     np.testing.assert_allclose(ends, width, rtol=0.35)
@@ -174,9 +178,9 @@ def test_the_mean_over_drawn_runs_has_a_standard_error(name, narrow_limit):
     study = studied(model, n_classes)
     said: dict[str, list[float]] = {"parts": [], "mean": []}
 
-    def spy(**found):
-        said["mean"].append(found["mean_change"])
-        return cells.assemble(**found)
+    def spy(cell, shape):
+        said["mean"].append(cell.quadratic.second_order)
+        return drawn_cell.finish_cell(cell, shape)
 
     def spy_on_terms(*given):
         terms = mean_terms(*given)
@@ -184,7 +188,7 @@ def test_the_mean_over_drawn_runs_has_a_standard_error(name, narrow_limit):
         return terms
 
     mean_terms = wide_ladder._mean_terms
-    narrow_limit.setattr(wide_ladder, "assemble", spy)
+    narrow_limit.setattr(wide_ladder, "finish_cell", spy)
     narrow_limit.setattr(wide_ladder, "_mean_terms", spy_on_terms)
     answers = [
         study.estimate(epsilon=[1.0], method="newton", n_draws=20, random_state=seed)

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the expansion of one cell to its numbers: drawn runs, checked against runs that are really solved.
+
+Around θ_ε a run lies at θ_ε + b − H⁻¹δg, to second order on average. Where its noise is not small, some of the
+drawn runs are solved: their own objective is minimised, from there on, all side by side. If that moves the
+test loss by more than a hundredth of the interval's width, the expansion is not used: the numbers then
+come from solved runs alone. So `exact` does not rest on a rule of thumb about the size of the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsilens.influence.drawn_loss import Correction, QuadraticRuns, fit_correction
+from epsilens.influence.evaluation import DrawnOutcomes, Outcomes
+from epsilens.influence.held_out import HeldOut
+from epsilens.influence.trust import LARGEST_CONDITION, is_trustworthy
+from epsilens.models import Curvature
+from epsilens.whatif.cells import OUTCOMES, CellAnswer, ends
+
+__all__ = ["ExpandedCell", "RunShape", "finish_cell", "n_solvable", "shape_of_runs"]
+
+FloatArray = NDArray[np.float64]
+Solver = Callable[[int, FloatArray], tuple[FloatArray, NDArray[np.bool_]]]
+"""From the number of a run, and linearised deviations of it and those after it, to solved ones and which of
+them converged."""
+
+N_AUC_DRAWS = 100
+# Multiplications that a cell may spend on evaluating its draws, and on one gradient of all solved runs.
+_FULL_WORK = 1e7
+_FEWEST_FULL_DRAWS = 100
+_SOLVE_WORK = 1e8
+# Below this noise (root mean square in a test record's predictor, and variance of the worst record) runs
+# are not solved: the third order is then a hundredth of the interval's width at most.
+_QUIET_NOISE = 0.1
+_QUIET_RECORD = 0.25
+# A run is solved until its distance to the minimum, in the local norm, is a thousandth of its noise.
+_RUN_SHARE = 1e-6
+_LEAST_DECREMENT = 1e-14
+_N_CHECKED = 24
+_LARGEST_SHIFT = 0.01
+_LARGEST_SINGLE_SHIFT = 0.05
+_LARGEST_MONTE_CARLO_ERROR = 0.1
+
+
+@dataclass(frozen=True, repr=False)
+class ExpandedCell:
+    """One cell around its minimiser.
+
+    Attributes
+    ----------
+    group_index, epsilon_index : int
+    theta : array of shape (K·p,)
+        θ_ε.
+    before, here : Outcomes
+        At θ̂ and at θ_ε.
+    quadratic : QuadraticRuns
+    linearised : callable
+        From n to the deviations of the first n runs, bias included, (K·p, n).
+    solve : Solver or None
+        None where the method is not `exact`.
+    untouched : array of bool, shape (n_draws,)
+        Runs in which nothing changes.
+    converged : bool
+    condition, logit_noise, largest_noise, wild_loss, omitted : float
+        As in `is_trustworthy`; `largest_noise` is the largest variance of a test record's predictor.
+    n_solvable : int
+        How many runs may be solved.
+    other_starts : tuple of arrays of shape (K·p,)
+        For an objective that may have several minima: where else to begin, as deviations from θ_ε.
+    """
+
+    group_index: int
+    epsilon_index: int
+    theta: FloatArray
+    before: Outcomes
+    here: Outcomes
+    quadratic: QuadraticRuns
+    linearised: Callable[[int], FloatArray]
+    solve: Solver | None
+    untouched: NDArray[np.bool_]
+    converged: bool
+    condition: float
+    logit_noise: float
+    largest_noise: float
+    wild_loss: float
+    n_solvable: int
+    omitted: float = 0.0
+    other_starts: tuple[FloatArray, ...] = ()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the noise is so small that nothing needs to be solved."""
+        return self.logit_noise <= _QUIET_NOISE and self.largest_noise <= _QUIET_RECORD
+
+
+@dataclass(frozen=True, repr=False)
+class RunShape:
+    """What the runs of one cell look like around θ_ε.
+
+    Attributes
+    ----------
+    correction : Correction
+        From the quadratic to the test loss.
+    offsets : mapping of outcome to array (low, mean, high)
+        Over the runs, less the value at θ_ε.
+    is_solved : bool
+        Whether the runs were solved because the expansion failed its check.
+    is_checked : bool
+        Whether the expansion passed its check, or needed none.
+    converged : bool
+        Whether every run that was solved has a minimum.
+    """
+
+    correction: Correction
+    offsets: dict[str, FloatArray]
+    is_solved: bool
+    is_checked: bool
+    converged: bool
+
+    def scaled(self, lie: float) -> RunShape:
+        """Return the shape with noise divided by √lie, with which it grows."""
+        offsets = {name: value / np.sqrt(lie) for name, value in self.offsets.items()}
+        return RunShape(
+            self.correction.scaled(1.0 / lie),
+            offsets,
+            self.is_solved,
+            self.is_checked,
+            self.converged,
+        )
+
+    def mix(self, other: RunShape, share: float) -> RunShape:
+        """Return the shape of a cell that lies a share of the way to another."""
+        return RunShape(
+            self.correction.mix(other.correction, share),
+            {
+                name: (1.0 - share) * value + share * other.offsets[name]
+                for name, value in self.offsets.items()
+                if name in other.offsets
+            },
+            self.is_solved or other.is_solved,
+            self.is_checked and other.is_checked,
+            self.converged and other.converged,
+        )
+
+
+def n_solvable(n_rows: int, n_parameters: int, n_draws: int) -> int:
+    """Return how many runs of a cell may be solved.
+
+    Examples
+    --------
+    >>> n_solvable(1_000, 20, 400), n_solvable(35_000, 88, 400)
+    (400, 100)
+    """
+    affordable = int(_SOLVE_WORK // (n_rows * n_parameters))
+    return min(n_draws, max(_FEWEST_FULL_DRAWS, affordable))
+
+
+def run_decrement(curvature: Curvature, deviations: FloatArray) -> float:
+    """Return how far above its minimum the objective of a solved run may stay.
+
+    Parameters
+    ----------
+    curvature : Curvature
+        H_ε.
+    deviations : array of shape (K·p, n)
+        Linearised runs, whose mean ½ dᵀHd is the unit.
+    """
+    bent = np.einsum("pd,pd->d", deviations, curvature.hessian @ deviations)
+    return max(_LEAST_DECREMENT, 0.5 * _RUN_SHARE * float(bent.mean())) if bent.size else 1.0
+
+
+def n_evaluated(evaluation: HeldOut, n_parameters: int, n_draws: int) -> int:
+    """Return how many runs of a cell are evaluated record by record."""
+    affordable = int(_FULL_WORK // (evaluation.n_rows * n_parameters))
+    return min(n_draws, max(_FEWEST_FULL_DRAWS, affordable))
+
+
+def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> RunShape:
+    """Evaluate the runs of a cell, solved where the expansion does not hold."""
+    n_draws = len(cell.quadratic.first)
+    deviations = cell.linearised(n_evaluated(evaluation, len(cell.theta), n_draws))
+    is_solved, converged = False, True
+    if cell.solve is not None and not cell.is_quiet:
+        solved, found = cell.solve(0, deviations[:, :_N_CHECKED])
+        converged = bool(found.all()) and _has_one_minimum(evaluation, cell, solved)
+        is_solved = converged and (
+            cell.wild_loss > 0 or _moves(evaluation, cell, deviations, solved)
+        )
+        if is_solved:
+            wanted = cell.linearised(cell.n_solvable)
+            more, also = cell.solve(len(found), wanted[:, len(found) :])
+            deviations, converged = np.hstack([solved, more]), bool(also.all())
+    drawn = evaluation.drawn(
+        cell.theta,
+        deviations.astype(np.float32),
+        n_auc_draws=N_AUC_DRAWS,
+        contrast=contrast,
+    )
+    return RunShape(
+        correction=fit_correction(drawn.loss - cell.here.loss, cell.quadratic),
+        offsets=_offsets(cell, drawn),
+        is_solved=is_solved,
+        is_checked=cell.solve is not None and not is_solved,
+        converged=converged,
+    )
+
+
+def _has_one_minimum(evaluation: HeldOut, cell: ExpandedCell, solved: FloatArray) -> bool:
+    """Return whether runs that start elsewhere end at the same minimum."""
+    for other in cell.other_starts if cell.solve is not None else ():
+        again, found = cell.solve(0, np.repeat(other[:, None], solved.shape[1], axis=1))
+        if not found.all() or _moves(evaluation, cell, solved, again):
+            return False
+    return True
+
+
+def _moves(evaluation: HeldOut, cell: ExpandedCell, before: FloatArray, solved: FloatArray) -> bool:
+    """Return whether the test loss of runs moves noticeably, beside the interval."""
+    n = solved.shape[1]
+    pairs = np.hstack([before[:, :n], solved])
+    losses = evaluation.losses(cell.theta[:, None] + pairs)
+    moved = losses[n:] - losses[:n]
+    low, high = ends(cell.quadratic.first + cell.quadratic.second)
+    width = high - low
+    return bool(
+        abs(moved.mean()) > _LARGEST_SHIFT * width
+        or np.abs(moved).max() > _LARGEST_SINGLE_SHIFT * width
+    )
+
+
+def _offsets(cell: ExpandedCell, drawn: DrawnOutcomes) -> dict[str, FloatArray]:
+    """Return low, mean and high of every outcome beside the loss, less its value at θ_ε."""
+    result = {}
+    for name in OUTCOMES:
+        here, before, runs = (
+            getattr(cell.here, name),
+            getattr(cell.before, name),
+            getattr(drawn, name),
+        )
+        if here is None or before is None or runs is None:
+            continue
+        runs = np.where(cell.untouched[: len(runs)], before, runs) - here
+        low, high = ends(runs)
+        mean = float(runs.mean())
+        # Where hardly any run changes anything, the mean lies beside the ends.
+        result[name] = np.array([min(low, mean), mean, max(high, mean)])
+    return result
+
+
+def finish_cell(cell: ExpandedCell, shape: RunShape) -> CellAnswer:
+    """Return the numbers of a cell whose runs have this shape."""
+    moved = cell.here.loss - cell.before.loss
+    runs = np.where(cell.untouched, 0.0, moved + cell.quadratic.total(shape.correction))
+    low, high = ends(runs)
+    change = moved + cell.quadratic.second_order
+    drawn = moved + cell.quadratic.expected(shape.correction)
+    if abs(drawn - change) > _LARGEST_SHIFT * (high - low):
+        # What second order leaves out of the mean is no longer small: the runs know it.
+        change = drawn
+    if cell.untouched.any():
+        # Most runs may be exactly 0, and the mean beyond the 95 % point of so few others.
+        low, high = min(low, change), max(high, change)
+    width = high - low
+    changes: dict[str, float | None] = {name: None for name in OUTCOMES}
+    intervals = {}
+    for name, (least, mean, most) in shape.offsets.items():
+        at = getattr(cell.here, name) - getattr(cell.before, name)
+        # Rounded: the same counts must not differ by the order in which they were added.
+        low_end, middle, high_end = (round(at + float(x), 12) for x in (least, mean, most))
+        changes[name] = middle
+        intervals[name] = (low_end, high_end)
+    error = float(shape.correction.residuals.std() / np.sqrt(len(shape.correction.residuals)))
+    if shape.is_solved or shape.is_checked:
+        trusted = (
+            cell.converged
+            and shape.converged
+            and cell.condition <= LARGEST_CONDITION
+            and error <= _LARGEST_MONTE_CARLO_ERROR * width
+        )
+    else:
+        trusted = is_trustworthy(
+            converged=cell.converged,
+            logit_noise=cell.logit_noise,
+            condition=cell.condition,
+            wild_loss=cell.wild_loss,
+            omitted=cell.omitted,
+            half_width=0.5 * width,
+            change=change,
+        )
+    return CellAnswer(
+        group_index=cell.group_index,
+        epsilon_index=cell.epsilon_index,
+        loss_change=change,
+        loss_low=low,
+        loss_high=high,
+        changes=changes,
+        intervals=intervals,
+        trusted=trusted and low <= change <= high,
+        loss_runs=runs,
+    )
