@@ -110,8 +110,7 @@ def load(name: str, label: str | None = None) -> Table | None:
     features = [
         column
         for column in prepared.X_train
-        if _is_askable(prepared.X_train[column])
-        and column in prepared.schema.encoded_as("one-hot")
+        if _is_askable(prepared.X_train[column]) and column in prepared.schema.encoded_as("one-hot")
     ]
     return Table(name, label, features[0] if features else None, prepared)
 
@@ -123,7 +122,11 @@ def tables(most: int | None = None) -> Iterator[tuple[Table, WhatIf]]:
         table = load(name)
         if table is None:
             continue
-        shape = (table.prepared.X_train.shape, table.label, float(np.asarray(table.prepared.X_train.select_dtypes("number")).sum()))
+        shape = (
+            table.prepared.X_train.shape,
+            table.label,
+            float(np.asarray(table.prepared.X_train.select_dtypes("number")).sum()),
+        )
         if shape in seen:
             continue
         seen.add(shape)

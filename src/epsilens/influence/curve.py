@@ -139,6 +139,31 @@ class Curve:
         return _hermite(self.nodes, np.sqrt(t / self.furthest), self.furthest)
 
 
+@dataclass(frozen=True, repr=False)
+class _Line:
+    """What two nodes say in between: a straight line in t, which a curve of three contains."""
+
+    first: Node
+    last: Node
+    first_terms: NodeTerms
+    last_terms: NodeTerms
+    furthest: float
+
+    def _mix(self, t: float, one: FloatArray, other: FloatArray) -> FloatArray:
+        share = t / self.furthest
+        mixed: FloatArray = (1.0 - share) * one + share * other
+        return mixed
+
+    def hessian(self, t: float) -> FloatArray:
+        return self._mix(t, self.first.curvature.hessian, self.last.curvature.hessian)
+
+    def test_hessian(self, t: float) -> FloatArray:
+        return self._mix(t, self.first_terms.test_hessian, self.last_terms.test_hessian)
+
+    def third(self, t: float) -> FloatArray:
+        return t * self._mix(t, self.first_terms.third, self.last_terms.third)
+
+
 def _places(nodes: list[Node]) -> FloatArray:
     return np.array([node.at for node in nodes])
 
@@ -297,6 +322,10 @@ class _Tracer:
         curve = Curve(nodes, self.terms(nodes), self.furthest)
         if self.ground.problem.is_quadratic:
             return curve
+        first, middle, last = nodes
+        line = _Line(first, last, curve.terms[0], curve.terms[2], self.furthest)
+        if self.error(line, [middle], [curve.terms[1]]) <= _LARGEST_COARSE_ERROR:
+            return curve
         coarser = np.inf
         for n_intervals in _LEVELS:
             added = self.added(curve, lobatto(n_intervals)[1::2])
@@ -354,7 +383,7 @@ class _Tracer:
             thirds = list(problem.thirds(thetas, roots, are_roots=True))
         return [NodeTerms(*each) for each in zip(test_hessians, thirds, roots, strict=True)]
 
-    def error(self, curve: Curve, nodes: list[Node], terms: list[NodeTerms]) -> float:
+    def error(self, curve: Curve | _Line, nodes: list[Node], terms: list[NodeTerms]) -> float:
         """Return what the curve gets wrong at other nodes, of the width of the interval there.
 
         The mean is ½ tr(H_te Σ) + ηᵀb, the variance ηᵀΣη + ½ tr((H_te Σ)²); the ends move by both.

@@ -107,14 +107,15 @@ def _areas_under_curve(
     if not high > low:
         low, high = scores.min(), max(scores.max(), scores.min() + np.float32(1e-30))
     scale = np.float32(_N_BINS / (high - low))
-    upper = np.where(positive, _N_BINS, 0)
     area = np.empty(scores.shape[1])
-    for number, column in enumerate(np.ascontiguousarray(scores.T)):
-        bins = (column - np.float32(low)) * scale
-        place = np.clip(bins, 0, _N_BINS - 1, out=bins).astype(np.intp)
-        place += upper
-        counts = np.bincount(place, minlength=2 * _N_BINS).astype(np.float64)
-        down, up = counts[:_N_BINS], counts[_N_BINS:]
+    # Both kinds in a row each, so that a column needs two counts and no sorting into kinds.
+    ups, downs = (
+        np.clip((scores[kind].T - np.float32(low)) * scale, 0, _N_BINS - 1).astype(np.int16)
+        for kind in (positive, ~positive)
+    )
+    for number, (above, beneath) in enumerate(zip(ups, downs, strict=True)):
+        up = np.bincount(above, minlength=_N_BINS)
+        down = np.bincount(beneath, minlength=_N_BINS)
         area[number] = up @ (np.cumsum(down) - 0.5 * down)
     area /= n_positive * n_negative
     return area
@@ -180,6 +181,20 @@ class Evaluation:
     def _areas(self, s: NDArray[np.floating]) -> FloatArray | None:
         """Return the AUC of every column of predictors (m, K, B); one against the rest, averaged."""
         return areas_of(s, self.y, self.weights)
+
+    @cached_property
+    def _even_weight(self) -> float | None:
+        """The weight of every record if all have the same."""
+        return float(self.weights[0]) if len(self.weights) and np.ptp(self.weights) == 0 else None
+
+    def _weighed(self, values: NDArray[np.generic], rows: slice) -> FloatArray:
+        """Return the sum over some rows of weight times value, in double precision, (B,)."""
+        if self._even_weight is None:
+            weighed: FloatArray = self.weights[rows] @ values.astype(np.float64)
+            return weighed
+        if values.dtype == np.bool_:
+            return np.multiply(self._even_weight, np.count_nonzero(values, axis=0))
+        return np.multiply(self._even_weight, values.sum(axis=0, dtype=np.float64))
 
     def contrast(self, members: NDArray[np.bool_] | None) -> FloatArray | None:
         """Return weights whose sum with a metric is the group's gap; None if one side is empty."""
@@ -366,15 +381,13 @@ class Evaluation:
             change = self.loss.value(moved, y[rows])  # type: ignore[arg-type]
             # Against the loss of the same rounded predictor, so that its rounding cancels.
             change -= self.loss.value(single, y[rows])[:, None]  # type: ignore[arg-type]
-            weights = self.weights[rows]
             # The weights sum to 1 and are far from the smallest single: sum in double.
-            change = change.astype(np.float64)
-            loss += weights @ change
+            loss += self._weighed(change, rows)
             if contrast is not None:
-                loss_gap += contrast[rows] @ change
+                loss_gap += contrast[rows] @ change.astype(np.float64)
             if self.is_classifier:
                 right = self._correct(moved, rows)
-                correct += weights @ right
+                correct += self._weighed(right, rows)
                 if contrast is not None:
                     correct_gap += contrast[rows] @ right
                 scores[rows] = moved[:, :, scored]

@@ -135,12 +135,12 @@ class Reports:
         if self.loss.n_outputs == 1:
             # q = P₀c + (P₁c − P₀c) σ(s), and −∂ log q/∂s without a difference of near numbers.
             no, yes = self.correction[0, codes, None], self.correction[1, codes, None]
-            slope = h * (1.0 - h) * (no - yes) / (no + (yes - no) * h)
-            return slope * self.class_weights[codes, None]
-        chances = self.correction.T[codes]  # (n, K): P[m, c] of the report c
-        mixed = np.einsum("nm,nm->n", h, chances)
-        slope = h * (1.0 - chances / mixed[:, None])
-        return slope * self.class_weights[codes, None]
+            result: FloatArray = h * (1.0 - h) * (no - yes) / (no + (yes - no) * h)
+        else:
+            chances = self.correction.T[codes]  # (n, K): P[m, c] of the report c
+            mixed = np.einsum("nm,nm->n", h, chances)
+            result = h * (1.0 - chances / mixed[:, None])
+        return result * self.class_weights[codes, None]
 
     def curvatures(self, s: FloatArray, y: FloatArray) -> FloatArray:
         """Return the curvature for every report, (n, K) to (n, k, K, K)."""

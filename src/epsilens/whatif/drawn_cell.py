@@ -2,8 +2,8 @@
 """From the expansion of one cell to its numbers: drawn runs, checked against runs that are really solved.
 
 Around θ_ε a run lies at θ_ε + b − H⁻¹δg, to second order on average. Where its noise is not small, some of the
-drawn runs are solved: their own objective is minimised, from there on, all side by side. If that moves the
-test loss by more than a hundredth of the interval's width, the expansion is not used: the numbers then
+drawn runs are solved: their own objective is minimised, from there on, all side by side. If that moves their
+mean test loss by more than 2 % of the interval's width, the expansion is not used: the numbers then
 come from solved runs alone. So `exact` does not rest on a rule of thumb about the size of the noise.
 """
 
@@ -35,15 +35,17 @@ _FULL_WORK = 1e7
 _FEWEST_FULL_DRAWS = 100
 _SOLVE_WORK = 1e8
 # Below this noise (root mean square in a test record's predictor, and variance of the worst record) runs
-# are not solved: the third order is then a hundredth of the interval's width at most.
+# are not solved: on 240 public tables solving them moved the mean by 0.04 % of the interval's width at the median of
+# such cells, by 3.6 % at most.
 _QUIET_NOISE = 0.1
-_QUIET_RECORD = 0.25
+_QUIET_RECORD = 1.0
 # A run is solved until its distance to the minimum, in the local norm, is a thousandth of its noise.
 _RUN_SHARE = 1e-6
 _LEAST_DECREMENT = 1e-14
 _N_CHECKED = 24
-_LARGEST_SHIFT = 0.01
-_LARGEST_SINGLE_SHIFT = 0.05
+_LARGEST_SHIFT = 0.02
+_LARGEST_SCATTER = 0.08
+_LARGEST_SHARE_ELSEWHERE = 0.1
 _LARGEST_MONTE_CARLO_ERROR = 0.1
 
 
@@ -70,8 +72,8 @@ class ExpandedCell:
         As in `is_trustworthy`; `largest_noise` is the largest variance of a test record's predictor.
     n_solvable : int
         How many runs may be solved.
-    other_starts : tuple of arrays of shape (K·p,)
-        For an objective that may have several minima: where else to begin, as deviations from θ_ε.
+    start : array of shape (K·p,), optional
+        Where training begins if the objective may have several minima, as a deviation from θ_ε.
     """
 
     group_index: int
@@ -90,7 +92,13 @@ class ExpandedCell:
     wild_loss: float
     n_solvable: int
     omitted: float = 0.0
-    other_starts: tuple[FloatArray, ...] = ()
+    start: FloatArray | None = None
+
+    def starts(self, linearised: FloatArray) -> FloatArray:
+        """Return where runs start to be solved."""
+        if self.start is None:
+            return linearised
+        return np.repeat(self.start[:, None], linearised.shape[1], axis=1)
 
     @property
     def is_quiet(self) -> bool:
@@ -186,15 +194,14 @@ def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> 
     deviations = cell.linearised(n_evaluated(evaluation, len(cell.theta), n_draws))
     is_solved, converged = False, True
     if cell.solve is not None and not cell.is_quiet:
-        solved, found = cell.solve(0, deviations[:, :_N_CHECKED])
-        converged = bool(found.all()) and _has_one_minimum(evaluation, cell, solved)
-        is_solved = converged and (
-            cell.wild_loss > 0 or _moves(evaluation, cell, deviations, solved)
-        )
+        near = deviations[:, :_N_CHECKED]
+        solved, found = cell.solve(0, cell.starts(near))
+        is_solved = bool(found.all()) and _moves(evaluation, cell, near, solved)
+        converged = bool(found.all()) and _has_one_minimum(evaluation, cell, near, solved)
         if is_solved:
-            wanted = cell.linearised(cell.n_solvable)
-            more, also = cell.solve(len(found), wanted[:, len(found) :])
-            deviations, converged = np.hstack([solved, more]), bool(also.all())
+            wanted = cell.linearised(cell.n_solvable)[:, len(found) :]
+            more, also = cell.solve(len(found), cell.starts(wanted))
+            deviations, converged = np.hstack([solved, more]), converged and bool(also.all())
     drawn = evaluation.drawn(
         cell.theta,
         deviations.astype(np.float32),
@@ -210,27 +217,37 @@ def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> 
     )
 
 
-def _has_one_minimum(evaluation: HeldOut, cell: ExpandedCell, solved: FloatArray) -> bool:
-    """Return whether runs that start elsewhere end at the same minimum."""
-    for other in cell.other_starts if cell.solve is not None else ():
-        again, found = cell.solve(0, np.repeat(other[:, None], solved.shape[1], axis=1))
-        if not found.all() or _moves(evaluation, cell, solved, again):
-            return False
-    return True
+def _has_one_minimum(
+    evaluation: HeldOut, cell: ExpandedCell, near: FloatArray, solved: FloatArray
+) -> bool:
+    """Return whether runs that begin elsewhere end at the same minimum, nine times in ten."""
+    if cell.solve is None or cell.start is None:
+        return True
+    again, found = cell.solve(0, near)
+    apart, width = _apart(evaluation, cell, again, solved)
+    differ = ~found | (np.abs(apart) > _LARGEST_SCATTER * width)
+    return bool(differ.mean() <= _LARGEST_SHARE_ELSEWHERE)
 
 
-def _moves(evaluation: HeldOut, cell: ExpandedCell, before: FloatArray, solved: FloatArray) -> bool:
-    """Return whether the test loss of runs moves noticeably, beside the interval."""
-    n = solved.shape[1]
-    pairs = np.hstack([before[:, :n], solved])
-    losses = evaluation.losses(cell.theta[:, None] + pairs)
-    moved = losses[n:] - losses[:n]
-    low, high = ends(cell.quadratic.first + cell.quadratic.second)
-    width = high - low
+def _moves(evaluation: HeldOut, cell: ExpandedCell, near: FloatArray, solved: FloatArray) -> bool:
+    """Return whether solving runs moves their test loss noticeably, beside the interval."""
+    moved, width = _apart(evaluation, cell, near, solved)
     return bool(
-        abs(moved.mean()) > _LARGEST_SHIFT * width
-        or np.abs(moved).max() > _LARGEST_SINGLE_SHIFT * width
+        # What single records may lose in a rare run is not seen in so few.
+        cell.wild_loss > _LARGEST_SHIFT * width
+        or abs(moved.mean()) > _LARGEST_SHIFT * width
+        or np.sqrt(np.mean(moved**2)) > _LARGEST_SCATTER * width
     )
+
+
+def _apart(
+    evaluation: HeldOut, cell: ExpandedCell, one: FloatArray, other: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return how far the test losses of two versions of some runs lie apart, and the interval's width."""
+    n = one.shape[1]
+    losses = evaluation.losses(cell.theta[:, None] + np.hstack([one, other]))
+    low, high = ends(cell.quadratic.first + cell.quadratic.second)
+    return losses[n:] - losses[:n], high - low
 
 
 def _offsets(cell: ExpandedCell, drawn: DrawnOutcomes) -> dict[str, FloatArray]:

@@ -301,7 +301,7 @@ def _answer(
         wild_loss=terms.wild_loss,
         n_solvable=n_kept,
         omitted=point.omitted,
-        other_starts=(baseline.theta - point.theta, -point.theta) if question.is_corrected else (),
+        start=baseline.theta - point.theta if question.is_corrected else None,
     )
     return finish_cell(cell, shape_of_runs(evaluation, cell, contrast))
 

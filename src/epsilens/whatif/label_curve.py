@@ -39,10 +39,12 @@ _FEWEST_CELLS = 6
 _MOST_PARAMETERS = 1000
 # Multiplications of a Hessian. Below, every cell has its own: interpolation would save nothing.
 _LEAST_WORK = 3e7
-_MOST_FULL_CELLS = 6
+_LONGEST_GAP = 15
 # What the neighbours of a cell may get wrong at it, of the width of its interval; between cells that lie
 # twice as close it is about a quarter of that.
-_LARGEST_MIXING_ERROR = 0.08
+_LARGEST_LOSS_ERROR = 0.05
+_LARGEST_OUTCOME_ERROR = 0.1
+_EQUAL = 1e-6
 
 
 def suits_a_curve(baseline: TrainedModel, question: Question) -> bool:
@@ -212,21 +214,25 @@ def _shapes(
 ) -> list[RunShape]:
     """Return the shape of every cell's runs.
 
-    Where evaluating the runs costs much, they are evaluated at some of the cells only, and mixed in
-    between; but only if each of these is what its neighbours say it is.
+    Where evaluating them costs much, they are evaluated at both ends, in the middle between two evaluated cells
+    and so on, until a middle is what its neighbours say it is; the cells beside it are then mixed.
     """
-    chosen = np.arange(len(cells))
     n_draws = len(cells[0].quadratic.first)
-    if n_evaluated(evaluation, len(cells[0].theta), n_draws) < n_draws:
-        n_chosen = min(_MOST_FULL_CELLS, len(cells))
-        chosen = np.unique(np.linspace(0, len(cells) - 1, n_chosen).round().astype(int))
-    known = {int(e): shape_of_runs(evaluation, cells[e], contrast) for e in chosen}
-    if len(chosen) < len(cells) and not _can_be_mixed(cells, lies, known):
-        known |= {
-            e: shape_of_runs(evaluation, cells[e], contrast)
-            for e in range(len(cells))
-            if e not in known
-        }
+    if n_evaluated(evaluation, len(cells[0].theta), n_draws) == n_draws:
+        return [shape_of_runs(evaluation, cell, contrast) for cell in cells]
+    known = {e: shape_of_runs(evaluation, cells[e], contrast) for e in {0, len(cells) - 1}}
+    gaps = [(0, len(cells) - 1)]
+    while gaps:
+        left, right = gaps.pop()
+        if right - left < 2:
+            continue
+        middle = (left + right) // 2
+        known[middle] = shape_of_runs(evaluation, cells[middle], contrast)
+        ends = {place: known[place] for place in (left, right)}
+        if right - left > _LONGEST_GAP or not _agree(
+            cells[middle], known[middle], _mixed(middle, lies, ends)
+        ):
+            gaps += [(left, middle), (middle, right)]
     return [_mixed(e, lies, known) for e in range(len(cells))]
 
 
@@ -240,17 +246,20 @@ def _mixed(e: int, lies: FloatArray, known: dict[int, RunShape]) -> RunShape:
     return one.mix(other, share).scaled(1.0 / lies[e])
 
 
-def _can_be_mixed(cells: list[ExpandedCell], lies: FloatArray, known: dict[int, RunShape]) -> bool:
-    """Return whether every known cell but the outer ones is nearly what its neighbours say."""
-    if any(shape.is_solved for shape in known.values()):
+def _agree(cell: ExpandedCell, own: RunShape, mixed: RunShape) -> bool:
+    """Return whether a cell is nearly what its neighbours say it is."""
+    found, guess = finish_cell(cell, own), finish_cell(cell, mixed)
+    loss = np.array([found.loss_low, found.loss_change, found.loss_high])
+    guessed = np.array([guess.loss_low, guess.loss_change, guess.loss_high])
+    width = found.loss_high - found.loss_low
+    if np.abs(loss - guessed).max() > _LARGEST_LOSS_ERROR * width:
         return False
-    for e in sorted(known)[1:-1]:
-        others = {place: shape for place, shape in known.items() if place != e}
-        own, guess = (finish_cell(cells[e], shape) for shape in (known[e], _mixed(e, lies, others)))
-        pairs = [((own.loss_low, own.loss_high), (guess.loss_low, guess.loss_high))]
-        pairs += [(own.intervals[name], guess.intervals[name]) for name in own.intervals]
-        for found, guessed in pairs:
-            apart = np.abs(np.subtract(found, guessed)).max()
-            if apart > _LARGEST_MIXING_ERROR * (found[1] - found[0]):
-                return False
+    for name, (low, high) in found.intervals.items():
+        (least, most), middle = guess.intervals[name], found.changes[name] or 0.0
+        ends = max(abs(low - least), abs(high - most))
+        mean = abs(middle - (guess.changes[name] or 0.0))
+        limit = _LARGEST_OUTCOME_ERROR * (high - low) + _EQUAL
+        # An end of 100 runs is itself known to a fifteenth of the width.
+        if mean > limit or ends > 3.0 * limit:
+            return False
     return True
