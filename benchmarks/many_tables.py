@@ -115,8 +115,8 @@ def load(name: str, label: str | None = None) -> Table | None:
     return Table(name, label, features[0] if features else None, prepared)
 
 
-def tables(most: int | None = None) -> Iterator[tuple[Table, WhatIf]]:
-    """Yield the tables that a model can be fitted to, with their studies."""
+def tables(most: int | None = None, *, every: int = 1) -> Iterator[tuple[Table, WhatIf]]:
+    """Yield the tables that a model can be fitted to, with their studies; or every so many of them."""
     found, seen = 0, set()
     for name in names():
         table = load(name)
@@ -130,6 +130,8 @@ def tables(most: int | None = None) -> Iterator[tuple[Table, WhatIf]]:
         if shape in seen:
             continue
         seen.add(shape)
+        if (len(seen) - 1) % every:
+            continue
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

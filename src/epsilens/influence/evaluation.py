@@ -193,8 +193,9 @@ class Evaluation:
             weighed: FloatArray = self.weights[rows] @ values.astype(np.float64)
             return weighed
         if values.dtype == np.bool_:
-            return np.multiply(self._even_weight, np.count_nonzero(values, axis=0))
-        return np.multiply(self._even_weight, values.sum(axis=0, dtype=np.float64))
+            values = np.count_nonzero(values, axis=0)[None]
+        total: FloatArray = values.sum(axis=0, dtype=np.float64)
+        return self._even_weight * total
 
     def contrast(self, members: NDArray[np.bool_] | None) -> FloatArray | None:
         """Return weights whose sum with a metric is the group's gap; None if one side is empty."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from epsilens.influence.drawn_loss import Correction, QuadraticRuns, fit_correction
 from epsilens.influence.evaluation import DrawnOutcomes, Outcomes
 from epsilens.influence.held_out import HeldOut
-from epsilens.influence.trust import LARGEST_CONDITION, is_trustworthy
+from epsilens.influence.trust import LARGEST_CONDITION, LARGEST_OMISSION, is_trustworthy
 from epsilens.models import Curvature
 from epsilens.whatif.cells import OUTCOMES, CellAnswer, ends
 
@@ -42,7 +42,7 @@ _QUIET_RECORD = 1.0
 # A run is solved until its distance to the minimum, in the local norm, is a thousandth of its noise.
 _RUN_SHARE = 1e-6
 _LEAST_DECREMENT = 1e-14
-_N_CHECKED = 24
+N_CHECKED = 24
 _LARGEST_SHIFT = 0.02
 _LARGEST_SCATTER = 0.08
 _LARGEST_SHARE_ELSEWHERE = 0.1
@@ -64,7 +64,9 @@ class ExpandedCell:
     linearised : callable
         From n to the deviations of the first n runs, bias included, (K·p, n).
     solve : Solver or None
-        None where the method is not `exact`.
+        None where no run can be solved, or none needs to be.
+    may_replace : bool
+        Whether solved runs may take the place of the expansion; else they only decide whether to trust it.
     untouched : array of bool, shape (n_draws,)
         Runs in which nothing changes.
     converged : bool
@@ -93,6 +95,7 @@ class ExpandedCell:
     n_solvable: int
     omitted: float = 0.0
     start: FloatArray | None = None
+    may_replace: bool = True
 
     def starts(self, linearised: FloatArray) -> FloatArray:
         """Return where runs start to be solved."""
@@ -193,11 +196,15 @@ def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> 
     n_draws = len(cell.quadratic.first)
     deviations = cell.linearised(n_evaluated(evaluation, len(cell.theta), n_draws))
     is_solved, converged = False, True
+    is_checked = cell.solve is not None and (cell.may_replace or not cell.is_quiet)
     if cell.solve is not None and not cell.is_quiet:
-        near = deviations[:, :_N_CHECKED]
+        near = deviations[:, :N_CHECKED]
         solved, found = cell.solve(0, cell.starts(near))
-        is_solved = bool(found.all()) and _moves(evaluation, cell, near, solved)
+        moves = _moves(evaluation, cell, near, solved)
+        is_solved = cell.may_replace and moves and bool(found.all())
         converged = bool(found.all()) and _has_one_minimum(evaluation, cell, near, solved)
+        if not cell.may_replace:
+            converged &= not moves
         if is_solved:
             wanted = cell.linearised(cell.n_solvable)[:, len(found) :]
             more, also = cell.solve(len(found), cell.starts(wanted))
@@ -212,7 +219,7 @@ def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> 
         correction=fit_correction(drawn.loss - cell.here.loss, cell.quadratic),
         offsets=_offsets(cell, drawn),
         is_solved=is_solved,
-        is_checked=cell.solve is not None and not is_solved,
+        is_checked=is_checked and not is_solved,
         converged=converged,
     )
 
@@ -232,11 +239,14 @@ def _has_one_minimum(
 def _moves(evaluation: HeldOut, cell: ExpandedCell, near: FloatArray, solved: FloatArray) -> bool:
     """Return whether solving runs moves their test loss noticeably, beside the interval."""
     moved, width = _apart(evaluation, cell, near, solved)
+    # A method that cannot do better may be off by as much as any that is believed.
+    shift = _LARGEST_SHIFT if cell.may_replace else 0.5 * LARGEST_OMISSION
+    scatter = _LARGEST_SCATTER if cell.may_replace else 0.5 * LARGEST_OMISSION
     return bool(
         # What single records may lose in a rare run is not seen in so few.
-        cell.wild_loss > _LARGEST_SHIFT * width
-        or abs(moved.mean()) > _LARGEST_SHIFT * width
-        or np.sqrt(np.mean(moved**2)) > _LARGEST_SCATTER * width
+        cell.wild_loss > shift * width
+        or abs(moved.mean()) > shift * width
+        or np.sqrt(np.mean(moved**2)) > scatter * width
     )
 
 
@@ -307,7 +317,6 @@ def finish_cell(cell: ExpandedCell, shape: RunShape) -> CellAnswer:
             wild_loss=cell.wild_loss,
             omitted=cell.omitted,
             half_width=0.5 * width,
-            change=change,
         )
     return CellAnswer(
         group_index=cell.group_index,

@@ -28,6 +28,7 @@ from epsilens.influence.general_noise import (
     class_gradients,
     draw_gradient_noise,
     general_noise_terms,
+    gradient_covariance,
 )
 from epsilens.influence.perturbed import PerturbedObjective
 from epsilens.influence.realised import RealisedRuns, RunRecords, run_class_weights
@@ -46,6 +47,7 @@ from epsilens.whatif.cells import (
     unchanged,
 )
 from epsilens.whatif.drawn_cell import (
+    N_CHECKED,
     ExpandedCell,
     finish_cell,
     n_solvable,
@@ -251,7 +253,7 @@ def _answer(
             baseline, question, group_index, epsilon_index, point, is_paper=rung == "paper"
         )
     balance = _balance(baseline, question, point.objective, point.theta)
-    n_kept = 0
+    n_kept = min(N_CHECKED, question.n_draws)
     if rung == "exact":
         n_kept = n_solvable(
             baseline.problem.n_rows, baseline.problem.n_parameters, question.n_draws
@@ -292,7 +294,7 @@ def _answer(
             spread=terms.spread,
         ),
         linearised=linearised,
-        solve=partial(_solve, baseline, question, point, runs) if rung == "exact" else None,
+        solve=partial(_solve, baseline, question, point, runs),
         untouched=runs.untouched,
         converged=point.converged,
         condition=max(point.curvature.condition, baseline.curvature.condition),
@@ -302,6 +304,7 @@ def _answer(
         n_solvable=n_kept,
         omitted=point.omitted,
         start=baseline.theta - point.theta if question.is_corrected else None,
+        may_replace=rung == "exact",
     )
     return finish_cell(cell, shape_of_runs(evaluation, cell, contrast))
 
@@ -402,7 +405,9 @@ def _first_order(
     else:
         terms = general_noise_terms(objective, evaluation, theta, baseline.curvature)
     error = solved.error(gamma, step, converged=converged)
-    second = after.loss - before.loss - change + terms.mean_change
+    second = abs(after.loss - before.loss - change + terms.mean_change)
+    if question.is_corrected and not solved.inverse.is_matrix_free:
+        second = max(second, _missed(baseline, objective, gamma, change, runs))
     return CellAnswer(
         group_index=group_index,
         epsilon_index=epsilon_index,
@@ -416,13 +421,40 @@ def _first_order(
             logit_noise=terms.logit_noise,
             condition=baseline.curvature.condition,
             wild_loss=terms.wild_loss,
-            omitted=abs(second) + error.size,
+            omitted=second + error.size,
             half_width=0.5 * (high - low),
-            change=change,
         ),
         loss_runs=runs,
         solve_error=error,
     )
+
+
+def _missed(
+    baseline: Baseline,
+    objective: PerturbedObjective,
+    gamma: FloatArray,
+    change: float,
+    runs: FloatArray,
+) -> float:
+    """Return what first order misses of a corrected loss, whose Hessian is not that of the plain one.
+
+    One Newton step with the corrected Hessian and its noise, against the tangent: the larger of the
+    difference of the means and that of half the widths.
+    """
+    evaluation, theta = baseline.evaluation, baseline.theta
+    try:
+        own = factorise(objective.hessian(theta))
+    except EstimateNotTrustworthyError:
+        return np.inf
+    terms = general_noise_terms(objective, evaluation, theta, own)
+    further = theta - own.solve(gamma)
+    losses = evaluation.losses(np.column_stack([theta, further]))
+    eta, bend = evaluation.gradient(theta), evaluation.hessian(theta)
+    sigma = own.sandwich(gradient_covariance(objective, theta))
+    bent = bend @ sigma
+    spread = np.sqrt(max(float(eta @ sigma @ eta) + 0.5 * float(np.sum(bent * bent.T)), 0.0))
+    mean = float(losses[1] - losses[0]) + terms.mean_change
+    return float(max(abs(mean - change), 1.645 * abs(spread - float(runs.std()))))
 
 
 def _probed_terms(

@@ -62,7 +62,7 @@ def expand_label_cell(
     run_index: int,
     before: Outcomes,
     here: Outcomes,
-    may_solve: bool,
+    may_replace: bool,
 ) -> ExpandedCell:
     """Return a cell with its runs, linearised and to be solved.
 
@@ -75,8 +75,8 @@ def expand_label_cell(
         The cell's place in the question, and its channel's place among those of `runs`.
     before, here : Outcomes
         At θ̂ and at θ_ε.
-    may_solve : bool
-        Whether runs may be solved; not for a method that stops short of the minimum.
+    may_replace : bool
+        Whether solved runs may replace the expansion; not for a method that stops short of the minimum.
     """
     problem, at = baseline.problem, expansion
     factor, standard = runs.factors(run_index)
@@ -110,7 +110,7 @@ def expand_label_cell(
             at.gradient, at.test_hessian, at.bias, root, standard, spread=at.spread
         ),
         linearised=linearised,
-        solve=solve if may_solve and not problem.is_quadratic else None,
+        solve=None if problem.is_quadratic else solve,
         untouched=runs.untouched.get(run_index, np.zeros(n_draws, dtype=bool)),
         converged=at.converged,
         condition=max(at.curvature.condition, baseline.curvature.condition),
@@ -119,4 +119,5 @@ def expand_label_cell(
         wild_loss=at.wild_loss,
         n_solvable=n_solvable(problem.n_rows, problem.n_parameters, n_draws),
         omitted=at.omitted,
+        may_replace=may_replace,
     )

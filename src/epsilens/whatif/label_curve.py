@@ -203,7 +203,7 @@ def _cells(
                 run_index=e,
                 before=before,
                 here=heres[e],
-                may_solve=True,
+                may_replace=True,
             )
         )
     return result

@@ -120,7 +120,6 @@ def _first_order(baseline: TrainedModel, question: Question) -> Iterator[CellAns
                     wild_loss=float(noise.wild[e]),
                     omitted=omitted + error.size,
                     half_width=0.5 * (high - low),
-                    change=change,
                 ),
                 loss_runs=loss_runs,
                 solve_error=error,
@@ -359,7 +358,7 @@ def _cells(
             run_index=index,
             before=one.before,
             here=heres[j],
-            may_solve=rung == "exact",
+            may_replace=rung == "exact",
         )
         answers.append(finish_cell(cell, shape_of_runs(evaluation, cell, one.contrast)))
     return answers

@@ -141,6 +141,31 @@ def test_a_checked_cell_is_trusted_however_large_its_noise(tested):
     assert not answer(tested, expand(tested, logit_noise=2.0)).trusted
 
 
+@pytest.mark.parametrize(("shift", "trusted"), [(0.01, True), (0.6, False)])
+def test_solved_runs_decide_on_a_method_that_they_may_not_replace(tested, shift, trusted):
+    def solve(first, start):
+        return start + np.array([[shift], [0.0]]), np.ones(start.shape[1], dtype=bool)
+
+    cell = expand(tested, solve=solve, may_replace=False)
+    shape = shape_of_runs(tested, cell, None)
+    assert not shape.is_solved
+    assert finish_cell(cell, shape).trusted is trusted
+
+
+@pytest.mark.parametrize(("elsewhere", "trusted"), [(0.0, True), (1.0, False)])
+def test_a_loss_with_several_minima_is_not_believed(tested, elsewhere, trusted):
+    """Whoever begins beside the expansion ends elsewhere."""
+    start = np.array([-1.0, 0.0])
+
+    def solve(first, begun):
+        moved = np.where((begun == start[:, None]).all(axis=0), elsewhere, 0.0)
+        near = expand(tested).linearised(begun.shape[1])
+        return near + np.array([[1.0], [0.0]]) * moved, np.ones(begun.shape[1], dtype=bool)
+
+    cell = expand(tested, solve=solve, start=start)
+    assert answer(tested, cell).trusted is trusted
+
+
 @pytest.mark.parametrize("doubt", [{"converged": False}, {"condition": 1e12}])
 def test_a_checked_cell_may_still_fail(tested, doubt):
     def solve(first, start):
@@ -157,8 +182,8 @@ def test_a_run_without_a_minimum_is_a_reason_not_to_trust(tested):
 
 
 @pytest.mark.parametrize("doubt", ["omitted", "wild_loss"])
-def test_trust_bears_no_more_than_half_of_the_interval(tested, doubt):
-    width = np.subtract(*ends(answer(tested, expand(tested)).loss_runs)[::-1])
-    half = max(0.5 * width, 0.1 * abs(answer(tested, expand(tested)).loss_change))
-    assert answer(tested, expand(tested, **{doubt: 0.99 * half})).trusted
-    assert not answer(tested, expand(tested, **{doubt: 1.01 * half})).trusted
+def test_trust_bears_no_more_than_a_part_of_the_interval(tested, doubt):
+    low, high = ends(answer(tested, expand(tested)).loss_runs)
+    most = 0.6 * 0.5 * (high - low)
+    assert answer(tested, expand(tested, **{doubt: 0.99 * most})).trusted
+    assert not answer(tested, expand(tested, **{doubt: 1.01 * most})).trusted
