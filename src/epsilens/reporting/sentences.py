@@ -15,7 +15,12 @@ from epsilens.display.rounding import (
     format_points,
     rounds_to_zero,
 )
-from epsilens.display.words import answers_text, group_label
+from epsilens.display.words import (
+    answers_text,
+    group_label,
+    unanswered_reason,
+    unanswered_text,
+)
 from epsilens.document import (
     EVERYBODY,
     RiskCell,
@@ -36,6 +41,7 @@ __all__ = [
     "cost_clause",
     "protected_text",
     "typical_cell",
+    "unanswered_sentence",
     "whatif_sentence",
     "whom_text",
 ]
@@ -90,7 +96,8 @@ def typical_cell(
 ) -> WhatIfCell | None:
     """Find the cell to speak of: the budget nearest to the wanted one, by default to 1.
 
-    Near is meant by ratio: 0.5 and 2 are equally far from 1.
+    Near is meant by ratio: 0.5 and 2 are equally far from 1. A cell that failed its checks is taken
+    only if all did.
 
     Examples
     --------
@@ -108,7 +115,12 @@ def typical_cell(
     wanted = group if group in names else names[0]
     cells = [cell for cell in document.cells if cell.group == wanted]
     target = 1.0 if epsilon is None else epsilon
-    return min(cells, key=lambda cell: budget_distance(own_budget(cell), target))
+
+    def distance(cell: WhatIfCell) -> float:
+        return budget_distance(own_budget(cell), target)
+
+    passed = [cell for cell in cells if cell.trusted and math.isfinite(distance(cell))]
+    return min(passed or cells, key=distance)
 
 
 def budget_distance(budget: float, target: float) -> float:
@@ -140,14 +152,26 @@ def cell_sentence(document: WhatIfDocument, cell: WhatIfCell) -> str:
     'Randomising the protected answer of everyone at ε = 1 would raise the test loss by 0.0210 nats,
     from 0.5000 (estimated; 9 in 10 real runs: +0.0150 to +0.0270).'
     """
+    if not cell.trusted:
+        return unanswered_sentence(cell)
     parts = [cost_clause(document, cell)]
     accuracy = _accuracy_clause(document, cell, measured=cost_type(document) == "measured")
     if accuracy is not None:
         parts.append(accuracy)
-    sentence = f"{' and '.join(parts)}."
-    if not cell.trusted:
-        sentence += " The checks of this number failed: do not rely on it."
-    return sentence
+    return f"{' and '.join(parts)}."
+
+
+def unanswered_sentence(cell: WhatIfCell) -> str:
+    """Say that the estimate at one budget failed its checks, why, and what to do.
+
+    Examples
+    --------
+    >>> unanswered_sentence(WhatIfCell(group="all", epsilon=0.1, record_epsilon=0.1,
+    ...                                method="exact", loss_change=0.4, trusted=False))
+    'No estimate at ε = 0.1: one run may move the predictions too far for this method. The method
+    `retrain` measures it.'
+    """
+    return f"No estimate at {budget_text(cell)}: {unanswered_reason(cell.method)}"
 
 
 def cost_clause(document: WhatIfDocument, cell: WhatIfCell) -> str:
@@ -189,7 +213,7 @@ def whatif_sentence(document: WhatIfDocument, choice: EpsilonChoice | None = Non
     Returns
     -------
     str
-        One to three sentences on one line.
+        A few sentences on one line. Budgets without an estimate that passed its checks are named.
 
     Examples
     --------
@@ -213,7 +237,9 @@ def whatif_sentence(document: WhatIfDocument, choice: EpsilonChoice | None = Non
     cell = typical_cell(document, group=group if isinstance(group, str) else None, epsilon=wanted)
     if cell is None:
         return " ".join([*opening, "No budget was asked about."])
-    return " ".join([*opening, cell_sentence(document, cell)])
+    unanswered = unanswered_text(document)
+    said = [cell_sentence(document, cell)] if cell.trusted else []
+    return " ".join([*opening, *said, *([] if unanswered is None else [unanswered])])
 
 
 def budget_text(cell: WhatIfCell | RiskCell) -> str:
