@@ -29,6 +29,7 @@ __all__ = [
     "axis_budget",
     "budget_title",
     "change_title",
+    "failed_check",
     "group_label",
     "spoken_description",
     "subtitle_lines",
@@ -241,21 +242,30 @@ def spoken_description(
     return " ".join(parts)
 
 
+def failed_check(method: str) -> str:
+    """Say why an estimate is not shown: a sentence without its end.
+
+    Examples
+    --------
+    >>> failed_check("influence")
+    'the first-order estimate failed its checks'
+    """
+    if method == "exact":
+        return "one run may move the predictions too far for this method"
+    name = {"influence": "first-order ", "newton": "Newton "}.get(method, "")
+    return f"the {name}estimate failed its checks"
+
+
 def unanswered_reason(method: str) -> str:
-    """Say why an estimate failed its checks, and what to do instead.
+    """Say why an estimate is not shown, and what to do instead.
 
     Examples
     --------
     >>> unanswered_reason("exact")
     'one run may move the predictions too far for this method. The method `retrain` measures it.'
     """
-    if method == "exact":
-        return (
-            "one run may move the predictions too far for this method. The method `retrain` "
-            "measures it."
-        )
-    name = {"influence": "first-order ", "newton": "Newton "}.get(method, "")
-    return f"the {name}estimate failed its checks. The method `exact` is more accurate."
+    advice = "`retrain` measures it" if method == "exact" else "`exact` is more accurate"
+    return f"{failed_check(method)}. The method {advice}."
 
 
 def unanswered_text(document: WhatIfDocument) -> str | None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 from epsilens.display.cell_text import accuracy_text, interval_text, outcome_interval
@@ -39,6 +40,7 @@ __all__ = [
     "budget_text",
     "cell_sentence",
     "cost_clause",
+    "nearest_cell",
     "protected_text",
     "typical_cell",
     "unanswered_sentence",
@@ -115,12 +117,25 @@ def typical_cell(
     wanted = group if group in names else names[0]
     cells = [cell for cell in document.cells if cell.group == wanted]
     target = 1.0 if epsilon is None else epsilon
+    passed = [
+        cell
+        for cell in cells
+        if cell.trusted and math.isfinite(budget_distance(own_budget(cell), target))
+    ]
+    return nearest_cell(passed or cells, target)
 
-    def distance(cell: WhatIfCell) -> float:
-        return budget_distance(own_budget(cell), target)
 
-    passed = [cell for cell in cells if cell.trusted and math.isfinite(distance(cell))]
-    return min(passed or cells, key=distance)
+def nearest_cell(cells: Sequence[WhatIfCell], epsilon: float = 1.0) -> WhatIfCell:
+    """Find the cell whose budget is nearest to one, whether it passed its checks or not.
+
+    Examples
+    --------
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02) for epsilon in (0.1, 0.9, 10.0)]
+    >>> nearest_cell(cells).epsilon
+    0.9
+    """
+    return min(cells, key=lambda cell: budget_distance(own_budget(cell), epsilon))
 
 
 def budget_distance(budget: float, target: float) -> float:
