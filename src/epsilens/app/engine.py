@@ -28,7 +28,7 @@ from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 if TYPE_CHECKING:
     from epsilens.data import Bins, Prepared, TableFile
     from epsilens.data.expressions import Expression
-    from epsilens.document import RiskDocument, WhatIfDocument
+    from epsilens.document import Baseline, RiskDocument, WhatIfDocument
     from epsilens.whatif import WhatIf
 
 __all__ = ["Engine"]
@@ -308,23 +308,20 @@ class Engine:
         from epsilens.display.cell_text import thinned
 
         question = Question.model_validate(task["question"])
-        few = thinned(parse_grid(question.epsilon), PREVIEW_BUDGETS)
         with _noted() as notes:
             trained = self._train(task)
             asked = self._asked(trained, question)
-            result = trained.study.estimate(
-                **{**asked, "epsilon": few},  # type: ignore[arg-type]
-                seconds=PREVIEW_SECONDS,
-                n_draws=PREVIEW_DRAWS,
-            )
-        baseline = result.document.baseline
-        if _is_quick(question, result.document):
-            answer = self._cost(task, progress)
-        else:
-            answer = {"document": _told(result.document, trained.prepared, notes, task)}
+            baseline = trained.study.baseline_.numbers()
+            is_quick = _is_quick(question, baseline)
+            if is_quick:
+                asked["seconds"] = EXACT_SECONDS
+            else:
+                asked["epsilon"] = thinned(parse_grid(question.epsilon), PREVIEW_BUDGETS)
+                asked |= {"seconds": PREVIEW_SECONDS, "n_draws": PREVIEW_DRAWS}
+            result = trained.study.estimate(**asked)  # type: ignore[arg-type]
         return {
-            **answer,
-            "is_cost": _is_quick(question, result.document),
+            "document": _told(result.document, trained.prepared, notes, task),
+            "is_cost": is_quick,
             "kept_gain": kept_gain(trained.prepared, baseline.loss),
         }
 
@@ -360,14 +357,12 @@ class Engine:
         return {"document": _told(curve.document, trained.prepared, notes, task)}
 
 
-def _is_quick(question: Question, preview: WhatIfDocument) -> bool:
+def _is_quick(question: Question, baseline: Baseline) -> bool:
     """Say whether the cost takes about a second: one curve a group, of not too many rows."""
-    baseline = preview.baseline
     n_groups = 1 + len(question.groups)
     return (
         question.protected == [question.label]
         and question.correction == "none"
-        and all(cell.method == "exact" for cell in preview.cells)
         and baseline.n_train * baseline.n_parameters * n_groups <= QUICK
     )
 

@@ -28,6 +28,7 @@ const tabs = new BroadcastChannel("epsilens");
 export async function enter(session, id) {
   visit += 1;
   shown = drawn = drawnKind = undrawn = null;
+  delete document.documentElement.dataset.stage;
   study = null;
   byId("jobs").replaceChildren();
   await refresh(id, visit);
@@ -35,6 +36,7 @@ export async function enter(session, id) {
 
 export function leave() {
   visit += 1;
+  delete document.documentElement.dataset.stage;
   study = null;
   clearTimeout(timer);
   stopReports();
@@ -63,6 +65,7 @@ async function refresh(id, mine) {
           if (mine !== visit || kind === null) return null;
           [drawn, drawnKind, undrawn] = [found.stage, kind, null];
           paintStage();
+          document.documentElement.dataset.stage = drawn;
           return begin(id, mine).then((began) => (began && mine === visit ? refresh(id, mine) : null));
         })
         .catch((error) => {
