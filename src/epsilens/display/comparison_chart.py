@@ -93,6 +93,7 @@ class _Study:
             shape=_SHAPES[self.place],
             band=(own[1], own[2]),
             marks="marked",
+            segment="segment" if field == "change" else None,
         )
 
 
@@ -217,6 +218,7 @@ def _cost_rows(studies: Sequence[_Study]) -> list[dict[str, Any]]:
                 f"change_{study.place}": row["change"],
                 f"low_{study.place}": row["low"],
                 f"high_{study.place}": row["high"],
+                "segment": row["segment"],
             }
             for row in mine
         ]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CostDisplay"]
 
-# The shapes of the other charts, in the same order; each can be drawn hollow.
+# The shapes of the other charts, in the same order.
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _INK, _QUIET, _GRID = "#3b414c", "#5b6270", "#e6e8ec"
 _COLUMNS = ("group", "epsilon", "change", "low", "high")
@@ -58,7 +58,8 @@ class CostDisplay:
 
     The horizontal axis is the privacy budget on a logarithmic scale: more privacy to the left, more
     accuracy to the right. Each group has its line, its dash and its marker; the band around the
-    line holds nine of ten real runs. Where an estimate failed its checks there is a gap. The title says whether the numbers are estimated or measured.
+    line holds nine of ten real runs. Where an estimate failed its checks there is a gap. The title
+    says whether the numbers are estimated or measured.
 
     It is made by `from_estimate` or `from_document`; making one by hand needs the numbers ready.
 

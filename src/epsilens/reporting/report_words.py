@@ -74,7 +74,7 @@ def decision_sentence(document: DecisionDocument, cost: WhatIfCell, risk: RiskCe
     Returns
     -------
     str
-        One sentence, and a warning where the cost failed its checks.
+        One or two sentences; the cost has no number where it failed its checks.
 
     Examples
     --------
