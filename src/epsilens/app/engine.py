@@ -124,7 +124,7 @@ class Engine:
             data = prepare(people, label="says")
             study = WhatIf(default_estimator(data.schema))
             study.fit(data.X_train, data.y_train, data.X_test, data.y_test)
-            answer = study.estimate(epsilon=[1.0, 2.0], method="influence", n_draws=20)
+            answer = study.estimate(epsilon=[1.0, 2.0], method="exact", n_draws=20)
             write_report(answer.document, Path(folder) / "page.html")
         return {}
 
