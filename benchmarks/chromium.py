@@ -94,9 +94,9 @@ def shown_report(page: Any) -> Any:
     return page.query_selector("#frames iframe:not(.coming)").content_frame()
 
 
-def wait_for_report(page: Any, revision: int = 1) -> Any:
-    """Return the report of a study when it is shown: 1 first order, 2 the cost, 3 the decision."""
-    page.wait_for_selector(f'html[data-report$="revision={revision}"]')
+def wait_for_report(page: Any, stage: str | None = None) -> Any:
+    """Return the report of a study when it is shown: of a stage ("cost", "decision"), or the first."""
+    page.wait_for_selector("html[data-stage]" if stage is None else f'html[data-stage="{stage}"]')
     return shown_report(page)
 
 

@@ -169,7 +169,7 @@ def measure_served(
         page.goto(link)
         page.wait_for_selector("html[data-at]")
         ask(page, models=MANY_MODELS if at_work else MODELS, grid=GRID)
-        shown = wait_for_report(page, 2 if at_work else 3)
+        shown = wait_for_report(page, "cost" if at_work else "decision")
         name = f"served page, {'an attack under way' if at_work else 'all computed'}"
         row = measured(name, page, shown, turns)
         if at_work and not page.query_selector("#jobs li[data-kind=attack]"):

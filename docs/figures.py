@@ -44,7 +44,7 @@ def draw_ridge_noise() -> None:
             ),
             y=alt.Y(
                 "shrinks:Q",
-                axis=alt.Axis(title="times less noise", values=[1, 2, 5, 10, 20], **calm),
+                axis=alt.Axis(title="times less noise", values=[1, 2, 5, 10, 20, 50, 100], **calm),
                 **log,
             ),
         )

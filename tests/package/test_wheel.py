@@ -220,7 +220,7 @@ def test_the_page_answers_in_a_browser(
     page.wait_for_selector("#go", state="visible")
     page.evaluate("() => { document.getElementById('shadow-models').value = 32; }")
     page.click("#go")
-    page.wait_for_selector('html[data-report$="revision=1"]')
+    page.wait_for_selector("html[data-stage]")
     shown = page.query_selector("#frames iframe:not(.coming)").content_frame()
     assert "ε" in shown.inner_text("body")
     page.close()

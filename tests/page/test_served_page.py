@@ -19,8 +19,12 @@ import pandas as pd
 import pytest
 
 import chromium
+from calls import make_calls
 from chromium import key_times, percentile_95, shown_report, wait_for_report
-from epsilens.app.folder import put_signpost
+from epsilens.app.engine import Engine
+from epsilens.app.folder import open_folder, put_signpost
+from epsilens.app.questions import Limits, Question
+from epsilens.app.store import Store
 from epsilens.document import load_document
 from page import make_table
 
@@ -58,8 +62,8 @@ class Tab:
         """The report that is shown now; one that is still out of sight is not it."""
         return shown_report(self.page)
 
-    def wait_for_report(self, revision: int = 1) -> Any:
-        return wait_for_report(self.page, revision)
+    def wait_for_report(self, stage: str | None = None) -> Any:
+        return wait_for_report(self.page, stage)
 
     def wait_until_kept(self, **limits: float) -> None:
         """Wait until the server has what was chosen in the report; the page waits a little before it tells."""
@@ -165,20 +169,20 @@ def test_from_a_file_to_a_decision_by_mouse(
     page.fill("#shadow-models", "600")
     page.click("#go")
     first = tab.wait_for_report()
-    tab.shoot("mouse_4_first_order")
+    tab.shoot("mouse_4_cost")
     assert first.inner_text("h1").startswith("If I randomise")
-    assert "First-order" in page.inner_text("#stage-words")
+    # The label alone, of few rows: the first answer is the exact cost.
+    assert page.inner_text("#stage-words") == "The exact cost has arrived; the attack follows."
     page.evaluate(
         """() => {
             const words = document.getElementById("stage-words");
             window.early = 0;
             new MutationObserver(() => {
-                const isShown = document.documentElement.dataset.report.endsWith("revision=3");
+                const isShown = document.documentElement.dataset.stage === "decision";
                 if (words.textContent.includes("both here") && !isShown) window.early += 1;
             }).observe(words, { childList: true });
         }"""
     )
-    assert "Accuracy and gaps between groups come with it" in first.inner_text("main")
     # Drag ε in the first report; the better ones stay at what was chosen.
     first.locator("#chart").scroll_into_view_if_needed()
     box = first.locator("#chart svg").bounding_box()
@@ -192,7 +196,7 @@ def test_from_a_file_to_a_decision_by_mouse(
     attack.wait_for()
     page.wait_for_selector("#jobs li[data-kind=attack] .words:has-text('left')")
     tab.shoot("mouse_5_attack_under_way")
-    decision = tab.wait_for_report(3)
+    decision = tab.wait_for_report("decision")
     assert decision.inner_text("#epsilon") == chosen_epsilon
     assert "both here" in page.inner_text("#stage-words")
     assert page.evaluate("early") == 0
@@ -230,7 +234,7 @@ def test_from_a_file_to_a_decision_by_mouse(
     looked_at = decision.inner_text("#epsilon")
     tab.wait_until_kept(chosen_epsilon=float(looked_at))
     page.reload()
-    again = tab.wait_for_report(3)
+    again = tab.wait_for_report("decision")
     assert (again.input_value("#accepted"), again.inner_text("#epsilon")) == (after, looked_at)
     assert again.is_visible("#elsewhere")
     again.click("#reset")
@@ -238,6 +242,57 @@ def test_from_a_file_to_a_decision_by_mouse(
     # One refusal was asked for above.
     assert [text for text in tab.complaints if "422" not in text] == []
     assert all(url.startswith((server.base, "data:", "blob:")) for url in tab.requests)
+
+
+def test_a_first_answer_that_failed_its_checks_is_not_shown(
+    start_server: Callable[..., Any], tab: Tab, tmp_path: Path
+) -> None:
+    calls = tmp_path / "calls.csv"
+    make_calls(4000).to_csv(calls, index=False)
+    question = Question(label="y", shadow_models=20)
+    task = {
+        "task": "first-order",
+        "path": str(calls),
+        "name": calls.name,
+        "anonymous": False,
+        "question": question.model_dump(mode="json"),
+    }
+    first_order = Engine().answer(task, lambda *_: None)["document"]
+    wrong = [cell["loss_change"] for cell in first_order["cells"] if not cell["trusted"]]
+    assert min(wrong) < -0.001  # the truth is a rise
+    store = Store(open_folder(tmp_path / "state"))
+    table = store.add_table(name=calls.name, path=calls, format="csv", size=None, is_uploaded=False)
+    study = store.add_study(
+        table_id=table.id,
+        name="calls",
+        question=question,
+        limits=Limits(),
+        kept_gain=0.02,
+        is_anonymous=False,
+        document=first_order,
+    )
+    store.close()
+    server = start_server(tmp_path / "state", opens=False)
+    tab.open(server.link)
+    page = tab.page
+    page.goto(f"{server.base}/#/study/{study.id}")
+    page.wait_for_selector("#skeleton", state="visible")
+    page.wait_for_selector("#skeleton-words:has-text('The exact cost is on its way')")
+    assert page.inner_text("#skeleton-words").startswith(
+        "No estimate yet at ε = 1.08: the first-order estimate failed its checks."
+    )
+    assert page.inner_text("#stage-words").startswith("No answer yet; the exact cost")
+    assert page.query_selector("#frames iframe") is None
+    tab.shoot("skeleton")
+    cost = tab.wait_for_report("cost")
+    assert not page.is_visible("#skeleton")
+    assert cost.inner_text("#loss").startswith("+")
+    # Whatever budget is looked at, the loss rises.
+    cost.focus("#slider")
+    page.keyboard.press("Home")
+    assert "would raise the test loss" in cost.inner_text("#sentence")
+    tab.shoot("after_skeleton")
+    assert tab.complaints == []
 
 
 @pytest.mark.nightly
@@ -274,8 +329,8 @@ def test_from_a_file_to_a_decision_by_keyboard(
     for _ in range(3):
         press("ArrowLeft")
     chosen_epsilon = tab.report.inner_text("#epsilon")
-    tab.shoot("keyboard_3_first_order")
-    decision = tab.wait_for_report(3)
+    tab.shoot("keyboard_3_cost")
+    decision = tab.wait_for_report("decision")
     # The focus and the choice are where they were, in a report that is another.
     assert tab.focused() == "slider"
     assert decision.inner_text("#epsilon") == chosen_epsilon
@@ -379,7 +434,7 @@ def test_a_server_that_is_killed_in_a_job_goes_on_where_it_was(
     server = start_server(tmp_path / "state", *data, opens=False)
     tab.open(server.link)
     study = ask(tab, models=LONG, grid="0.2:10:12")
-    cost = tab.wait_for_report(2).inner_text("#loss")
+    cost = tab.wait_for_report("cost").inner_text("#loss")
     tab.page.wait_for_selector("#jobs li[data-kind=attack] .words:has-text('left')")
     server.end(signal.SIGKILL)
     tab.page.wait_for_selector("#alarm:has-text('does not answer')")
@@ -392,7 +447,7 @@ def test_a_server_that_is_killed_in_a_job_goes_on_where_it_was(
     tab.page.wait_for_selector("#alarm:has-text('the link that the terminal shows')")
     tab.open(again.link)
     tab.page.goto(f"{again.base}/#/study/{study}")
-    report = tab.wait_for_report(2)
+    report = tab.wait_for_report("cost")
     assert report.inner_text("#loss") == cost
     tab.page.wait_for_selector("#jobs li[data-state=interrupted]")
     tab.shoot("restarted")
@@ -459,8 +514,8 @@ def test_two_tabs_see_one_state(
     study = ask(tab, models=LONG, grid="0.2:10:12")
     other = Tab(context)
     other.open(f"{server.base}/#/study/{study}")
-    other.wait_for_report(2)
-    tab.wait_for_report(2)
+    other.wait_for_report("cost")
+    tab.wait_for_report("cost")
     # What is looked at in one tab is looked at in the other.
     tab.report.focus("#slider")
     for _ in range(3):
@@ -515,7 +570,7 @@ def test_names_are_nowhere_on_the_page_if_they_are_withheld(
     tab.page.wait_for_selector("#go", state="visible")
     seen = tab.page.content()
     ask(tab)
-    seen += tab.page.content() + tab.report.content() + tab.wait_for_report(3).content()
+    seen += tab.page.content() + tab.report.content() + tab.wait_for_report("decision").content()
     for name in ("smokes", "clinic", "Female", "income"):
         assert name not in seen
 
@@ -539,13 +594,13 @@ def test_it_fits_a_telephone(
         tab.shoot(f"telephone_question_{scheme}")
     tab.page.keyboard.press("Escape")
     ask(tab)
-    tab.wait_for_report(3)
+    tab.wait_for_report("decision")
     study = tab.page.url
     for scheme in ("light", "dark"):
         tab.page.emulate_media(color_scheme=scheme)
         tab.page.goto(study)
         tab.page.reload()
-        report = tab.wait_for_report(3)
+        report = tab.wait_for_report("decision")
         ink[scheme] = report.evaluate("getComputedStyle(document.body).color")
         assert tab.page.evaluate(wide) == 375
         assert report.evaluate(wide) == 375
@@ -564,7 +619,7 @@ def test_a_decision_that_could_not_be_joined_is_not_called_one(
     server = start_server(tmp_path / "state", str(survey_file), opens=False)
     tab.open(server.link)
     study = ask(tab, models=LONG, grid="0.2:10:12")
-    tab.wait_for_report(2)
+    tab.wait_for_report("cost")
 
     def pretend(route: Any) -> None:
         """Say that the attack is there too; the report goes on showing the cost alone."""
@@ -573,7 +628,7 @@ def test_a_decision_that_could_not_be_joined_is_not_called_one(
 
     tab.page.route(f"**/api/studies/{study}", pretend)
     tab.page.reload()
-    tab.wait_for_report(2)
+    tab.wait_for_report("decision")
     tab.page.wait_for_selector("#stage-words:has-text('could not be joined')")
 
 
@@ -591,7 +646,7 @@ def test_time_from_input_to_paint_with_50_000_rows(
     # Few models: they decide how long the attack takes, not what the page draws.
     ask(tab, models=20, grid="0.1:10:30")
     while_working = percentile_95(key_times(tab.report))
-    tab.wait_for_report(3)
+    tab.wait_for_report("decision")
     at_rest = percentile_95(key_times(tab.report))
     record_property("served_input_to_paint_p95_ms_while_working", round(while_working, 1))
     record_property("served_input_to_paint_p95_ms", round(at_rest, 1))

@@ -107,6 +107,18 @@ def test_question_1_6_removing_moves_no_further_either(problem):
     assert np.linalg.norm(fewer - theta) <= M * R / penalty * (1 + ROUNDING) + 1e-9
 
 
+@given(problems())
+def test_mr_over_lambda_is_attained_under_the_premise_of_p3(problem):
+    # M is the residual at the minimum of the larger set, and no other record points along x̃.
+    X, y, record, target, penalty = problem
+    R = np.linalg.norm(record)
+    X = X - np.outer(X @ record, record) / R**2
+    theta = solve(np.vstack([X, record]), np.append(y, target), penalty)
+    M = abs(record @ theta - target)
+    moved = np.linalg.norm(solve(X, y, penalty) - theta)
+    assert moved == pytest.approx(M * R / penalty, rel=1e-6, abs=ROUNDING)
+
+
 @given(
     st.floats(0.1, 10),
     st.floats(0.1, 10),
@@ -150,7 +162,7 @@ def clipped_models(draw, **fixed):
         x_bound=draw(st.floats(0.1, 10)),
         y_bound=draw(st.floats(0.1, 10)),
         coef_bound=draw(st.floats(0.1, 10)),
-        alpha=draw(st.floats(1e-3, 100)),
+        alpha=draw(st.one_of(st.floats(1e-4, 1e-2), st.floats(1e-3, 100))),
         fit_intercept=draw(st.booleans()),
         sensitivity=draw(st.sampled_from(["tight", "paper"])),
         **fixed,
@@ -241,6 +253,35 @@ def test_the_bound_is_nearly_reached(alpha, y_bound, coef_bound, fit_intercept):
     share = np.linalg.norm(after - before) / claimed(model, X, y)
     # Short of 1 by the finite number of records and the last 0.1 % of the ball.
     assert 0.98 <= share <= 1.0
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize(
+    ("alpha", "coef_bound"), [(0.1, 1.0), (1e-3, 1.0), (1e-5, 3.0), (0.02, 0.5)]
+)
+def test_the_diameter_of_the_ball_is_reached(alpha, coef_bound, adjacency):
+    model = PrivateRidge(
+        rho=1.0,
+        x_bound=1.0,
+        y_bound=1.0,
+        coef_bound=coef_bound,
+        alpha=alpha,
+        fit_intercept=False,
+        adjacency=adjacency,
+    )
+    # Records with tiny entries pull the coefficient a little beyond −B; one record pulls it to +B.
+    n = 4000
+    tiny = 1.001 * alpha * coef_bound / n
+    X, y = np.full((n, 1), tiny), np.full(n, -1.0)
+    record = np.array([[math.sqrt(2 * alpha) * 1.01]])
+    if adjacency == "replace-one":
+        X, y = np.vstack([[[0.0]], X]), np.append(0.0, y)
+    before = minimiser(model, X, y)
+    kept = slice(1, None) if adjacency == "replace-one" else slice(None)
+    after = minimiser(model, np.vstack([X[kept], record]), np.append(y[kept], 1.0))
+    moved = np.linalg.norm(after - before)
+    assert moved == pytest.approx(2 * coef_bound, rel=1e-9)
+    assert moved <= claimed(model, X, y) <= 2 * coef_bound * (1 + 3e-5)
 
 
 @given(clipped_models(), SEEDS)

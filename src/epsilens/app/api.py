@@ -184,7 +184,7 @@ def list_studies(desk: TheDesk) -> list[Study]:
 
 @router.post("/api/studies", status_code=201)
 def add_study(asked: NewStudy, desk: TheDesk) -> Study:
-    """Ask a question of a table; the answer to first order is there at once."""
+    """Ask a question of a table; a first answer is there at once."""
     return desk.view_study(desk.add_study(asked))
 
 
@@ -214,7 +214,7 @@ def ask_group(id: Identifier, group: GroupQuestion, desk: TheDesk) -> dict[str, 
 
 @router.get("/api/studies/{id}/documents/{kind}")
 def get_document(
-    id: Identifier, kind: Literal["first-order", "cost", "risk", "decision"], desk: TheDesk
+    id: Identifier, kind: Literal["preview", "cost", "risk", "decision"], desk: TheDesk
 ) -> dict[str, Any]:
     """Return a document of a study."""
     return desk.document(id, kind)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from epsilens.app.questions import Limits
 from epsilens.app.wording import in_page_words
 from epsilens.decision.kept_gain import NO_LIMIT, kept_gain_note
+from epsilens.document import own_budget
 
 if TYPE_CHECKING:
     from epsilens.document import DecisionDocument, WhatIfDocument
@@ -17,9 +18,6 @@ __all__ = ["EXAMPLE", "decide_on", "furthest_of"]
 Task = dict[str, Any]
 EXAMPLE = 0.01
 """A rise of the loss to show where nothing better is known."""
-
-_DISTRUST = "estimates are not trustworthy"
-"""What a document says of points that failed their checks."""
 
 
 def _costs(task: Task) -> WhatIfDocument:
@@ -72,16 +70,12 @@ def _loss_limit(task: Task, limits: Limits) -> tuple[float | None, str | None]:
     return kept, kept_gain_note(kept, guess=guess)
 
 
-def _first_order_note(cost: WhatIfDocument) -> str:
-    """Say what the first answer is, and what it leaves to the exact one."""
-    failed = sum(not cell.trusted for cell in cost.cells)
-    doubt = f"; {failed} of its {len(cost.cells)} points are not to be relied on" if failed else ""
-    rest = (
-        "" if cost.baseline.accuracy is None else " Accuracy and gaps between groups come with it."
-    )
+def _preview_note(cost: WhatIfDocument) -> str:
+    """Say what the first answer is."""
+    n_budgets = len({own_budget(cell) for cell in cost.cells})
     return (
-        f"this is the first-order estimate of the test loss, drawn at once{doubt}. The exact cost takes "
-        f"its place when it arrives.{rest}"
+        f"this is a preview at {n_budgets} budget{'s' if n_budgets > 1 else ''}, with rough ranges. The "
+        "cost at all budgets takes its place when it arrives."
     )
 
 
@@ -99,23 +93,16 @@ def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
         except InputError as error:
             said = [f"the attack is not shown: {in_page_words(str(error))}", *cost.warnings]
             cost = cost.model_copy(update={"warnings": said})
-    if task["is_first_order"]:
-        # To first order only the loss is worth drawing, and one chart is drawn at once.
-        nothing = dict.fromkeys(
-            ("accuracy_change", "auc_change", "loss_gap_change", "accuracy_gap_change")
-        )
-        cells = [cell.model_copy(update=nothing) for cell in cost.cells]
-        said = [_first_order_note(cost)]
-        said += [note for note in cost.warnings if _DISTRUST not in note]
-        cost = cost.model_copy(update={"cells": cells, "intervals": [], "warnings": said})
+    if task["is_preview"]:
+        cost = cost.model_copy(update={"warnings": [_preview_note(cost), *cost.warnings]})
     most, note = _loss_limit(task, Limits.model_validate(task["limits"]))
     if most is None:
         return cost, None
-    if note is not None and not task["is_first_order"]:
+    if note is not None and not task["is_preview"]:
         cost = cost.model_copy(update={"warnings": [note, *cost.warnings]})
     estimate = LossChangeEstimate(cost, tuple(np.empty(0) for _ in cost.cells))
     choice = estimate.choose(max_loss_increase=most, group=cost.cells[0].group)
-    if task["is_first_order"] and not choice.holds:
+    if task["is_preview"] and not choice.holds:
         return cost, None
     return cost, {
         "epsilon": choice.epsilon,

@@ -217,7 +217,7 @@ class Desk:
         }
 
     def add_study(self, asked: NewStudy) -> StoredStudy:
-        """Ask a question, answer it to first order, and keep both."""
+        """Ask a question, answer it at a few budgets or at all, and keep both."""
         table = self.store.table(asked.table)
         question = asked.question
         if self.anonymous:
@@ -229,7 +229,7 @@ class Desk:
             question = question.model_copy(update={"groups": groups})
         look = None if table.is_uploaded else seen(table.path)
         task = self._task(table, question, anonymous=self.anonymous)
-        answer = self.helper.ask({"task": "first-order", **task})
+        answer = self.helper.ask({"task": "preview", **task})
         check_unchanged(table.path, look)
         return self.store.add_study(
             table_id=table.id,
@@ -238,7 +238,8 @@ class Desk:
             limits=asked.limits,
             kept_gain=answer["kept_gain"],
             is_anonymous=self.anonymous,
-            first_order=answer["document"],
+            document=answer["document"],
+            kind="cost" if answer["is_cost"] else "preview",
             seen=look,
         )
 
@@ -291,7 +292,20 @@ class Desk:
         kinds = self.store.document_kinds(id)
         if {"cost", "risk"} <= kinds:
             return "decision"
-        return "cost" if "cost" in kinds else "first-order"
+        return "cost" if "cost" in kinds else "preview"
+
+    def _unanswered(self, id: str) -> str | None:
+        """Say why the preview of a study is not shown; None if it can be."""
+        from epsilens.display.words import failed_check
+        from epsilens.document import WhatIfDocument, load_document
+        from epsilens.reporting.sentences import budget_text, nearest_cell
+
+        preview = load_document(self.document(id, "preview"))
+        assert isinstance(preview, WhatIfDocument)  # noqa: S101
+        cell = nearest_cell(preview.cells)
+        if cell.trusted:
+            return None
+        return f"No estimate yet at {budget_text(cell)}: {failed_check(cell.method)}."
 
     def view_study(self, study: StoredStudy) -> Study:
         """Return a study as the page shows it."""
@@ -301,6 +315,7 @@ class Desk:
                 StudyGroup(name=group.name, expression="withheld") for group in question.groups
             ]
             question = question.model_copy(update={"groups": withheld})
+        stage = self.stage(study.id)
         return Study(
             id=study.id,
             name=study.name,
@@ -310,7 +325,8 @@ class Desk:
             limits=study.limits,
             kept_gain=study.kept_gain,
             has_attack=study.question.has_attack,
-            stage=self.stage(study.id),
+            stage=stage,
+            unanswered=self._unanswered(study.id) if stage == "preview" else None,
             revision=study.revision,
             jobs=[self.jobs.view(job) for job in self.store.jobs(study.id)],
             created=study.created,
@@ -326,10 +342,8 @@ class Desk:
             **self._task(table, study.question, anonymous=study.is_anonymous),
             "limits": study.limits.model_dump(mode="json"),
             "kept_gain": study.kept_gain,
-            "is_first_order": stage == "first-order",
-            "cost": self.store.document(
-                study.id, "first-order" if stage == "first-order" else "cost"
-            ),
+            "is_preview": stage == "preview",
+            "cost": self.store.document(study.id, "preview" if stage == "preview" else "cost"),
             "risk": self.store.document(study.id, "risk") if stage == "decision" else None,
             "command": None
             if self.anonymous
@@ -377,7 +391,7 @@ class Desk:
         return base64.b64decode(self.helper.ask(task)["content"])
 
     def document(self, id: str, kind: str) -> dict[str, Any]:
-        """Return a document of a study: first-order, cost, risk, or the decision they lead to."""
+        """Return a document of a study: preview, cost, risk, or the decision they lead to."""
         study = self.study(id)
         if kind == "decision":
             if self.stage(id) != "decision":
@@ -413,7 +427,7 @@ class Desk:
             is_decision = document["kind"] == "decision"
             cost = document["cost"] if is_decision else document
             at = None if chosen is None else chosen["epsilon"]
-            cells = [cell for cell in cost["cells"] if cell["group"] == "all"]
+            cells = [cell for cell in cost["cells"] if cell["group"] == "all" and cell["trusted"]]
             cell = next((cell for cell in cells if cell["epsilon"] == at), None)
             risks = document["risk"]["cells"] if is_decision else []
             risk = next((one for one in risks if one["epsilon"] == at), None)
@@ -431,7 +445,6 @@ class Desk:
                     "study": id,
                     "name": study.name,
                     "stage": self.stage(id),
-                    "is_first_order": all(one["method"] == "influence" for one in cost["cells"]),
                     "has_attack": study.question.has_attack,
                     "protect": study.question.protected,
                     "holds": None if chosen is None else chosen["holds"],

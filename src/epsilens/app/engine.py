@@ -28,7 +28,7 @@ from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 if TYPE_CHECKING:
     from epsilens.data import Bins, Prepared, TableFile
     from epsilens.data.expressions import Expression
-    from epsilens.document import RiskDocument, WhatIfDocument
+    from epsilens.document import Baseline, RiskDocument, WhatIfDocument
     from epsilens.whatif import WhatIf
 
 __all__ = ["Engine"]
@@ -39,7 +39,15 @@ Answer = dict[str, Any]
 Progress = Callable[[int, int, str], None]
 
 EXACT_SECONDS = 60.0
-"""The time that the cost may take; the highest rung that fits is climbed."""
+"""Planned time of the cost; the most accurate method that fits is used."""
+PREVIEW_SECONDS = 30.0
+"""Planned time of the first answer. Plans are cautious: it takes a tenth of that or less, and a model of
+so many columns that the exact method would be slow gets another one."""
+PREVIEW_BUDGETS = 5
+PREVIEW_DRAWS = 50
+"""Runs that are drawn for each interval of the first answer: most of its time."""
+QUICK = 4_000_000
+"""Training rows × coefficients × groups up to which the whole curve takes about a second."""
 LONGEST_NAME = 100
 """Letters of a category that are shown; a longer one is a text that somebody wrote."""
 _KEPT = 4
@@ -85,6 +93,7 @@ class Engine:
             "forget": self._forget,
             "inspect": self._inspect,
             "first-order": self._first_order,
+            "preview": self._preview,
             "cost": self._cost,
             "attack": self._attack,
         }
@@ -115,7 +124,7 @@ class Engine:
             data = prepare(people, label="says")
             study = WhatIf(default_estimator(data.schema))
             study.fit(data.X_train, data.y_train, data.X_test, data.y_test)
-            answer = study.estimate(epsilon=[1.0, 2.0], method="influence", n_draws=20)
+            answer = study.estimate(epsilon=[1.0, 2.0], method="exact", n_draws=20)
             write_report(answer.document, Path(folder) / "page.html")
         return {}
 
@@ -285,16 +294,35 @@ class Engine:
         }
 
     def _first_order(self, task: Task, progress: Progress) -> Answer:
-        from epsilens.decision.kept_gain import kept_gain
-
         question = Question.model_validate(task["question"])
         with _noted() as notes:
             trained = self._train(task)
             asked = self._asked(trained, question)
             result = trained.study.estimate(method="influence", **asked)  # type: ignore[arg-type]
+        return {"document": _told(result.document, trained.prepared, notes, task)}
+
+    def _preview(self, task: Task, progress: Progress) -> Answer:
+        """Answer at a few budgets at once; at all of them, as `_cost` does, where that is quick."""
+        from epsilens.channels import parse_grid
+        from epsilens.decision.kept_gain import kept_gain
+        from epsilens.display.cell_text import thinned
+
+        question = Question.model_validate(task["question"])
+        with _noted() as notes:
+            trained = self._train(task)
+            asked = self._asked(trained, question)
+            baseline = trained.study.baseline_.numbers()
+            is_quick = _is_quick(question, baseline)
+            if is_quick:
+                asked["seconds"] = EXACT_SECONDS
+            else:
+                asked["epsilon"] = thinned(parse_grid(question.epsilon), PREVIEW_BUDGETS)
+                asked |= {"seconds": PREVIEW_SECONDS, "n_draws": PREVIEW_DRAWS}
+            result = trained.study.estimate(**asked)  # type: ignore[arg-type]
         return {
             "document": _told(result.document, trained.prepared, notes, task),
-            "kept_gain": kept_gain(trained.prepared, result.document.baseline.loss),
+            "is_cost": is_quick,
+            "kept_gain": kept_gain(trained.prepared, baseline.loss),
         }
 
     def _cost(self, task: Task, progress: Progress) -> Answer:
@@ -327,6 +355,16 @@ class Engine:
                 progress=progress,
             )
         return {"document": _told(curve.document, trained.prepared, notes, task)}
+
+
+def _is_quick(question: Question, baseline: Baseline) -> bool:
+    """Say whether the cost takes about a second: one curve a group, of not too many rows."""
+    n_groups = 1 + len(question.groups)
+    return (
+        question.protected == [question.label]
+        and question.correction == "none"
+        and baseline.n_train * baseline.n_parameters * n_groups <= QUICK
+    )
 
 
 def _meant_groups(task: Task, table: TableFile, question: Question) -> list[tuple[str, Expression]]:

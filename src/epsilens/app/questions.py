@@ -61,7 +61,7 @@ Encoding = (
 )
 JobKind = Literal["cost", "attack"]
 JobState = Literal["waiting", "running", "done", "failed", "cancelled", "interrupted"]
-Stage = Literal["first-order", "cost", "decision"]
+Stage = Literal["preview", "cost", "decision"]
 
 
 class Message(BaseModel):
@@ -180,7 +180,10 @@ class Job(Message):
 
 
 class Study(Message):
-    """A study: what was asked, what has arrived, what is under way."""
+    """A study: what was asked, what has arrived, what is under way.
+
+    `unanswered` says why no answer is shown yet: the preview failed its checks.
+    """
 
     epsilens_api: int = API_VERSION
     id: Identifier
@@ -192,6 +195,7 @@ class Study(Message):
     kept_gain: float | None
     has_attack: bool
     stage: Stage
+    unanswered: str | None
     revision: int
     jobs: list[Job]
     created: float

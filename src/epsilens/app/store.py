@@ -11,6 +11,7 @@ import sqlite3
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from epsilens.app.database import Database
 from epsilens.app.questions import JobKind, JobState, Limits, Question
@@ -126,6 +127,10 @@ class Store:
         self._database = Database(folder, _TABLES)
         with self._database.opening():
             # Whoever worked on these is gone.
+            # An earlier version called it so.
+            self._database.connection.execute(
+                "UPDATE documents SET kind = 'preview' WHERE kind = 'first-order'"
+            )
             self._database.connection.execute(
                 "UPDATE jobs SET state = 'interrupted' WHERE state IN ('waiting', 'running')"
             )
@@ -224,7 +229,8 @@ class Store:
         limits: Limits,
         kept_gain: float | None,
         is_anonymous: bool,
-        first_order: dict[str, object],
+        document: dict[str, object],
+        kind: Literal["preview", "cost"] = "preview",
         seen: str | None = None,
     ) -> StoredStudy:
         """Keep a study with its first answer, and how the file that was named looked then."""
@@ -249,8 +255,7 @@ class Store:
                 ),
             )
             connection.execute(
-                "INSERT INTO documents VALUES (?, 'first-order', ?)",
-                (found, json.dumps(first_order)),
+                "INSERT INTO documents VALUES (?, ?, ?)", (found, kind, json.dumps(document))
             )
             if seen is not None:
                 connection.execute("INSERT INTO sightings VALUES (?, ?)", (found, seen))

@@ -38,7 +38,7 @@ def cost_chart(
 
     The horizontal axis is the privacy budget, on a logarithmic scale: more privacy to the left,
     more accuracy to the right. Each group has its line; the band around it holds nine of ten real
-    runs. A hollow point failed its checks and should not be relied on.
+    runs. Where an estimate failed its checks there is a gap.
 
     Parameters
     ----------

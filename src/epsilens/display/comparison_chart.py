@@ -20,7 +20,7 @@ from epsilens.display.plotted import ACCENT, change_limits, plotted_rows
 from epsilens.display.risk_plot import Panel, Series, draw_panel, panel_limits, risk_rows
 from epsilens.display.risk_text import is_randomised_response
 from epsilens.display.rounding import format_epsilon
-from epsilens.display.words import budget_title, change_title
+from epsilens.display.words import budget_title, change_title, unanswered_text
 from epsilens.document import (
     EVERYBODY,
     DecisionDocument,
@@ -93,6 +93,7 @@ class _Study:
             shape=_SHAPES[self.place],
             band=(own[1], own[2]),
             marks="marked",
+            segment="segment" if field == "change" else None,
         )
 
 
@@ -217,6 +218,7 @@ def _cost_rows(studies: Sequence[_Study]) -> list[dict[str, Any]]:
                 f"change_{study.place}": row["change"],
                 f"low_{study.place}": row["low"],
                 f"high_{study.place}": row["high"],
+                "segment": row["segment"],
             }
             for row in mine
         ]
@@ -440,11 +442,8 @@ def _subtitle(studies: Sequence[_Study]) -> list[str]:
             f"{', '.join(joint)} {verb} ε on each of several columns; all must be guessed."
         )
     for study in studies:
-        failed = sum(not cell.trusted for cell in study.cost.cells)
-        if failed:
-            lines.append(
-                f"{study.letter}: {failed} points failed their checks; do not rely on them."
-            )
+        if (unanswered := unanswered_text(study.cost)) is not None:
+            lines.append(f"{study.letter}: {unanswered[0].lower()}{unanswered[1:]}")
     return lines
 
 

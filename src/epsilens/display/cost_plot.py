@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from epsilens.display.look import axis_ends, budget_axis, dashed_limit, value_axis
+from epsilens.display.look import INK, axis_ends, budget_axis, dashed_limit, value_axis
 from epsilens.display.plotted import (
     DASHES,
     SHADES,
+    budget_limits,
     change_limits,
     plotted_rows,
     tolerance_for,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SHAPES", "CostPlot", "cost_plot", "shapes_by_type"]
 
+_ZONE = "#eef0f3"
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 
 
@@ -131,22 +134,22 @@ def cost_plot(
         alt.Tooltip("change:Q", title="change", format="+.4~g"),
         alt.Tooltip("low:Q", title="9 in 10 runs: from", format="+.4~g"),
         alt.Tooltip("high:Q", title="to", format="+.4~g"),
-        alt.Tooltip("reliance:N", title="checks"),
     ]
-    base = alt.Chart(data)
+    base = alt.Chart(data).transform_filter("isValid(datum.change)")
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color="#9a9fa8", size=1)
     layers: list[Any] = [zero.encode(y="zero:Q")]
+    if any(row["change"] is None for row in rows):
+        layers = _unanswered_zones(alt, rows, x) + layers
     banded = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     from_low = alt.Y("low:Q", axis=y_axis, scale=y_scale)
-    trusted_fill = alt.condition("datum.trusted", alt.value(1), alt.value(0))
     if len(set(drawn_budgets)) > 1:
         layers += [
             banded.mark_area(opacity=0.16 if len(groups) <= 2 else 0.11).encode(
-                x=x, y=from_low, y2="high:Q", **marks["band"]
+                x=x, y=from_low, y2="high:Q", detail="segment:N", **marks["band"]
             ),
-            base.mark_line(size=2.2).encode(x=x, y=y, **marks["line"]),
+            base.mark_line(size=2.2).encode(x=x, y=y, detail="segment:N", **marks["line"]),
             base.mark_point(size=38, strokeWidth=1.6, opacity=1).encode(
-                x=x, y=y, tooltip=tooltip, fillOpacity=trusted_fill, **marks["point"]
+                x=x, y=y, tooltip=tooltip, **marks["point"]
             ),
         ]
     else:
@@ -160,7 +163,7 @@ def cost_plot(
                 .encode(x=x, y=from_low, y2="high:Q", **marks["line"]),
                 base.transform_filter(mine)
                 .mark_point(size=60, strokeWidth=1.6, opacity=1, xOffset=aside_by)
-                .encode(x=x, y=y, tooltip=tooltip, fillOpacity=trusted_fill, **marks["point"]),
+                .encode(x=x, y=y, tooltip=tooltip, **marks["point"]),
             ]
     if tolerance is not None:
         words = f"accepted: {tolerance:g}"
@@ -173,6 +176,34 @@ def cost_plot(
     if size is not None:
         chart = chart.properties(width=size[0], height=size[1])
     return CostPlot(chart, rows, aside, groups)
+
+
+def _unanswered_zones(alt: Any, rows: list[dict[str, Any]], x: Any) -> list[Any]:
+    """Shade the budgets at which no group has a number, and say so there."""
+    known = {row["epsilon"] for row in rows if row["change"] is not None}
+    budgets = sorted({row["epsilon"] for row in rows})
+    ends = budget_limits(budgets[0], budgets[-1])
+    zones: list[list[float]] = []
+    for place, budget in enumerate(budgets):
+        if budget in known:
+            continue
+        low = ends[0] if place == 0 else math.sqrt(budgets[place - 1] * budget)
+        last = place == len(budgets) - 1
+        high = ends[1] if last else math.sqrt(budget * budgets[place + 1])
+        if zones and zones[-1][1] == low:
+            zones[-1][1] = high
+        else:
+            zones.append([low, high])
+    shaded = [{"epsilon": low, "to": high} for low, high in zones]
+    # A narrow zone has no room for words; the caption has them.
+    narrow = (ends[1] / ends[0]) ** 0.2
+    named = [{"epsilon": math.sqrt(low * high)} for low, high in zones if high / low > narrow]
+    return [
+        alt.Chart(alt.InlineData(values=shaded)).mark_rect(color=_ZONE).encode(x=x, x2="to:Q"),
+        alt.Chart(alt.InlineData(values=named))
+        .mark_text(text="no estimate", color=INK, fontSize=12.5)
+        .encode(x=x, y=alt.value(18)),
+    ]
 
 
 def _group_marks(

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CostDisplay"]
 
-# The shapes of the other charts, in the same order; each can be drawn hollow.
+# The shapes of the other charts, in the same order.
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _INK, _QUIET, _GRID = "#3b414c", "#5b6270", "#e6e8ec"
-_COLUMNS = ("group", "epsilon", "change", "low", "high", "trusted")
+_COLUMNS = ("group", "epsilon", "change", "low", "high")
 _SMALL = 9.0
 # So many points is a letter of the small size wide, on average.
 _LETTER = 0.5 * _SMALL
@@ -58,16 +58,16 @@ class CostDisplay:
 
     The horizontal axis is the privacy budget on a logarithmic scale: more privacy to the left, more
     accuracy to the right. Each group has its line, its dash and its marker; the band around the
-    line holds nine of ten real runs. A hollow marker failed its checks and should not be relied
-    on. The title says whether the numbers are estimated or measured.
+    line holds nine of ten real runs. Where an estimate failed its checks there is a gap. The title
+    says whether the numbers are estimated or measured.
 
     It is made by `from_estimate` or `from_document`; making one by hand needs the numbers ready.
 
     Parameters
     ----------
     numbers : pandas.DataFrame
-        The numbers to draw: group, epsilon in (0, inf), change, low and high (missing without an
-        interval) and trusted.
+        The numbers to draw: group, epsilon in (0, inf), change (missing where the checks failed),
+        low and high (missing without an interval).
     groups : sequence of str
         Every group of the result in its order. A group keeps its look in every outcome, also where
         another one has no numbers.
@@ -89,9 +89,7 @@ class CostDisplay:
     figure_ : matplotlib.figure.Figure or SubFigure
         The figure it is drawn in.
     lines_ : dict of str to matplotlib.lines.Line2D
-        The line of each group with the markers of the trusted cells.
-    hollow_ : dict of str to matplotlib.lines.Line2D
-        The hollow markers, for the groups that have any.
+        The line of each group with its markers.
     bands_ : dict of str to matplotlib.collections.Collection
         The interval of each group that has one: a band, or a bar when there is one budget.
     rule_ : matplotlib.lines.Line2D or None
@@ -127,7 +125,6 @@ class CostDisplay:
     ax_: Axes
     figure_: Figure | SubFigure
     lines_: dict[str, Line2D]
-    hollow_: dict[str, Line2D]
     bands_: dict[str, Collection]
     rule_: Line2D | None
     legend_: Legend | None
@@ -251,8 +248,8 @@ class CostDisplay:
         Returns
         -------
         pandas.DataFrame
-            group, epsilon, change, low, high and trusted, in the units of the axes: accuracies and
-            their gaps in percentage points. It is a copy.
+            group, epsilon, change, low and high, in the units of the axes: accuracies and their gaps
+            in percentage points. It is a copy.
 
         Examples
         --------
@@ -317,7 +314,7 @@ class CostDisplay:
             _, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
 
         self.ax_, self.figure_ = ax, ax.figure
-        self.lines_, self.hollow_, self.bands_ = {}, {}, {}
+        self.lines_, self.bands_ = {}, {}
         self.rule_ = self.legend_ = None
 
         drawn = self.numbers[["change", "low", "high"]].to_numpy().ravel().tolist()
@@ -350,7 +347,6 @@ class CostDisplay:
         mine = self.numbers[self.numbers["group"] == name].sort_values("epsilon")
         x, y = mine["epsilon"].to_numpy(), mine["change"].to_numpy()
         low, high = mine["low"].to_numpy(), mine["high"].to_numpy()
-        trusted = mine["trusted"].to_numpy(dtype=bool)
         alone = self.numbers["epsilon"].nunique() == 1
         size = 7.0 if alone else 4.5
         if alone:
@@ -373,23 +369,9 @@ class CostDisplay:
             linewidth=1.6,
             marker=marker,
             markersize=size,
-            markevery=[int(at) for at in trusted.nonzero()[0]],
             label=name,
             zorder=3,
         )
-        if not trusted.all():
-            (self.hollow_[name],) = ax.plot(
-                x[~trusted],
-                y[~trusted],
-                color=shade,
-                linestyle="none",
-                marker=marker,
-                markersize=size,
-                markerfacecolor=ax.get_facecolor(),
-                markeredgewidth=1.2,
-                label=f"_{name}",
-                zorder=4,
-            )
 
     def _draw_tolerance(self, ax: Axes, tolerance: float) -> None:
         self.rule_ = ax.axhline(tolerance, color=_INK, linestyle=(0, (6, 4)), linewidth=1.0)

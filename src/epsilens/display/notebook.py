@@ -14,12 +14,11 @@ from epsilens.display.plotted import TITLE
 from epsilens.display.risk_text import risk_columns, risk_notes, risk_title
 from epsilens.display.rounding import (
     change_decimals,
-    format_count,
     format_epsilon,
     format_loss,
     format_percent,
 )
-from epsilens.display.words import axis_budget, group_label
+from epsilens.display.words import axis_budget, group_label, unanswered_text
 from epsilens.document import (
     EVERYBODY,
     DecisionDocument,
@@ -67,6 +66,7 @@ def whatif_html(document: WhatIfDocument, *, max_rows: int = 12) -> str:
     13
     """
     as_count(max_rows, name="max_rows")
+    document = document.answered()
     shown = cells_to_show(document, max_rows=max_rows)
     columns = cost_columns(document, shown)
     if len(group_names(document)) > 1:
@@ -141,7 +141,7 @@ def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
     4
     """
     as_count(max_rows, name="max_rows", least=2)
-    cost, risk, chosen = document.cost, document.risk, document.recommendation
+    cost, risk, chosen = document.cost.answered(), document.risk, document.recommendation
     attacks = {axis_budget(risk, cell): cell for cell in risk.cells}
     everybody = [cell for cell in cost.cells if cell.group == EVERYBODY]
     common = [cell for cell in everybody if axis_budget(cost, cell) in attacks]
@@ -201,12 +201,8 @@ def _row(texts: list[str], are_numbers: list[bool], *, is_header: bool = False) 
 
 def _notes(document: WhatIfDocument, shown: list[WhatIfCell]) -> list[str]:
     notes = rows_note(len(shown), len(document.cells), _WHERE)
-    failed = sum(not cell.trusted for cell in document.cells)
-    if failed:
-        notes.append(
-            f"{failed} of {format_count(len(document.cells))} rows failed their checks (“no”): "
-            "do not rely on them."
-        )
+    if (unanswered := unanswered_text(document)) is not None:
+        notes.append(unanswered)
     if any(has_gap(shown, gap) for gap in GAPS):
         notes.append("Gap: the group less everybody else.")
     return notes + _caveats(document)

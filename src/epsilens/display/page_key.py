@@ -13,6 +13,7 @@ from epsilens.document import EVERYBODY, RiskDocument, WhatIfDocument, cost_type
 
 __all__ = ["KeyEntry", "cost_key", "risk_key"]
 
+_GREY = "#c9cdd4"
 _PATHS = {
     "circle": "M17 3.5a3.5 3.5 0 1 0 .01 0Z",
     "square": "M13.8 3.8h6.4v6.4h-6.4Z",
@@ -67,7 +68,7 @@ def cost_key(document: WhatIfDocument, outcome: Outcome) -> list[KeyEntry]:
     shapes, kind = shapes_by_type(document), cost_type(document)
     entries = []
     for place, name in enumerate(group_names(document)):
-        if not any(row["group"] == name for row in rows):
+        if not any(row["group"] == name and row["change"] is not None for row in rows):
             continue
         whom = group_label(name) if name == EVERYBODY else f"“{name}”"
         dash = DASHES[place % len(DASHES)]
@@ -82,9 +83,8 @@ def cost_key(document: WhatIfDocument, outcome: Outcome) -> list[KeyEntry]:
     if any(row["low"] is not None for row in rows):
         runs = "9 in 10 of the runs" if kind == "measured" else "9 in 10 real runs"
         entries.append(KeyEntry(f"band: {runs}", SHADES[0], is_area=True))
-    if not all(row["trusted"] for row in rows):
-        words = "hollow: failed its checks"
-        entries.append(KeyEntry(words, SHADES[0], point=_PATHS[shapes[0]], is_hollow=True))
+    if any(row["change"] is None for row in rows):
+        entries.append(KeyEntry("grey: no estimate", _GREY, is_area=True))
     return entries
 
 

@@ -52,7 +52,11 @@ def available_outcomes(document: WhatIfDocument) -> list[Outcome]:
     ['loss', 'accuracy']
     """
     names: tuple[Outcome, ...] = get_args(Outcome)
-    return [name for name in names if _rows(document, name)[0]]
+    found = [
+        name for name in names if any(row["change"] is not None for row in _rows(document, name)[0])
+    ]
+    # Where nothing passed its checks, the chart of the loss says so.
+    return found or (["loss"] if _rows(document, "loss")[0] else [])
 
 
 def plotted_rows(
@@ -70,7 +74,8 @@ def plotted_rows(
     Returns
     -------
     rows : list of dict
-        group and its label, epsilon, change, low, high (None without an interval), trusted and its words.
+        group and its label, epsilon, change (None where the checks failed), low, high (None without
+        an interval), and segment: the number of the stretch without a gap that it belongs to.
     aside : list of WhatIfCell
         The cells at a budget of 0 or infinity.
 
@@ -180,6 +185,7 @@ def _finite(value: float | None) -> TypeGuard[float]:
 def _rows(
     document: WhatIfDocument, outcome: Outcome
 ) -> tuple[list[dict[str, Any]], list[WhatIfCell]]:
+    document = document.answered()
     factor = 100.0 if outcome in PERCENT_OUTCOMES else 1.0
     intervals = {
         (item.group, item.epsilon): (item.low, item.high)
@@ -189,9 +195,14 @@ def _rows(
     numbers = {name: number for number, name in enumerate(group_names(document))}
     rows: list[dict[str, Any]] = []
     aside: list[WhatIfCell] = []
+    # A group that this outcome says nothing of has no gap in its line either.
+    drawn = {cell.group for cell in document.cells if _finite(getattr(cell, f"{outcome}_change"))}
+    if not drawn and outcome == "loss":
+        drawn = set(numbers)
+    n_gaps = 0
     for cell in document.cells:
         change = getattr(cell, f"{outcome}_change")
-        if not _finite(change):
+        if cell.group not in drawn or (cell.trusted and not _finite(change)):
             continue
         budget = axis_budget(document, cell)
         if budget == 0 or math.isinf(budget):
@@ -203,17 +214,17 @@ def _rows(
             low, high = intervals.get((cell.group, cell.epsilon), (None, None))
         # A band needs both of its ends.
         ends = (factor * low, factor * high) if _finite(low) and _finite(high) else (None, None)
+        n_gaps += change is None
         rows.append(
             {
                 "group": cell.group,
                 "label": group_label(cell.group),
                 "dash": str(numbers[cell.group]),
                 "epsilon": budget,
-                "change": factor * change,
+                "change": None if change is None else factor * change,
                 "low": ends[0],
                 "high": ends[1],
-                "trusted": cell.trusted,
-                "reliance": "passed" if cell.trusted else "failed: do not rely on it",
+                "segment": n_gaps,
             }
         )
     return rows, aside

@@ -65,6 +65,8 @@ class Series:
     """A field at which a thin bar from the point ends: how low the truth may be."""
     marks: str | None = None
     """A field that says at which rows the points stand; None: at all, which hides a dash."""
+    segment: str | None = None
+    """A field that numbers the stretches without a gap; None: there are no gaps."""
 
 
 @dataclass(frozen=True)
@@ -355,6 +357,7 @@ def _line_layers(
     alt: Any, base: Any, line: Series, x: Any, y: Any, *, aside: dict[str, float], single: bool
 ) -> list[Any]:
     known = base.transform_filter(f"isValid(datum.{line.field})")
+    parted = {} if line.segment is None else {"detail": f"{line.segment}:N"}
     look = {"stroke": alt.value(line.colour)}
     tooltip = [
         alt.Tooltip("epsilon:Q", title="ε", format=".3~g"),
@@ -367,7 +370,12 @@ def _line_layers(
         mark = banded.mark_bar(width=_BAR, **aside) if single else banded.mark_area()
         layers.append(
             mark.encode(
-                x=x, y=y(start), y2=f"{end}:Q", color=alt.value(line.colour), opacity=alt.value(0.2)
+                x=x,
+                y=y(start),
+                y2=f"{end}:Q",
+                color=alt.value(line.colour),
+                opacity=alt.value(0.2),
+                **parted,
             )
         )
         tooltip += [
@@ -389,7 +397,7 @@ def _line_layers(
         size = 2.2 if line.shape else 2.4
         layers.append(
             known.mark_line(size=size, strokeDash=list(line.dash)).encode(
-                x=x, y=y(line.field), **look
+                x=x, y=y(line.field), **look, **parted
             )
         )
     if line.shape is not None:

@@ -14,6 +14,8 @@ from epsilens.document import (
     WhatIfCell,
     WhatIfDocument,
     cost_type,
+    epsilon_text,
+    group_names,
     loss_unit,
     own_budget,
 )
@@ -27,9 +29,12 @@ __all__ = [
     "axis_budget",
     "budget_title",
     "change_title",
+    "failed_check",
     "group_label",
     "spoken_description",
     "subtitle_lines",
+    "unanswered_reason",
+    "unanswered_text",
 ]
 
 Outcome: TypeAlias = Literal["loss", "accuracy", "auc", "loss_gap", "accuracy_gap"]
@@ -146,7 +151,7 @@ def subtitle_lines(
     *,
     outcome: Outcome = "loss",
 ) -> list[str]:
-    """Say what kind of numbers a chart shows, which of them failed and which are not drawn.
+    """Say what kind of numbers a chart shows and where it shows none.
 
     Examples
     --------
@@ -156,8 +161,7 @@ def subtitle_lines(
     ...                   loss_change=0.02)
     >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
     ...                           cells=[cell])
-    >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None, "high": None,
-    ...        "trusted": True}
+    >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None, "high": None}
     >>> subtitle_lines(document, [row], [])
     ['Estimated, without training again.']
     """
@@ -166,9 +170,11 @@ def subtitle_lines(
     if cost_type(document) == "measured":
         band = f"; the {mark} holds 9 in 10 of the runs" if banded else ""
         lines = [f"Measured by training again{band}."]
-    else:
+    elif any(row["change"] is not None for row in rows):
         band = f"; 9 in 10 real runs fall in the {mark}" if banded else ""
         lines = [f"Estimated, without training again{band}."]
+    else:
+        lines = []
     blur = _SEEN_APART * _height(rows)
     above = [row for row in banded if row["change"] - row["high"] > blur]
     below = [row for row in banded if row["low"] - row["change"] > blur]
@@ -178,11 +184,8 @@ def subtitle_lines(
         lines.append(f"Where {line} and {mark} part, few runs come near the {line}.")
     if outcome in GAP_MEANINGS:
         lines.append(GAP_MEANINGS[outcome])
-    failed = sum(not row["trusted"] for row in rows)
-    if failed:
-        lines.append(
-            f"Hollow points ({failed} of {len(rows)}) failed their checks: do not rely on them."
-        )
+    if (unanswered := unanswered_text(document)) is not None:
+        lines.append(unanswered)
     if any(math.isinf(axis_budget(document, cell)) for cell in aside):
         lines.append("ε = ∞ (nothing is randomised) lies outside the axis; there nothing changes.")
     if any(axis_budget(document, cell) == 0 for cell in aside):
@@ -211,7 +214,7 @@ def spoken_description(
     ...                   loss_change=0.02)
     >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
     ...                           cells=[cell])
-    >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None, "trusted": True}
+    >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None}
     >>> spoken_description(document, [row], ["all"], "loss")
     'Line chart, estimated: change of test loss (nats) against the privacy budget epsilon on a
     logarithmic axis. Everyone: +0.02 at epsilon 1.'
@@ -221,7 +224,9 @@ def spoken_description(
         "epsilon on a logarithmic axis."
     ]
     for group in groups:
-        mine = [row for row in rows if row["group"] == group]
+        mine = [row for row in rows if row["group"] == group and row["change"] is not None]
+        if not mine:
+            continue
         first = min(mine, key=lambda row: float(row["epsilon"]))
         last = max(mine, key=lambda row: float(row["epsilon"]))
         whom = "Everyone" if group == EVERYBODY else f"Group {group}"
@@ -232,4 +237,79 @@ def spoken_description(
                 f"{whom}: from {first['change']:+.3g} at epsilon {first['epsilon']:.3g} "
                 f"to {last['change']:+.3g} at epsilon {last['epsilon']:.3g}."
             )
+    if (unanswered := unanswered_text(document)) is not None:
+        parts.append(unanswered)
     return " ".join(parts)
+
+
+def failed_check(method: str) -> str:
+    """Say why an estimate is not shown: a sentence without its end.
+
+    Examples
+    --------
+    >>> failed_check("influence")
+    'the first-order estimate failed its checks'
+    """
+    if method == "exact":
+        return "one run may move the predictions too far for this method"
+    name = {"influence": "first-order ", "newton": "Newton "}.get(method, "")
+    return f"the {name}estimate failed its checks"
+
+
+def unanswered_reason(method: str) -> str:
+    """Say why an estimate is not shown, and what to do instead.
+
+    Examples
+    --------
+    >>> unanswered_reason("exact")
+    'one run may move the predictions too far for this method. The method `retrain` measures it.'
+    """
+    advice = "`retrain` measures it" if method == "exact" else "`exact` is more accurate"
+    return f"{failed_check(method)}. The method {advice}."
+
+
+def unanswered_text(document: WhatIfDocument) -> str | None:
+    """Say at which budgets no estimate passed its checks, why, and what to do; None if all did.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02, trusted=epsilon > 0.3) for epsilon in (0.1, 0.3, 1.0)]
+    >>> unanswered_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                                cells=cells))
+    'No estimate at ε ≤ 0.3: one run may move the predictions too far for this method. The method
+    `retrain` measures it.'
+    """
+    failed = [cell for cell in document.cells if not cell.trusted]
+    if not failed:
+        return None
+    places = {name: _unanswered_place(document, name) for name in group_names(document)}
+    if len(set(places.values())) == 1:
+        where = next(iter(places.values()))
+    else:
+        where = " and ".join(
+            f"{place} for {group_label(name) if name == EVERYBODY else f'the group “{name}”'}"
+            for name, place in places.items()
+            if place is not None
+        )
+    return f"No estimate {where}: {unanswered_reason(failed[0].method)}"
+
+
+def _unanswered_place(document: WhatIfDocument, group: str) -> str | None:
+    """Name the budgets at which a group has no estimate; None if it has one everywhere."""
+    cells = [cell for cell in document.cells if cell.group == group]
+    cells.sort(key=lambda cell: axis_budget(document, cell))
+    passed = [cell.trusted for cell in cells]
+    n_failed = len(passed) - sum(passed)
+    if not n_failed:
+        return None
+    budgets = [epsilon_text(axis_budget(document, cell)) for cell in cells]
+    if n_failed == len(cells):
+        return f"at ε = {budgets[0]}" if len(cells) == 1 else "at any ε of the grid"
+    if not any(passed[:n_failed]):
+        return f"at ε ≤ {budgets[n_failed - 1]}"
+    if not any(passed[-n_failed:]):
+        return f"at ε ≥ {budgets[-n_failed]}"
+    return f"at {n_failed} of {len(cells)} ε"

@@ -106,3 +106,7 @@ class DecisionDocument(DocumentHead):
     """The budget that the limits lead to."""
     lever: MaskingLever | None = None
     """What masking columns would change; null if it was not asked."""
+
+    def answered(self) -> DecisionDocument:
+        """Return what may be shown as an answer: costs that failed their checks without numbers."""
+        return self.model_copy(update={"cost": self.cost.answered()})

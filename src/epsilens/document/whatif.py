@@ -121,6 +121,38 @@ class WhatIfDocument(DocumentHead):
     )
     """Prediction intervals of accuracy, AUC and gaps, where they were computed."""
 
+    def answered(self) -> WhatIfDocument:
+        """Return what may be shown as an answer: cells that failed their checks without numbers.
+
+        Examples
+        --------
+        >>> from epsilens.document import Baseline, Provenance
+        >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+        >>> cell = WhatIfCell(group="all", epsilon=0.1, record_epsilon=0.1, method="influence",
+        ...                   loss_change=-0.004, trusted=False)
+        >>> document = WhatIfDocument(provenance=Provenance(method="influence"), baseline=start,
+        ...                           cells=[cell])
+        >>> print(document.answered().cells[0].loss_change)
+        None
+        """
+        nothing = dict.fromkeys(_CHANGES)
+        failed = {(cell.group, cell.epsilon) for cell in self.cells if not cell.trusted}
+        cells = [cell if cell.trusted else cell.model_copy(update=nothing) for cell in self.cells]
+        kept = [item for item in self.intervals if (item.group, item.epsilon) not in failed]
+        return self.model_copy(update={"cells": cells, "intervals": kept})
+
+
+_CHANGES = (
+    "loss_change",
+    "loss_change_low",
+    "loss_change_high",
+    "accuracy_change",
+    "auc_change",
+    "loss_gap_change",
+    "accuracy_gap_change",
+)
+"""The numbers of a cell that say what its budget costs."""
+
 
 def whatif_number_types(*, retrained: bool) -> dict[str, NumberType]:
     """Say which numbers of a what-if are proven, measured and estimated.
@@ -149,14 +181,4 @@ def whatif_number_types(*, retrained: bool) -> dict[str, NumberType]:
     types: dict[str, NumberType] = {"epsilon": "proven", "record_epsilon": "proven"}
     types |= dict.fromkeys(("loss", "accuracy", "auc"), "measured")
     cost: NumberType = "measured" if retrained else "estimated"
-    cells = (
-        "loss_change",
-        "loss_change_low",
-        "loss_change_high",
-        "accuracy_change",
-        "auc_change",
-        "loss_gap_change",
-        "accuracy_gap_change",
-        "intervals",
-    )
-    return types | dict.fromkeys(cells, cost)
+    return types | dict.fromkeys((*_CHANGES, "intervals"), cost)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loss of a reported label, as training sees it: weighted by class, corrected for noise.
 
-A record whose label is reported as c is trained on ω_c ℓ(s, c), or with forward correction (P1 III-B.1)
+A record whose label is reported as c is trained on ω_c ℓ(s, c), or with forward correction (P1 IV-B.1)
 on ω_c ℓ(Pᵀh(s), c), h the predicted probabilities. The functions here give value, slope and curvature
 for every possible report at once; the expectation over reports is then a weighted sum.
 """

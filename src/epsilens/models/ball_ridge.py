@@ -149,7 +149,7 @@ def least_penalty(
     -----
     At most nR(RB + Y) is summed in `_gradient`, so its rounding moves the minimiser by no more than
     2kunRM/λ, u the unit of extended precision and k the length of the sums; the tight sensitivity
-    is M/(2√λ). Half of A/2 is for this: √λ ≥ 16kunR/A. The other half is for θ, which is rounded to
+    is M/(2√λ) (where it is the ball's diameter instead, no accuracy is needed). Half of A/2 is for this: √λ ≥ 16kunR/A. The other half is for θ, which is rounded to
     double precision and needs √λ ≥ 32vnR/A, v its unit.
 
     Examples

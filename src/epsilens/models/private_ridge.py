@@ -78,10 +78,10 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     mechanism : {"output", "adassp"}, default "output"
         Noise on the coefficients (P3), or on the sums that determine them (Wang 2018).
     sensitivity : {"tight", "paper"}, default "tight"
-        Of "output": the attained bound, or P3's looser M R/λ.
+        Bound on the distance that "output" hides: the smallest proven one, or P3's M R/α as printed.
     adjacency : {"add-remove", "replace-one"}, default "add-remove"
         What differs between two data sets that must look alike: a record more or less, or a record
-        replaced, which takes twice the noise.
+        replaced, which takes up to twice the noise.
     bounds_from_data : bool, default False
         Whether bounds that are None may be read off the data. That leaks, and warns.
 
@@ -121,7 +121,13 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     P3 part 1 in its own sum convention: F(θ) = Σ(xᵀθ − y)² + α‖θ‖² over ‖θ‖ ≤ B, released as
     θ* + N(0, σ²I), σ² = Δ²/(2ρ). Differs from P3 in that its M, a bound on residuals, is enforced
     by clipping and by the ball (M = R B + Y) and not assumed of the data, and in Δ, which is
-    M/(2√α) if R² ≥ α and M R/(α + R²) otherwise (docs/private-ridge.md has the proof).
+    M/(2√α) if R² ≥ α and M R/(α + R²) otherwise, and never more than the ball's diameter 2B
+    (docs/private-ridge.md has the proof).
+
+    The solver's error adds a fixed share of 2·10⁻⁵. Where Δ is the smaller of the two, the error of
+    each neighbour is checked against that share. Where 2B is, no check is needed: the computed
+    vector itself lies in the ball, up to rounding that the share covers, however far it is from the
+    exact minimiser.
 
     "adassp" spends ρ/3 on each of three Gaussian releases; together they are exactly as private as
     one of ρ. There `alpha` is the least penalty and the ball is post-processing.
@@ -324,7 +330,17 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         bounds : RidgeBounds
         rho : float in [1e-12, 1e16]
         """
-        furthest = ridge_sensitivity(
+        distance = self.exact_sensitivity(bounds)
+        return GaussianRelease("coefficients", distance * (1.0 + 2.0 * SOLVER_ALLOWANCE), rho)
+
+    def exact_sensitivity(self, bounds: RidgeBounds) -> float:
+        """Return the sensitivity of the exact minimiser under some bounds: no data enter.
+
+        Parameters
+        ----------
+        bounds : RidgeBounds
+        """
+        return ridge_sensitivity(
             x_bound=bounds.x_bound,
             y_bound=bounds.y_bound,
             coef_bound=bounds.coef_bound,
@@ -332,7 +348,6 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             bound=self.sensitivity,
             adjacency=self._adjacency(),
         )
-        return GaussianRelease("coefficients", furthest * (1.0 + 2.0 * SOLVER_ALLOWANCE), rho)
 
     def resolved_bounds(self, X: ArrayLike, y: ArrayLike) -> RidgeBounds:
         """Return the bounds that `fit` on these records would use.
@@ -485,10 +500,12 @@ def exact_coefficients(
     if penalty < least_penalty(*design.shape, x_bound=bounds.x_bound, allowance=SOLVER_ALLOWANCE):
         raise too_small
     found = minimise_in_ball(design, target, penalty=penalty, radius=bounds.coef_bound)
-    furthest = model.planned_release(bounds, rho=1.0).sensitivity
+    distance = model.exact_sensitivity(bounds)
     # The other half of the allowance is for the rounding of clipped rows. The check above is meant
-    # to leave nothing to this one, which stays because the proof stands on it.
-    if not found.error_upper_bound <= 0.5 * SOLVER_ALLOWANCE * furthest:
+    # to leave nothing to this one, which stays because the proof stands on it. From 2B on the proof
+    # stands on the ball alone, which holds what was computed.
+    within_allowance = found.error_upper_bound <= 0.5 * SOLVER_ALLOWANCE * distance
+    if distance < 2.0 * bounds.coef_bound and not within_allowance:
         raise too_small
     return found.theta
 

@@ -57,9 +57,9 @@ def ridge_sensitivity(
     alpha : float in [1e-66, 1e80]
         λ, the weight of the penalty.
     bound : {"tight", "paper"}
-        "tight" is attained; "paper" is M R/λ of P3 Q 1.5.
+        "tight" is attained for large α and for small α; "paper" is M R/λ of P3 Q 1.5.
     adjacency : {"add-remove", "replace-one"}
-        What two neighbouring data sets are. Replacing is removing and adding: twice as far.
+        What two neighbouring data sets are. Replacing is removing and adding.
 
     Returns
     -------
@@ -67,8 +67,10 @@ def ridge_sensitivity(
 
     Notes
     -----
-    No residual exceeds M = R B + Y. Then Δ = M/(2√λ) if R² ≥ λ, and M R/(λ + R²) otherwise; the
-    proof is in docs/private-ridge.md. P3's own bound does not know the ball: it assumes M.
+    No residual exceeds M = R B + Y. Then "tight" is min(Δ, 2B), or min(2Δ, 2B) for a replaced
+    record, with Δ = M/(2√λ) if R² ≥ λ, and M R/(λ + R²) otherwise. Both minimisers lie in a ball of
+    diameter 2B, so they are never further apart; the proof of Δ is in docs/private-ridge.md. P3's
+    own bound does not know the ball: it assumes M. "paper" keeps it as printed.
 
     Assumptions
     -----------
@@ -77,7 +79,9 @@ def ridge_sensitivity(
     Examples
     --------
     >>> ridge_sensitivity(x_bound=1.0, y_bound=1.0, coef_bound=1.0, alpha=0.01)
-    10.0
+    2.0
+    >>> ridge_sensitivity(x_bound=1.0, y_bound=1.0, coef_bound=1.0, alpha=1.0)
+    1.0
     >>> ridge_sensitivity(x_bound=1.0, y_bound=1.0, coef_bound=1.0, alpha=0.01, bound="paper")
     200.0
     """
@@ -88,13 +92,17 @@ def ridge_sensitivity(
     as_choice(bound, ("tight", "paper"), name="sensitivity")
     as_choice(adjacency, ("add-remove", "replace-one"), name="adjacency")
     M = R * B + Y
+    n_changes = 2.0 if adjacency == "replace-one" else 1.0
     if bound == "paper":
-        furthest = M * R / penalty
-    elif math.sqrt(penalty) <= R:
-        furthest = M / (2.0 * math.sqrt(penalty))
-    else:
-        furthest = M * R / (penalty + R * R)
-    return 2.0 * furthest if adjacency == "replace-one" else furthest
+        return n_changes * M * R / penalty
+    return min(n_changes * _distance_without_ball(R, M, penalty), 2.0 * B)
+
+
+def _distance_without_ball(R: float, M: float, penalty: float) -> float:
+    """Return the Δ that the residual bound M allows, whatever the diameter of the ball is."""
+    if math.sqrt(penalty) <= R:
+        return M / (2.0 * math.sqrt(penalty))
+    return M * R / (penalty + R * R)
 
 
 def balanced_alpha(
@@ -120,7 +128,8 @@ def balanced_alpha(
     Notes
     -----
     Minimises Δ(λ)² R²/(2ρ) + λ B²/n: the first is at least what the noise adds to the mean squared
-    error, the second at least what the penalty adds on the training records.
+    error, the second at least what the penalty adds on the training records. Δ is taken without the
+    ball's diameter 2B: where that is smaller the noise is as wide as the ball, whatever λ is.
 
     Examples
     --------
@@ -138,9 +147,7 @@ def balanced_alpha(
     above = max(math.cbrt(M / B * R * R) ** 2 * math.cbrt(n / budget) - R * R, R * R)
 
     def worst(penalty: float) -> float:
-        furthest = ridge_sensitivity(
-            x_bound=R, y_bound=Y, coef_bound=B, alpha=penalty, bound="tight"
-        )
-        return furthest**2 * R * R / (2.0 * budget) + penalty * B * B / n
+        distance = _distance_without_ball(R, M, penalty)
+        return distance**2 * R * R / (2.0 * budget) + penalty * B * B / n
 
     return min((below, above), key=worst)

@@ -25,7 +25,7 @@ from epsilens.document import (
     own_budget,
 )
 from epsilens.reporting.report_words import ATTACKER, proof_text, recommendation_text
-from epsilens.reporting.sentences import budget_text, whom_text
+from epsilens.reporting.sentences import budget_text, unanswered_sentence, whom_text
 
 __all__ = ["assessment_paragraph", "odds_text"]
 
@@ -186,6 +186,8 @@ def _measured_parts(document: DecisionDocument, risk: RiskCell | None) -> list[s
 
 
 def _cost_part(document: DecisionDocument, cost: WhatIfCell) -> str:
+    if not cost.trusted:
+        return f"Cost: {unanswered_sentence(cost)}"
     kind = cost_type(document.cost)
     decimals = change_decimals(document.cost)
     interval = interval_text(document.cost, cost)
@@ -197,6 +199,4 @@ def _cost_part(document: DecisionDocument, cost: WhatIfCell) -> str:
     accuracy = accuracy_text(document.cost, cost)
     if accuracy is not None:
         text += f", the accuracy by {accuracy} percentage points ({kind})"
-    if not cost.trusted:
-        text += ". The checks of this cost failed: do not rely on it"
     return text + "."

@@ -63,6 +63,7 @@ def decision_table(document: DecisionDocument, *, max_rows: int = 12) -> Table:
     from rich.text import Text
 
     as_count(max_rows, name="max_rows", least=2)
+    document = document.answered()
     points = join(document.cost, document.risk)
     chosen = document.recommendation.epsilon
     shown = {point.epsilon for point in thinned(points, max_rows)} | {chosen}

@@ -63,7 +63,7 @@ _RATE_STEP = 0.5
 """A dragged attack rate moves by so many percentage points."""
 _MEASURED_CONFIDENCE = 0.9
 """Of the range that comes with a measured attack rate."""
-_NONE, _INFINITE = "no ε", "ε = ∞"
+_NONE, _INFINITE, _UNANSWERED = "no ε", "ε = ∞", "no estimate"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ class _Opening:
     on_axis: WhatIfCell
     """The same, or what stands for it in the charts, where infinity has no place."""
     verdict: str = ""
-    """“no ε” where none will do; empty where the budget itself is the answer."""
+    """“no ε” where none will do, “no estimate” where none passed its checks; empty where the budget itself
+    is the answer."""
     is_doubtful: bool = False
     """Whether the answer rests on numbers that failed their checks."""
 
@@ -157,7 +158,7 @@ def write_report(
     if recommendation is not None and isinstance(said := recommendation.get("sentence"), str):
         recommendation = {**recommendation, "sentence": recommendation_text(undirected(said))}
     page = _render(
-        readable_document(document),
+        readable_document(document.answered()),
         None if title is None else isolated(title),
         readable_question(question or {}),
         recommendation,
@@ -352,15 +353,20 @@ def _opening(
 ) -> _Opening:
     """Choose what the page shows first; a budget nobody recommends is never its answer."""
     on_axis = _start(document, recommended)
+    if not on_axis.trusted:
+        return _Opening(on_axis, on_axis, verdict=_UNANSWERED)
     if recommendation is None or "epsilon" not in recommendation:
         return _Opening(on_axis, on_axis)
     if recommended is None:
         return _Opening(on_axis, on_axis, verdict=_NONE)
+    cost = document.cost if isinstance(document, DecisionDocument) else document
+    mine = [cell for cell in cost.cells if cell.group == on_axis.group]
+    if any(axis_budget(cost, cell) == recommended and not cell.trusted for cell in mine):
+        return _Opening(on_axis, on_axis, verdict=_NONE)
     if not math.isinf(recommended):
         return _Opening(on_axis, on_axis, is_doubtful=not holds)
-    cost = document.cost if isinstance(document, DecisionDocument) else document
-    for cell in cost.cells:
-        if cell.group == on_axis.group and math.isinf(axis_budget(cost, cell)):
+    for cell in mine:
+        if math.isinf(axis_budget(cost, cell)):
             return _Opening(cell, on_axis, is_doubtful=not holds)
     return _Opening(on_axis, on_axis, verdict=_INFINITE if holds else _NONE)
 

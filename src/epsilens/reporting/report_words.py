@@ -16,7 +16,7 @@ from epsilens.document import (
     at_most_text,
     own_budget,
 )
-from epsilens.reporting.sentences import cost_clause
+from epsilens.reporting.sentences import cost_clause, unanswered_sentence
 
 __all__ = [
     "ATTACKER",
@@ -74,7 +74,7 @@ def decision_sentence(document: DecisionDocument, cost: WhatIfCell, risk: RiskCe
     Returns
     -------
     str
-        One sentence, and a warning where the cost failed its checks.
+        One or two sentences; the cost has no number where it failed its checks.
 
     Examples
     --------
@@ -97,22 +97,20 @@ def decision_sentence(document: DecisionDocument, cost: WhatIfCell, risk: RiskCe
     time with it (proven), and an attacker who sees only the published model and all other columns guesses
     72.1% of the answers (measured).
     """
-    parts = [cost_clause(document.cost, cost)]
-    parts += _attack_clauses(risk, many=len(document.risk.protect) > 1)
-    sentence = f"{'; '.join(parts)}."
+    attack = _attack_clause(risk, many=len(document.risk.protect) > 1)
     if not cost.trusted:
-        sentence += " The checks of the cost failed: do not rely on it."
-    return sentence
+        return f"{unanswered_sentence(cost)} {attack[0].upper()}{attack[1:]}."
+    return f"{cost_clause(document.cost, cost)}; {attack}."
 
 
-def _attack_clauses(risk: RiskCell | None, *, many: bool) -> list[str]:
+def _attack_clause(risk: RiskCell | None, *, many: bool) -> str:
     if risk is None or risk.answer_inference_rate is None:
-        return ["what an attacker gets was not measured there"]
+        return "what an attacker gets was not measured there"
     rate = format_percent(risk.answer_inference_rate)
     what = f"all of them at once for {rate} of the people" if many else f"{rate} of the answers"
     guesses = f"{ATTACKER} guesses {what} (measured)"
     proof = proof_text(risk, many=many)
-    return [guesses if proof is None else f"{proof}, and {guesses}"]
+    return guesses if proof is None else f"{proof}, and {guesses}"
 
 
 def ceiling_is_open(risk: RiskCell) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 from epsilens.display.cell_text import accuracy_text, interval_text, outcome_interval
@@ -15,7 +16,12 @@ from epsilens.display.rounding import (
     format_points,
     rounds_to_zero,
 )
-from epsilens.display.words import answers_text, group_label
+from epsilens.display.words import (
+    answers_text,
+    group_label,
+    unanswered_reason,
+    unanswered_text,
+)
 from epsilens.document import (
     EVERYBODY,
     RiskCell,
@@ -34,8 +40,10 @@ __all__ = [
     "budget_text",
     "cell_sentence",
     "cost_clause",
+    "nearest_cell",
     "protected_text",
     "typical_cell",
+    "unanswered_sentence",
     "whatif_sentence",
     "whom_text",
 ]
@@ -90,7 +98,8 @@ def typical_cell(
 ) -> WhatIfCell | None:
     """Find the cell to speak of: the budget nearest to the wanted one, by default to 1.
 
-    Near is meant by ratio: 0.5 and 2 are equally far from 1.
+    Near is meant by ratio: 0.5 and 2 are equally far from 1. A cell that failed its checks is taken
+    only if all did.
 
     Examples
     --------
@@ -108,7 +117,25 @@ def typical_cell(
     wanted = group if group in names else names[0]
     cells = [cell for cell in document.cells if cell.group == wanted]
     target = 1.0 if epsilon is None else epsilon
-    return min(cells, key=lambda cell: budget_distance(own_budget(cell), target))
+    passed = [
+        cell
+        for cell in cells
+        if cell.trusted and math.isfinite(budget_distance(own_budget(cell), target))
+    ]
+    return nearest_cell(passed or cells, target)
+
+
+def nearest_cell(cells: Sequence[WhatIfCell], epsilon: float = 1.0) -> WhatIfCell:
+    """Find the cell whose budget is nearest to one, whether it passed its checks or not.
+
+    Examples
+    --------
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02) for epsilon in (0.1, 0.9, 10.0)]
+    >>> nearest_cell(cells).epsilon
+    0.9
+    """
+    return min(cells, key=lambda cell: budget_distance(own_budget(cell), epsilon))
 
 
 def budget_distance(budget: float, target: float) -> float:
@@ -140,14 +167,26 @@ def cell_sentence(document: WhatIfDocument, cell: WhatIfCell) -> str:
     'Randomising the protected answer of everyone at ε = 1 would raise the test loss by 0.0210 nats,
     from 0.5000 (estimated; 9 in 10 real runs: +0.0150 to +0.0270).'
     """
+    if not cell.trusted:
+        return unanswered_sentence(cell)
     parts = [cost_clause(document, cell)]
     accuracy = _accuracy_clause(document, cell, measured=cost_type(document) == "measured")
     if accuracy is not None:
         parts.append(accuracy)
-    sentence = f"{' and '.join(parts)}."
-    if not cell.trusted:
-        sentence += " The checks of this number failed: do not rely on it."
-    return sentence
+    return f"{' and '.join(parts)}."
+
+
+def unanswered_sentence(cell: WhatIfCell) -> str:
+    """Say that the estimate at one budget failed its checks, why, and what to do.
+
+    Examples
+    --------
+    >>> unanswered_sentence(WhatIfCell(group="all", epsilon=0.1, record_epsilon=0.1,
+    ...                                method="exact", loss_change=0.4, trusted=False))
+    'No estimate at ε = 0.1: one run may move the predictions too far for this method. The method
+    `retrain` measures it.'
+    """
+    return f"No estimate at {budget_text(cell)}: {unanswered_reason(cell.method)}"
 
 
 def cost_clause(document: WhatIfDocument, cell: WhatIfCell) -> str:
@@ -189,7 +228,7 @@ def whatif_sentence(document: WhatIfDocument, choice: EpsilonChoice | None = Non
     Returns
     -------
     str
-        One to three sentences on one line.
+        A few sentences on one line. Budgets without an estimate that passed its checks are named.
 
     Examples
     --------
@@ -213,7 +252,9 @@ def whatif_sentence(document: WhatIfDocument, choice: EpsilonChoice | None = Non
     cell = typical_cell(document, group=group if isinstance(group, str) else None, epsilon=wanted)
     if cell is None:
         return " ".join([*opening, "No budget was asked about."])
-    return " ".join([*opening, cell_sentence(document, cell)])
+    unanswered = unanswered_text(document)
+    said = [cell_sentence(document, cell)] if cell.trusted else []
+    return " ".join([*opening, *said, *([] if unanswered is None else [unanswered])])
 
 
 def budget_text(cell: WhatIfCell | RiskCell) -> str:

@@ -59,10 +59,9 @@ def whatif_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table:
     12
     """
     as_count(max_rows, name="max_rows")
+    document = document.answered()
     shown = cells_to_show(document, max_rows=max_rows)
     notes = rows_note(len(shown), len(document.cells), ALL_ROWS)
-    if any(not cell.trusted for cell in shown):
-        notes.append("“no”: the checks of the estimate failed; do not rely on the row.")
     table = plain_table(f"{TITLE} ({cost_type(document)})", notes=notes)
     fill_columns(
         table,
@@ -103,6 +102,7 @@ def gap_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table | None:
     1
     """
     as_count(max_rows, name="max_rows")
+    document = document.answered()
     gaps = [gap for gap in GAPS if has_gap(document.cells, gap)]
     known = [cell for cell in document.cells if any(has_gap([cell], gap) for gap in gaps)]
     if not known:
@@ -120,7 +120,6 @@ def gap_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table | None:
         cost_columns(document, shown, parts=["gaps"]),
         shown,
         group=lambda cell: group_label(cell.group),
-        is_faint=lambda cell: not cell.trusted,
     )
     return table
 

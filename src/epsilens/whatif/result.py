@@ -151,7 +151,8 @@ class LossChangeEstimate(Documented):
         """Pick the most private ε that can be borne.
 
         That is the smallest ε of the grid at which the *upper* end of the prediction interval is
-        within `max_loss_increase`, there and at every larger ε.
+        within `max_loss_increase`, there and at every larger ε. An estimate that failed its checks
+        is never within it.
 
         Parameters
         ----------
@@ -172,22 +173,20 @@ class LossChangeEstimate(Documented):
         if group is not None:
             wanted = [require_column(group, wanted, argument="group", what="group of the result")]
         upper: dict[float, float] = {}
-        trusted: dict[float, bool] = {}
         for cell, runs in zip(self.document.cells, self.loss_draws, strict=True):
             if cell.group not in wanted:
                 continue
             at = own_budget(cell)
             end = self._upper_end(cell.loss_change, cell.loss_change_high, runs, level)
-            upper[at] = max(upper.get(at, -np.inf), end)
-            trusted[at] = trusted.get(at, True) and cell.trusted
+            upper[at] = max(upper.get(at, -np.inf), end if cell.trusted else np.inf)
         grid = sorted(upper)
         chosen = None
         for at in reversed(grid):
             if not upper[at] <= limit:
                 break
             chosen = at
-        few = self.has_few_runs
-        return _choice(chosen, grid, upper, trusted, limit, level, wanted, few=few)
+        failed = {own_budget(cell) for cell in self.document.cells if not cell.trusted}
+        return _choice(chosen, upper, failed, limit, level, wanted, few=self.has_few_runs)
 
     @property
     def has_few_runs(self) -> bool:
@@ -238,7 +237,7 @@ class LossChangeEstimate(Documented):
         return (
             f"LossChangeEstimate({len(cells)} cells: {len(names)} group(s) × "
             f"{len(cells) // max(len(names), 1)} epsilon, method {methods})\n"
-            f"{cells_frame(self.document)}"
+            f"{cells_frame(self.document.answered())}"
         )
 
     def _repr_html_(self) -> str:
@@ -250,9 +249,8 @@ class LossChangeEstimate(Documented):
 
 def _choice(
     chosen: float | None,
-    grid: list[float],
     upper: dict[float, float],
-    trusted: dict[float, bool],
+    failed: set[float],
     limit: float,
     confidence: float,
     groups: list[str],
@@ -261,24 +259,25 @@ def _choice(
 ) -> Choice:
     whom = "everyone" if groups == [EVERYBODY] else " and ".join(f"“{name}”" for name in groups)
     if chosen is None:
-        nearest = min(grid, key=lambda at: upper[at])
-        return Choice(
-            epsilon=None,
-            holds=False,
-            sentence=(
-                f"No ε of the grid keeps the increase of the test loss within {limit:g} for {whom}; "
-                f"the nearest miss is ε = {epsilon_text(nearest)}, where one run may show "
-                f"{upper[nearest]:+.3g} (upper end of the {100 * confidence:.4g} % prediction interval)."
-            ),
+        sentence = (
+            f"No ε of the grid keeps the increase of the test loss within {limit:g} for {whom}"
         )
-    sure = all(trusted[at] for at in grid if at >= chosen)
+        nearest = min(upper, key=lambda at: upper[at])
+        if upper[nearest] == np.inf:
+            sentence += ": no upper end of an estimate is known that passed its checks."
+        else:
+            sentence += (
+                f"; the nearest miss is ε = {epsilon_text(nearest)}, where one run may show "
+                f"{upper[nearest]:+.3g} (upper end of the {100 * confidence:.4g} % prediction interval)."
+            )
+        return Choice(epsilon=None, holds=False, sentence=sentence)
     sentence = (
         f"ε = {epsilon_text(chosen)} is the most private choice for {whom}: there, and at every larger ε of the "
         f"grid, a run raises the test loss by no more than {limit:g} (upper end of the "
         f"{100 * confidence:.4g} % prediction interval: {upper[chosen]:+.3g})."
     )
+    if max((at for at in upper if at < chosen), default=None) in failed:
+        sentence += " The estimate at the next smaller ε failed its checks."
     if few:
         sentence += f" Fewer than {_FEWEST_RUNS} retrainings a cell are too few to be sure."
-    if not sure:
-        sentence += " Not every estimate on the way is trustworthy: retrain before relying on it."
-    return Choice(epsilon=chosen, holds=sure and not few, sentence=sentence)
+    return Choice(epsilon=chosen, holds=not few, sentence=sentence)

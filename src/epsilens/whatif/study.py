@@ -139,7 +139,7 @@ class WhatIf(FittedStudy):
             "influence" is first order and additive over groups; "paper" is P1 as printed: Eq. 14
             for labels, Eq. 13 where features are protected, Eq. 22 with correction.
         correction : {None, "none", "forward"}
-            "forward" trains the group's labels on a loss that knows the channel (P1 III-B.1).
+            "forward" trains the group's labels on a loss that knows the channel (P1 IV-B.1).
         categories : mapping of column to values, optional
             The public domain of the protected column. Without it, a categorical dtype is taken, and
             else the observed values, with a `PrivacyLeakWarning`.

@@ -17,7 +17,7 @@ def task(build: ModuleType) -> dict[str, object]:
         "risk": to_dict(build.make_risk(epsilons=[0.5, 1.0, 2.0])),
         "limits": {},
         "kept_gain": 0.02,
-        "is_first_order": False,
+        "is_preview": False,
     }
 
 
@@ -45,10 +45,15 @@ def test_a_limit_on_the_attack_alone_brings_none_on_the_loss(task) -> None:
     assert furthest_of({**alone, "risk": None})[1] is None
 
 
-def test_a_first_order_answer_shows_the_loss_alone(task) -> None:
-    cost, _ = furthest_of({**task, "risk": None, "is_first_order": True})
-    assert {cell.accuracy_change for cell in cost.cells} == {None}
-    assert all(cell.loss_change is not None for cell in cost.cells)
+def test_a_preview_says_that_it_is_one(task) -> None:
+    cost, _ = furthest_of({**task, "risk": None, "is_preview": True})
+    assert cost.warnings[0].startswith("this is a preview at 3 budgets, with rough ranges.")
+
+
+def test_a_preview_recommends_no_budget_that_failed_its_checks(task, build) -> None:
+    failed = to_dict(build.make_whatif(epsilons=[0.5, 1.0, 2.0], untrusted_below=99.0))
+    asked = {**task, "cost": failed, "risk": None, "is_preview": True}
+    assert furthest_of({**asked, "limits": {"max_loss_increase": 9.0}})[1] is None
 
 
 def test_an_attack_of_other_data_leaves_the_cost_to_be_shown(task, build) -> None:

@@ -35,7 +35,8 @@ def add_study(store: Store, *, is_anonymous: bool = False) -> StoredStudy:
         limits=Limits(),
         kept_gain=None,
         is_anonymous=is_anonymous,
-        first_order={},
+        document={},
+        kind="cost",
     )
 
 
@@ -205,6 +206,7 @@ def test_a_table_that_is_deleted_while_it_is_asked_about_is_not_kept(tmp_path: P
             limits=Limits(),
             kept_gain=None,
             is_anonymous=False,
-            first_order={},
+            document={},
+            kind="cost",
         )
     store.close()

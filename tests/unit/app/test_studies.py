@@ -17,7 +17,8 @@ def finished(visitor: Any, csv_bytes: bytes) -> Any:
     """A study whose cost and attack have come."""
     women = {"name": "women", "expression": 'sex == "Female"'}
     study = visitor.study(csv_bytes, groups=[women])
-    assert study["stage"] == "first-order"
+    # The label alone, of few rows: the first answer is the exact cost already.
+    assert (study["stage"], study["unanswered"]) == ("cost", None)
     for kind in ("cost", "attack"):
         job = visitor.json("POST", f"/api/studies/{study['id']}/jobs", {"kind": kind}, status=202)
         visitor.wait(job["id"], "done")
@@ -62,7 +63,7 @@ def test_a_long_answer_is_cut_and_still_counts_as_yes(visitor: Any, csv_bytes: b
     losses = []
     for answer in (shown[2], long[2].decode(), shown[1]):
         study = visitor.study(content, positive=answer)
-        document = visitor.json("GET", f"/api/studies/{study['id']}/documents/first-order")
+        document = visitor.json("GET", f"/api/studies/{study['id']}/documents/cost")
         losses.append(document["baseline"]["loss"])
     assert losses[0] == losses[1] != losses[2]
 
@@ -185,9 +186,8 @@ def test_studies_are_compared(visitor: Any, finished: Any, csv_bytes: bytes) -> 
     rows = visitor.ask(
         "GET", "/api/comparison", params={"study": [finished["id"], other["id"]]}
     ).json()
-    assert [row["stage"] for row in rows] == ["decision", "first-order"]
-    # A cost to first order is not passed off as another, and says what its page recommends.
-    assert [row["is_first_order"] for row in rows] == [False, True]
+    # A preview says what its page recommends.
+    assert [row["stage"] for row in rows] == ["decision", "preview"]
     assert rows[1]["loss_change_high"] <= other["kept_gain"]
     assert rows[0]["answer_inference_ceiling"] > 0.5
     assert rows[1]["protect"] == ["sex"]
@@ -195,7 +195,6 @@ def test_studies_are_compared(visitor: Any, finished: Any, csv_bytes: bytes) -> 
     drawn = visitor.ask("GET", "/api/comparison/chart.svg", params=both)
     assert drawn.headers["content-type"] == "image/svg+xml"
     assert "No attack measured: B" in drawn.text
-    assert "First-order estimates of the loss: B" in drawn.text
     for many in (1, 5):
         wrong = visitor.ask(
             "GET", "/api/comparison/chart.svg", params={"study": [finished["id"]] * many}
@@ -211,7 +210,7 @@ def test_a_number_is_predicted_and_only_its_cost_is_shown(
     )
     assert not study["has_attack"]
     address = f"/api/studies/{study['id']}"
-    document = load_document(visitor.json("GET", f"{address}/documents/first-order"))
+    document = load_document(visitor.json("GET", f"{address}/documents/preview"))
     assert document.baseline.accuracy is None
     assert document.baseline.n_test == 160
     refused = visitor.ask("POST", f"{address}/jobs", json={"kind": "attack"})
@@ -371,7 +370,7 @@ def test_names_can_be_withheld(hidden: Any, csv_bytes: bytes, secret: str) -> No
         hidden.wait(job["id"], "done", "failed")
     address = f"/api/studies/{study['id']}"
     assert hidden.json("GET", address)["stage"] == "decision"
-    cells = hidden.json("GET", f"{address}/documents/first-order")["cells"]
+    cells = hidden.json("GET", f"{address}/documents/cost")["cells"]
     changes = [
         [one["loss_change"] for one in cells if one["group"] == f"group {n}"] for n in (1, 2)
     ]
@@ -408,5 +407,5 @@ def test_studies_with_names_are_not_shown_where_names_are_withheld(
         assert "made with names" in kept["error"]
         assert visitor.json("GET", "/api/studies") == []
         visitor.json("GET", f"/api/studies/{study['id']}", status=404)
-        visitor.json("GET", f"/api/studies/{study['id']}/documents/first-order", status=404)
+        visitor.json("GET", f"/api/studies/{study['id']}/documents/preview", status=404)
         assert visitor.json("GET", "/api/tables")[1]["name"] == "table 1"

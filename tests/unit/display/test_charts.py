@@ -57,12 +57,37 @@ def test_the_subtitle_says_estimated_or_measured(build: ModuleType) -> None:
     assert "band" not in bare
 
 
-def test_untrusted_cells_are_hollow_and_said_in_words(build: ModuleType) -> None:
+def test_untrusted_cells_are_a_grey_gap_and_said_in_words(build: ModuleType) -> None:
     spec = spec_of(build.make_whatif(epsilons=[0.1, 1.0, 2.0], untrusted_below=0.5))
-    assert "Hollow points (1 of 3) failed their checks" in spec["title"]["subtitle"][1]
-    point = layers(spec, "point")[0]["encoding"]["fillOpacity"]
-    assert point["condition"] == {"test": "datum.trusted", "value": 1}
-    assert point["value"] == 0
+    assert "No estimate at ε ≤ 0.1" in spec["title"]["subtitle"][1]
+    (zone,) = layers(spec, "rect")
+    (shaded,) = spec["datasets"][zone["data"]["name"]]
+    assert shaded["epsilon"] < 0.1 < shaded["to"] < 1.0
+    line = layers(spec, "line")[0]
+    rows = spec["datasets"][line["data"]["name"]]
+    assert [row["epsilon"] for row in rows if row["change"] is None] == [0.1]
+
+
+def test_a_line_and_its_band_stop_at_a_gap(build: ModuleType) -> None:
+    document = build.make_whatif(epsilons=[0.1, 0.5, 1.0, 2.0, 5.0])
+    cells = [cell.model_copy(update={"trusted": cell.epsilon != 1.0}) for cell in document.cells]
+    spec = spec_of(document.model_copy(update={"cells": cells}))
+    for kind in ("line", "area"):
+        layer = layers(spec, kind)[0]
+        assert layer["encoding"]["detail"]["field"] == "segment"
+        rows = spec["datasets"][layer["data"]["name"]]
+        drawn = [row["segment"] for row in rows if row["change"] is not None]
+        assert drawn == [0, 0, 1, 1]
+    assert "No estimate at 1 of 5 ε" in " ".join(spec["title"]["subtitle"])
+
+
+def test_a_chart_without_any_trusted_cell_says_so(build: ModuleType) -> None:
+    document = build.make_whatif(groups=["all", "women"], untrusted_below=99.0)
+    assert available_outcomes(document) == ["loss"]
+    spec = spec_of(document)
+    assert "No estimate at any ε of the grid" in spec["title"]["subtitle"][0]
+    line = layers(spec, "line")[0]
+    assert not any(row["change"] for row in spec["datasets"][line["data"]["name"]])
 
 
 def test_groups_differ_without_colour(build: ModuleType) -> None:

@@ -109,3 +109,12 @@ def test_what_must_not_be_joined_is_refused(build: Any) -> None:
     for many in (1, 5):
         with pytest.raises(InputError, match="must be 2 to 4"):
             comparison_chart([("a", answers)] * many)
+
+
+def test_a_study_without_estimates_is_named_and_not_drawn(build: Any) -> None:
+    passed, failed = build.make_whatif(), build.make_whatif(untrusted_below=99.0)
+    spec = comparison_chart([("one", passed), ("two", failed)], width=640).to_dict()
+    rows = [row for rows in spec["datasets"].values() for row in rows]
+    assert any(row.get("change_0") is not None for row in rows)
+    assert not any(row.get("change_1") is not None for row in rows)
+    assert "B: no estimate at any ε of the grid" in json.dumps(spec, ensure_ascii=False)

@@ -129,7 +129,7 @@ def test_keys_name_groups_and_failed_checks(build: ModuleType) -> None:
     document = build.make_whatif(groups=["all", "women"], untrusted_below=0.5)
     words = [entry.words for entry in cost_key(document, "loss")]
     assert words[1] == "estimated: “women”"
-    assert "hollow: failed its checks" in words
+    assert "grey: no estimate" in words
     assert len({entry.dash for entry in cost_key(document, "loss")[:2]}) == 2
     assert len({entry.point for entry in cost_key(document, "loss")[:2]}) == 2
     assert risk_key(build.make_risk(), "membership")[-1].words == "what chance alone reaches"

@@ -15,7 +15,6 @@ import pytest
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-from matplotlib.colors import to_hex
 
 from epsilens.display import CostDisplay, cost_chart
 from epsilens.errors import InputError, InputTypeError, MissingExtraError
@@ -86,7 +85,7 @@ def test_it_draws_the_numbers_of_the_other_chart(build: ModuleType, outcome: str
     line = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "line")
     rows = spec["datasets"][line["data"]["name"]]
     frame = display.frame()
-    assert list(frame.columns) == ["group", "epsilon", "change", "low", "high", "trusted"]
+    assert list(frame.columns) == ["group", "epsilon", "change", "low", "high"]
     for name in frame.columns:
         assert frame[name].tolist() == [row[name] for row in rows]
     for group, artist in display.lines_.items():
@@ -156,24 +155,20 @@ def test_any_name_of_a_group_is_only_text(build: ModuleType, name: str) -> None:
     assert not text.get_parse_math()
 
 
-def test_untrusted_cells_are_hollow_and_said_in_words(build: ModuleType) -> None:
+def test_untrusted_cells_are_a_gap_and_said_in_words(build: ModuleType) -> None:
     document = build.make_whatif(epsilons=[0.1, 1.0, 2.0], untrusted_below=0.5)
     display = CostDisplay.from_document(document).plot()
-    hollow = display.hollow_["all"]
-    assert hollow.get_xdata().tolist() == [0.1]
-    assert to_hex(hollow.get_markerfacecolor()) == to_hex(display.ax_.get_facecolor())
-    assert hollow.get_markeredgecolor() == display.lines_["all"].get_color()
-    assert display.lines_["all"].get_markevery() == [1, 2]
-    assert "Hollow points (1 of 3) failed their checks" in words(display)
+    assert np.isnan(display.lines_["all"].get_ydata()).tolist() == [True, False, False]
+    assert display.ax_.get_xlim()[0] < 0.1
+    assert "No estimate at ε ≤ 0.1" in words(display)
     drawn(display)
 
 
-def test_all_cells_may_be_untrusted_or_none(build: ModuleType) -> None:
-    none = CostDisplay.from_document(build.make_whatif()).plot()
-    assert none.hollow_ == {}
+def test_all_cells_may_be_untrusted(build: ModuleType) -> None:
     every = CostDisplay.from_document(build.make_whatif(untrusted_below=99.0)).plot()
-    assert len(every.hollow_["all"].get_xdata()) == 30
-    assert every.lines_["all"].get_markevery() == []
+    assert np.isnan(every.lines_["all"].get_ydata()).all()
+    assert every.bands_ == {}
+    assert "No estimate at any ε of the grid" in words(every)
     drawn(every)
 
 

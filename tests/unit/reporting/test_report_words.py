@@ -68,7 +68,10 @@ def test_what_was_not_measured_is_not_claimed(decision: Any) -> None:
 
 def test_failed_checks_are_said(build: ModuleType) -> None:
     document = build.make_decision(untrusted_below=20.0, epsilons=[0.5, 1.0])
-    assert "checks of the cost failed" in decision_sentence(document, *at(document, 1.0))
+    sentence = decision_sentence(document, *at(document, 1.0))
+    assert sentence.startswith("No estimate at ε = 1: one run may move the predictions too far")
+    # What an attacker gets does not depend on the estimate.
+    assert "guesses" in sentence
 
 
 def test_the_odds_are_rounded_up() -> None:
@@ -285,11 +288,11 @@ def test_all_answers_at_once_wherever_a_rate_stands(build: ModuleType) -> None:
 def test_the_paragraph_tells_failed_checks_and_a_limit_that_nobody_set(build: ModuleType) -> None:
     document = build.make_decision(untrusted_below=20.0, epsilons=[0.5, 1.0, 2.0])
     failed = assessment_paragraph(document, *at(document, 1.0))
-    assert "The checks of this cost failed: do not rely on it." in failed
+    assert "Cost: No estimate at ε = 1" in failed
     document = build.make_decision(epsilons=[0.5, 1.0, 2.0])
     chosen = at(document, document.recommendation.epsilon)
     assert "default" not in assessment_paragraph(document, *chosen)
-    assert "checks" not in assessment_paragraph(document, *chosen)
+    assert "No estimate" not in assessment_paragraph(document, *chosen)
     warning = "no limit was given: the loss may rise by 0.04, so that the model keeps 50 %."
     document = document.model_copy(update={"warnings": ["other", warning]})
     assert (

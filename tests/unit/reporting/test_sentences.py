@@ -50,7 +50,10 @@ def test_an_improvement_is_a_lower_loss(build: ModuleType) -> None:
 
 def test_an_untrusted_cell_says_so(build: ModuleType) -> None:
     text = whatif_sentence(build.make_whatif(epsilons=[1.0], untrusted_below=2.0))
-    assert text.endswith("do not rely on it.")
+    assert text == (
+        "No estimate at ε = 1: one run may move the predictions too far for this method. The "
+        "method `retrain` measures it."
+    )
 
 
 def test_a_missing_estimate_says_so(build: ModuleType) -> None:

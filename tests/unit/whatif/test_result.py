@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -70,12 +71,28 @@ def test_every_group_must_hold_unless_one_is_named(study):
         result.choose(max_loss_increase=0.01, group="nobody")
 
 
-def test_untrusted_estimates_do_not_hold(study):
+def test_an_untrusted_estimate_is_never_chosen(study):
     first_order = study.estimate(epsilon=[0.1, 0.3], method="influence")
     choice = first_order.choose(max_loss_increase=5.0)
-    assert choice.epsilon == 0.1
+    assert choice.epsilon is None
     assert not choice.holds
-    assert "retrain" in choice.sentence
+    assert choice.sentence.endswith("no upper end of an estimate is known that passed its checks.")
+
+
+def test_the_choice_stops_above_an_untrusted_estimate(result):
+    grid = [cell.epsilon for cell in result.document.cells]
+    assert result.choose(max_loss_increase=5.0).epsilon == grid[0]
+    cells = [
+        cell.model_copy(update={"trusted": cell.epsilon != grid[2]})
+        for cell in result.document.cells
+    ]
+    doubtful = replace(result, document=result.document.model_copy(update={"cells": cells}))
+    choice = doubtful.choose(max_loss_increase=5.0)
+    assert (choice.epsilon, choice.holds) == (grid[3], True)
+    assert choice.sentence.endswith("The estimate at the next smaller ε failed its checks.")
+    nothing = doubtful.choose(max_loss_increase=-5.0)
+    assert nothing.epsilon is None
+    assert f"ε = {grid[2]:.3g}," not in nothing.sentence
 
 
 @pytest.mark.parametrize("limit", [math.nan, math.inf, "much", True, None])

@@ -2,7 +2,7 @@
 // All studies; some of them side by side.
 import { alarm, byId, get, make, remove, save } from "./api.js";
 
-const STATES = { "first-order": "first-order only", cost: "cost", decision: "cost and attack" };
+const STATES = { preview: "preview only", cost: "cost", decision: "cost and attack" };
 const LETTERS = "ABCD";
 const MOST = LETTERS.length;
 const saves = (row) => {
@@ -19,7 +19,7 @@ const ROWS = [
   ["upper end of 9 in 10 runs (estimated)", (row) => row.shown.loss_change_high],
   ["answers guessed, upper end of 9 in 10 releases (measured)", (row) => row.shown.answer_inference_high],
   ["nobody who guesses as well without it exceeds (proven)", (row) => row.shown.answer_inference_ceiling],
-  ["in words", (row) => row.sentence ?? (row.has_attack || row.is_first_order ? "no decision yet" : "cost only: no attack is measured on this model")],
+  ["in words", (row) => row.sentence ?? (row.has_attack || row.stage === "preview" ? "no decision yet" : "cost only: no attack is measured on this model")],
   ["save", saves],
 ];
 

@@ -4,8 +4,8 @@ import { alarm, byId, get, make, patch, post } from "./api.js";
 import { followChoices, replaceReport, stopReports } from "./frame.js";
 
 const WORDS = { cost: "exact cost", attack: "attack" };
-const STAGES = { "first-order": "First-order estimate of the loss", cost: "The exact cost has arrived", decision: "Cost and attack are both here." };
-const COMING = { "first-order": "The first-order estimate is being drawn …", cost: "The exact cost has arrived and is being drawn …", decision: "Cost and attack have arrived and are being drawn …" };
+const STAGES = { preview: "Preview at a few budgets", cost: "The exact cost has arrived", decision: "Cost and attack are both here." };
+const COMING = { preview: "The preview is being drawn …", cost: "The exact cost has arrived and is being drawn …", decision: "Cost and attack have arrived and are being drawn …" };
 const APART = "Cost and attack are both here, but could not be joined: the report says why.";
 const NO_ATTACK = { ridge: "no attack is measured on a model of numbers", forward: "attacks are measured without the correction" };
 const ACTIVE = ["waiting", "running"];
@@ -28,6 +28,7 @@ const tabs = new BroadcastChannel("epsilens");
 export async function enter(session, id) {
   visit += 1;
   shown = drawn = drawnKind = undrawn = null;
+  delete document.documentElement.dataset.stage;
   study = null;
   byId("jobs").replaceChildren();
   await refresh(id, visit);
@@ -35,6 +36,7 @@ export async function enter(session, id) {
 
 export function leave() {
   visit += 1;
+  delete document.documentElement.dataset.stage;
   study = null;
   clearTimeout(timer);
   stopReports();
@@ -54,14 +56,17 @@ async function refresh(id, mine) {
     study = found;
     paint(isNew);
     if (JSON.stringify(before) !== JSON.stringify(found.limits)) followChoices(before, found.limits);
-    if (shown !== found.revision) {
+    if (found.unanswered !== null) {
+      if (await begin(id, mine)) wait = SOON;
+    } else if (shown !== found.revision) {
       shown = found.revision;
       replaceReport(`/studies/${id}/page?revision=${found.revision}`, found.limits, keepChoices)
         .then((kind) => {
           if (mine !== visit || kind === null) return null;
           [drawn, drawnKind, undrawn] = [found.stage, kind, null];
           paintStage();
-          return begin(id, mine);
+          document.documentElement.dataset.stage = drawn;
+          return begin(id, mine).then((began) => (began && mine === visit ? refresh(id, mine) : null));
         })
         .catch((error) => {
           if (mine !== visit) return;
@@ -79,11 +84,12 @@ async function refresh(id, mine) {
   timer = setTimeout(() => refresh(id, mine), wait);
 }
 
-// The long work begins when the first answer is there to be looked at.
+// The long work begins when the first answer is there to be looked at, or cannot be shown. Says whether it did.
 async function begin(id, mine) {
-  if (mine !== visit || study.jobs.length > 0) return;
-  for (const kind of study.has_attack ? ["cost", "attack"] : ["cost"]) await post(`/api/studies/${id}/jobs`, { kind });
-  if (mine === visit) await refresh(id, mine);
+  if (mine !== visit || study.jobs.length > 0) return false;
+  const missing = [...(study.stage === "preview" ? ["cost"] : []), ...(study.has_attack ? ["attack"] : [])];
+  for (const kind of missing) await post(`/api/studies/${id}/jobs`, { kind });
+  return missing.length > 0;
 }
 
 function left(seconds) {
@@ -112,7 +118,21 @@ function paint(isNew) {
 // In words what the report shows, not what it is about to show.
 function paintStage() {
   const isApart = drawn === "decision" && drawnKind !== "decision";
+  byId("skeleton").hidden = drawn !== null || undrawn !== null;
+  byId("skeleton-words").textContent = study.unanswered === null ? "" : `${study.unanswered} ${next()}`;
+  if (study.unanswered !== null) {
+    byId("stage-words").textContent = `No answer yet${follows()}`;
+    return;
+  }
   byId("stage-words").textContent = undrawn ?? (drawn !== study.stage ? COMING[study.stage] : isApart ? APART : STAGES[study.stage] + follows());
+}
+
+// When an answer can be expected that takes the place of one that failed its checks.
+function next() {
+  const job = study.jobs.findLast((one) => one.kind === "cost");
+  if (job && !ACTIVE.includes(job.state)) return "Resume the exact cost to get one.";
+  const pace = job ? left(job.seconds_left) : "";
+  return pace ? `The exact cost is on its way: ${pace}.` : "The exact cost is on its way; it is planned to take at most a minute.";
 }
 
 // What is still to come, and whether it is on its way.

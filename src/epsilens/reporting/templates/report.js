@@ -13,7 +13,7 @@
   let current = null;
   // What the limits lead to, and the words for it; null where there are none.
   let solved = null;
-  // What stands in large type instead of a budget, as "no ε"; empty where a budget does.
+  // What stands in large type instead of a budget, as "no ε" or "no estimate"; empty where a budget does.
   let verdict = "";
 
   // The charts: where they stand, what can be shown in them, and what is shown.
@@ -54,7 +54,7 @@
 
   function show(cell, instead = "") {
     current = cell;
-    verdict = instead;
+    verdict = cell.trusted ? instead : "no estimate";
     slider.value = cell.budget === null ? (cell.outside === "inf" ? slider.max : slider.min) : Math.log10(cell.budget);
     slider.setAttribute("aria-valuetext", `ε = ${cell.epsilon}`);
     if (document.activeElement !== number) number.value = typed(cell);
@@ -81,8 +81,8 @@
     write("verdict", verdict);
     byId("verdict").hidden = verdict === "";
     byId("named").hidden = verdict !== "";
-    byId("big").classList.toggle("faint", verdict !== "" || (isSolved && !solved.trusted));
-    byId("looking").hidden = verdict === "";
+    byId("big").classList.toggle("faint", verdict !== "" || (isSolved && solved.isDoubtful));
+    byId("looking").hidden = verdict === "" || !current.trusted;
     write("looked", `ε = ${current.epsilon}`);
     byId("outside").hidden = current.outside === null;
     byId("recommended").hidden = verdict !== "" || isChanged() || page.recommended !== keyOf(current) || group !== page.start.group;
@@ -237,7 +237,6 @@
     return {
       cells, cell, least, most, hasLoss: loss !== null, hasRate: feared !== null,
       rests: rests !== null && byProof ? "proven" : rests,
-      trusted: cell === null || loss === null || cells.slice(cells.indexOf(cell)).every((one) => one.trusted),
     };
   }
 
@@ -247,8 +246,7 @@
 
   function lossWords(found) {
     if (found.cell === null) return `No budget computed here keeps its 9-in-10 range within it${whom()}.`;
-    return `The smallest budget whose 9-in-10 range stays within it${whom()} is ε = ${found.cell.epsilon}.` +
-      (found.trusted ? "" : " Some checks on the way failed: do not rely on it.");
+    return `The smallest budget whose 9-in-10 range stays within it${whom()} is ε = ${found.cell.epsilon}.`;
   }
 
   function decisionWords(found) {
@@ -274,7 +272,6 @@
     if (found.hasLoss && found.hasRate && least !== most) parts.push(`Every ε from ${least.epsilon} to ${most.epsilon} keeps both.`);
     if (found.rests === "proven") parts.push(`The attack limit is kept by proof: ${proof(cell)}.`);
     if (found.rests === "measured") parts.push(`The attack limit is kept only by the attack that was tried (measured), of ${page.attacker}; beyond it, ${proof(cell)}.`);
-    if (!found.trusted) parts.push("Some checks on the way failed: do not rely on it.");
     return parts.join(" ");
   }
 
@@ -313,10 +310,10 @@
     const said = found === null || (isFirst && isDecision) ? "" : wordsFor(found, rate);
     if (isFirst) {
       const first = startCell();
-      solved = { cell: page.start.verdict ? null : isDecision ? first : found?.cell ?? first, words: said, trusted: !page.start.doubtful };
+      solved = { cell: page.start.verdict ? null : isDecision ? first : found?.cell ?? first, words: said, isDoubtful: page.start.doubtful };
       if (move || page.start.verdict) show(move ? first : current, page.start.verdict);
     } else {
-      solved = { cell: found?.cell ?? null, words: said, trusted: found?.trusted ?? true };
+      solved = { cell: found?.cell ?? null, words: said, isDoubtful: false };
       if (found !== null && found.cell === null) show(onAxis(), "no ε");
       else if (found !== null && move) show(found.cell);
       else if (verdict) show(current);
