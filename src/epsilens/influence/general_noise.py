@@ -282,7 +282,10 @@ def draw_gradient_noise(
     problem, n = objective.problem, objective.problem.n_rows
     K, p = problem.loss.n_outputs, problem.design.n_columns
     V = objective.joint.shape[1]
-    total = np.zeros((K, p, n_draws))
+    # Along a direction every record is one number an output.
+    along = None if direction is None else direction.reshape(K, p)
+    blocks = objective.alternatives.blocks
+    total = np.zeros((K, p if along is None else 1, n_draws))
     expected = np.zeros(K * p)
     counts = np.zeros((len(objective.channel), n_draws))
     n_changed = np.zeros(n_draws, dtype=np.int64)
@@ -324,16 +327,23 @@ def draw_gradient_noise(
                     counts[c] -= weights @ objective.channel[objective.labels[rows], c]
             for k in range(K):
                 drawn = np.take_along_axis(table[:, :, k], choice, axis=1)
-                total[k] += base.T @ drawn
+                if along is None:
+                    records, added = base, blocks
+                else:
+                    records = np.asarray(base @ along[k].astype(np.float32))[:, None]
+                    added = (blocks @ along[k])[:, None]
+                total[k] += records.T @ drawn
                 if V > 1:
-                    for v in range(V):
-                        count = np.where(values == v, drawn, np.float32(0)).sum(axis=0)
-                        total[k] += objective.alternatives.blocks[v][:, None] * count[None, :]
-    deviation = (total.reshape(K * p, n_draws) - expected[:, None]) / n
+                    place = (values * n_draws + np.arange(n_draws)).ravel()
+                    count = np.bincount(place, weights=drawn.ravel(), minlength=V * n_draws)
+                    total[k] += added.T @ count.reshape(V, n_draws)
+    if along is None:
+        deviation = (total.reshape(K * p, n_draws) - expected[:, None]) / n
+    else:
+        deviation = (total.sum(axis=0) - along.ravel() @ expected) / n
     if balance is not None:
-        deviation += balance.pulls.T @ counts / n
-    if direction is not None:
-        deviation = (direction @ deviation)[None, :]
+        pulls = balance.pulls if along is None else (balance.pulls @ along.ravel())[:, None]
+        deviation += pulls.T @ counts / n
     return DrawnRuns(
         deviations=deviation.astype(np.float32),
         labels=np.concatenate(kept_labels),

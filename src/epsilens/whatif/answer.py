@@ -96,8 +96,8 @@ class Study:
             is_best = all(cell.method == "exact" for cell in cells if not cell.trusted)
             advice = "Train" if is_best else "Take method='exact', or train"
             notes.append(
-                f"{untrusted} of {len(cells)} estimates are not trustworthy: one run may stray "
-                "further than an estimate can follow, or what it leaves out exceeds its interval. "
+                f"{untrusted} of {len(cells)} estimates failed their own check: drawn runs that were solved "
+                "for real lie elsewhere, or what the method leaves out is too large beside its interval. "
                 f"{advice} again to be sure: method='retrain'."
             )
         return WhatIfDocument(

@@ -75,7 +75,8 @@ def plan(baseline: AnyBaseline, question: Question, *, seconds: float) -> Rung:
         exact = n_cells * (share * (1.5 * passes + drawing) + gradients)
     if exact <= seconds:
         return "exact"
-    if n_cells * (passes + drawing) <= seconds:
+    # With features, a correction or class weights first order takes as many passes, and gains nothing.
+    if not is_label_only(baseline, question) or n_cells * (passes + drawing) <= seconds:
         return "newton"
     return "influence"
 

@@ -528,7 +528,7 @@ def test_untrusted_cells_are_marked_and_said(study):
     # At ε = 0.2 for everybody the second order is the whole effect.
     result = study.estimate(epsilon=[0.2, 9.0], method="influence")
     assert [cell.trusted for cell in result.document.cells] == [False, True]
-    said = [text for text in result.document.warnings if "not trustworthy" in text]
+    said = [text for text in result.document.warnings if "failed their own check" in text]
     assert said[0].endswith("Take method='exact', or train again to be sure: method='retrain'.")
 
 
