@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well a person's protected answers are guessed from everybody else's data.
+
+No release hides what is true of people alike. A ceiling on what a person's own answer adds therefore
+starts from the best guess without that answer. Several predictors are tried, each trained on the true
+answers of other people. A release gives away less than these, so the best of them counts at every ε.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from threadpoolctl import threadpool_limits
+
+from epsilens.data.frames import to_pandas
+from epsilens.models.execution import one_blas_thread
+from epsilens.risk.success_rate import lower_rate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CONFIDENCE", "GuessFromOthers", "KnownColumns", "best_guess", "cross_fitted_rates"]
+
+FloatArray = NDArray[np.float64]
+Predictor: TypeAlias = Literal["boosted trees", "linear model"]
+
+CONFIDENCE = 0.95
+"""One-sided confidence of the upper bound of the baseline, for all predictors together."""
+MOST_TRAINING_ROWS = 12_000
+"""Rows that one predictor learns from. More make it slower and hardly better."""
+_MOST_CELLS = 1_500_000
+_MOST_COLUMNS = 1_000
+_MOST_ANSWERS = 24
+_MOST_CATEGORIES = 200
+_TREES = 300
+
+
+@dataclass(frozen=True)
+class GuessFromOthers:
+    """How often the best guess without a person's own answers is right.
+
+    Attributes
+    ----------
+    rate : float
+        The share of people whose protected answers the best predictor guesses.
+    high : float
+        Upper confidence bound of what the predictors reach: 95 % for all of them together.
+    predictor : str
+        The predictor with that rate.
+    """
+
+    rate: float
+    high: float
+    predictor: str
+
+
+def best_guess(
+    rates: Mapping[str, float], *, n_people: int, at_least: float = 0.0
+) -> GuessFromOthers:
+    """Return the best of several predictors, with an upper confidence bound.
+
+    Parameters
+    ----------
+    rates : mapping of predictor to float
+        The share of people each of them guesses, people it was not trained on.
+    n_people : int
+        Number of people that the rates were measured on.
+    at_least : float
+        A rate that the bound is never below, such as that of models of randomised answers.
+
+    Returns
+    -------
+    GuessFromOthers
+
+    Notes
+    -----
+    Each of m predictors gets a one-sided Clopper–Pearson bound at confidence 1 − 0.05/m, so that all
+    of them hold together with 95 % and the choice of the best is paid for.
+
+    Examples
+    --------
+    >>> found = best_guess({"most common answer": 0.6, "boosted trees": 0.7}, n_people=1000)
+    >>> found.predictor, round(found.high, 3)
+    ('boosted trees', 0.729)
+    """
+    predictor = max(rates, key=lambda name: rates[name])
+    rate = max(rates[predictor], at_least)
+    # Rounded up to whole people: the bound is never too low.
+    wrong = np.floor(n_people * (1.0 - np.array(list(rates.values()))) + 1e-9).astype(np.int64)
+    level = (1.0 - CONFIDENCE) / len(rates)
+    ends = 1.0 - lower_rate(wrong, np.full(len(rates), n_people), level=level)
+    return GuessFromOthers(rate, float(max(ends.max(), rate)), predictor)
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class KnownColumns:
+    """What an attacker knows of every person: all columns that are not protected.
+
+    Attributes
+    ----------
+    values : array of shape (n, p)
+        Numbers, and categories as codes; NaN where a value is missing.
+    is_category : array of bool, shape (p,)
+    """
+
+    values: FloatArray
+    is_category: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, table: object, *, hidden: set[str], label: NDArray[np.number] | None
+    ) -> KnownColumns:
+        """Read the columns of a table.
+
+        Parameters
+        ----------
+        table : frame, array or sparse matrix
+        hidden : set of str
+            The protected columns.
+        label : array of shape (n,), optional
+            The label, where it is not protected.
+        """
+        columns: list[FloatArray] = []
+        kinds: list[bool] = []
+        if scipy.sparse.issparse(table):
+            counts = np.diff(scipy.sparse.csc_array(table).indptr)
+            kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_COLUMNS])
+            columns = list(scipy.sparse.csc_array(table)[:, kept].toarray().T.astype(np.float64))
+            kinds = [False] * len(columns)
+        else:
+            frame = to_pandas(table)
+            for name in frame.columns:
+                if name not in hidden:
+                    values, kind = _as_numbers(frame[name])
+                    columns.append(values)
+                    kinds.append(kind)
+        if label is not None:
+            columns.append(np.asarray(label, dtype=np.float64))
+            kinds.append(False)
+        n_rows = len(columns[0]) if columns else 0
+        values = np.column_stack(columns) if columns else np.empty((n_rows, 0))
+        return cls(values[:, :_MOST_COLUMNS], np.array(kinds, dtype=bool)[:_MOST_COLUMNS])
+
+    @property
+    def n_training_rows(self) -> int:
+        """Number of rows that a predictor learns from at most."""
+        return min(MOST_TRAINING_ROWS, max(1_000, _MOST_CELLS // max(self.values.shape[1], 1)))
+
+
+def _as_numbers(series: pd.Series[Any]) -> tuple[FloatArray, bool]:
+    """Return a column as numbers, and whether they are codes of categories."""
+    import pandas as pd
+    from pandas.api import types
+
+    if types.is_bool_dtype(series) or types.is_numeric_dtype(series):
+        found = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        return np.where(np.isfinite(found), found, np.nan), False
+    if types.is_datetime64_any_dtype(series) or types.is_timedelta64_dtype(series):
+        missing = series.isna().to_numpy()
+        return np.where(missing, np.nan, series.astype("int64").to_numpy(np.float64)), False
+    codes = pd.factorize(series.astype("string"))[0]
+    counts = np.bincount(codes[codes >= 0], minlength=1)
+    rank = np.empty(len(counts), dtype=np.intp)
+    rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
+    # Rare categories are one: trees take no more than 255.
+    ranked = np.minimum(rank, _MOST_CATEGORIES)[np.maximum(codes, 0)]
+    return np.where(codes >= 0, ranked.astype(np.float64), np.nan), True
+
+
+def cross_fitted_rates(
+    known: KnownColumns, truth: NDArray[np.intp], generator: np.random.Generator
+) -> dict[str, float]:
+    """Return how often each predictor guesses the answers of people it was not trained on.
+
+    Parameters
+    ----------
+    known : KnownColumns
+    truth : array of int, shape (n,)
+        The protected answers of every person as one number.
+    generator : numpy.random.Generator
+        Deals people to folds.
+
+    Returns
+    -------
+    dict of str to float
+        Empty where nothing is known of people, or all have one answer.
+
+    Notes
+    -----
+    Rare joint answers, beyond the 24 most common ones, are never guessed.
+    """
+    answers, counts = np.unique(truth, return_counts=True)
+    n_rows = len(truth)
+    if known.values.shape[1] == 0 or len(answers) < 2 or n_rows < 10:
+        return {}
+    common = answers[np.argsort(-counts, kind="stable")[:_MOST_ANSWERS]]
+    order = generator.permutation(n_rows)
+    n_folds = 10 if n_rows <= 2_000 else 5 if n_rows <= MOST_TRAINING_ROWS else 3
+    right: dict[Predictor, int] = {"boosted trees": 0, "linear model": 0}
+    for fold in range(n_folds):
+        held = order[fold::n_folds]
+        others = np.setdiff1d(order, held, assume_unique=True)
+        others = others[np.isin(truth[others], common)]
+        some = generator.permutation(others)[: known.n_training_rows]
+        if len(np.unique(truth[some])) < 2:
+            continue
+        for name in right:
+            model = _predictor(name, known, n_answers=len(common))
+            # Threads of OpenMP that wait for each other on a busy machine take forty times as long.
+            with threadpool_limits(limits=1, user_api="openmp"), one_blas_thread():
+                model.fit(known.values[some], truth[some])
+                guesses = model.predict(known.values[held])
+            right[name] += int(np.count_nonzero(guesses == truth[held]))
+    return {name: count / n_rows for name, count in right.items()}
+
+
+def _predictor(name: Predictor, known: KnownColumns, *, n_answers: int) -> Any:
+    from sklearn.compose import make_column_transformer
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    if name == "boosted trees":
+        trees = max(10, min(100, _TREES // (1 if n_answers == 2 else n_answers)))
+        return HistGradientBoostingClassifier(
+            max_iter=trees,
+            learning_rate=min(0.3, 6.0 / trees),
+            max_leaf_nodes=15,
+            categorical_features=known.is_category,
+            early_stopping=False,
+            random_state=0,
+        )
+    encode = make_column_transformer(
+        (
+            make_pipeline(
+                SimpleImputer(strategy="constant", fill_value=-1.0),
+                OneHotEncoder(handle_unknown="ignore", max_categories=30, sparse_output=False),
+            ),
+            np.flatnonzero(known.is_category),
+        ),
+        (
+            make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler()),
+            np.flatnonzero(~known.is_category),
+        ),
+    )
+    return make_pipeline(encode, LogisticRegression(max_iter=100))
