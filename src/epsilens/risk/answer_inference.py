@@ -95,9 +95,7 @@ def answer_ceiling(baseline_rate: float, *, epsilon: float, advantage: float) ->
     >>> round(answer_ceiling(0.1, epsilon=1.0, advantage=bits.advantage), 3)
     0.232
     """
-    return min(
-        guess_ceiling(baseline_rate, advantage), inference_ceiling(baseline_rate, epsilon)
-    )
+    return min(guess_ceiling(baseline_rate, advantage), inference_ceiling(baseline_rate, epsilon))
 
 
 @dataclass(frozen=True)

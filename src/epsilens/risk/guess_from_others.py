@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-
 from threadpoolctl import threadpool_limits
 
 from epsilens.data.frames import to_pandas
@@ -87,7 +86,7 @@ def best_guess(
     --------
     >>> found = best_guess({"most common answer": 0.6, "boosted trees": 0.7}, n_people=1000)
     >>> found.predictor, round(found.high, 3)
-    ('boosted trees', 0.729)
+    ('boosted trees', 0.728)
     """
     predictor = max(rates, key=lambda name: rates[name])
     rate = max(rates[predictor], at_least)
