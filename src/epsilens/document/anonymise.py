@@ -86,6 +86,7 @@ _OWN_WORDS = frozenset(
         "most common answer",
         "published model",
         "boosted trees",
+        "forest",
         "linear model",
         "offline",
         "online",

@@ -27,16 +27,19 @@ if TYPE_CHECKING:
 __all__ = ["CONFIDENCE", "GuessFromOthers", "KnownColumns", "best_guess", "cross_fitted_rates"]
 
 FloatArray = NDArray[np.float64]
-Predictor: TypeAlias = Literal["boosted trees", "linear model"]
+Predictor: TypeAlias = Literal["boosted trees", "forest", "linear model"]
 
 CONFIDENCE = 0.95
 """One-sided confidence of the upper bound of the baseline, for all predictors together."""
-MOST_TRAINING_ROWS = 12_000
+MOST_TRAINING_ROWS = 10_000
 """Rows that one predictor learns from. More make it slower and hardly better."""
 _MOST_CELLS = 1_500_000
 _MOST_COLUMNS = 1_000
 _MOST_ANSWERS = 24
-_MOST_CATEGORIES = 200
+_MOST_CATEGORIES = 250
+_MANY_VALUES = 100
+_MOST_SHARED = 5
+_PARTS = 5
 _TREES = 300
 
 
@@ -104,12 +107,15 @@ class KnownColumns:
     Attributes
     ----------
     values : array of shape (n, p)
-        Numbers, and categories as codes; NaN where a value is missing.
+        Numbers, and categories as codes, the most common first; NaN where a value is missing.
     is_category : array of bool, shape (p,)
+    shared : array of int, shape (n, q)
+        Codes of columns whose values few people share, such as a household, a day or a first name.
     """
 
     values: FloatArray
     is_category: NDArray[np.bool_]
+    shared: NDArray[np.intp]
 
     @classmethod
     def of(
@@ -125,26 +131,23 @@ class KnownColumns:
         label : array of shape (n,), optional
             The label, where it is not protected.
         """
-        columns: list[FloatArray] = []
-        kinds: list[bool] = []
         if scipy.sparse.issparse(table):
-            counts = np.diff(scipy.sparse.csc_array(table).indptr)
-            kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_COLUMNS])
-            columns = list(scipy.sparse.csc_array(table)[:, kept].toarray().T.astype(np.float64))
+            whole = scipy.sparse.csc_array(table)
+            often = np.argsort(-np.diff(whole.indptr), kind="stable")[:_MOST_COLUMNS]
+            columns = list(whole[:, np.sort(often)].toarray().T.astype(np.float64))
             kinds = [False] * len(columns)
         else:
             frame = to_pandas(table)
-            for name in frame.columns:
-                if name not in hidden:
-                    values, kind = _as_numbers(frame[name])
-                    columns.append(values)
-                    kinds.append(kind)
+            read = [_as_numbers(frame[name]) for name in frame.columns if name not in hidden]
+            columns, kinds = [values for values, _ in read], [kind for _, kind in read]
         if label is not None:
             columns.append(np.asarray(label, dtype=np.float64))
             kinds.append(False)
-        n_rows = len(columns[0]) if columns else 0
-        values = np.column_stack(columns) if columns else np.empty((n_rows, 0))
-        return cls(values[:, :_MOST_COLUMNS], np.array(kinds, dtype=bool)[:_MOST_COLUMNS])
+        # The label comes last and is never among those left out.
+        if len(columns) > _MOST_COLUMNS:
+            columns, kinds = columns[-_MOST_COLUMNS:], kinds[-_MOST_COLUMNS:]
+        values = np.column_stack(columns) if columns else np.empty((0, 0))
+        return cls(values, np.array(kinds, dtype=bool), _shared_codes(values))
 
     @property
     def n_training_rows(self) -> int:
@@ -165,11 +168,20 @@ def _as_numbers(series: pd.Series[Any]) -> tuple[FloatArray, bool]:
         return np.where(missing, np.nan, series.astype("int64").to_numpy(np.float64)), False
     codes = pd.factorize(series.astype("string"))[0]
     counts = np.bincount(codes[codes >= 0], minlength=1)
-    rank = np.empty(len(counts), dtype=np.intp)
+    rank = np.empty(len(counts))
     rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
-    # Rare categories are one: trees take no more than 255.
-    ranked = np.minimum(rank, _MOST_CATEGORIES)[np.maximum(codes, 0)]
-    return np.where(codes >= 0, ranked.astype(np.float64), np.nan), True
+    return np.where(codes >= 0, rank[np.maximum(codes, 0)], np.nan), True
+
+
+def _shared_codes(values: FloatArray) -> NDArray[np.intp]:
+    """Return the columns with many values of which most are shared by at least two people."""
+    found = []
+    for column in values.T:
+        distinct, codes = np.unique(column, return_inverse=True)
+        if _MANY_VALUES < len(distinct) <= len(column) // 2:
+            found.append(codes.astype(np.intp))
+    kept = found[:_MOST_SHARED]
+    return np.column_stack(kept) if kept else np.empty((len(values), 0), dtype=np.intp)
 
 
 def cross_fitted_rates(
@@ -198,44 +210,82 @@ def cross_fitted_rates(
     n_rows = len(truth)
     if known.values.shape[1] == 0 or len(answers) < 2 or n_rows < 10:
         return {}
-    common = answers[np.argsort(-counts, kind="stable")[:_MOST_ANSWERS]]
+    common = np.sort(answers[np.argsort(-counts, kind="stable")[:_MOST_ANSWERS]])
     order = generator.permutation(n_rows)
     n_folds = 10 if n_rows <= 2_000 else 5 if n_rows <= MOST_TRAINING_ROWS else 3
-    right: dict[Predictor, int] = {"boosted trees": 0, "linear model": 0}
+    right: dict[Predictor, int] = {"boosted trees": 0, "forest": 0, "linear model": 0}
     for fold in range(n_folds):
         held = order[fold::n_folds]
-        others = np.setdiff1d(order, held, assume_unique=True)
+        others = generator.permutation(np.setdiff1d(order, held, assume_unique=True))
         others = others[np.isin(truth[others], common)]
-        some = generator.permutation(others)[: known.n_training_rows]
+        some = others[: known.n_training_rows]
         if len(np.unique(truth[some])) < 2:
             continue
+        beside = _shares_beside(known.shared, truth, others, common)
+        inputs = np.column_stack([known.values, beside])
         for name in right:
-            model = _predictor(name, known, n_answers=len(common))
+            model = _predictor(name, known, n_answers=len(common), n_beside=beside.shape[1])
             # Threads of OpenMP that wait for each other on a busy machine take forty times as long.
             with threadpool_limits(limits=1, user_api="openmp"), one_blas_thread():
-                model.fit(known.values[some], truth[some])
-                guesses = model.predict(known.values[held])
+                model.fit(inputs[some], truth[some])
+                guesses = model.predict(inputs[held])
             right[name] += int(np.count_nonzero(guesses == truth[held]))
     return {name: count / n_rows for name, count in right.items()}
 
 
-def _predictor(name: Predictor, known: KnownColumns, *, n_answers: int) -> Any:
+def _shares_beside(
+    shared: NDArray[np.intp],
+    truth: NDArray[np.intp],
+    others: NDArray[np.intp],
+    answers: NDArray[np.intp],
+) -> FloatArray:
+    """Return the shares of the answers among the other people with the same value of a column.
+
+    People who train a predictor are dealt to five parts, and the own part is left out: their own answer
+    is in no share that is told to the predictor.
+    """
+    n_rows, n_columns = shared.shape
+    is_answer = (truth[others, None] == answers).astype(np.float64)
+    prior = is_answer.mean(axis=0)
+    part = np.arange(len(others)) % _PARTS
+    found = []
+    for codes in shared.T:
+        sums = np.zeros((_PARTS, codes.max() + 1, len(answers)))
+        np.add.at(sums, (part, codes[others]), is_answer)
+        total = sums.sum(axis=0)
+        counts = total[codes]
+        counts[others] -= sums[part, codes[others]]
+        found.append((counts + prior) / (counts.sum(axis=1, keepdims=True) + 1.0))
+    return np.column_stack(found) if n_columns else np.empty((n_rows, 0))
+
+
+def _predictor(name: Predictor, known: KnownColumns, *, n_answers: int, n_beside: int) -> Any:
     from sklearn.compose import make_column_transformer
-    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
     from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
+    is_category = np.concatenate([known.is_category, np.zeros(n_beside, dtype=bool)])
     if name == "boosted trees":
         trees = max(10, min(100, _TREES // (1 if n_answers == 2 else n_answers)))
-        return HistGradientBoostingClassifier(
+        boosted = HistGradientBoostingClassifier(
             max_iter=trees,
             learning_rate=min(0.3, 6.0 / trees),
             max_leaf_nodes=15,
-            categorical_features=known.is_category,
+            categorical_features=is_category,
             early_stopping=False,
             random_state=0,
+        )
+        # Rare categories are one: boosted trees take no more than 255.
+        most = np.where(is_category, float(_MOST_CATEGORIES), np.inf)
+        return make_pipeline(
+            FunctionTransformer(np.clip, kw_args={"a_min": None, "a_max": most}), boosted
+        )
+    if name == "forest":
+        return ExtraTreesClassifier(
+            n_estimators=20, max_features="sqrt", min_samples_leaf=3, random_state=0
         )
     encode = make_column_transformer(
         (
@@ -243,11 +293,11 @@ def _predictor(name: Predictor, known: KnownColumns, *, n_answers: int) -> Any:
                 SimpleImputer(strategy="constant", fill_value=-1.0),
                 OneHotEncoder(handle_unknown="ignore", max_categories=30, sparse_output=False),
             ),
-            np.flatnonzero(known.is_category),
+            np.flatnonzero(is_category),
         ),
         (
             make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler()),
-            np.flatnonzero(~known.is_category),
+            np.flatnonzero(~is_category),
         ),
     )
     return make_pipeline(encode, LogisticRegression(max_iter=100))
