@@ -192,8 +192,8 @@ def ceiling_note(document: RiskDocument) -> str:
     b = "b" if before is None else f"b = {before}"
     if len(document.protect) > 1:
         return (
-            "Ceiling (proven given b): from everybody else's data an attacker guesses all protected "
-            f"answers of up to {b} of the people; with their own randomised answers of at most this share."
+            "Ceiling (proven given b): from everybody else's data an attacker guesses the protected "
+            f"answers, all of them at once, of up to {b} of the people; with their own randomised answers of at most this share."
         )
     return (
         f"Ceiling (proven given b): from everybody else's data an attacker guesses up to {b} of the "

@@ -87,6 +87,7 @@ _OWN_WORDS = frozenset(
         "published model",
         "boosted trees",
         "forest",
+        "people with the same value",
         "linear model",
         "offline",
         "online",

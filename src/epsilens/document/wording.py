@@ -198,8 +198,8 @@ def ceiling_clause(cell: RiskCell, *, many: bool = False) -> str | None:
     most = at_most_text(ceiling)
     if many:
         return (
-            f"from everybody else's data an attacker guesses all protected answers of up to {before} of "
-            f"the people; with their own randomised answers of at most {most} (proven given that "
+            f"from everybody else's data an attacker guesses the protected answers, all of them at once, "
+            f"of up to {before} of the people; with their own randomised answers of at most {most} (proven given that "
             "baseline)"
         )
     return (

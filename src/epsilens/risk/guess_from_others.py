@@ -8,9 +8,10 @@ answers of other people. A release gives away less than these, so the best of th
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 __all__ = ["CONFIDENCE", "GuessFromOthers", "KnownColumns", "best_guess", "cross_fitted_rates"]
 
 FloatArray = NDArray[np.float64]
-Predictor: TypeAlias = Literal["boosted trees", "forest", "linear model"]
+Predictor: TypeAlias = Literal[
+    "boosted trees", "people with the same value", "forest", "linear model"
+]
 
 CONFIDENCE = 0.95
 """One-sided confidence of the upper bound of the baseline, for all predictors together."""
-MOST_TRAINING_ROWS = 10_000
+MOST_TRAINING_ROWS = 8_000
 """Rows that one predictor learns from. More make it slower and hardly better."""
 _MOST_CELLS = 1_500_000
 _MOST_COLUMNS = 1_000
@@ -107,7 +110,8 @@ class KnownColumns:
     Attributes
     ----------
     values : array of shape (n, p)
-        Numbers, and categories as codes, the most common first; NaN where a value is missing.
+        Numbers, and categories as codes, the most common first. A missing number is below all others, a
+        missing category one of its own.
     is_category : array of bool, shape (p,)
     shared : array of int, shape (n, q)
         Codes of columns whose values few people share, such as a household, a day or a first name.
@@ -162,15 +166,21 @@ def _as_numbers(series: pd.Series[Any]) -> tuple[FloatArray, bool]:
 
     if types.is_bool_dtype(series) or types.is_numeric_dtype(series):
         found = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-        return np.where(np.isfinite(found), found, np.nan), False
+        return _without_gaps(found), False
     if types.is_datetime64_any_dtype(series) or types.is_timedelta64_dtype(series):
         missing = series.isna().to_numpy()
-        return np.where(missing, np.nan, series.astype("int64").to_numpy(np.float64)), False
-    codes = pd.factorize(series.astype("string"))[0]
-    counts = np.bincount(codes[codes >= 0], minlength=1)
-    rank = np.empty(len(counts))
-    rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
-    return np.where(codes >= 0, rank[np.maximum(codes, 0)], np.nan), True
+        days = series.astype("int64").to_numpy(np.float64)
+        return _without_gaps(np.where(missing, np.nan, days)), False
+    codes = pd.factorize(series.astype("string"), use_na_sentinel=False)[0]
+    rank = np.empty(codes.max(initial=0) + 1)
+    rank[np.argsort(-np.bincount(codes, minlength=1), kind="stable")] = np.arange(len(rank))
+    return rank[codes], True
+
+
+def _without_gaps(values: FloatArray) -> FloatArray:
+    is_number = np.isfinite(values)
+    least = values[is_number].min(initial=0.0)
+    return np.where(is_number, values, least - 1.0)
 
 
 def _shared_codes(values: FloatArray) -> NDArray[np.intp]:
@@ -206,6 +216,8 @@ def cross_fitted_rates(
     -----
     Rare joint answers, beyond the 24 most common ones, are never guessed.
     """
+    import sklearn.ensemble  # noqa: F401  # only what is loaded can be held at one thread
+
     answers, counts = np.unique(truth, return_counts=True)
     n_rows = len(truth)
     if known.values.shape[1] == 0 or len(answers) < 2 or n_rows < 10:
@@ -213,24 +225,34 @@ def cross_fitted_rates(
     common = np.sort(answers[np.argsort(-counts, kind="stable")[:_MOST_ANSWERS]])
     order = generator.permutation(n_rows)
     n_folds = 10 if n_rows <= 2_000 else 5 if n_rows <= MOST_TRAINING_ROWS else 3
-    right: dict[Predictor, int] = {"boosted trees": 0, "forest": 0, "linear model": 0}
-    for fold in range(n_folds):
-        held = order[fold::n_folds]
-        others = generator.permutation(np.setdiff1d(order, held, assume_unique=True))
-        others = others[np.isin(truth[others], common)]
-        some = others[: known.n_training_rows]
-        if len(np.unique(truth[some])) < 2:
-            continue
-        beside = _shares_beside(known.shared, truth, others, common)
-        inputs = np.column_stack([known.values, beside])
-        for name in right:
-            model = _predictor(name, known, n_answers=len(common), n_beside=beside.shape[1])
-            # Threads of OpenMP that wait for each other on a busy machine take forty times as long.
-            with threadpool_limits(limits=1, user_api="openmp"), one_blas_thread():
+    right: dict[Predictor, int] = dict.fromkeys(get_args(Predictor), 0)
+    with (
+        warnings.catch_warnings(),
+        threadpool_limits(limits=1, user_api="openmp"),
+        one_blas_thread(),
+    ):
+        # Threads of OpenMP that wait for each other on a busy machine take forty times as long. A
+        # linear model that has not converged yet is a predictor all the same.
+        warnings.simplefilter("ignore")
+        for fold in range(n_folds):
+            held = order[fold::n_folds]
+            others = generator.permutation(np.setdiff1d(order, held, assume_unique=True))
+            others = others[np.isin(truth[others], common)]
+            some = others[: known.n_training_rows]
+            if len(np.unique(truth[some])) < 2:
+                continue
+            beside = _shares_beside(known.shared, truth, others, common)
+            for name in right:
+                inputs, is_category = known.values, known.is_category
+                if name == "people with the same value":
+                    if beside.shape[1] == 0:
+                        continue
+                    inputs = np.column_stack([inputs, beside])
+                    is_category = np.append(is_category, np.zeros(beside.shape[1], dtype=bool))
+                model = _predictor(name, is_category, n_answers=len(common))
                 model.fit(inputs[some], truth[some])
-                guesses = model.predict(inputs[held])
-            right[name] += int(np.count_nonzero(guesses == truth[held]))
-    return {name: count / n_rows for name, count in right.items()}
+                right[name] += int(np.count_nonzero(model.predict(inputs[held]) == truth[held]))
+    return {name: count / n_rows for name, count in right.items() if count > 0}
 
 
 def _shares_beside(
@@ -242,62 +264,60 @@ def _shares_beside(
     """Return the shares of the answers among the other people with the same value of a column.
 
     People who train a predictor are dealt to five parts, and the own part is left out: their own answer
-    is in no share that is told to the predictor.
+    is in no share that is told to the predictor. Only the column that guesses best is kept, and only if
+    it guesses clearly better than the most common answer.
     """
-    n_rows, n_columns = shared.shape
     is_answer = (truth[others, None] == answers).astype(np.float64)
     prior = is_answer.mean(axis=0)
     part = np.arange(len(others)) % _PARTS
-    found = []
+    best = prior.max() + 3.0 * np.sqrt(prior.max() * (1.0 - prior.max()) / len(others))
+    found = np.empty((len(truth), 0))
     for codes in shared.T:
         sums = np.zeros((_PARTS, codes.max() + 1, len(answers)))
         np.add.at(sums, (part, codes[others]), is_answer)
         total = sums.sum(axis=0)
         counts = total[codes]
         counts[others] -= sums[part, codes[others]]
-        found.append((counts + prior) / (counts.sum(axis=1, keepdims=True) + 1.0))
-    return np.column_stack(found) if n_columns else np.empty((n_rows, 0))
+        shares = (counts + prior) / (counts.sum(axis=1, keepdims=True) + 1.0)
+        rate = np.mean(answers[shares[others].argmax(axis=1)] == truth[others])
+        if rate > best:
+            best, found = rate, shares
+    return found
 
 
-def _predictor(name: Predictor, known: KnownColumns, *, n_answers: int, n_beside: int) -> Any:
+def _predictor(name: Predictor, is_category: NDArray[np.bool_], *, n_answers: int) -> Any:
     from sklearn.compose import make_column_transformer
     from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
-    from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-    is_category = np.concatenate([known.is_category, np.zeros(n_beside, dtype=bool)])
-    if name == "boosted trees":
-        trees = max(10, min(100, _TREES // (1 if n_answers == 2 else n_answers)))
-        boosted = HistGradientBoostingClassifier(
-            max_iter=trees,
-            learning_rate=min(0.3, 6.0 / trees),
-            max_leaf_nodes=15,
-            categorical_features=is_category,
-            early_stopping=False,
-            random_state=0,
-        )
-        # Rare categories are one: boosted trees take no more than 255.
-        most = np.where(is_category, float(_MOST_CATEGORIES), np.inf)
-        return make_pipeline(
-            FunctionTransformer(np.clip, kw_args={"a_min": None, "a_max": most}), boosted
-        )
     if name == "forest":
         return ExtraTreesClassifier(
-            n_estimators=20, max_features="sqrt", min_samples_leaf=3, random_state=0
+            n_estimators=20, max_features=None, min_samples_leaf=3, random_state=0
         )
-    encode = make_column_transformer(
-        (
-            make_pipeline(
-                SimpleImputer(strategy="constant", fill_value=-1.0),
-                OneHotEncoder(handle_unknown="ignore", max_categories=30, sparse_output=False),
+    if name == "linear model":
+        return make_pipeline(
+            make_column_transformer(
+                (
+                    OneHotEncoder(handle_unknown="ignore", max_categories=30, sparse_output=False),
+                    np.flatnonzero(is_category),
+                ),
+                (StandardScaler(), np.flatnonzero(~is_category)),
             ),
-            np.flatnonzero(is_category),
-        ),
-        (
-            make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler()),
-            np.flatnonzero(~is_category),
-        ),
+            LogisticRegression(max_iter=100, tol=1e-3),
+        )
+    trees = max(10, min(60, _TREES // (1 if n_answers == 2 else n_answers)))
+    boosted = HistGradientBoostingClassifier(
+        max_iter=trees,
+        learning_rate=min(0.3, 8.0 / trees),
+        max_leaf_nodes=15,
+        categorical_features=is_category,
+        early_stopping=False,
+        random_state=0,
     )
-    return make_pipeline(encode, LogisticRegression(max_iter=100))
+    # Rare categories are one: boosted trees take no more than 255.
+    most = np.where(is_category, float(_MOST_CATEGORIES), np.inf)
+    return make_pipeline(
+        FunctionTransformer(np.clip, kw_args={"a_min": None, "a_max": most}), boosted
+    )
