@@ -198,7 +198,7 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
                     shape="square",
                 ),
                 Series(
-                    "proven: at most this, "
+                    f"proven: at most this{' at once' if many else ''}, "
                     f"given {before_text(document) or 'a baseline'} from everybody else's data",
                     "answer_inference_ceiling",
                     INK,
