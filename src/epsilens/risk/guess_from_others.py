@@ -156,7 +156,8 @@ class KnownColumns:
     @property
     def n_training_rows(self) -> int:
         """Number of rows that a predictor learns from at most."""
-        return min(MOST_TRAINING_ROWS, max(1_000, _MOST_CELLS // max(self.values.shape[1], 1)))
+        n_columns = max(int(self.values.shape[1]), 1)
+        return min(MOST_TRAINING_ROWS, max(1_000, _MOST_CELLS // n_columns))
 
 
 def _as_numbers(series: pd.Series[Any]) -> tuple[FloatArray, bool]:
