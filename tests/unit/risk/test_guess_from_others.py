@@ -191,3 +191,15 @@ def test_a_part_of_the_rows_is_said(monkeypatch):
     X, y = cars(500)
     curve = study_of(X, y, 400).estimate(protect="airbag", epsilon=[1.0], shadow_models=64)
     assert any("was learnt from 300 of the 400" in note for note in curve.document.warnings)
+
+
+def test_many_columns_leave_trees_the_telling_ones():
+    rng = np.random.default_rng(13)
+    X = rng.normal(size=(900, 300))
+    y = (np.abs(X[:, 250]) > 0.7).astype(np.intp)
+    X[:, 7] += 2.0 * y
+    known = KnownColumns.of(X, hidden=set(), label=None)
+    started = time.process_time()
+    found = cross_fitted_rates(known, y, rng)
+    assert time.process_time() - started < 20
+    assert found["boosted trees"] > 0.8
