@@ -21,6 +21,7 @@ ROOMS = (
     "epsilens.risk",
     "epsilens.decision",
     "epsilens.channels",
+    "epsilens.mechanisms",
     "epsilens.audit",
     "epsilens.ridge",
     "epsilens.masking",

@@ -25,7 +25,7 @@ def run(*arguments):
 
 
 def test_json_is_the_document_alone(file, capsys):
-    assert run(file, *BASE, "--max-loss-increase", 0.05, "--max-attack-rate", 0.9, "--json") == 0
+    assert run(file, *BASE, "--max-loss-increase", 0.05, "--max-attack-rate", 0.99, "--json") == 0
     shown = capsys.readouterr()
     assert shown.err == ""
     document = load_document(shown.out)
@@ -56,13 +56,20 @@ def test_without_a_limit_most_of_the_gain_is_kept(file, capsys):
     assert "choosing ε by them, leaks" in text
 
 
-def test_proof_alone_is_stricter(file, capsys):
+def test_the_ceiling_decides_unless_the_attack_that_was_tried_is_asked_for(file, capsys):
     found = []
-    for more in ((), ("--proven-only",)):
-        run(file, *BASE, "--max-attack-rate", 0.85, "--json", *more)
-        found.append(load_document(capsys.readouterr().out).recommendation)
-    assert found[0].epsilon >= found[1].epsilon
-    assert found[1].rests_on == "proven"
+    for more in ((), ("--proven-only",), ("--measured",)):
+        assert run(file, *BASE, "--max-attack-rate", 0.9, "--json", *more) == 0
+        found.append(load_document(capsys.readouterr().out))
+    usual, synonym, tried = found
+    assert usual.recommendation == synonym.recommendation
+    assert usual.recommendation.rests_on == "proven"
+    (cell,) = [c for c in usual.risk.cells if c.epsilon == usual.recommendation.epsilon]
+    assert cell.answer_inference_ceiling <= 0.9
+    # At the largest ε nearly every answer is passed on as it is.
+    assert (tried.recommendation.epsilon, tried.recommendation.rests_on) == (8.0, "measured")
+    assert tried.provenance.settings["measured"] is True
+    assert "A better attack may exist" in tried.recommendation.sentence
 
 
 @pytest.mark.parametrize("suffix", ["html", "json", "png", "svg"])
@@ -105,6 +112,7 @@ def test_the_same_seed_gives_the_same_decision(file, capsys):
         (("--max-attack-rate", "nan"), "less than 1"),
         (("--max-loss-increase", "nan"), "finite"),
         (("--confidence", "1"), "confidence"),
+        (("--measured", "--proven-only"), "contradict each other"),
         (("--epsilon", "0"), "epsilon"),
         (("--epsilon", "nan"), "epsilon"),
         (("--model", "ridge"), "probabilities"),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import stat
 import subprocess
@@ -47,7 +48,9 @@ def test_json_is_the_document_alone(file, capsys):
         assert cell.answer_inference_low < cell.answer_inference_rate < cell.answer_inference_high
         assert cell.answer_inference_rate < cell.answer_inference_ceiling
         assert cell.asr_ceiling is None
-    assert document.number_types["answer_inference_ceiling"] == "proven"
+        assert cell.answer_inference_baseline < cell.answer_inference_baseline_high
+        assert cell.advantage == pytest.approx(math.tanh(cell.epsilon / 2))
+    assert document.number_types["answer_inference_ceiling"] == "proven given b"
 
 
 def test_the_same_seed_gives_the_same_numbers(file, capsys):
@@ -63,7 +66,12 @@ def test_words_lead_with_the_answer_and_say_proven_and_measured(file, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "the attack guesses the answer “smokes” of" in text
     assert "whom the model never saw (measured)" in text
-    assert re.search(r"can exceed [0-9.]+% with the randomised answer \(proven\)", text)
+    assert re.search(
+        r"From everybody else's data an attacker guesses up to [0-9.]+% of the answers; with the person's "
+        r"own randomised answer at most [0-9.]+% \(proven given that baseline\)",
+        text,
+    )
+    assert "become guessable (advantage, proven)" in text
     assert "Membership of the training data" in text
     assert "choosing ε by them, leaks" in text
 
@@ -101,11 +109,15 @@ def test_noisy_training_with_a_hidden_layer_in_words(file, capsys):
 def test_a_feared_rate_that_is_met_or_not(file, capsys):
     assert run(file, *DECLARED, "--max-attack-rate", 0.99, "--quiet") == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert text.startswith("Up to ε = 4 ")
+    assert text.startswith("Up to ε = 4 no attack on the answer can exceed 99% (proven given its")
     assert "At ε = 4 the attack guesses" in text
     assert run(file, *DECLARED, "--max-attack-rate", 0.5, "--quiet") == 3
     text = " ".join(capsys.readouterr().out.split())
     assert text.startswith("No ε of the grid keeps guesses of the answer within 50%")
+    # The attack that was tried stays below what the ceiling allows at ε = 4, and decides on request.
+    assert run(file, *DECLARED, "--max-attack-rate", 0.9, "--quiet", "--measured") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("Up to ε = 4 the attack that was tried stays within 90% (measured")
     assert run(file, *NOISY, "--max-attack-rate", 0.99, "--json") == 0
     assert run(file, *NOISY, "--max-attack-rate", 0.501, "--json") == 3
 

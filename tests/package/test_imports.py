@@ -20,6 +20,8 @@ ALLOWED = {
     "document": {"errors", "_validate"},
     "data": LEFT,
     "channels": LEFT | {"data"},
+    # What a release gives away, whatever the mechanism.
+    "mechanisms": {"errors", "_validate"},
     "models": LEFT | {"data", "channels"},
     "influence": LEFT | {"data", "channels", "models"},
     "whatif": LEFT | {"data", "channels", "models", "influence"},
@@ -29,7 +31,7 @@ ALLOWED = {
     "valuation": LEFT | {"data", "channels", "models", "influence"},
     "audit": LEFT | {"data", "channels", "models"},
     # What an attack proves is proved by the audit's theorems.
-    "risk": LEFT | {"data", "channels", "models", "influence", "audit"},
+    "risk": LEFT | {"data", "channels", "mechanisms", "models", "influence", "audit"},
     "federated": LEFT | {"data", "channels", "models", "influence", "valuation"},
     "masking": LEFT | {"data", "models", "influence", "risk"},
     "decision": LEFT | {"data", "whatif", "risk"},

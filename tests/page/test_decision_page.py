@@ -86,7 +86,9 @@ def test_the_numbers_are_those_of_the_document(opened: Any) -> None:
         assert opened.text("epsilon") == format_epsilon(risk.epsilon)
         assert opened.text("loss") == f"{cost.loss_change:+.4f}".replace("+0.0000", "0.0000")
         assert opened.text("guessed") == format_percent(risk.answer_inference_rate)
-        assert opened.text("before") == format_percent(risk.answer_inference_baseline)
+        assert opened.text("before") == at_most_text(risk.answer_inference_baseline_high)
+        assert opened.text("baseline") == opened.text("before")
+        assert opened.text("advantage") == at_most_text(risk.advantage)
         assert opened.text("ceiling") == at_most_text(risk.answer_inference_ceiling)
         assert opened.text("exposed") == format_percent(risk.asr_max)
         assert opened.text("chance") == format_percent(risk.asr_max_null_q95)
@@ -129,7 +131,9 @@ def test_the_accepted_loss_can_be_dragged(opened: Any, build: ModuleType) -> Non
     typed = float(opened.page.input_value("#accepted"))
     assert 0.06 < typed < 0.12
     cost, risk = build.make_curves()
-    wanted = decide(cost, risk, max_loss_increase=typed, max_attack_rate=0.85).recommendation
+    wanted = decide(
+        cost, risk, max_loss_increase=typed, max_attack_rate=0.85, measured=True
+    ).recommendation
     assert opened.text("epsilon") == format_epsilon(wanted.epsilon)
     # The handle stays where it was let go, or where the axis has moved it.
     assert grip(opened, "accepted")[1] == pytest.approx(y - 60, abs=12)
@@ -137,7 +141,7 @@ def test_the_accepted_loss_can_be_dragged(opened: Any, build: ModuleType) -> Non
 
 
 def test_the_feared_rate_can_be_dragged_by_its_line(opened: Any, build: ModuleType) -> None:
-    opened.page.check("#proven-only")
+    opened.page.uncheck("#measured")
     opened.page.fill("#accepted", "0.2")
     x, y = grip(opened, "feared")
     # Away from the handle, on the dashed line itself.
@@ -145,9 +149,7 @@ def test_the_feared_rate_can_be_dragged_by_its_line(opened: Any, build: ModuleTy
     typed = float(opened.page.input_value("#feared"))
     assert 70 < typed < 84
     cost, risk = build.make_curves()
-    wanted = decide(
-        cost, risk, max_loss_increase=0.2, max_attack_rate=typed / 100, proven_only=True
-    ).recommendation
+    wanted = decide(cost, risk, max_loss_increase=0.2, max_attack_rate=typed / 100).recommendation
     assert opened.page.get_attribute("#within", "data-solved") == repr(wanted.epsilon)
     assert grip(opened, "feared")[1] == pytest.approx(y + 30, abs=12)
 
@@ -187,17 +189,17 @@ LIMITS = [
 ]
 
 
-@pytest.mark.parametrize("proven_only", [False, True])
+@pytest.mark.parametrize("measured", [False, True])
 @pytest.mark.parametrize(("loss", "rate"), LIMITS)
 def test_the_page_solves_as_decide_does(
-    kept_open: Any, build: ModuleType, loss: float | None, rate: float | None, *, proven_only: bool
+    kept_open: Any, build: ModuleType, loss: float | None, rate: float | None, *, measured: bool
 ) -> None:
     opened = kept_open  # all three limits are set anew, whatever they were before
     cost, risk = build.make_curves()
     wanted = decide(
-        cost, risk, max_loss_increase=loss, max_attack_rate=rate, proven_only=proven_only
+        cost, risk, max_loss_increase=loss, max_attack_rate=rate, measured=measured
     ).recommendation
-    opened.page.set_checked("#proven-only", proven_only)
+    opened.page.set_checked("#measured", measured)
     opened.page.fill("#accepted", "" if loss is None else repr(loss))
     opened.page.fill("#feared", "" if rate is None else f"{100 * rate:.10g}")
     solved = opened.page.get_attribute("#within", "data-solved")
@@ -216,7 +218,7 @@ def test_the_page_solves_as_decide_does(
 
 
 def test_the_nearest_miss_is_named(opened: Any) -> None:
-    opened.page.check("#proven-only")
+    opened.page.uncheck("#measured")
     document = document_of(opened)
     cells = zip(document.cost.cells[:30], document.risk.cells, strict=True)
     held = [(cost, risk) for cost, risk in cells if risk.answer_inference_ceiling <= 0.77]
@@ -224,8 +226,8 @@ def test_the_nearest_miss_is_named(opened: Any) -> None:
     opened.page.fill("#feared", "77")
     said = opened.text("within")
     assert said.startswith(
-        "No ε keeps both limits: the loss asks for ε = 1.49 or more, where whoever is right 73.0% of "
-        "the time without the answer is right at most "
+        "No ε keeps both limits: the loss asks for ε = 1.49 or more, where from everybody else's data "
+        "an attacker guesses up to 73.0% of the answers; with the person's own randomised answer at most "
     )
     assert said.endswith(
         f"the attack asks for ε = {format_epsilon(risk.epsilon)} or less (loss up to "
@@ -234,8 +236,9 @@ def test_the_nearest_miss_is_named(opened: Any) -> None:
     opened.page.fill("#feared", "60")
     ceiling = at_most_text(document.risk.cells[0].answer_inference_ceiling)
     assert (
-        "the nearest miss is ε = 0.1, where whoever is right 73.0% of the time without the answer is "
-        f"right at most {ceiling} of the time with it (proven)" in opened.text("within")
+        "the nearest miss is ε = 0.1, where from everybody else's data an attacker guesses up to 73.0% "
+        f"of the answers; with the person's own randomised answer at most {ceiling} (proven given that "
+        "baseline)" in opened.text("within")
     )
     opened.page.fill("#accepted", "0")
     assert "the nearest miss is ε = 10, where one release may show" in opened.text("within")
@@ -343,7 +346,7 @@ def test_everything_works_by_the_keyboard_alone(opened: Any) -> None:
             page.wait_for_selector("#copied:not(:empty)")
             assert opened.text("copied") in ("Copied.", "It is selected: copy it by the keyboard.")
     order = ["group", "accepted", "feared", "reset", "outcome", "attack", "slider", "number"]
-    order += ["proven-only", "others", "assessment", "copy", "download", "save-svg", "save-png"]
+    order += ["measured", "others", "assessment", "copy", "download", "save-svg", "save-png"]
     assert [name for name in seen if name in order] == order
 
 
@@ -471,7 +474,7 @@ def test_without_scripts_the_answer_and_a_picture_are_there(browser: Any, report
     page = context.new_page()
     page.goto(report.as_uri())
     assert page.locator("noscript svg").count() == 1
-    assert "(proven)" in page.inner_text("#sentence")
+    assert "(proven given that baseline)" in page.inner_text("#sentence")
     assert page.is_hidden("#slider")
     assert page.is_hidden("#copy")
     assert page.is_visible("#assessment")
@@ -583,9 +586,10 @@ def test_several_answers_are_guessed_all_at_once(
 
 def test_a_ceiling_never_stands_without_its_condition(opened: Any) -> None:
     card = opened.page.locator("[data-risk=ceiling]")
-    assert "Whoever is right 73.0% of the time without the answer is right at most" in (
+    assert "From everybody else's data an attacker guesses up to 73.0% of the answers" in (
         card.inner_text()
     )
+    assert "proven given b" in card.inner_text()
     sizes = "part => parseFloat(getComputedStyle(part).fontSize)"
     assert card.locator("dt").evaluate(sizes) >= opened.page.eval_on_selector("body", sizes)
     opened.page.focus("#slider")
@@ -598,9 +602,10 @@ def test_whoever_holds_the_randomised_answers_is_named(opened: Any) -> None:
     said = opened.text("held")
     assert "whoever holds the randomised answers themselves" in said
     assert "e^ε/(1 + e^ε)" in said
-    assert f"at ε = {opened.text('epsilon')}: whoever is right 73.0%" in said
+    clause = "from everybody else's data an attacker guesses up to 73.0%"
+    assert f"at ε = {opened.text('epsilon')}: {clause}" in said
     opened.page.fill("#number", "0.1")
-    assert "at ε = 0.1: whoever is right 73.0%" in opened.text("held")
+    assert f"at ε = 0.1: {clause}" in opened.text("held")
 
 
 def test_paper_explains_a_changed_limit(opened: Any) -> None:

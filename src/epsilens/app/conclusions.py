@@ -48,7 +48,7 @@ def decide_on(task: Task) -> DecisionDocument:
         RiskCurve(risk, (), np.empty(0, dtype=np.intp)),
         max_loss_increase=most,
         max_attack_rate=limits.max_attack_rate,
-        proven_only=limits.proven_only,
+        measured=limits.measured,
     ).document
     if note is None:
         return document

@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 __all__ = [
     "API_VERSION",
@@ -127,8 +134,16 @@ class Limits(Message):
 
     max_loss_increase: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     max_attack_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
-    proven_only: bool = False
+    measured: bool = False
     chosen_epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_synonym(cls, given: object) -> object:
+        """Leave out `proven_only`, which asks for the default; studies that are kept may have it."""
+        if isinstance(given, dict):
+            return {name: value for name, value in given.items() if name != "proven_only"}
+        return given
 
 
 class NewStudy(Message):

@@ -57,8 +57,8 @@ def command_for(
         words += ["--max-loss-increase", f"{most:.10g}"]
     if question.has_attack and limits.max_attack_rate is not None:
         words += ["--max-attack-rate", f"{limits.max_attack_rate:.10g}"]
-    if question.has_attack and limits.proven_only:
-        words.append("--proven-only")
+    if question.has_attack and limits.measured:
+        words.append("--measured")
     usual = Question(label=question.label)
     for column in question.drop:
         words += ["--drop", typed_name(column)]

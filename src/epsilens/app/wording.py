@@ -31,7 +31,7 @@ _FIELDS = {
     "--correction": "forward correction",
     "--max-loss-increase": "the largest rise of test loss",
     "--max-attack-rate": "the answers an attacker may guess",
-    "--proven-only": "hold the attack limit by proof only",
+    "--measured": "let the attack that was tried meet the attack limit",
     "--shadow-models": "the number of attacked models",
     "--seed": "the seed",
     "--test-share": "the share set aside for testing",

@@ -45,6 +45,10 @@ class Channel:
     epsilon : float in [0, inf]
         The least ε for which matrix[u, v] ≤ e^ε · matrix[u', v] for all u, u', v. Infinity means
         that some report rules out some truth.
+    advantage : float in [0, 1]
+        The largest total variation distance between two rows. Whoever guesses an answer with
+        probability b from everything else guesses it with at most b + (1 − b)·advantage from the
+        report; see `epsilens.mechanisms.guess_ceiling`.
 
     Notes
     -----
@@ -91,6 +95,12 @@ class Channel:
         if (smallest[possible] == 0).any():
             return math.inf
         return float((np.log(largest[possible]) - np.log(smallest[possible])).max())
+
+    @property
+    def advantage(self) -> float:
+        """The largest total variation distance between what two answers lead to."""
+        rows = self.matrix
+        return max(float(np.abs(rows - row).sum(axis=1).max()) for row in rows) / 2.0
 
     def compose(self, other: Channel) -> Channel:
         """Return the channel that passes an answer through this one and then through `other`.

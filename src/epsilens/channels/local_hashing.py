@@ -60,6 +60,9 @@ class LocalHashing(SymmetricChannel):
         Probability that the truth comes out, and that each one of the other answers does.
     effective_epsilon : float
         The ε at which k-ary randomised response has the same matrix; below `epsilon`.
+    advantage : float in (0, 1)
+        The total variation distance between what two answers lead to. What is reported is hash and
+        cell, so it is larger than `a`, which is of the answers that come out.
 
     Notes
     -----
@@ -132,6 +135,17 @@ class LocalHashing(SymmetricChannel):
         # What is left when other answers share the cell: (g − 1)(1 − (1 − 1/g)^(k−1))/(k − 1).
         left = (g - 1) * -math.expm1(others * math.log1p(-1.0 / g)) / others
         return RandomizedResponse(g, self._epsilon).a * left
+
+    @property
+    def advantage(self) -> float:
+        """Total variation distance between the hash and cell that two answers lead to.
+
+        The hash does not depend on the answer. Given a hash, two answers in one cell lead to the same
+        report, and two answers in different cells to reports at the distance of g-ary randomised
+        response; the cells differ with probability 1 − 1/g.
+        """
+        g = self.n_cells
+        return (1.0 - 1.0 / g) * RandomizedResponse(g, self._epsilon).a
 
     @property
     def effective_epsilon(self) -> float:

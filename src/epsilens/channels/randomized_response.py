@@ -40,6 +40,9 @@ class RandomizedResponse(SymmetricChannel):
         Probability of each one of the other answers, b = 1/(e^ε + k − 1).
     a : float in [0, 1]
         How much of the truth comes through, (e^ε − 1)/(e^ε + k − 1).
+    advantage : float in [0, 1]
+        The same number, as what an attacker gains: the total variation distance between the reports
+        of two answers.
 
     Notes
     -----
@@ -90,6 +93,11 @@ class RandomizedResponse(SymmetricChannel):
     def a(self) -> float:
         """How much of the truth comes through: 0 is pure noise, 1 the truth."""
         return -math.expm1(-self._epsilon) / self._scale
+
+    @property
+    def advantage(self) -> float:
+        """Total variation distance between the reports of two answers, (e^ε − 1)/(e^ε + k − 1)."""
+        return self.a
 
     @property
     def _scale(self) -> float:

@@ -64,6 +64,8 @@ class UnaryEncoding:
     effective_epsilon : float
         The exact level of the reported bits, ln(p(1 − q)/(q(1 − p))); never above `epsilon`. Less
         than it in THE, where the noisy numbers, before the threshold, are what costs ε.
+    advantage : float in [0, 1]
+        The total variation distance between the reported bits of two answers, p − q.
 
     Notes
     -----
@@ -142,6 +144,16 @@ class UnaryEncoding:
         excess = Fraction(yes * (WORD_RANGE - no), no * (WORD_RANGE - yes)) - 1
         # The ratio itself is at most e^epsilon; its logarithm may round to just above epsilon.
         return min(math.log1p(float(excess)), self.epsilon)
+
+    @property
+    def advantage(self) -> float:
+        """Total variation distance between the bits that two answers lead to, p − q.
+
+        Two answers differ in two bits. Both bits alike are equally likely under either answer, and the
+        two other outcomes have the probabilities p(1 − q) and q(1 − p), which differ by p − q.
+        """
+        yes, no = self._masses
+        return (yes - no) / WORD_RANGE
 
     @property
     def _masses(self) -> tuple[int, int]:

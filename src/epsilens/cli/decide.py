@@ -18,6 +18,7 @@ from epsilens.cli.options import (
     Data,
     Json,
     Label,
+    Measured,
     Protect,
     Quiet,
     Test,
@@ -70,7 +71,8 @@ def decide(
         typer.Option(
             "--max-attack-rate",
             metavar="R",
-            help="The share of answers that you let an attacker guess, such as 0.8.",
+            help="The share of answers that you let an attacker guess, such as 0.9; the proven ceiling "
+            "must be within it.",
         ),
     ] = None,
     epsilon: Annotated[
@@ -87,11 +89,12 @@ def decide(
             help="Of the interval whose upper end a limit is compared with.",
         ),
     ] = 0.9,
+    measured: Measured = False,
     proven_only: Annotated[
         bool,
         typer.Option(
             "--proven-only",
-            help="The attack rate must be kept by proof, against every attack, not by the one tried.",
+            help="The attack limit must be met by the proven ceiling: the default.",
         ),
     ] = False,
     identity: Annotated[
@@ -135,7 +138,7 @@ def decide(
     by the shares of the answers.
 
     Example: [bold]epsilens decide survey.csv --label smokes --protect smokes --max-loss-increase 0.01
-    --max-attack-rate 0.8 --out report.html[/bold]
+    --max-attack-rate 0.9 --out report.html[/bold]
     """
     from pathlib import Path
 
@@ -156,6 +159,11 @@ def decide(
     check_rate(max_attack_rate)
     check_gives_probabilities(table.model)
     as_share(confidence, name="--confidence")
+    if measured and proven_only:
+        raise InputError(
+            "`--measured` and `--proven-only` contradict each other. Leave one of them out; without "
+            "either the proven ceiling decides."
+        )
     level = DEFAULT_ALPHA if alpha is None else alpha
     if identity is not None:
         check_identity(identity, table, alpha=level)
@@ -177,7 +185,7 @@ def decide(
             max_loss_increase=max_loss_increase,
             max_attack_rate=max_attack_rate,
             confidence=confidence,
-            proven_only=proven_only,
+            measured=measured,
             shadow_models=shadow_models,
             checkpoint=checkpoint,
             progress=progress,
@@ -216,7 +224,7 @@ class _Question:
     max_loss_increase: float | None
     max_attack_rate: float | None
     confidence: float
-    proven_only: bool
+    measured: bool
     shadow_models: int
     checkpoint: str | None
     progress: Progress
@@ -268,7 +276,7 @@ class _Question:
             max_loss_increase=max_loss_increase,
             max_attack_rate=self.max_attack_rate,
             confidence=self.confidence,
-            proven_only=self.proven_only,
+            measured=self.measured,
         )
         if note is None:
             return decision

@@ -27,6 +27,7 @@ __all__ = [
     "Force",
     "Json",
     "Label",
+    "Measured",
     "Missing",
     "MissingChoice",
     "Model",
@@ -95,6 +96,14 @@ Checkpoint = Annotated[
         "--checkpoint",
         metavar="FOLDER",
         help="Keeps finished models; a killed run goes on from it. Delete it afterwards.",
+    ),
+]
+Measured = Annotated[
+    bool,
+    typer.Option(
+        "--measured",
+        help="Let the attack that was tried meet the attack limit, by its upper end. A better attack may "
+        "exist; without this the proven ceiling decides.",
     ),
 ]
 Test = Annotated[

@@ -18,6 +18,7 @@ from epsilens.cli.options import (
     Data,
     Json,
     Label,
+    Measured,
     Quiet,
     Test,
     comma_list,
@@ -167,10 +168,10 @@ def risk(
         typer.Option(
             "--max-attack-rate",
             metavar="R",
-            help="Pick the largest ε with a proven ceiling or a measured upper end within this; exit "
-            "code 3 if there is none.",
+            help="Pick the largest ε whose proven ceiling is within this; exit code 3 if there is none.",
         ),
     ] = None,
+    measured: Measured = False,
     compare: Annotated[
         str | None,
         typer.Option(
@@ -256,7 +257,7 @@ def risk(
         document = anonymise(document)
     choice = None
     if max_attack_rate is not None:
-        choice = choose_epsilon(document, max_attack_rate=max_attack_rate)
+        choice = choose_epsilon(document, max_attack_rate=max_attack_rate, measured=measured)
     write_risk(out, document, exposed=exposed, curve=curve, rows=prepared.rows)
     if json:
         print_json(to_json(document))

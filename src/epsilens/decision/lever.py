@@ -47,9 +47,9 @@ def masking_lever(
 
     Notes
     -----
-    The rate is the proven ceiling e^ε b/(e^ε b + 1 − b) for an attacker whose best guess without the answer is
-    right with probability b (math of the answer attack): b is measured, and smaller without the columns only
-    for an attacker who does not have these from elsewhere. A lever is claimed only where b falls by more
+    The rate is the ceiling of the answers, proven given b, the upper bound of what everybody else's data
+    give away: b is measured, and smaller without the columns only for an attacker who does not have these
+    from elsewhere. A lever is claimed only where b falls by more
     than two standard errors of both, over the attacked records; else it is said to be noise.
 
     Examples

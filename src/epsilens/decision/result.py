@@ -27,10 +27,10 @@ class Standing:
     loss_increase : float
         The largest increase of the test loss that must be reckoned with, at the decision's confidence.
     attack_ceiling : float or None
-        The share of answers that nobody can exceed: proven.
+        The share of answers that no attack can exceed: proven given the upper bound of what everybody
+        else's data give away.
     attack_high : float or None
-        The upper end of what was measured, at the decision's confidence; None where that is more than
-        was simulated, or proof is asked for.
+        The upper end of what was measured, where the decision may rest on that; None otherwise.
     is_trusted : bool
         Whether the cost passed its checks.
     """

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from epsilens._validate import LARGEST_FINITE_EPSILON, as_finite, as_share
@@ -15,7 +15,9 @@ from epsilens.document import (
     NumberType,
     Provenance,
     Recommendation,
+    RiskCell,
     at_most_text,
+    ceiling_clause,
     epsilon_text,
 )
 from epsilens.errors import InputError, InputTypeError
@@ -36,6 +38,7 @@ def decide(
     max_loss_increase: float | None = None,
     max_attack_rate: float | None = None,
     confidence: float = SIMULATED_CONFIDENCE,
+    measured: bool = False,
     proven_only: bool = False,
 ) -> Decision:
     """Pick the ε that the loss one can bear and the attack one fears lead to.
@@ -57,9 +60,12 @@ def decide(
     confidence : float in (0, 1)
         Of the two-sided interval whose upper end is compared: each limit is kept with probability
         ½ + confidence/2 by one realised release, or by proof.
+    measured : bool
+        Whether the upper end of the attack that was tried may meet the attack limit where the ceiling
+        does not. That attack is one of many: a better one, or whoever holds the randomised answers,
+        may guess more. By default only the ceiling decides, which holds against every attack.
     proven_only : bool
-        Whether the attack limit must be met by the proven ceiling, against every attack, and not by
-        the upper end of the attack that was tried.
+        A synonym of the default.
 
     Returns
     -------
@@ -68,14 +74,16 @@ def decide(
     Raises
     ------
     InputError
-        If no limit is given, or cost and risk are not of one mechanism, or share no ε.
+        If no limit is given, or cost and risk are not of one mechanism, or share no ε, or both
+        `measured` and `proven_only` are asked for.
 
     Notes
     -----
     A limit on the loss must hold at the chosen ε and every larger one of the grid, a limit on the
     attack at the chosen ε and every smaller one: more ε costs less and gives away more, and a single
-    cell that is better by chance must not decide. The attack limit is met by the proven ceiling, or
-    else by the upper end of what was measured, never by the measured rate; the sentence says which.
+    cell that is better by chance must not decide. The attack limit is met by the ceiling, which is
+    proven given the upper bound of what everybody else's data give away; with `measured` also by the
+    upper end of what was measured, never by the measured rate. The sentence says which.
 
     Examples
     --------
@@ -114,8 +122,13 @@ def decide(
             "expected a limit to decide by, got none. Give `max_loss_increase`, the loss you can "
             "bear, or `max_attack_rate`, the attack you fear, or both."
         )
+    if measured and proven_only:
+        raise InputError(
+            "`measured` and `proven_only` contradict each other. Leave one of them out; without either "
+            "the proven ceiling decides."
+        )
     points = join(cost.document, risk.document)
-    simulated = level <= SIMULATED_CONFIDENCE and not proven_only
+    simulated = level <= SIMULATED_CONFIDENCE and measured
     standings = tuple(_standing(cost, point, level, measured=simulated) for point in points)
     words = _Words(
         standings,
@@ -123,7 +136,7 @@ def decide(
         feared,
         level,
         n_columns=len(risk.document.protect),
-        before=points[0].risk.answer_inference_baseline,
+        cells={point.epsilon: point.risk for point in points},
     )
     chosen = _recommend(standings, limit, feared, level, words, few=cost.has_few_runs)
     document = DecisionDocument(
@@ -133,7 +146,7 @@ def decide(
                 "max_loss_increase": limit,
                 "max_attack_rate": feared,
                 "confidence": level,
-                "proven_only": bool(proven_only),
+                "measured": bool(measured),
             },
             seed=cost.document.provenance.seed,
             simulated=cost.document.provenance.simulated or risk.document.provenance.simulated,
@@ -154,7 +167,9 @@ def decide(
 def _number_types(chosen: Recommendation, cost: NumberType | None) -> dict[str, NumberType]:
     types: dict[str, NumberType] = {"max_loss_increase": cost or "estimated"}
     if chosen.rests_on is not None:
-        types["max_attack_rate"] = chosen.rests_on
+        types["max_attack_rate"] = (
+            "proven given b" if chosen.rests_on == "proven" else chosen.rests_on
+        )
     return types
 
 
@@ -211,7 +226,7 @@ def attack_limit(
 ) -> tuple[float | None, RestsOn | None]:
     """Return the largest ε that keeps attackers within a rate, with every smaller one.
 
-    By proof as far as that goes, else by the upper end of what was measured; and which it is.
+    By proof, or by the upper end of what was measured where the standings have one; and which it is.
 
     Parameters
     ----------
@@ -318,7 +333,7 @@ class _Words:
         confidence: float,
         *,
         n_columns: int,
-        before: float | None,
+        cells: Mapping[float, RiskCell],
     ) -> None:
         self.standings = {standing.epsilon: standing for standing in standings}
         self.limit = limit
@@ -327,8 +342,7 @@ class _Words:
         self.several = n_columns > 1
         self.answers = "of the people's answers, all at once," if self.several else "of the answers"
         self.answer = "answers" if self.several else "answer"
-        well = "as well" if before is None else f"{100 * before:.1f}%"
-        self.nobody = f"nobody who guesses {well} without the {self.answer}"
+        self.cells = cells
 
     def notes(self) -> list[str]:
         """Say what a reader must know about the limits."""
@@ -389,22 +403,23 @@ class _Words:
             return f"{said}: to {epsilon_text(proven)} by proof, beyond by what was measured."
         return f"{said}."
 
+    def _proof(self, here: Standing) -> str:
+        """Say what is proven at one ε, with the baseline that it is proven for."""
+        if here.attack_ceiling is None or at_most_text(here.attack_ceiling) == _ALL:
+            return "nothing is proven to stay hidden"
+        clause = ceiling_clause(self.cells[here.epsilon], many=self.several)
+        return clause or f"the ceiling is {_share(here.attack_ceiling)} (proven given its baseline)"
+
     def _attack(self, here: Standing, rests_on: RestsOn | None) -> str:
         said = f"{100 * (self.feared or 0):.4g}%"
-        nobody = f"{self.nobody[0].upper()}{self.nobody[1:]}"
+        proof = self._proof(here)
         if rests_on == "proven":
-            return (
-                f"{nobody} can guess more than {said} {self.answers} with the randomised "
-                f"{self.answer} (proven: at most {_share(here.attack_ceiling)})."
-            )
-        proven = f"proven is only that {self.nobody} exceeds {_share(here.attack_ceiling)}."
-        if here.attack_ceiling is None or at_most_text(here.attack_ceiling) == _ALL:
-            proven = "nothing is proven to stay hidden at this ε."
+            return f"{proof[0].upper()}{proof[1:]}. Your limit is {said}."
         return (
-            "An attacker who sees only the published model and all other columns guesses no more than "
-            f"{said} {self.answers} by the attack that was tried ({self.sure} of the releases: at most "
-            f"{_share(here.attack_high)}, measured). A better attack may exist, and whoever holds the "
-            f"randomised {self.answer} guesses better: {proven}"
+            f"The limit of {said} {self.answers} is met only by the attack that was tried, which sees "
+            f"the published model and all other columns: at most {_share(here.attack_high)} in "
+            f"{self.sure} of the releases (measured). A better attack may exist, and whoever holds the "
+            f"randomised {self.answer} guesses better: {proof}."
         )
 
     def none(self, least: float | None, most: float | None) -> str:
@@ -418,8 +433,7 @@ class _Words:
         private, accurate = self.standings[most], self.standings[least]
         return (
             f"No ε of the grid keeps both limits. The loss asks for ε = {epsilon_text(least)} or more, where "
-            f"{self.nobody} exceeds {_share(accurate.attack_ceiling)} {self.answers} with it (proven); "
-            f"the attack asks for ε = {epsilon_text(most)} or less, where one release may raise the test loss by "
+            f"{self._proof(accurate)}; the attack asks for ε = {epsilon_text(most)} or less, where one release may raise the test loss by "
             f"{private.loss_increase:+.3g} ({self.sure} sure)."
         )
 
@@ -441,7 +455,7 @@ class _Words:
         )
         parts = []
         if first.attack_ceiling is not None:
-            parts.append(f"{self.nobody} exceeds {_share(first.attack_ceiling)} (proven)")
+            parts.append(self._proof(first))
         if first.attack_high is not None:
             parts.append(
                 f"the attack that was tried reaches at most {_share(first.attack_high)} in {self.sure} of "

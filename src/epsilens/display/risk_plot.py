@@ -200,8 +200,8 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
                     shape="square",
                 ),
                 Series(
-                    f"proven: nobody who guesses {before_text(document)} without the "
-                    f"{'answers, all at once,' if many else 'answer'} can exceed",
+                    f"proven: at most this{' at once' if many else ''}, "
+                    f"given {before_text(document) or 'a baseline'} from everybody else's data",
                     "answer_inference_ceiling",
                     INK,
                     (2, 3),

@@ -8,7 +8,14 @@ import math
 from epsilens.display.columns import Column, budget_column, with_numbers
 from epsilens.display.rounding import NOTHING, format_count, format_percent
 from epsilens.display.words import answers_text, axis_budget
-from epsilens.document import RiskCell, RiskDocument, at_most_text, bound_text, delta_text
+from epsilens.document import (
+    RiskCell,
+    RiskDocument,
+    at_most_text,
+    baseline_text,
+    bound_text,
+    delta_text,
+)
 
 __all__ = [
     "before_text",
@@ -176,23 +183,26 @@ def ceiling_note(document: RiskDocument) -> str:
     Examples
     --------
     >>> from epsilens.document import Provenance
-    >>> ceiling_note(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2,
-    ...                           n_targets=9, cells=[]))[:32]
-    'Ceiling: nobody who guesses as w'
+    >>> ceiling_note(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2, n_targets=9,
+    ...     cells=[RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline_high=0.724)]))
+    "Ceiling (proven given b): from everybody else's data an attacker guesses up to b = 72.4% of the
+    answers; with the person's own randomised answer at most this share."
     """
+    before = before_text(document)
+    b = "b" if before is None else f"b = {before}"
     if len(document.protect) > 1:
         return (
-            f"Ceiling: nobody who guesses {before_text(document)} without the person's own answers, all "
-            "of them at once, as from a model of other people, can exceed it with the answers."
+            "Ceiling (proven given b): from everybody else's data an attacker guesses the protected "
+            f"answers, all of them at once, of up to {b} of the people; with their own randomised answers of at most this share."
         )
     return (
-        f"Ceiling: nobody who guesses {before_text(document)} without the person's own answer, as from a "
-        "model of other people, can exceed it with the answer."
+        f"Ceiling (proven given b): from everybody else's data an attacker guesses up to {b} of the "
+        "answers; with the person's own randomised answer at most this share."
     )
 
 
-def before_text(document: RiskDocument) -> str:
-    """Give the share of answers that the best guess without them gets right; it is one for all ε.
+def before_text(document: RiskDocument) -> str | None:
+    """Write how often answers are guessed from everybody else's data; it is one for all ε.
 
     Examples
     --------
@@ -201,8 +211,7 @@ def before_text(document: RiskDocument) -> str:
     ...     cells=[RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline=0.724)]))
     '72.4%'
     """
-    before = document.cells[0].answer_inference_baseline if document.cells else None
-    return "as well" if before is None else format_percent(before)
+    return baseline_text(document.cells[0]) if document.cells else None
 
 
 def outside_lines(document: RiskDocument) -> list[str]:

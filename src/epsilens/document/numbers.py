@@ -2,7 +2,7 @@
 """What kind of truth a number carries, and how numbers travel through JSON.
 
 A curator who signs for a privacy budget must know whether a number is a theorem, a measurement or
-an estimate. Every number of a document therefore carries one of three types.
+an estimate. Every number of a document therefore carries one of these types.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ __all__ = [
     "plain_value",
 ]
 
-NumberType: TypeAlias = Literal["proven", "measured", "estimated"]
+NumberType: TypeAlias = Literal["proven", "proven given b", "measured", "estimated"]
 
 NUMBER_TYPES: tuple[NumberType, ...] = get_args(NumberType)
 
 NUMBER_TYPE_MEANINGS: Mapping[NumberType, str] = {
     "proven": "A bound that holds by mathematical proof for every data set.",
+    "proven given b": "A bound that holds by mathematical proof if everybody else's data give away no "
+    "more answers than b, which is measured and taken at its upper confidence bound.",
     "measured": "Observed by really doing it, on this data; it has sampling error.",
     "estimated": "Computed without really doing it, by an approximation that can be off.",
 }

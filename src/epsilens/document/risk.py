@@ -27,9 +27,10 @@ class RiskCell(Part):
     --------
     >>> cell = RiskCell(epsilon=1.0, mechanism="rr", record_epsilon=1.0, answer_inference_rate=0.72,
     ...                 answer_inference_low=0.71, answer_inference_high=0.73,
-    ...                 answer_inference_baseline=0.717, answer_inference_ceiling=0.873)
+    ...                 advantage=0.462, answer_inference_baseline=0.717,
+    ...                 answer_inference_baseline_high=0.728, answer_inference_ceiling=0.854)
     >>> cell.answer_inference_ceiling
-    0.873
+    0.854
     """
 
     epsilon: OptionalNonNegative
@@ -39,9 +40,13 @@ class RiskCell(Part):
     """What protects: randomised response (rr) or noisy training (dpsgd). Their budgets are of
     different things and are never compared."""
     record_epsilon: OptionalNonNegative = None
-    """For rr, the sum over the protected columns, which the ceiling rests on."""
+    """For rr, the sum over the protected columns."""
     delta: OptionalNumber = None
     """For dpsgd, the delta of the guarantee."""
+    advantage: OptionalNumber = None
+    """For rr, the largest total variation distance between what two sets of protected answers of one
+    person lead to: of the answers that the rest of the data do not give away, at most this share
+    becomes guessable."""
     answer_inference_rate: OptionalNumber = None
     """How often the attack guesses all protected answers of a person in the training data."""
     answer_inference_low: OptionalNumber = None
@@ -51,11 +56,15 @@ class RiskCell(Part):
     answer_inference_unseen: OptionalNumber = None
     """The same kind of attack, with the same models, on people whom they never saw."""
     answer_inference_baseline: OptionalNumber = None
-    """How often the best guess without a person's answer is right: by the most common answer, or by a
-    model of other people with noise or without, at the upper end of its error. The same at every
-    budget."""
+    """How often a person's protected answers are guessed from everybody else's data: by the most common
+    answer, by the published model, or by models that predict the answers from all other columns,
+    whichever is best. The same at every budget."""
+    answer_inference_baseline_high: OptionalNumber = None
+    """Upper confidence bound of that rate (one-sided, 95 % for all predictors together)."""
     answer_inference_ceiling: OptionalNumber = None
-    """The most that anyone can reach whose best guess without the answer is the baseline."""
+    """The most that any attack can reach with the person's own randomised answers, given that
+    everybody else's data give away no more than the upper bound b of the baseline: the smaller of
+    b + (1 - b) advantage and e^epsilon b / (e^epsilon b + 1 - b), epsilon that of the record."""
     asr_max: OptionalNumber = None
     """Membership attack: the success rate on the most exposed record."""
     asr_max_null_q95: OptionalNumber = None
@@ -142,20 +151,20 @@ class RiskDocument(DocumentHead):
 def risk_number_types() -> dict[str, NumberType]:
     """Say which numbers of a risk are proven, measured and estimated.
 
-    The budgets and the ceilings hold by proof, the ceiling of an answer for the stated baseline; so
-    does the privacy level that an attack refutes, at its confidence. Attack rates are measured on
-    models that were really trained.
+    Budgets, advantage and the ceiling of membership hold by proof; so does the privacy level that an
+    attack refutes, at its confidence. The ceiling of an answer holds by proof given b, the upper bound
+    of what everybody else's data give away. Attack rates and b are measured.
 
     Examples
     --------
     >>> risk_number_types()["answer_inference_ceiling"], risk_number_types()["asr_max"]
-    ('proven', 'measured')
+    ('proven given b', 'measured')
     """
     proven = (
         "epsilon",
         "record_epsilon",
         "delta",
-        "answer_inference_ceiling",
+        "advantage",
         "asr_ceiling",
         "epsilon_lower_bound",
         "asr_max_null_q95",
@@ -164,5 +173,6 @@ def risk_number_types() -> dict[str, NumberType]:
     types: dict[str, NumberType] = dict.fromkeys(proven, "proven")
     measured = tuple(name for name in RiskCell.model_fields if name not in (*proven, "mechanism"))
     types |= dict.fromkeys((*measured, "loss", "auc"), "measured")
+    types["answer_inference_ceiling"] = "proven given b"
     types["equivalent_epsilon"] = "estimated"
     return types

@@ -14,7 +14,9 @@ __all__ = [
     "EVERYBODY",
     "at_least_text",
     "at_most_text",
+    "baseline_text",
     "bound_text",
+    "ceiling_clause",
     "cost_type",
     "delta_text",
     "epsilon_text",
@@ -152,6 +154,58 @@ def at_most_text(share: float) -> str:
     """
     # What floating point puts above a round number is not rounded up to the next.
     return f"{math.ceil(1000 * share - 1e-9) / 10:.1f}%"
+
+
+def baseline_text(cell: RiskCell) -> str | None:
+    """Write how often answers are guessed from everybody else's data: the upper confidence bound.
+
+    Examples
+    --------
+    >>> baseline_text(RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline=0.725,
+    ...                        answer_inference_baseline_high=0.7385))
+    '73.9%'
+    """
+    high = cell.answer_inference_baseline_high
+    before = cell.answer_inference_baseline if high is None else high
+    return None if before is None else at_most_text(before)
+
+
+def ceiling_clause(cell: RiskCell, *, many: bool = False) -> str | None:
+    """Say what a person's own randomised answer adds at most, with the baseline it is proven for.
+
+    Parameters
+    ----------
+    cell : RiskCell
+        The attack at one budget.
+    many : bool
+        Whether several answers are protected, which count as guessed only all at once.
+
+    Returns
+    -------
+    str or None
+        A clause without its end; None where baseline or ceiling is not known.
+
+    Examples
+    --------
+    >>> ceiling_clause(RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline_high=0.725,
+    ...                         answer_inference_ceiling=0.852))
+    "from everybody else's data an attacker guesses up to 72.5% of the answers; with the person's own
+    randomised answer at most 85.2% (proven given that baseline)"
+    """
+    before, ceiling = baseline_text(cell), cell.answer_inference_ceiling
+    if before is None or ceiling is None:
+        return None
+    most = at_most_text(ceiling)
+    if many:
+        return (
+            f"from everybody else's data an attacker guesses the protected answers, all of them at once, "
+            f"of up to {before} of the people; with their own randomised answers of at most {most} (proven given that "
+            "baseline)"
+        )
+    return (
+        f"from everybody else's data an attacker guesses up to {before} of the answers; with the "
+        f"person's own randomised answer at most {most} (proven given that baseline)"
+    )
 
 
 def at_least_text(share: float) -> str:

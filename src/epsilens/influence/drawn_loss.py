@@ -85,9 +85,10 @@ class Correction:
         >>> zero.mix(Correction(np.ones(3), np.ones(2)), 0.25).coefficients
         array([0.25, 0.25, 0.25])
         """
+        n_common = min(len(self.residuals), len(other.residuals))
         return Correction(
             (1.0 - share) * self.coefficients + share * other.coefficients,
-            (1.0 - share) * self.residuals + share * other.residuals,
+            (1.0 - share) * self.residuals[:n_common] + share * other.residuals[:n_common],
         )
 
 

@@ -264,7 +264,7 @@ def _render(
         lever=getattr(document, "lever", None),
         accepted=_typed(accepted),
         feared=_typed(_number(recommendation, "max_attack_rate"), 100.0),
-        proven_only=_needs_proof(document),
+        measured=_may_be_measured(document),
         steps=data["steps"],
         is_recommended=holds and not opening.verdict and recommended == axis_budget(cost, start),
         holds=holds,
@@ -275,7 +275,11 @@ def _render(
         gaps=gaps_of(cost, cost.cells),
         by_record=any(cell.epsilon is None for cell in cost.cells),
         warnings=document.warnings,
-        meanings=[(name, NUMBER_TYPE_MEANINGS[name]) for name in NUMBER_TYPES],
+        meanings=[
+            (name, NUMBER_TYPE_MEANINGS[name])
+            for name in NUMBER_TYPES
+            if name != "proven given b" or isinstance(document, DecisionDocument)
+        ],
         limits=unprotected(
             protected,
             is_model_release=is_model_release(cost),
@@ -293,12 +297,14 @@ def _render(
     )
 
 
-def _needs_proof(document: WhatIfDocument | DecisionDocument) -> bool:
-    """Say whether the attack limit was to be met by proof: asked for, or by so high a confidence."""
+def _may_be_measured(document: WhatIfDocument | DecisionDocument) -> bool:
+    """Say whether the attack limit could be met by the attack that was tried."""
     if not isinstance(document, DecisionDocument):
         return False
-    asked = document.provenance.settings.get("proven_only") is True
-    return asked or document.recommendation.confidence > _MEASURED_CONFIDENCE
+    settings = document.provenance.settings
+    # Documents without the setting say whether proof alone was asked for.
+    asked = settings.get("measured", settings.get("proven_only") is False) is True
+    return asked and document.recommendation.confidence <= _MEASURED_CONFIDENCE
 
 
 def _loss_step(document: WhatIfDocument) -> float:

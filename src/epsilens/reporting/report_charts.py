@@ -102,8 +102,8 @@ def _risk_caption(document: RiskDocument, attack: str) -> str:
         parts.append(
             f"The attack guesses {answers_text(document.protect)}"
             f"{', all of them at once' if len(document.protect) > 1 else ''}; it is by {ATTACKER}. "
-            "The ceiling is of everybody who guesses as well without the answer as a model of other "
-            "people does at best."
+            "The ceiling holds for every attack, given the upper bound of what everybody else's data "
+            "give away."
         )
     else:
         parts.append(

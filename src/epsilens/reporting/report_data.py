@@ -25,6 +25,7 @@ from epsilens.display.cell_text import (
 from epsilens.display.columns import cost_columns
 from epsilens.display.risk_text import range_text, risk_columns
 from epsilens.display.rounding import (
+    NOTHING,
     change_decimals,
     format_auc,
     format_change,
@@ -43,6 +44,7 @@ from epsilens.document import (
     WhatIfCell,
     WhatIfDocument,
     at_most_text,
+    baseline_text,
     group_names,
     loss_unit,
     own_budget,
@@ -238,7 +240,8 @@ def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
     return {
         "guessed": format_percent(risk.answer_inference_rate),
         "range": range_text(risk),
-        "before": format_percent(risk.answer_inference_baseline),
+        "before": baseline_text(risk) or NOTHING,
+        "advantage": None if risk.advantage is None else at_most_text(risk.advantage),
         "ceiling": None if ceiling is None else at_most_text(ceiling),
         "ceiling_value": ceiling,
         "is_open": ceiling_is_open(risk),

@@ -14,6 +14,7 @@ from epsilens.document import (
     RiskCell,
     WhatIfCell,
     at_most_text,
+    ceiling_clause,
     own_budget,
 )
 from epsilens.reporting.sentences import cost_clause, unanswered_sentence
@@ -84,7 +85,7 @@ def decision_sentence(document: DecisionDocument, cost: WhatIfCell, risk: RiskCe
     >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
     ...                   loss_change=0.021)
     >>> attack = RiskCell(epsilon=1.0, mechanism="rr", answer_inference_rate=0.721,
-    ...                   answer_inference_baseline=0.718, answer_inference_ceiling=0.874)
+    ...                   answer_inference_baseline_high=0.718, answer_inference_ceiling=0.848)
     >>> origin = Provenance(method="exact")
     >>> document = DecisionDocument(provenance=origin,
     ...     cost=WhatIfDocument(provenance=origin, baseline=start, cells=[cell]),
@@ -93,9 +94,9 @@ def decision_sentence(document: DecisionDocument, cost: WhatIfCell, risk: RiskCe
     ...                                   rule="max_loss_increase", confidence=0.9))
     >>> print(decision_sentence(document, cell, attack))
     Randomising the protected answer of everyone at ε = 1 would raise the test loss by 0.0210 nats, from
-    0.5000 (estimated); whoever is right 71.8% of the time without the answer is right at most 87.4% of the
-    time with it (proven), and an attacker who sees only the published model and all other columns guesses
-    72.1% of the answers (measured).
+    0.5000 (estimated); from everybody else's data an attacker guesses up to 71.8% of the answers; with the
+    person's own randomised answer at most 84.8% (proven given that baseline), and an attacker who sees only
+    the published model and all other columns guesses 72.1% of the answers (measured).
     """
     attack = _attack_clause(risk, many=len(document.risk.protect) > 1)
     if not cost.trusted:
@@ -126,7 +127,7 @@ def ceiling_is_open(risk: RiskCell) -> bool:
 
 
 def proof_text(risk: RiskCell, *, many: bool = False) -> str | None:
-    """Say what is proven of guessing, never without its condition; None where nothing is known.
+    """Say what is proven of guessing, never without its baseline; None where nothing is known.
 
     Parameters
     ----------
@@ -142,21 +143,14 @@ def proof_text(risk: RiskCell, *, many: bool = False) -> str | None:
 
     Examples
     --------
-    >>> proof_text(RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline=0.725,
-    ...                     answer_inference_ceiling=0.87))
-    'whoever is right 72.5% of the time without the answer is right at most 87.0% of the time with it
-    (proven)'
+    >>> proof_text(RiskCell(epsilon=12.0, mechanism="rr", answer_inference_baseline=0.725,
+    ...                     answer_inference_ceiling=0.99999))
+    'nothing is proven to stay hidden (the ceiling is 100.0%)'
     """
-    before, ceiling = risk.answer_inference_baseline, risk.answer_inference_ceiling
-    if before is None or ceiling is None:
-        return None
-    if ceiling_is_open(risk):
+    clause = ceiling_clause(risk, many=many)
+    if clause is not None and ceiling_is_open(risk):
         return f"nothing is proven to stay hidden (the ceiling is {NOTHING_HIDDEN})"
-    answer, it = ("answers, all of them at once,", "them") if many else ("answer", "it")
-    return (
-        f"whoever is right {format_percent(before)} of the time without the {answer} is right at "
-        f"most {at_most_text(ceiling)} of the time with {it} (proven)"
-    )
+    return clause
 
 
 def recommendation_text(sentence: str) -> str:
@@ -261,8 +255,8 @@ def unprotected(
 
 def _measured_limits(risk: RiskCell | None, *, many: bool) -> list[tuple[str, str]]:
     guessed = (
-        "The proven ceiling starts from what can be guessed without the answer; that much no ε can "
-        "hide."
+        "The proven ceiling starts from what everybody else's data give away of an answer; that much no "
+        "ε can hide."
     )
     present = (
         "Randomised response protects the answer, not that somebody is in the data: for membership "

@@ -27,6 +27,7 @@ from epsilens.document import (
     delta_text,
 )
 from epsilens.reporting.plain_table import ALL_ROWS, fill_columns, plain_table
+from epsilens.reporting.report_words import ceiling_is_open, proof_text
 from epsilens.reporting.sentences import budget_distance, budget_text
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
     >>> from epsilens.document import Provenance, RiskCell, RiskDocument
     >>> cell = RiskCell(epsilon=1.0, mechanism="rr", answer_inference_rate=0.721,
     ...     answer_inference_low=0.71, answer_inference_high=0.732,
-    ...     answer_inference_unseen=0.718, answer_inference_baseline=0.72,
-    ...     answer_inference_ceiling=0.875)
+    ...     answer_inference_unseen=0.718, answer_inference_baseline_high=0.735,
+    ...     answer_inference_ceiling=0.858)
     >>> print(risk_sentences(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
     ...     n_targets=4774, protect=["smokes"], cells=[cell]))[0])
     At ε = 1 the attack guesses the answer “smokes” of 72.1% of the people in the data (measured; 71.0–73.2%
@@ -120,7 +121,6 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
 
 def _answer_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
     rate, unseen = cell.answer_inference_rate, cell.answer_inference_unseen
-    before = cell.answer_inference_baseline
     if rate is None:
         return []
     runs = range_text(cell)
@@ -132,16 +132,15 @@ def _answer_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
         f"At {_budget_text(cell)} the attack guesses {answers_text(document.protect)} of "
         f"{format_percent(rate)} of the people in the data ({kind}){beside}."
     ]
-    if cell.answer_inference_ceiling is None or before is None:
+    proof = proof_text(cell, many=len(document.protect) > 1)
+    if proof is None:
         return said
-    ceiling = at_most_text(cell.answer_inference_ceiling)
-    answer = "answers" if len(document.protect) > 1 else "answer"
-    if ceiling == format_percent(1.0):
-        return [*said, f"Nothing is proven to stay hidden at this ε: the ceiling is {ceiling}."]
-    said.append(
-        f"Nobody who is right {format_percent(before)} of the time without the {answer}, as a model of "
-        f"other people's is at best, can exceed {ceiling} with the randomised {answer} (proven)."
-    )
+    said.append(f"{proof[0].upper()}{proof[1:]}.")
+    if cell.advantage is not None and not ceiling_is_open(cell):
+        said.append(
+            "Of the answers that the rest of the data do not give away, at most "
+            f"{at_most_text(cell.advantage)} become guessable (advantage, proven)."
+        )
     return said
 
 

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from epsilens._validate import as_epsilon, as_unit
 from epsilens.influence.alternatives import Alternatives
+from epsilens.mechanisms import guess_ceiling
 from epsilens.models.losses import Loss
 
-__all__ = ["AnswerAttack", "Calibration", "inference_ceiling"]
+__all__ = ["AnswerAttack", "Calibration", "answer_ceiling", "inference_ceiling"]
 
 FloatArray = NDArray[np.float64]
 _CALIBRATION_PAIRS = 20_000
@@ -38,7 +39,7 @@ def inference_ceiling(baseline_rate: float, epsilon: float) -> float:
     Parameters
     ----------
     baseline_rate : float in [0, 1]
-        How often the best guess without the answer is right.
+        How often the best guess is right with the same release made without the person's own answer.
     epsilon : float in (0, inf]
         The budget of the answer; of several answers together the sum.
 
@@ -65,6 +66,36 @@ def inference_ceiling(baseline_rate: float, epsilon: float) -> float:
     """
     budget, b = as_epsilon(epsilon), as_unit(baseline_rate, name="baseline_rate")
     return 0.0 if b == 0.0 else b / (b + (1.0 - b) * math.exp(-budget))
+
+
+def answer_ceiling(baseline_rate: float, *, epsilon: float, advantage: float) -> float:
+    """Return the smaller of the two ceilings that ε and the advantage of a release prove.
+
+    Parameters
+    ----------
+    baseline_rate : float in [0, 1]
+        How often the best guess is right with the same release made without the person's own answer.
+    epsilon : float in (0, inf]
+        The budget of the answer; of several answers together the sum.
+    advantage : float in [0, 1]
+        The largest total variation distance between what two answers lead to.
+
+    Returns
+    -------
+    float
+        The smaller of b + (1 − b)·advantage and e^ε b / (e^ε b + 1 − b).
+
+    Examples
+    --------
+    >>> from epsilens.channels import RandomizedResponse, UnaryEncoding
+    >>> many = RandomizedResponse(k=10, epsilon=1.0)
+    >>> round(answer_ceiling(0.5, epsilon=1.0, advantage=many.advantage), 3)
+    0.573
+    >>> bits = UnaryEncoding(10, 1.0, kind="rappor")
+    >>> round(answer_ceiling(0.1, epsilon=1.0, advantage=bits.advantage), 3)
+    0.232
+    """
+    return min(guess_ceiling(baseline_rate, advantage), inference_ceiling(baseline_rate, epsilon))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from epsilens._validate import as_share
-from epsilens.document import RiskCell, RiskDocument, at_most_text, own_budget
+from epsilens.document import RiskCell, RiskDocument, at_most_text, baseline_text, own_budget
 
 __all__ = ["AttackChoice", "choose_epsilon"]
 
@@ -25,7 +25,7 @@ class AttackChoice:
     holds : bool
         Whether there is one.
     rests_on : {"proven", "measured"} or None
-        Whether a proven ceiling meets the limit there, or only the upper end of what was measured.
+        Whether the ceiling meets the limit there, or only the upper end of what was measured.
     sentence : str
         The choice in words.
     """
@@ -36,12 +36,13 @@ class AttackChoice:
     sentence: str
 
 
-def choose_epsilon(document: RiskDocument, *, max_attack_rate: float) -> AttackChoice:
+def choose_epsilon(
+    document: RiskDocument, *, max_attack_rate: float, measured: bool = False
+) -> AttackChoice:
     """Pick the largest ε at which attackers succeed no more often than is feared.
 
-    For randomised response the attack is the guess of a person's own answer. The limit is met where
-    the proven ceiling is within it, or else where the upper end of the measured rate is; never by
-    the measured rate itself. For DP-SGD the attack is on membership, and the proven ceiling decides.
+    For randomised response the attack is the guess of a person's own answer, for DP-SGD it is on
+    membership. The limit is met where the ceiling is within it.
 
     Parameters
     ----------
@@ -49,6 +50,9 @@ def choose_epsilon(document: RiskDocument, *, max_attack_rate: float) -> AttackC
         The risk.
     max_attack_rate : float in (0, 1)
         How often the attack may succeed at most: a share, not a percentage.
+    measured : bool
+        Whether the upper end of the measured rate may meet the limit where the ceiling does not;
+        never the measured rate itself. That attack is one of many.
 
     Returns
     -------
@@ -56,8 +60,8 @@ def choose_epsilon(document: RiskDocument, *, max_attack_rate: float) -> AttackC
 
     Notes
     -----
-    The measured end is of this attack alone; the ceiling is of every attack by somebody who guesses
-    as well without the answer. An ε counts only if all smaller ones of the grid meet the limit too:
+    The measured end is of this attack alone. The ceiling is of every attack, given the upper bound of
+    what everybody else's data give away. An ε counts only if all smaller ones of the grid meet the limit too:
     otherwise the luckiest of many noisy rates would be picked.
 
     Examples
@@ -74,32 +78,38 @@ def choose_epsilon(document: RiskDocument, *, max_attack_rate: float) -> AttackC
     cells = document.cells
     answers = all(cell.mechanism == "rr" for cell in cells)
     proven = _last_within(cells, _ceiling, limit)
-    measured = _last_within(cells, lambda cell: cell.answer_inference_high, limit)
+    tried = _last_within(cells, lambda cell: cell.answer_inference_high, limit)
     said = f"{100 * limit:.4g}%"
-    if proven is None and measured is None:
-        return AttackChoice(None, False, None, _nearest_miss(cells, said, answers=answers))
-    if measured is None or (proven is not None and proven >= measured):
-        assert proven is not None  # noqa: S101
+    if tried is None or not measured or (proven is not None and proven >= tried):
+        if proven is None:
+            return AttackChoice(
+                None, False, None, _nearest_miss(cells, said, answers=answers, measured=measured)
+            )
         cell = cells[proven]
-        whom = (
-            "nobody who guesses as well without the answer" if answers else "no membership attack"
+        whom, given = (
+            ("no attack on the answer", " given its baseline")
+            if answers
+            else (
+                "no membership attack",
+                "",
+            )
         )
         sentence = (
-            f"Up to ε = {own_budget(cell):.3g} {whom} can exceed {said} (proven: the ceiling there is "
-            f"{_at_most(_ceiling(cell))})."
+            f"Up to ε = {own_budget(cell):.3g} {whom} can exceed {said} (proven{given}: the ceiling "
+            f"there is {_at_most(_ceiling(cell))})."
         )
         return AttackChoice(own_budget(cell), True, "proven", sentence)
-    cell = cells[measured]
+    cell = cells[tried]
     beyond = "is proven at no ε of the grid"
     if proven is not None:
         beyond = (
-            f"is proven up to ε = {own_budget(cells[proven]):.3g} (ceiling "
+            f"is proven only up to ε = {own_budget(cells[proven]):.3g} (ceiling "
             f"{_at_most(_ceiling(cells[proven]))})"
         )
     sentence = (
-        f"Up to ε = {own_budget(cell):.3g} this attack stays within {said} (measured: 19 in 20 releases "
-        f"show at most {_at_most(cell.answer_inference_high)}); a better attack may exist, and that "
-        f"nobody can exceed {said} {beyond}."
+        f"Up to ε = {own_budget(cell):.3g} the attack that was tried stays within {said} (measured: 19 in "
+        f"20 releases show at most {_at_most(cell.answer_inference_high)}). A better attack may exist: "
+        f"that no attack can exceed {said} {beyond}."
     )
     return AttackChoice(own_budget(cell), True, "measured", sentence)
 
@@ -121,14 +131,16 @@ def _last_within(
     return found
 
 
-def _nearest_miss(cells: list[RiskCell], said: str, *, answers: bool) -> str:
+def _nearest_miss(cells: list[RiskCell], said: str, *, answers: bool, measured: bool) -> str:
     if not cells:
         return "No budget was asked about."
     cell = cells[0]
     parts = []
     if (ceiling := _ceiling(cell)) is not None:
-        parts.append(f"the proven ceiling is {at_most_text(ceiling)}")
-    if cell.answer_inference_high is not None:
+        before = baseline_text(cell) if answers else None
+        given = "" if before is None else f" (everybody else's data give away up to {before})"
+        parts.append(f"the proven ceiling is {at_most_text(ceiling)}{given}")
+    if measured and cell.answer_inference_high is not None:
         parts.append(f"19 in 20 releases show at most {_at_most(cell.answer_inference_high)}")
     there = f"; at the smallest, ε = {own_budget(cell):.3g}, {' and '.join(parts)}" if parts else ""
     what = "guesses of the answer" if answers else "membership attacks"

@@ -98,22 +98,22 @@ class RiskCurve(Documented):
         order = np.argsort(-attack.asr, kind="stable")[:wanted]
         return pd.DataFrame({"row": self.targets[order], "asr": attack.asr[order]})
 
-    def choose(self, *, max_attack_rate: float) -> AttackChoice:
-        """Pick the largest ε at which attackers stay within what is feared.
-
-        The limit is met by a proven ceiling or by the upper end of what was measured, never by the
-        measured rate itself; see `choose_epsilon`.
+    def choose(self, *, max_attack_rate: float, measured: bool = False) -> AttackChoice:
+        """Pick the largest ε at which attackers stay within what is feared; see `choose_epsilon`.
 
         Parameters
         ----------
         max_attack_rate : float in (0, 1)
             How often the attack may succeed at most.
+        measured : bool
+            Whether the upper end of the attack that was tried may meet the limit where the proven
+            ceiling does not.
 
         Returns
         -------
         AttackChoice
         """
-        return choose_epsilon(self.document, max_attack_rate=max_attack_rate)
+        return choose_epsilon(self.document, max_attack_rate=max_attack_rate, measured=measured)
 
     def _place(self, epsilon: float | None) -> int:
         if epsilon is None:

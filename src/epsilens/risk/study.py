@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from epsilens._validate import as_count, as_share
+from epsilens.channels import Channel, ProductChannel
 from epsilens.data.frames import series_name
 from epsilens.document import (
     Provenance,
@@ -29,7 +30,14 @@ from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.privacy_accounting import attack_ceiling
 from epsilens.models.ray_connection import place_of_work
 from epsilens.models.tables import column_names, for_scikit_learn, in_order_of, schema_fingerprint
-from epsilens.risk.answer_inference import AnswerAttack, inference_ceiling
+from epsilens.risk.answer_inference import answer_ceiling
+from epsilens.risk.guess_from_others import (
+    CONFIDENCE,
+    GuessFromOthers,
+    KnownColumns,
+    best_guess,
+    cross_fitted_rates,
+)
 from epsilens.risk.halves import model_generator
 from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
@@ -186,7 +194,21 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             guesses.append(outcome.guesses())
             accuracies.append(float(outcome.accuracy.mean()))
         plain = shadows.guess_without_answer(checkpoint=checkpoint, progress=progress)
-        best = _best_guess([*(outside for _, outside in guesses), plain], shadows.attack)
+        known = KnownColumns.of(
+            self._table,
+            hidden=set(asked.names) & set(column_names(self._table)),
+            label=None if asked.label_is_protected else self.baseline_.label.y,
+        )
+        truth = shadows.attack.truth
+        best = best_guess(
+            {
+                "most common answer": shadows.attack.largest_share,
+                "published model": float(plain.mean()),
+                **cross_fitted_rates(known, truth, model_generator(seed, 0, "attack")),
+            },
+            n_people=len(truth),
+            at_least=max(float(outside.mean()) for _, outside in guesses),
+        )
         cells = [
             _randomised_cell(asked, e, guesses[e], best, accuracies[e], attack)
             for e, attack in enumerate(attacks)
@@ -200,9 +222,16 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             shadow_models=n_models,
             online=online,
             confidence=level,
+            baseline_predictor=best.predictor,
+            baseline_confidence=CONFIDENCE,
         )
         return self._curve(
-            provenance, cells, attacks, shadows.targets, notes=asked.notes, protect=asked.names
+            provenance,
+            cells,
+            attacks,
+            shadows.targets,
+            notes=[*asked.notes, *_training_note(known, len(truth))],
+            protect=asked.names,
         )
 
     def estimate_dp_sgd(
@@ -433,38 +462,54 @@ def _doubts(attacks: Sequence[MembershipAttack]) -> list[str]:
     return said[:1]
 
 
-def _best_guess(rates: list[FloatArray], attack: AnswerAttack) -> float:
-    """Return how often the best guess without a person's answer is right: the upper end of its error.
-
-    The most common answer, or the guess by a model of other people, with noise or without.
-    """
-    ends = [float(rate.mean() + 2.0 * rate.std(ddof=1) / np.sqrt(len(rate))) for rate in rates]
-    return min(1.0, max(attack.largest_share, *ends))
+def _training_note(known: KnownColumns, n_rows: int) -> list[str]:
+    """Say where the baseline was learnt from a part of the rows."""
+    if n_rows <= known.n_training_rows:
+        return []
+    return [
+        f"the guess from everybody else's data was learnt from {known.n_training_rows} of the {n_rows} "
+        "training records, drawn at random. From all of them it may be slightly better."
+    ]
 
 
 def _randomised_cell(
     asked: Asked,
     e: int,
     guesses: tuple[FloatArray, FloatArray],
-    best: float,
+    best: GuessFromOthers,
     accuracy: float,
     attack: MembershipAttack,
 ) -> RiskCell:
     inside, outside = guesses
     low, high = np.quantile(inside, [0.05, 0.95], method="weibull")
+    advantage = _advantage(asked, e)
     return RiskCell(
         epsilon=None if asked.is_mapping else asked.epsilons[e],
         mechanism="rr",
         record_epsilon=asked.record_epsilons[e],
+        advantage=advantage,
         answer_inference_rate=float(inside.mean()),
         answer_inference_low=float(low),
         answer_inference_high=float(high),
         answer_inference_unseen=float(outside.mean()),
-        answer_inference_baseline=best,
-        answer_inference_ceiling=inference_ceiling(best, asked.record_epsilons[e]),
+        answer_inference_baseline=best.rate,
+        answer_inference_baseline_high=best.high,
+        answer_inference_ceiling=answer_ceiling(
+            best.high, epsilon=asked.record_epsilons[e], advantage=advantage
+        ),
         accuracy=accuracy,
         **membership_numbers(attack),
     )
+
+
+def _advantage(asked: Asked, e: int) -> float:
+    """Return the advantage of all randomised answers of a record together."""
+    channels: list[Channel] = []
+    if asked.label_is_protected:
+        channels.append(asked.label_channels[e])
+    if asked.feature_channels:
+        channels += asked.feature_channels[e].channels
+    return ProductChannel(channels).advantage
 
 
 def membership_numbers(attack: MembershipAttack) -> dict[str, float | None]:

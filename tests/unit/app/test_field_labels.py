@@ -20,7 +20,7 @@ NO_LABEL_OF_ITS_OWN = {
     "--categories": "a choice at each column",
     "--categorical": "a choice at each column",
     "--drop": "a choice at each column",
-    "--proven-only": "in the report",
+    "--measured": "in the report",
 }
 
 

@@ -117,7 +117,7 @@ def test_a_finished_study_leads_to_a_decision(visitor: Any, finished: Any) -> No
     assert any("no limit was given" in warning for warning in decision["warnings"])
     limits = {"max_loss_increase": 0.5, "max_attack_rate": 0.95, "chosen_epsilon": 2.0}
     changed = visitor.json("PATCH", address, {"limits": limits})
-    assert changed["limits"] == limits | {"proven_only": False}
+    assert changed["limits"] == limits | {"measured": False}
     chosen = visitor.json("GET", f"{address}/documents/decision")["recommendation"]
     assert (chosen["rule"], chosen["epsilon"]) == ("both", 0.5)
     # What is not sent stays, so that one tab does not undo what another has done.

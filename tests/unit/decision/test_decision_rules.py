@@ -78,14 +78,18 @@ MEASURED = [0.64, 0.66, 0.68, 0.7, 0.72]
 
 def written_out(
     loss: float | None, rate: float | None, highs: list[float], ceilings: list[float],
-    measured: list[float],
+    measured: list[float] | None,
 ) -> float | None:  # fmt: skip
     """The rule as one would say it aloud: look at every ε."""
     allowed = []
     for k, epsilon in enumerate(GRID):
         cheap = loss is None or all(high <= loss for high in highs[k:])
         proven = rate is not None and all(value <= rate for value in ceilings[: k + 1])
-        tried = rate is not None and all(value <= rate for value in measured[: k + 1])
+        tried = (
+            rate is not None
+            and measured is not None
+            and all(value <= rate for value in measured[: k + 1])
+        )
         if cheap and (rate is None or proven or tried):
             allowed.append(epsilon)
     if not allowed:
@@ -111,14 +115,16 @@ def written_out(
         (FALLING, RISING, [0.99] * 5),
     ],
 )
-def test_the_rule_is_the_one_written_out(build, loss, rate, highs, ceilings, measured):
+@pytest.mark.parametrize("by_measure", [False, True])
+def test_the_rule_is_the_one_written_out(build, loss, rate, highs, ceilings, measured, by_measure):
     decision = decide(
         make_cost(build, highs),
         make_risk(build, ceilings, measured),
         max_loss_increase=loss,
         max_attack_rate=rate,
+        measured=by_measure,
     )
-    expected = written_out(loss, rate, highs, ceilings, measured)
+    expected = written_out(loss, rate, highs, ceilings, measured if by_measure else None)
     found = decision.recommendation
     assert found.epsilon == expected
     assert found.holds == (expected is not None)
@@ -129,18 +135,25 @@ def test_the_rule_is_the_one_written_out(build, loss, rate, highs, ceilings, mea
         if rate is not None:
             place = GRID.index(expected)
             assert found.rests_on == ("proven" if ceilings[place] <= rate else "measured")
-            assert ("(proven: at most" in found.sentence) == (found.rests_on == "proven")
+            tried = "is met only by the attack that was tried" in found.sentence
+            assert tried == (found.rests_on == "measured")
 
 
-def test_proof_alone_when_it_is_asked_for(build):
+def test_the_ceiling_decides_unless_the_attack_that_was_tried_is_asked_for(build):
     cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
-    either = decide(cost, risk, max_attack_rate=0.75)
-    proven = decide(cost, risk, max_attack_rate=0.75, proven_only=True)
+    usual = decide(cost, risk, max_attack_rate=0.75)
+    assert (usual.recommendation.epsilon, usual.recommendation.rests_on) == (0.5, "proven")
+    assert usual.document.number_types["max_attack_rate"] == "proven given b"
+    synonym = decide(cost, risk, max_attack_rate=0.75, proven_only=True)
+    assert synonym.document == usual.document
+    either = decide(cost, risk, max_attack_rate=0.75, measured=True)
     assert (either.recommendation.epsilon, either.recommendation.rests_on) == (4.0, "measured")
-    assert (proven.recommendation.epsilon, proven.recommendation.rests_on) == (0.5, "proven")
-    # More confidence than was simulated is met by proof alone too.
-    sure = decide(cost, risk, max_attack_rate=0.75, confidence=0.95)
+    assert either.document.number_types["max_attack_rate"] == "measured"
+    # More confidence than was simulated is met by proof alone.
+    sure = decide(cost, risk, max_attack_rate=0.75, measured=True, confidence=0.95)
     assert sure.recommendation.epsilon == 0.5
+    with pytest.raises(InputError, match="contradict each other"):
+        decide(cost, risk, max_attack_rate=0.75, measured=True, proven_only=True)
 
 
 def test_the_inverses(build):
@@ -148,7 +161,7 @@ def test_the_inverses(build):
         make_cost(build, FALLING), make_risk(build, RISING, [0.99] * 5), max_loss_increase=0.2
     )
     here = decision.at(1.0)
-    assert (here.loss_increase, here.attack_ceiling, here.attack_high) == (0.1, 0.8, 0.99)
+    assert (here.loss_increase, here.attack_ceiling, here.attack_high) == (0.1, 0.8, None)
     assert decision.loss_needed(max_attack_rate=0.85) == 0.1
     assert decision.loss_needed(max_attack_rate=0.5) is None
     assert decision.attack_rate_needed(max_loss_increase=0.1) == 0.8
@@ -214,14 +227,15 @@ def test_a_budget_that_no_release_can_have_is_said(build, last, is_refused):
 
 def test_the_range_says_how_far_the_proof_goes(build):
     cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
-    mixed = decide(cost, risk, max_loss_increase=0.2, max_attack_rate=0.75).recommendation
+    asked = {"measured": True, "max_attack_rate": 0.75}
+    mixed = decide(cost, risk, max_loss_increase=0.2, **asked).recommendation
     assert mixed.rests_on == "proven"
     assert (
         "from 0.5 to 4 keeps both: to 0.5 by proof, beyond by what was measured." in mixed.sentence
     )
-    tried = decide(cost, risk, max_loss_increase=0.1, max_attack_rate=0.75).recommendation
+    tried = decide(cost, risk, max_loss_increase=0.1, **asked).recommendation
     assert "from 1 to 4 keeps both, the limit on the attack by what was measured." in tried.sentence
-    assert "An attacker who sees only the published model" in tried.sentence
+    assert "which sees the published model and all other columns" in tried.sentence
     assert "whoever holds the randomised answer guesses better" in tried.sentence
     sure = decide(cost, risk, max_loss_increase=0.2, max_attack_rate=0.98).recommendation
     assert sure.sentence.endswith("Every ε of the grid from 0.5 to 4 keeps both.")
@@ -236,15 +250,16 @@ def test_several_answers_are_guessed_all_at_once(build):
     )
     other = risk.document.model_copy(update={"protect": ["smokes", "income"]})
     decision = decide(both, RiskCurve(other, (), np.arange(0)), max_attack_rate=0.75)
-    assert "all at once" in decision.recommendation.sentence
+    assert "all of them at once" in decision.recommendation.sentence
     assert "a single one of them is guessed more often" in decision.document.warnings[0]
 
 
 def test_nothing_is_claimed_where_nothing_is_proven(build):
     risk = make_risk(build, [0.65, 0.7, 0.8, 0.9, 1.0], MEASURED)
-    found = decide(make_cost(build, FALLING), risk, max_attack_rate=0.75).recommendation
+    cost = make_cost(build, FALLING)
+    found = decide(cost, risk, max_attack_rate=0.75, measured=True).recommendation
     assert found.epsilon == 4.0
-    assert "nothing is proven to stay hidden at this ε" in found.sentence
+    assert "nothing is proven to stay hidden" in found.sentence
 
 
 def test_the_loss_that_is_needed_is_enough(build):

@@ -194,5 +194,5 @@ def test_names_in_the_legends_do_not_reach_beyond_the_plots(
     width = float(re.search(r'<svg [^>]*width="([0-9.]+)"', svg)[1])
     # Labels of the axis to the left, and the padding.
     assert width < 640 + 80
-    assert "can exceed</text>" in svg
+    assert "from everybody else's data</text>" in svg
     assert ">everyone</text>" in svg

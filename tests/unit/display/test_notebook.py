@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import html
 import math
 from html.parser import HTMLParser
 from types import ModuleType
@@ -130,7 +131,7 @@ def test_the_number_of_rows_must_be_positive(build: ModuleType) -> None:
 def test_a_decision_leads_with_the_recommendation(build: ModuleType) -> None:
     document = build.make_decision()
     page = decision_html(document, max_rows=4)
-    assert page.startswith(f"<div>\n<p><b>{document.recommendation.sentence}")
+    assert page.startswith(f"<div>\n<p><b>{html.escape(document.recommendation.sentence)}")
     # A head, four rows from end to end, and the recommended one.
     assert page.count("<tr>") == 6
     assert "1.49 (recommended)" in page

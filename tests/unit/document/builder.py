@@ -239,17 +239,19 @@ def _answer_cell(epsilon: float | None, record_factor: float, leak: float) -> Ri
     before = 0.678 + 0.045 * learnt
     rate = before + 0.004 * learnt
     spread = 0.004 + 0.01 * (1.0 - learnt)
-    best = 0.73
+    best, advantage = 0.73, math.tanh(budget / 2.0)
     return RiskCell(
         epsilon=epsilon,
         mechanism="rr",
         record_epsilon=budget,
+        advantage=advantage,
         answer_inference_rate=rate,
         answer_inference_low=rate - spread,
         answer_inference_high=rate + spread,
         answer_inference_unseen=before,
-        answer_inference_baseline=best,
-        answer_inference_ceiling=best / (best + (1.0 - best) * math.exp(-budget)),
+        answer_inference_baseline=0.724,
+        answer_inference_baseline_high=best,
+        answer_inference_ceiling=best + (1.0 - best) * advantage,
         accuracy=before,
         **_membership(budget, leak),
     )
@@ -306,7 +308,7 @@ def make_decision(
     *,
     max_loss_increase: float | None = 0.04,
     max_attack_rate: float | None = 0.85,
-    proven_only: bool = False,
+    measured: bool = True,
     **changes: object,
 ) -> DecisionDocument:
     cost, risk = make_curves(**changes)
@@ -315,7 +317,7 @@ def make_decision(
         risk,
         max_loss_increase=max_loss_increase,
         max_attack_rate=max_attack_rate,
-        proven_only=proven_only,
+        measured=measured,
     ).document
 
 

@@ -47,11 +47,11 @@ def test_the_answer_is_one_sentence_with_the_kind_of_every_number(decision: Any)
     for words in (
         "at ε = 1 would raise the test loss",
         "(estimated;",
-        "(proven)",
-        "is right at most",
+        "from everybody else's data an attacker guesses up to 73.0% of the answers",
+        "(proven given that baseline)",
     ):
         assert words in said
-    assert said.index("(estimated") < said.index("(proven)") < said.index("(measured)")
+    assert said.index("(estimated") < said.index("(proven") < said.index("(measured)")
 
 
 def test_a_ceiling_of_everything_proves_nothing(decision: Any) -> None:
@@ -89,7 +89,7 @@ def test_the_paragraph_has_all_that_an_assessment_asks_for(decision: Any) -> Non
         "randomised response",
         f"ε = {epsilon:g}",
         f"by a factor of at most {odds_text(epsilon)}, beyond what everything else",
-        "is right at most",
+        "with the person's own randomised answer at most",
         "An attacker who sees only the published model and all other columns was right",
         "Membership: the most exposed of 4,774 records",
         "Cost: the test loss changes by",
@@ -115,9 +115,10 @@ def test_several_answers_are_spoken_of_in_the_plural(build: ModuleType) -> None:
         }
     )
     cell, risk = at(document, 1.0)
-    assert "without the answers, all of them at once, is right" in decision_sentence(
-        document, cell, risk
-    )
+    assert (
+        "guesses the protected answers, all of them at once, of up to 73.0% of the people; with their "
+        "own randomised answers of at most"
+    ) in decision_sentence(document, cell, risk)
     assert "are replaced by randomised response" in assessment_paragraph(document, cell, risk)
 
 
@@ -172,14 +173,24 @@ def test_the_page_of_a_decision_is_whole(decision: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "proof"),
-    [({}, False), ({"proven_only": True}, True)],
+    ("settings", "is_ticked"),
+    [
+        ({"measured": True}, True),
+        ({"measured": False}, False),
+        ({}, False),
+        # What documents of an earlier version say.
+        ({"proven_only": False}, True),
+        ({"proven_only": True}, False),
+    ],
 )
-def test_proof_stays_asked_for(
-    build: ModuleType, tmp_path: Path, choices: dict[str, bool], *, proof: bool
+def test_the_page_holds_limits_against_what_the_document_asked_for(
+    build: ModuleType, tmp_path: Path, settings: dict[str, bool], *, is_ticked: bool
 ) -> None:
-    text = write_report(build.make_decision(**choices), tmp_path / "r.html").read_text("utf-8")
-    assert ('id="proven-only" checked' in text) is proof
+    document = build.make_decision()
+    origin = document.provenance.model_copy(update={"settings": settings})
+    document = document.model_copy(update={"provenance": origin})
+    text = write_report(document, tmp_path / "r.html").read_text("utf-8")
+    assert ('id="measured" checked' in text) is is_ticked
 
 
 def test_a_confidence_above_what_was_simulated_is_said(build: ModuleType, tmp_path: Path) -> None:
@@ -189,7 +200,7 @@ def test_a_confidence_above_what_was_simulated_is_said(build: ModuleType, tmp_pa
         document.model_copy(update={"recommendation": strict}), tmp_path / "r.html"
     ).read_text("utf-8")
     assert "The recommendation is 99 % sure of each limit" in text
-    assert 'id="proven-only" checked' in text
+    assert 'id="measured" checked' not in text
 
 
 def test_a_decision_brings_its_own_recommendation(decision: Any, tmp_path: Path) -> None:
@@ -232,8 +243,8 @@ def test_the_attacker_is_named(decision: Any) -> None:
 
 def test_a_ceiling_has_its_condition_or_is_called_nothing(decision: Any) -> None:
     assert proof_text(at(decision, 1.0)[1]) == (
-        "whoever is right 73.0% of the time without the answer is right at most 88.1% of the time "
-        "with it (proven)"
+        "from everybody else's data an attacker guesses up to 73.0% of the answers; with the person's "
+        "own randomised answer at most 85.5% (proven given that baseline)"
     )
     said = proof_text(at(decision, 20.0)[1])
     assert said == "nothing is proven to stay hidden (the ceiling is 100.0%)"
@@ -260,7 +271,7 @@ def test_two_answers_are_counted_only_where_the_document_says_so(
         assert ("73.1%" in said["holder"]) is counted
         assert ("e^ε/(1 + e^ε)" in said["holder"]) is not counted
         assert risk_at(document, cost.cells[0]) is not None
-        assert "is right at most 88.1%" in said["holder"]
+        assert "randomised answer at most 85.5%" in said["holder"]
 
 
 def test_all_answers_at_once_wherever_a_rate_stands(build: ModuleType) -> None:

@@ -77,15 +77,19 @@ def test_names_from_the_data_are_plain_text(build: ModuleType) -> None:
 
 def test_the_sentences_say_rate_range_baseline_and_ceiling(build: ModuleType) -> None:
     document = build.make_risk(epsilons=[0.1, 1.0, 10.0], leak=0.0)
-    answer, ceiling, membership = risk_sentences(document)
+    answer, ceiling, advantage, membership = risk_sentences(document)
     assert answer == (
         "At ε = 1 the attack guesses the answer “affair” of 69.8% of the people in the data "
         "(measured; 68.8–70.8% in 9 of 10 releases), and of 69.6% of those whom the model never saw "
         "(measured)."
     )
     assert ceiling == (
-        "Nobody who is right 73.0% of the time without the answer, as a model of other people's is at "
-        "best, can exceed 88.1% with the randomised answer (proven)."
+        "From everybody else's data an attacker guesses up to 73.0% of the answers; with the person's "
+        "own randomised answer at most 85.5% (proven given that baseline)."
+    )
+    assert advantage == (
+        "Of the answers that the rest of the data do not give away, at most 46.3% become guessable "
+        "(advantage, proven)."
     )
     assert membership.startswith(
         "Membership of the training data is not distinguishable from chance (p = 0.40): the most "
@@ -114,9 +118,9 @@ def test_without_a_p_value_the_floor_decides(build: ModuleType) -> None:
 def test_a_ceiling_is_rounded_up_and_a_useless_one_is_called_so(build: ModuleType) -> None:
     changes = {"answer_inference_ceiling": 0.86201}
     cell = build.make_risk(epsilons=[1.0]).cells[0].model_copy(update=changes)
-    assert "can exceed 86.3% with" in risk_sentences(build.make_risk(cells=[cell]))[1]
+    assert "answer at most 86.3% (" in risk_sentences(build.make_risk(cells=[cell]))[1]
     assert risk_sentences(build.make_risk(epsilons=[math.inf]))[1] == (
-        "Nothing is proven to stay hidden at this ε: the ceiling is 100.0%."
+        "Nothing is proven to stay hidden (the ceiling is 100.0%)."
     )
 
 

@@ -30,32 +30,38 @@ def test_the_largest_budget_that_is_proven(build: ModuleType) -> None:
     document = build.make_risk(cells=cells((0.5, 0.79, 0.62), (1.0, 0.9, 0.731), (2.0, 0.9, 0.88)))
     choice = choose_epsilon(document, max_attack_rate=0.8)
     assert (choice.epsilon, choice.holds, choice.rests_on) == (1.0, True, "proven")
-    assert "(proven: the ceiling there is 73.1%)" in choice.sentence
+    assert "(proven given its baseline: the ceiling there is 73.1%)" in choice.sentence
 
 
 def test_what_was_measured_counts_by_its_upper_end_only(build: ModuleType) -> None:
     document = build.make_risk(cells=cells((0.5, 0.55, 0.62), (1.0, 0.58, 0.731), (2.0, 0.7, 0.88)))
-    choice = choose_epsilon(document, max_attack_rate=0.65)
+    choice = choose_epsilon(document, max_attack_rate=0.65, measured=True)
     assert (choice.epsilon, choice.rests_on) == (1.0, "measured")
     assert "19 in 20 releases show at most 58.0%" in choice.sentence
-    assert "a better attack may exist" in choice.sentence
-    assert "is proven up to ε = 0.5 (ceiling 62.0%)" in choice.sentence
+    assert "A better attack may exist" in choice.sentence
+    assert "is proven only up to ε = 0.5 (ceiling 62.0%)" in choice.sentence
     # The measured rate itself, 50 %, meets nothing.
-    assert not choose_epsilon(document, max_attack_rate=0.52).holds
+    assert not choose_epsilon(document, max_attack_rate=0.52, measured=True).holds
+    # Unless it is asked for, what was measured decides nothing.
+    usual = choose_epsilon(document, max_attack_rate=0.65)
+    assert (usual.epsilon, usual.rests_on) == (0.5, "proven")
 
 
 def test_measured_and_proven_nowhere(build: ModuleType) -> None:
     document = build.make_risk(cells=cells((0.5, 0.55, 0.62)))
-    assert "is proven at no ε of the grid" in choose_epsilon(document, max_attack_rate=0.6).sentence
+    choice = choose_epsilon(document, max_attack_rate=0.6, measured=True)
+    assert "is proven at no ε of the grid" in choice.sentence
+    assert not choose_epsilon(document, max_attack_rate=0.6).holds
 
 
 def test_the_luckiest_of_many_is_not_picked(build: ModuleType) -> None:
     document = build.make_risk(cells=cells((0.5, 0.61, 0.7), (1.0, 0.59, 0.8), (2.0, 0.7, 0.9)))
-    choice = choose_epsilon(document, max_attack_rate=0.6)
+    choice = choose_epsilon(document, max_attack_rate=0.6, measured=True)
     assert (choice.epsilon, choice.holds, choice.rests_on) == (None, False, None)
     assert choice.sentence == (
         "No ε of the grid keeps guesses of the answer within 60%; at the smallest, ε = 0.5, the "
-        "proven ceiling is 70.0% and 19 in 20 releases show at most 61.0%."
+        "proven ceiling is 70.0% (everybody else's data give away up to 50.0%) and 19 in 20 releases "
+        "show at most 61.0%."
     )
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 
+from epsilens.channels import Channel, ProductChannel, RandomizedResponse
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.models.privacy_accounting import attack_ceiling
 from epsilens.risk import AttackStudy, DPSGDSettings, RiskCurve, ShadowEnsemble, equivalent_epsilon
@@ -46,10 +47,14 @@ def test_the_document_is_of_its_kind(study):
     assert cell["mechanism"] == "rr"
     assert cell["epsilon_lower_bound"] is None  # randomised response does not hide membership
     assert cell["asr_ceiling"] is None
-    b = cell["answer_inference_baseline"]
-    ceiling = math.exp(0.5) * b / (math.exp(0.5) * b + 1 - b)
+    b = cell["answer_inference_baseline_high"]
+    assert b > cell["answer_inference_baseline"]
+    assert cell["advantage"] == pytest.approx(math.tanh(0.25), abs=1e-12)
+    ceiling = b + (1 - b) * math.tanh(0.25)
     assert cell["answer_inference_ceiling"] == pytest.approx(ceiling, abs=1e-12)
-    assert document["number_types"]["answer_inference_ceiling"] == "proven"
+    assert document["number_types"]["answer_inference_ceiling"] == "proven given b"
+    assert document["number_types"]["advantage"] == "proven"
+    assert document["number_types"]["answer_inference_baseline_high"] == "measured"
     assert document["provenance"]["simulated"] is True
 
 
@@ -146,8 +151,12 @@ def test_budgets_per_column_add_up(study):
     (cell,) = curve.document.cells
     assert cell.epsilon is None
     assert cell.record_epsilon == 1.5
-    b = cell.answer_inference_baseline
-    assert cell.answer_inference_ceiling == pytest.approx(b / (b + (1 - b) * math.exp(-1.5)))
+    b = cell.answer_inference_baseline_high
+    joint = ProductChannel([RandomizedResponse(2, 1.0), RandomizedResponse(3, 0.5)])
+    assert cell.advantage == pytest.approx(Channel(joint.matrix).advantage)
+    assert cell.answer_inference_ceiling == pytest.approx(
+        min(b + (1 - b) * cell.advantage, b / (b + (1 - b) * math.exp(-1.5)))
+    )
 
 
 @pytest.mark.parametrize("model", [Ridge(), LinearRegression()])

@@ -30,11 +30,11 @@ def test_a_notebook_shows_a_table_and_what_to_know(curve: RiskCurve) -> None:
 
 
 def test_it_picks_the_largest_budget_within_a_feared_rate(curve: RiskCurve) -> None:
-    choice = curve.choose(max_attack_rate=0.72)
-    # Both the ceiling (71.9 %) and the measured end stay below up to here.
+    choice = curve.choose(max_attack_rate=0.85)
     assert choice.holds
-    assert choice.epsilon is not None
-    assert not curve.choose(max_attack_rate=0.5).holds
+    assert choice.rests_on == "proven"
+    assert not curve.choose(max_attack_rate=0.72).holds
+    assert curve.choose(max_attack_rate=0.72, measured=True).rests_on == "measured"
 
 
 def test_its_json_is_its_document(curve: RiskCurve, tmp_path) -> None:

@@ -3,7 +3,7 @@
 // told what was chosen in the old one, and takes its place when it is drawn and nobody is dragging.
 import { post } from "./api.js";
 
-const CHOICES = ["group", "accepted", "feared", "proven-only"];
+const CHOICES = ["group", "accepted", "feared", "measured"];
 const QUIET = 500;
 
 let current = null;
@@ -93,7 +93,7 @@ export function followChoices(before, after) {
   const boxes = {
     max_loss_increase: ["accepted", after.max_loss_increase],
     max_attack_rate: ["feared", after.max_attack_rate === null ? null : Number((100 * after.max_attack_rate).toFixed(6))],
-    proven_only: ["proven-only", after.proven_only],
+    measured: ["measured", after.measured],
   };
   current.isFollowing = true;
   for (const [key, [id, value]] of Object.entries(boxes)) {
@@ -123,7 +123,7 @@ function watch(report, onChoices) {
     const rate = number("feared");
     if (report.touched.has("accepted")) found.max_loss_increase = number("accepted");
     if (report.touched.has("feared")) found.max_attack_rate = rate === null || rate <= 0 || rate >= 100 ? null : rate / 100;
-    if (report.touched.has("proven-only")) found.proven_only = box("proven-only")?.checked ?? false;
+    if (report.touched.has("measured")) found.measured = box("measured")?.checked ?? false;
     if (report.isTouched) found.chosen_epsilon = number("number") || null;
     return found;
   }
@@ -139,7 +139,7 @@ function watch(report, onChoices) {
     inside.addEventListener(kind, (event) => {
       if (report.isFollowing) return;
       // Which outcome or attack is drawn, and for whom, is a matter of this tab alone.
-      if (!["number", "slider", "accepted", "feared", "proven-only"].includes(event.target.id)) {
+      if (!["number", "slider", "accepted", "feared", "measured"].includes(event.target.id)) {
         report.touched.add(event.target.id);
         return;
       }

@@ -18,7 +18,7 @@ const ROWS = [
   ["change of test loss there (estimated)", (row) => row.shown.loss_change],
   ["upper end of 9 in 10 runs (estimated)", (row) => row.shown.loss_change_high],
   ["answers guessed, upper end of 9 in 10 releases (measured)", (row) => row.shown.answer_inference_high],
-  ["nobody who guesses as well without it exceeds (proven)", (row) => row.shown.answer_inference_ceiling],
+  ["answers guessed at most (proven given what everybody else's data give away)", (row) => row.shown.answer_inference_ceiling],
   ["in words", (row) => row.sentence ?? (row.has_attack || row.stage === "preview" ? "no decision yet" : "cost only: no attack is measured on this model")],
   ["save", saves],
 ];

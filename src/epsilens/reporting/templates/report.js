@@ -33,14 +33,14 @@
     limit.grip = document.querySelector(`[data-limit=${name}]`);
     limit.first = limit.box ? limit.box.value : "";
   }
-  const proofOnly = byId("proven-only");
+  const measuredCounts = byId("measured");
 
   const drawable = () => page.groups[group].filter((cell) => cell.budget !== null);
 
   // Budgets outside the axis, as infinity, have no number there.
   const keyOf = (cell) => cell.budget ?? cell.outside;
   const isChanged = () => Object.values(limits).some((limit) => limit.box && limit.box.value !== limit.first) ||
-    (proofOnly !== null && proofOnly.checked !== proofOnly.defaultChecked);
+    (measuredCounts !== null && measuredCounts.checked !== measuredCounts.defaultChecked);
   const typed = (cell) => (cell.budget === null ? "" : cell.epsilon);
 
   function nearest(budget) {
@@ -110,6 +110,8 @@
     for (const id of ["guessed", "before", "exposed", "chance"]) write(id, risk?.[id] ?? "–");
     write("guessed_range", risk?.range ?? "not computed");
     write("ceiling", risk?.ceiling ?? "–");
+    write("baseline", risk?.before ?? "–");
+    write("advantage", risk?.advantage ?? "–");
     // What is written for one budget of everyone is never left standing beside another.
     const paragraph = cell.paragraph ?? null;
     byId("paragraph").hidden = paragraph === null;
@@ -212,15 +214,15 @@
     return found;
   }
 
-  // The largest budget at which attackers stay within a rate, with every smaller one: by proof as
-  // far as that goes, else by the upper end of what was measured.
+  // The largest budget at which attackers stay within a rate, with every smaller one: by proof, and
+  // where that is ticked by the upper end of what was measured.
   function largestWithin(cells, rate) {
     const last = (end) => {
       const beyond = cells.findIndex((cell) => cell.risk[end] === null || !(cell.risk[end] <= rate));
       return (beyond < 0 ? cells.length : beyond) - 1;
     };
     const [proven, measured] = [last("ceiling_value"), last("high_value")];
-    if (measured > proven && !proofOnly.checked) return [cells[measured], "measured"];
+    if (measured > proven && measuredCounts.checked) return [cells[measured], "measured"];
     return proven < 0 ? [null, null] : [cells[proven], "proven"];
   }
 
@@ -270,8 +272,8 @@
         : "the most accurate choice that keeps the limit on the attack";
     const parts = [`${shown(cell)} is ${why}.`];
     if (found.hasLoss && found.hasRate && least !== most) parts.push(`Every ε from ${least.epsilon} to ${most.epsilon} keeps both.`);
-    if (found.rests === "proven") parts.push(`The attack limit is kept by proof: ${proof(cell)}.`);
-    if (found.rests === "measured") parts.push(`The attack limit is kept only by the attack that was tried (measured), of ${page.attacker}; beyond it, ${proof(cell)}.`);
+    if (found.rests === "proven") parts.push(`The attack limit is met by proof: ${proof(cell)}.`);
+    if (found.rests === "measured") parts.push(`The attack limit is met only by the attack that was tried (measured), of ${page.attacker}. A better attack may exist: ${proof(cell)}.`);
     return parts.join(" ");
   }
 
@@ -377,10 +379,10 @@
   });
   number.addEventListener("blur", () => { number.value = typed(current); });
   for (const limit of Object.values(limits)) limit.box?.addEventListener("input", () => solve());
-  proofOnly?.addEventListener("change", () => solve());
+  measuredCounts?.addEventListener("change", () => solve());
   byId("reset")?.addEventListener("click", () => {
     for (const limit of Object.values(limits)) if (limit.box) limit.box.value = limit.first;
-    proofOnly.checked = proofOnly.defaultChecked;
+    measuredCounts.checked = measuredCounts.defaultChecked;
     if (byId("group")) byId("group").value = page.start.group;
     chooseGroup(page.start.group);
     show(startCell(), page.start.verdict);

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well a person's protected answers are guessed from everybody else's data.
+
+No release hides what is true of people alike. A ceiling on what a person's own answer adds therefore
+starts from the best guess without that answer. Several predictors are tried, each trained on the true
+answers of other people. A release gives away less than these, so the best of them counts at every ε.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from epsilens.data.frames import to_pandas
+from epsilens.models.execution import one_blas_thread
+from epsilens.risk.success_rate import lower_rate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CONFIDENCE", "GuessFromOthers", "KnownColumns", "best_guess", "cross_fitted_rates"]
+
+FloatArray = NDArray[np.float64]
+Predictor: TypeAlias = Literal[
+    "boosted trees", "people with the same value", "forest", "linear model"
+]
+
+CONFIDENCE = 0.95
+"""One-sided confidence of the upper bound of the baseline, for all predictors together."""
+MOST_TRAINING_ROWS = 8_000
+"""Rows that one predictor learns from. More make it slower and hardly better."""
+_MOST_CELLS = 3_000_000
+_MOST_FOR_TREES = 64
+_MOST_COLUMNS = 1_000
+_MOST_ANSWERS = 24
+_MOST_CATEGORIES = 250
+_MANY_VALUES = 100
+_MOST_SHARED = 5
+_PARTS = 5
+_TREES = 300
+
+
+@dataclass(frozen=True)
+class GuessFromOthers:
+    """How often the best guess without a person's own answers is right.
+
+    Attributes
+    ----------
+    rate : float
+        The share of people whose protected answers the best predictor guesses.
+    high : float
+        Upper confidence bound of what the predictors reach: 95 % for all of them together.
+    predictor : str
+        The predictor with that rate.
+    """
+
+    rate: float
+    high: float
+    predictor: str
+
+
+def best_guess(
+    rates: Mapping[str, float], *, n_people: int, at_least: float = 0.0
+) -> GuessFromOthers:
+    """Return the best of several predictors, with an upper confidence bound.
+
+    Parameters
+    ----------
+    rates : mapping of predictor to float
+        The share of people each of them guesses, people it was not trained on.
+    n_people : int
+        Number of people that the rates were measured on.
+    at_least : float
+        A rate that the bound is never below, such as that of models of randomised answers.
+
+    Returns
+    -------
+    GuessFromOthers
+
+    Notes
+    -----
+    Each of m predictors gets a one-sided Clopper–Pearson bound at confidence 1 − 0.05/m, so that all
+    of them hold together with 95 % and the choice of the best is paid for.
+
+    Examples
+    --------
+    >>> found = best_guess({"most common answer": 0.6, "boosted trees": 0.7}, n_people=1000)
+    >>> found.predictor, round(found.high, 3)
+    ('boosted trees', 0.728)
+    """
+    predictor = max(rates, key=lambda name: rates[name])
+    rate = max(rates[predictor], at_least)
+    # Rounded up to whole people: the bound is never too low.
+    wrong = np.floor(n_people * (1.0 - np.array(list(rates.values()))) + 1e-9).astype(np.int64)
+    level = (1.0 - CONFIDENCE) / len(rates)
+    ends = 1.0 - lower_rate(wrong, np.full(len(rates), n_people), level=level)
+    return GuessFromOthers(rate, float(max(ends.max(), rate)), predictor)
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class KnownColumns:
+    """What an attacker knows of every person: all columns that are not protected.
+
+    Attributes
+    ----------
+    values : array of shape (n, p)
+        Numbers, and categories as codes, the most common first. A missing number is below all others, a
+        missing category one of its own.
+    is_category : array of bool, shape (p,)
+    shared : array of int, shape (n, q)
+        Codes of columns whose values few people share, such as a household, a day or a first name.
+    """
+
+    values: FloatArray
+    is_category: NDArray[np.bool_]
+    shared: NDArray[np.intp]
+
+    @classmethod
+    def of(
+        cls, table: object, *, hidden: set[str], label: NDArray[np.number] | None
+    ) -> KnownColumns:
+        """Read the columns of a table.
+
+        Parameters
+        ----------
+        table : frame, array or sparse matrix
+        hidden : set of str
+            The protected columns.
+        label : array of shape (n,), optional
+            The label, where it is not protected.
+        """
+        if scipy.sparse.issparse(table):
+            whole = scipy.sparse.csc_array(table)
+            often = np.argsort(-np.diff(whole.indptr), kind="stable")[:_MOST_COLUMNS]
+            columns = list(whole[:, np.sort(often)].toarray().T.astype(np.float64))
+            kinds = [False] * len(columns)
+        else:
+            frame = to_pandas(table)
+            read = [_as_numbers(frame[name]) for name in frame.columns if name not in hidden]
+            columns, kinds = [values for values, _ in read], [kind for _, kind in read]
+        if label is not None:
+            columns.append(np.asarray(label, dtype=np.float64))
+            kinds.append(False)
+        # The label comes last and is never among those left out.
+        if len(columns) > _MOST_COLUMNS:
+            columns, kinds = columns[-_MOST_COLUMNS:], kinds[-_MOST_COLUMNS:]
+        values = np.column_stack(columns) if columns else np.empty((0, 0))
+        return cls(values, np.array(kinds, dtype=bool), _shared_codes(values))
+
+    @property
+    def n_training_rows(self) -> int:
+        """Number of rows that a predictor learns from at most."""
+        n_columns = max(int(self.values.shape[1]), 1)
+        return min(MOST_TRAINING_ROWS, max(1_000, _MOST_CELLS // n_columns))
+
+
+def _as_numbers(series: pd.Series[Any]) -> tuple[FloatArray, bool]:
+    """Return a column as numbers, and whether they are codes of categories."""
+    import pandas as pd
+    from pandas.api import types
+
+    if types.is_bool_dtype(series) or types.is_numeric_dtype(series):
+        found = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        return _without_gaps(found), False
+    if types.is_datetime64_any_dtype(series) or types.is_timedelta64_dtype(series):
+        missing = series.isna().to_numpy()
+        days = series.astype("int64").to_numpy(np.float64)
+        return _without_gaps(np.where(missing, np.nan, days)), False
+    codes = pd.factorize(series.astype("string"), use_na_sentinel=False)[0]
+    rank = np.empty(codes.max(initial=0) + 1)
+    rank[np.argsort(-np.bincount(codes, minlength=1), kind="stable")] = np.arange(len(rank))
+    return rank[codes], True
+
+
+def _without_gaps(values: FloatArray) -> FloatArray:
+    is_number = np.isfinite(values)
+    least = values[is_number].min(initial=0.0)
+    return np.where(is_number, values, least - 1.0)
+
+
+def _shared_codes(values: FloatArray) -> NDArray[np.intp]:
+    """Return the columns with many values of which most are shared by at least two people."""
+    found = []
+    for column in values.T:
+        distinct, codes = np.unique(column, return_inverse=True)
+        if _MANY_VALUES < len(distinct) <= len(column) // 2:
+            found.append(codes.astype(np.intp))
+    kept = found[:_MOST_SHARED]
+    return np.column_stack(kept) if kept else np.empty((len(values), 0), dtype=np.intp)
+
+
+def cross_fitted_rates(
+    known: KnownColumns, truth: NDArray[np.intp], generator: np.random.Generator
+) -> dict[str, float]:
+    """Return how often each predictor guesses the answers of people it was not trained on.
+
+    Parameters
+    ----------
+    known : KnownColumns
+    truth : array of int, shape (n,)
+        The protected answers of every person as one number.
+    generator : numpy.random.Generator
+        Deals people to folds.
+
+    Returns
+    -------
+    dict of str to float
+        Empty where nothing is known of people, or all have one answer.
+
+    Notes
+    -----
+    Rare joint answers, beyond the 24 most common ones, are never guessed. Trees see the 64 columns whose
+    means differ most between the answers, the linear model sees all.
+    """
+    import sklearn.ensemble  # noqa: F401  # only what is loaded can be held at one thread
+
+    answers, counts = np.unique(truth, return_counts=True)
+    n_rows = len(truth)
+    if known.values.shape[1] == 0 or len(answers) < 2 or n_rows < 10:
+        return {}
+    common = np.sort(answers[np.argsort(-counts, kind="stable")[:_MOST_ANSWERS]])
+    order = generator.permutation(n_rows)
+    n_folds = 10 if n_rows <= 2_000 else 5 if n_rows <= MOST_TRAINING_ROWS else 3
+    right: dict[Predictor, int] = dict.fromkeys(get_args(Predictor), 0)
+    with (
+        warnings.catch_warnings(),
+        threadpool_limits(limits=1, user_api="openmp"),
+        one_blas_thread(),
+    ):
+        # Threads of OpenMP that wait for each other on a busy machine take forty times as long. A
+        # linear model that has not converged yet is a predictor all the same.
+        warnings.simplefilter("ignore")
+        for fold in range(n_folds):
+            held = order[fold::n_folds]
+            others = generator.permutation(np.setdiff1d(order, held, assume_unique=True))
+            others = others[np.isin(truth[others], common)]
+            some = others[: known.n_training_rows]
+            if len(np.unique(truth[some])) < 2:
+                continue
+            beside = _shares_beside(known.shared, truth, others, common)
+            for name in right:
+                inputs, is_category = known.values, known.is_category
+                if name == "people with the same value":
+                    if beside.shape[1] == 0:
+                        continue
+                    inputs = np.column_stack([inputs, beside])
+                    is_category = np.append(is_category, np.zeros(beside.shape[1], dtype=bool))
+                if name != "linear model" and inputs.shape[1] > _MOST_FOR_TREES:
+                    told = _telling(inputs[some], truth[some])
+                    inputs, is_category = inputs[:, told], is_category[told]
+                model = _predictor(name, is_category, n_answers=len(common))
+                model.fit(inputs[some], truth[some])
+                right[name] += int(np.count_nonzero(model.predict(inputs[held]) == truth[held]))
+    return {name: count / n_rows for name, count in right.items() if count > 0}
+
+
+def _telling(values: FloatArray, truth: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the columns whose means differ most between the answers."""
+    from sklearn.feature_selection import f_classif
+
+    scores = np.nan_to_num(f_classif(values, truth)[0], nan=0.0, posinf=np.finfo(float).max)
+    return np.sort(np.argsort(-scores, kind="stable")[:_MOST_FOR_TREES])
+
+
+def _shares_beside(
+    shared: NDArray[np.intp],
+    truth: NDArray[np.intp],
+    others: NDArray[np.intp],
+    answers: NDArray[np.intp],
+) -> FloatArray:
+    """Return the shares of the answers among the other people with the same value of a column.
+
+    People who train a predictor are dealt to five parts, and the own part is left out: their own answer
+    is in no share that is told to the predictor. Only the column that guesses best is kept, and only if
+    it guesses clearly better than the most common answer.
+    """
+    is_answer = (truth[others, None] == answers).astype(np.float64)
+    prior = is_answer.mean(axis=0)
+    part = np.arange(len(others)) % _PARTS
+    best = prior.max() + 3.0 * np.sqrt(prior.max() * (1.0 - prior.max()) / len(others))
+    found = np.empty((len(truth), 0))
+    for codes in shared.T:
+        sums = np.zeros((_PARTS, codes.max() + 1, len(answers)))
+        np.add.at(sums, (part, codes[others]), is_answer)
+        total = sums.sum(axis=0)
+        counts = total[codes]
+        counts[others] -= sums[part, codes[others]]
+        shares = (counts + prior) / (counts.sum(axis=1, keepdims=True) + 1.0)
+        rate = np.mean(answers[shares[others].argmax(axis=1)] == truth[others])
+        if rate > best:
+            best, found = rate, shares
+    return found
+
+
+def _predictor(name: Predictor, is_category: NDArray[np.bool_], *, n_answers: int) -> Any:
+    from sklearn.compose import make_column_transformer
+    from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+    if name == "forest":
+        return ExtraTreesClassifier(
+            n_estimators=20, max_features=None, min_samples_leaf=3, random_state=0
+        )
+    if name == "linear model":
+        return make_pipeline(
+            make_column_transformer(
+                (
+                    OneHotEncoder(handle_unknown="ignore", max_categories=30, sparse_output=False),
+                    np.flatnonzero(is_category),
+                ),
+                (StandardScaler(), np.flatnonzero(~is_category)),
+            ),
+            LogisticRegression(max_iter=100, tol=1e-3),
+        )
+    trees = max(10, min(60, _TREES // (1 if n_answers == 2 else n_answers)))
+    boosted = HistGradientBoostingClassifier(
+        max_iter=trees,
+        learning_rate=min(0.3, 8.0 / trees),
+        max_leaf_nodes=15,
+        categorical_features=is_category,
+        early_stopping=False,
+        random_state=0,
+    )
+    # Rare categories are one: boosted trees take no more than 255.
+    most = np.where(is_category, float(_MOST_CATEGORIES), np.inf)
+    return make_pipeline(
+        FunctionTransformer(np.clip, kw_args={"a_min": None, "a_max": most}), boosted
+    )
