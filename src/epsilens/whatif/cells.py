@@ -14,7 +14,15 @@ from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.first_order import SolveError
 from epsilens.influence.groups import Group
 
-__all__ = ["CellAnswer", "Question", "Rung", "changes_from", "ends", "group_seeds"]
+__all__ = [
+    "CellAnswer",
+    "Question",
+    "Rung",
+    "changes_from",
+    "ends",
+    "first_order_ends",
+    "group_seeds",
+]
 
 FloatArray = NDArray[np.float64]
 Ends = tuple[float, float]
@@ -123,6 +131,22 @@ def ends(runs: FloatArray) -> Ends:
     # "weibull": a new run falls between these two with probability 0.9 exactly.
     low, high = np.quantile(runs, [0.05, 0.95], method="weibull")
     return float(low), float(high)
+
+
+def first_order_ends(runs: FloatArray, change: float) -> tuple[float, float, bool]:
+    """Return the ends of first-order runs, the mean within, and whether nearly all runs are exactly 0.
+
+    With hardly any expected changes most runs change nothing, and the mean lies beside the ends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> first_order_ends(np.r_[np.zeros(97), 2.0, 3.0, 1.0], 0.06)
+    (0.0, 0.06, True)
+    """
+    low, high = ends(runs)
+    nothing = np.abs(runs) <= 1e-9 * np.abs(runs).max(initial=0.0)
+    return min(low, change), max(high, change), bool(nothing.mean() >= 0.9)
 
 
 def group_seeds(question: Question) -> list[np.random.SeedSequence]:

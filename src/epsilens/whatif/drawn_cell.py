@@ -117,8 +117,8 @@ class RunShape:
     ----------
     correction : Correction
         From the quadratic to the test loss.
-    offsets : mapping of outcome to array (low, mean, high)
-        Over the runs, less the value at θ_ε.
+    outcomes : mapping of outcome to array (low, mean, high)
+        Change from the value at θ̂, over the runs.
     is_solved : bool
         Whether the runs were solved because the expansion failed its check.
     is_checked : bool
@@ -128,17 +128,17 @@ class RunShape:
     """
 
     correction: Correction
-    offsets: dict[str, FloatArray]
+    outcomes: dict[str, FloatArray]
     is_solved: bool
     is_checked: bool
     converged: bool
 
     def scaled(self, lie: float) -> RunShape:
         """Return the shape with noise divided by √lie, with which it grows."""
-        offsets = {name: value / np.sqrt(lie) for name, value in self.offsets.items()}
+        outcomes = {name: value / np.sqrt(lie) for name, value in self.outcomes.items()}
         return RunShape(
             self.correction.scaled(1.0 / lie),
-            offsets,
+            outcomes,
             self.is_solved,
             self.is_checked,
             self.converged,
@@ -149,9 +149,9 @@ class RunShape:
         return RunShape(
             self.correction.mix(other.correction, share),
             {
-                name: (1.0 - share) * value + share * other.offsets[name]
-                for name, value in self.offsets.items()
-                if name in other.offsets
+                name: (1.0 - share) * value + share * other.outcomes[name]
+                for name, value in self.outcomes.items()
+                if name in other.outcomes
             },
             self.is_solved or other.is_solved,
             self.is_checked and other.is_checked,
@@ -217,7 +217,7 @@ def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> 
     )
     return RunShape(
         correction=fit_correction(drawn.loss - cell.here.loss, cell.quadratic),
-        offsets=_offsets(cell, drawn),
+        outcomes=_outcomes(cell, drawn),
         is_solved=is_solved,
         is_checked=is_checked and not is_solved,
         converged=converged,
@@ -260,18 +260,14 @@ def _apart(
     return losses[n:] - losses[:n], high - low
 
 
-def _offsets(cell: ExpandedCell, drawn: DrawnOutcomes) -> dict[str, FloatArray]:
-    """Return low, mean and high of every outcome beside the loss, less its value at θ_ε."""
+def _outcomes(cell: ExpandedCell, drawn: DrawnOutcomes) -> dict[str, FloatArray]:
+    """Return low, mean and high of the change of every outcome beside the loss."""
     result = {}
     for name in OUTCOMES:
-        here, before, runs = (
-            getattr(cell.here, name),
-            getattr(cell.before, name),
-            getattr(drawn, name),
-        )
-        if here is None or before is None or runs is None:
+        before, runs = getattr(cell.before, name), getattr(drawn, name)
+        if before is None or runs is None:
             continue
-        runs = np.where(cell.untouched[: len(runs)], before, runs) - here
+        runs = np.where(cell.untouched[: len(runs)], 0.0, runs - before)
         low, high = ends(runs)
         mean = float(runs.mean())
         # Where hardly any run changes anything, the mean lies beside the ends.
@@ -295,10 +291,9 @@ def finish_cell(cell: ExpandedCell, shape: RunShape) -> CellAnswer:
     width = high - low
     changes: dict[str, float | None] = {name: None for name in OUTCOMES}
     intervals = {}
-    for name, (least, mean, most) in shape.offsets.items():
-        at = getattr(cell.here, name) - getattr(cell.before, name)
+    for name, values in shape.outcomes.items():
         # Rounded: the same counts must not differ by the order in which they were added.
-        low_end, middle, high_end = (round(at + float(x), 12) for x in (least, mean, most))
+        low_end, middle, high_end = (round(float(value), 12) for value in values)
         changes[name] = middle
         intervals[name] = (low_end, high_end)
     error = float(shape.correction.residuals.std() / np.sqrt(len(shape.correction.residuals)))

@@ -42,7 +42,7 @@ from epsilens.whatif.cells import (
     Question,
     Rung,
     changes_from,
-    ends,
+    first_order_ends,
     group_seeds,
     unchanged,
 )
@@ -394,7 +394,7 @@ def _first_order(
         objective, theta, n_draws=question.n_draws, seed=seed, direction=v, balance=balance
     )
     runs = change - noise.deviations[0].astype(np.float64)
-    low, high = ends(runs)
+    low, high, is_nothing = first_order_ends(runs, change)
     steps = solved.steps(gamma[:, None])
     step = steps.vectors[:, 0]
     after = evaluation.outcomes(theta - step, contrast)
@@ -421,7 +421,7 @@ def _first_order(
             logit_noise=terms.logit_noise,
             condition=baseline.curvature.condition,
             wild_loss=terms.wild_loss,
-            omitted=second + error.size,
+            omitted=error.size + (0.0 if is_nothing else second),
             half_width=0.5 * (high - low),
         ),
         loss_runs=runs,

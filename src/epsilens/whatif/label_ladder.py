@@ -35,7 +35,7 @@ from epsilens.whatif.cells import (
     Question,
     Rung,
     changes_from,
-    ends,
+    first_order_ends,
     group_seeds,
     unchanged,
 )
@@ -103,8 +103,8 @@ def _first_order(baseline: TrainedModel, question: Question) -> Iterator[CellAns
             change = float(shifts[:, cell] @ v)
             error = solved.error(shifts[:, cell], steps.vectors[:, cell], converged=converged)
             loss_runs = change + runs[e]
-            low, high = ends(loss_runs)
-            omitted = 0.5 * float(curved[cell] + noise.bent[e])
+            low, high, is_nothing = first_order_ends(loss_runs, change)
+            omitted = 0.0 if is_nothing else 0.5 * float(curved[cell] + noise.bent[e])
             yield CellAnswer(
                 group_index=number,
                 epsilon_index=e,

@@ -88,8 +88,9 @@ def test_between_the_nodes_the_curve_equals_the_cell_itself(case, group, share):
     (spread,) = curve.noise(np.array([t])).spreads(ground.evaluation.design)
     sigma = factorise(H).sandwich(noises[group].covariance(P))
     expected = ground.evaluation.design.quadratic(sigma)
-    # Only the rules of thumb of trust use it, at 0.5 and 1; it is the least smooth of all.
-    np.testing.assert_allclose(spread, expected, atol=0.1 * np.abs(expected).max())
+    # It decides in which cells runs are solved to check the rest, and enters no number; it is the least
+    # smooth of all.
+    np.testing.assert_allclose(spread, expected, atol=0.25 * np.abs(expected).max())
 
 
 def test_a_large_group_gets_more_nodes_than_a_small_one(case):

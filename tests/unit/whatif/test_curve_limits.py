@@ -48,9 +48,9 @@ def test_a_group_without_weight_changes_nothing(k):
 
 
 def test_a_few_heavy_records_are_drawn_one_by_one(monkeypatch):
-    """A survey weight of 300 on ten records: the run is lumpy however many others change."""
+    """A survey weight of 1,000 on ten records: the run is lumpy however many others change."""
     weights = np.ones(8000)
-    weights[:10] = 300.0
+    weights[:10] = 1000.0
     study = study_of(8000, 2, weights=weights)
     question = {"epsilon": [3.0], "method": "exact", "n_draws": 2000}
     found = study.estimate(**question).to_frame()
