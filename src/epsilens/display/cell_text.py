@@ -99,10 +99,7 @@ def interval_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
 
 
 def accuracy_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
-    """Give the accuracy change in points: what nine of ten runs show, else that of the model.
-
-    A single run's noise costs accuracy that the expected model does not lose, so the range comes
-    first wherever it is known.
+    """Give the accuracy change in points: the range of nine runs in ten where it is known, else the mean.
 
     Examples
     --------
@@ -121,7 +118,7 @@ def accuracy_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
 
 
 def expected_accuracy_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
-    """Give the accuracy change of the expected model where `accuracy_text` gives a range.
+    """Give the mean accuracy change over runs where `accuracy_text` gives a range.
 
     Examples
     --------
@@ -201,7 +198,7 @@ def gap_text(document: WhatIfDocument, cell: WhatIfCell, outcome: Gap) -> str | 
 
 
 def expected_gap_text(document: WhatIfDocument, cell: WhatIfCell, outcome: Gap) -> str | None:
-    """Give the change of a gap in the expected model where `gap_text` gives a range.
+    """Give the mean change of a gap over runs where `gap_text` gives a range.
 
     Examples
     --------
@@ -236,7 +233,7 @@ def _change_text(document: WhatIfDocument, cell: WhatIfCell, outcome: _Ranged) -
 
 
 def _expected_text(document: WhatIfDocument, cell: WhatIfCell, outcome: _Ranged) -> str | None:
-    """Give the change in the expected model, where `_change_text` gives a range."""
+    """Give the mean change over runs, where `_change_text` gives a range."""
     change = _change(cell, outcome)
     if change is None or outcome_interval(document, cell, outcome) is None:
         return None

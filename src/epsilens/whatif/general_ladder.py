@@ -393,7 +393,7 @@ def _first_order(
     noise = draw_gradient_noise(
         objective, theta, n_draws=question.n_draws, seed=seed, direction=v, balance=balance
     )
-    runs = change - noise.deviations[0].astype(np.float64)
+    runs = np.where(noise.untouched, 0.0, change - noise.deviations[0].astype(np.float64))
     low, high, is_nothing = first_order_ends(runs, change)
     steps = solved.steps(gamma[:, None])
     step = steps.vectors[:, 0]

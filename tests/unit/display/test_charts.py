@@ -255,7 +255,7 @@ def test_a_gap_outside_its_interval_is_not_called_a_cost(build: ModuleType) -> N
     ]
     below = document.model_copy(update={"intervals": below})
     accuracy = spec_of(below, outcome="accuracy")["title"]["subtitle"]
-    assert "The line is the expected model; the noise of a single run costs more." in accuracy
+    assert "Where line and band part, few runs come near the line." in accuracy
 
 
 def test_an_interval_with_one_end_is_no_band(build: ModuleType) -> None:
