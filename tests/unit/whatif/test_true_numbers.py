@@ -58,27 +58,31 @@ def given_away(n=4000):
     return X, pd.Series(pd.Categorical(np.where(level == 3, "yes", "no")), name="level4")
 
 
-def small(n=170):
+def small(n=130):
+    """A table of 130 people."""
     rng = np.random.default_rng(1)
-    X = pd.DataFrame({"height": rng.normal(size=n), "weight": rng.normal(size=n)})
-    X["region"] = rng.choice(["north", "south", "west"], n)
-    score = 2 * X["height"] + (X["region"] == "north") + rng.logistic(size=n)
+    X = pd.DataFrame(rng.normal(size=(n, 5)), columns=[f"x{j}" for j in range(5)])
+    X["region"] = rng.choice(["north", "south", "west", "east"], n)
+    score = 2 * X["x0"] + (X["region"] == "north") + rng.logistic(size=n)
     return X, pd.Series(pd.Categorical(score > 0), name="sex")
 
 
-def rare_categories(n=900):
+def rare_categories(n=300):
+    """Towns with two or three people."""
     rng = np.random.default_rng(2)
-    X = pd.DataFrame({"x": rng.normal(size=n)})
-    X["town"] = rng.choice([f"t{j}" for j in range(8)], n, p=[0.6, 0.2, 0.1, 0.06, *[0.01] * 4])
-    score = X["x"] + (X["town"] == "t1") - (X["town"] == "t5") + rng.logistic(size=n)
+    X = pd.DataFrame({"x": rng.normal(size=n), "z": rng.normal(size=n)})
+    shares = [0.5, 0.2, 0.1, 0.06, 0.06, *[0.08 / 7] * 7]
+    X["town"] = rng.choice([f"t{j}" for j in range(12)], n, p=shares)
+    score = 1.5 * X["x"] + (X["town"] == "t1") - 2 * (X["town"] == "t5") + rng.logistic(size=n)
     return X, pd.Series(pd.Categorical(score > 0.5), name="ill")
 
 
-def rarely_in_default(n=4000):
+def rarely_in_default(n=1000):
+    """One in twenty says yes."""
     rng = np.random.default_rng(3)
-    X = pd.DataFrame(rng.normal(size=(n, 6)), columns=[f"bill{j}" for j in range(6)])
+    X = pd.DataFrame(rng.normal(size=(n, 12)), columns=[f"bill{j}" for j in range(12)])
     X["age"] = rng.integers(21, 70, n).astype(float)
-    score = X["bill0"] + 0.5 * X["bill1"] - 2.2 + rng.logistic(size=n)
+    score = 1.2 * X["bill0"] + 0.5 * X["bill1"] - 3.0 + rng.logistic(size=n)
     return X, pd.Series(pd.Categorical(score > 0), name="default")
 
 
@@ -96,17 +100,13 @@ def test_the_answer_is_the_same_alone_and_in_a_grid_where_a_label_is_given_away(
 
 QUESTIONS = {
     "a label given away": (given_away, 1.0, {"epsilon": [0.5, 1.8]}),
-    "a feature of a small table": (small, 1.0, {"protect": ["region"], "epsilon": [0.3, 1.0]}),
-    "both of a small table": (small, 1.0, {"protect": ["region", "sex"], "epsilon": [1.0]}),
-    "rare categories, hardly a penalty": (
-        rare_categories,
-        100.0,
-        {"protect": ["town"], "epsilon": [0.5, 2.0]},
-    ),
+    "a feature of a small table": (small, 100.0, {"protect": ["region"], "epsilon": [0.3, 1.0]}),
+    "both of a small table": (small, 10.0, {"protect": ["region", "sex"], "epsilon": [1.0]}),
+    "rare categories, hardly a penalty": (rare_categories, 1000.0, {"epsilon": [1.0, 3.0]}),
     "a corrected loss": (
         rarely_in_default,
-        1.0,
-        {"epsilon": [2.0], "correction": "forward", "groups": {"older": "age > 34"}},
+        10.0,
+        {"epsilon": [1.0, 2.0], "correction": "forward", "groups": {"older": "age > 34"}},
     ),
 }
 
