@@ -184,7 +184,8 @@ def _standing(
     risk = point.risk
     return Standing(
         epsilon=point.epsilon,
-        loss_increase=cost.upper_end(place, confidence),
+        # A number that failed its own check meets no limit.
+        loss_increase=cost.upper_end(place, confidence) if point.cost.trusted else math.inf,
         attack_ceiling=risk.answer_inference_ceiling,
         # A stricter confidence than was simulated is met by proof alone.
         attack_high=risk.answer_inference_high if measured else None,
@@ -305,13 +306,11 @@ def _recommend(
             if ceiling is not None and feared is not None and ceiling <= feared
             else rests_on
         )
-    concerned = [s for s in standings if s.epsilon >= chosen] if limit is not None else []
-    trusted = all(standing.is_trusted for standing in concerned)
     few = few and limit is not None
     return Recommendation(
         epsilon=chosen,
-        holds=trusted and not few,
-        sentence=words.chosen(chosen, least, most, rests_on, rule, trusted=trusted, few=few),
+        holds=not few,
+        sentence=words.chosen(chosen, least, most, rests_on, rule, few=few),
         rule=rule,
         confidence=confidence,
         max_loss_increase=limit,
@@ -361,7 +360,6 @@ class _Words:
         rests_on: RestsOn | None,
         rule: str,
         *,
-        trusted: bool,
         few: bool,
     ) -> str:
         """Say what was chosen, and why."""
@@ -388,10 +386,8 @@ class _Words:
             )
         if few:
             parts.append("Fewer than 19 retrainings a cell are too few to be sure.")
-        if not trusted:
-            parts.append(
-                "Not every estimate of the cost is trustworthy: retrain before relying on it."
-            )
+        if not here.is_trusted:
+            parts.append("What it costs is not known: the estimate failed its own check.")
         return " ".join(parts)
 
     def _range(self, least: float, most: float) -> str:
@@ -433,8 +429,15 @@ class _Words:
         private, accurate = self.standings[most], self.standings[least]
         return (
             f"No ε of the grid keeps both limits. The loss asks for ε = {epsilon_text(least)} or more, where "
-            f"{self._proof(accurate)}; the attack asks for ε = {epsilon_text(most)} or less, where one release may raise the test loss by "
-            f"{private.loss_increase:+.3g} ({self.sure} sure)."
+            f"{self._proof(accurate)}; the attack asks for ε = {epsilon_text(most)} or less, where "
+            f"{self._cost(private)}."
+        )
+
+    def _cost(self, here: Standing) -> str:
+        if not math.isfinite(here.loss_increase):
+            return "there is no estimate of the cost"
+        return (
+            f"one release may raise the test loss by {here.loss_increase:+.3g} ({self.sure} sure)"
         )
 
     def _too_dear(self, limit: float) -> str:

@@ -181,15 +181,16 @@ def test_the_inverses(build):
         decision.at(3.0)
 
 
-def test_untrusted_costs_do_not_hold(build):
-    decision = decide(
-        make_cost(build, FALLING, trusted=False),
-        make_risk(build, RISING, MEASURED),
-        max_loss_increase=0.2,
-    )
-    assert decision.recommendation.epsilon == 0.5
-    assert not decision.recommendation.holds
-    assert "retrain" in decision.recommendation.sentence
+def test_a_cost_that_failed_its_check_meets_no_limit(build):
+    untrusted = make_cost(build, FALLING, trusted=False), make_risk(build, RISING, MEASURED)
+    by_loss = decide(*untrusted, max_loss_increase=0.2).recommendation
+    assert by_loss.epsilon is None
+    assert not by_loss.holds
+    assert "there is no estimate of it" in by_loss.sentence
+    by_attack = decide(*untrusted, max_attack_rate=0.99).recommendation
+    assert by_attack.epsilon is not None
+    assert by_attack.holds
+    assert by_attack.sentence.endswith("the estimate failed its own check.")
 
 
 def test_none_names_the_nearest_miss(build):
