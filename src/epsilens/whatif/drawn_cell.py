@@ -58,8 +58,10 @@ class ExpandedCell:
     group_index, epsilon_index : int
     theta : array of shape (K·p,)
         θ_ε.
-    before, here : Outcomes
-        At θ̂ and at θ_ε.
+    before : Outcomes
+        At θ̂.
+    loss : float
+        Test loss at θ_ε.
     quadratic : QuadraticRuns
     linearised : callable
         From n to the deviations of the first n runs, bias included, (K·p, n).
@@ -82,7 +84,7 @@ class ExpandedCell:
     epsilon_index: int
     theta: FloatArray
     before: Outcomes
-    here: Outcomes
+    loss: float
     quadratic: QuadraticRuns
     linearised: Callable[[int], FloatArray]
     solve: Solver | None
@@ -216,7 +218,7 @@ def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> 
         contrast=contrast,
     )
     return RunShape(
-        correction=fit_correction(drawn.loss - cell.here.loss, cell.quadratic),
+        correction=fit_correction(drawn.loss - cell.loss, cell.quadratic),
         outcomes=_outcomes(cell, drawn),
         is_solved=is_solved,
         is_checked=is_checked and not is_solved,
@@ -277,7 +279,7 @@ def _outcomes(cell: ExpandedCell, drawn: DrawnOutcomes) -> dict[str, FloatArray]
 
 def finish_cell(cell: ExpandedCell, shape: RunShape) -> CellAnswer:
     """Return the numbers of a cell whose runs have this shape."""
-    moved = cell.here.loss - cell.before.loss
+    moved = cell.loss - cell.before.loss
     runs = np.where(cell.untouched, 0.0, moved + cell.quadratic.total(shape.correction))
     low, high = ends(runs)
     change = moved + cell.quadratic.second_order

@@ -284,7 +284,7 @@ def _answer(
         epsilon_index=epsilon_index,
         theta=point.theta,
         before=before,
-        here=evaluation.outcomes(point.theta, contrast),
+        loss=float(evaluation.losses(point.theta[:, None])[0]),
         quadratic=quadratic_runs(
             evaluation.gradient(point.theta),
             evaluation.hessian(point.theta),

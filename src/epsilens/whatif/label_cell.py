@@ -61,7 +61,7 @@ def expand_label_cell(
     epsilon_index: int,
     run_index: int,
     before: Outcomes,
-    here: Outcomes,
+    loss: float,
     may_replace: bool,
 ) -> ExpandedCell:
     """Return a cell with its runs, linearised and to be solved.
@@ -73,8 +73,10 @@ def expand_label_cell(
     expansion : LabelExpansion
     group_index, epsilon_index, run_index : int
         The cell's place in the question, and its channel's place among those of `runs`.
-    before, here : Outcomes
-        At θ̂ and at θ_ε.
+    before : Outcomes
+        At θ̂.
+    loss : float
+        Test loss at θ_ε.
     may_replace : bool
         Whether solved runs may replace the expansion; not for a method that stops short of the minimum.
     """
@@ -105,7 +107,7 @@ def expand_label_cell(
         epsilon_index=epsilon_index,
         theta=at.theta,
         before=before,
-        here=here,
+        loss=loss,
         quadratic=quadratic_runs(
             at.gradient, at.test_hessian, at.bias, root, standard, spread=at.spread
         ),

@@ -43,7 +43,7 @@ _LONGEST_GAP = 15
 # What the neighbours of a cell may get wrong at it, of the width of its interval; between cells that lie
 # twice as close it is about a quarter of that.
 _LARGEST_LOSS_ERROR = 0.05
-_LARGEST_OUTCOME_ERROR = 0.1
+_LARGEST_OUTCOME_ERROR = 0.2
 _EQUAL = 1e-6
 
 
@@ -151,7 +151,6 @@ def _answer_group(
         group_index=group,
         epsilon_indices=moving,
         before=before,
-        contrast=contrast,
     )
     shapes = _shapes(evaluation, cells, lies[moving], contrast)
     answers += [finish_cell(cell, shape) for cell, shape in zip(cells, shapes, strict=True)]
@@ -168,13 +167,12 @@ def _cells(
     group_index: int,
     epsilon_indices: NDArray[np.intp],
     before: Outcomes,
-    contrast: object,
 ) -> list[ExpandedCell]:
     """Return every cell of a group, its noise terms taken from the curve."""
     evaluation, thetas = baseline.evaluation, solution.theta
     lies = np.array([lie_probability(channel) for channel in runs.channels])
     gradients = evaluation.gradients_at(thetas)
-    heres = evaluation.outcomes_at(thetas, [contrast] * len(lies))
+    losses = evaluation.losses(thetas)
     (noise,) = evaluation.noise_at(thetas, [curve.noise(lies)])
     is_quadratic = baseline.problem.is_quadratic
     result = []
@@ -202,7 +200,7 @@ def _cells(
                 epsilon_index=int(epsilon_indices[e]),
                 run_index=e,
                 before=before,
-                here=heres[e],
+                loss=float(losses[e]),
                 may_replace=True,
             )
         )
@@ -260,6 +258,6 @@ def _agree(cell: ExpandedCell, own: RunShape, mixed: RunShape) -> bool:
         mean = abs(middle - (guess.changes[name] or 0.0))
         limit = _LARGEST_OUTCOME_ERROR * (high - low) + _EQUAL
         # An end of 100 runs is itself known to a fifteenth of the width.
-        if mean > limit or ends > 3.0 * limit:
+        if mean > limit or ends > 2.0 * limit:
             return False
     return True

@@ -330,7 +330,7 @@ def _cells(
     thetas, curvatures = point.theta[:, places], [point.curvatures[j] for j in places]
     covariances = [one.runs.noise.covariance(channel) for one in columns]
     terms = noise_terms_at(problem, evaluation, thetas, curvatures, covariances)
-    heres = evaluation.outcomes_at(thetas, [one.contrast for one in columns])
+    losses = evaluation.losses(thetas)
     gradients, test_hessians = evaluation.gradients_at(thetas), evaluation.hessians(thetas)
     omitted = np.zeros(len(columns))
     if rung == "newton":
@@ -357,7 +357,7 @@ def _cells(
             epsilon_index=index,
             run_index=index,
             before=one.before,
-            here=heres[j],
+            loss=float(losses[j]),
             may_replace=rung == "exact",
         )
         answers.append(finish_cell(cell, shape_of_runs(evaluation, cell, one.contrast)))

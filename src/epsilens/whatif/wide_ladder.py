@@ -125,7 +125,7 @@ def _cell(
         epsilon_index=index,
         theta=theta,
         before=before,
-        here=evaluation.outcomes(theta, contrast),
+        loss=float(evaluation.losses(theta[:, None])[0]),
         quadratic=QuadraticRuns(
             first=gradient @ moved,
             second=0.5 * bends[:-1],
