@@ -21,7 +21,7 @@ __all__ = ["minimise_nearby"]
 FloatArray = NDArray[np.float64]
 
 _GRADIENT_TOLERANCE = 1e-5
-_MOST_ITERATIONS = 40
+_MOST_ITERATIONS = 20
 _MEMORY = 8
 _OVERSHOOT = 0.5
 

@@ -99,12 +99,6 @@ class ExpandedCell:
     start: FloatArray | None = None
     may_replace: bool = True
 
-    def starts(self, linearised: FloatArray) -> FloatArray:
-        """Return where runs start to be solved."""
-        if self.start is None:
-            return linearised
-        return np.repeat(self.start[:, None], linearised.shape[1], axis=1)
-
     @property
     def is_quiet(self) -> bool:
         """Whether the noise is so small that nothing needs to be solved."""
@@ -201,16 +195,16 @@ def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> 
     is_checked = cell.solve is not None and (cell.may_replace or not cell.is_quiet)
     if cell.solve is not None and not cell.is_quiet:
         near = deviations[:, :N_CHECKED]
-        solved, found = cell.solve(0, cell.starts(near))
+        solved, found = cell.solve(0, near)
         moves = _moves(evaluation, cell, near, solved)
-        is_solved = cell.may_replace and moves and bool(found.all())
-        converged = bool(found.all()) and _has_one_minimum(evaluation, cell, near, solved)
+        converged = bool(found.all()) and _has_one_minimum(evaluation, cell, solved)
         if not cell.may_replace:
             converged &= not moves
+        is_solved = cell.may_replace and moves and converged
         if is_solved:
             wanted = cell.linearised(cell.n_solvable)[:, len(found) :]
-            more, also = cell.solve(len(found), cell.starts(wanted))
-            deviations, converged = np.hstack([solved, more]), converged and bool(also.all())
+            more, also = cell.solve(len(found), wanted)
+            deviations, converged = np.hstack([solved, more]), bool(also.all())
     drawn = evaluation.drawn(
         cell.theta,
         deviations.astype(np.float32),
@@ -226,13 +220,11 @@ def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> 
     )
 
 
-def _has_one_minimum(
-    evaluation: HeldOut, cell: ExpandedCell, near: FloatArray, solved: FloatArray
-) -> bool:
-    """Return whether runs that begin elsewhere end at the same minimum, nine times in ten."""
+def _has_one_minimum(evaluation: HeldOut, cell: ExpandedCell, solved: FloatArray) -> bool:
+    """Return whether runs that begin where training does end at the same minimum, nine times in ten."""
     if cell.solve is None or cell.start is None:
         return True
-    again, found = cell.solve(0, near)
+    again, found = cell.solve(0, np.repeat(cell.start[:, None], solved.shape[1], axis=1))
     apart, width = _apart(evaluation, cell, again, solved)
     differ = ~found | (np.abs(apart) > _LARGEST_SCATTER * width)
     return bool(differ.mean() <= _LARGEST_SHARE_ELSEWHERE)

@@ -59,6 +59,8 @@ __all__ = ["climb_general", "objective_of"]
 
 FloatArray = NDArray[np.float64]
 
+_REPORT_COST = 40
+
 
 def objective_of(
     baseline: Baseline, question: Question, group_index: int, epsilon_index: int
@@ -255,9 +257,9 @@ def _answer(
     balance = _balance(baseline, question, point.objective, point.theta)
     n_kept = min(N_CHECKED, question.n_draws)
     if rung == "exact":
-        n_kept = n_solvable(
-            baseline.problem.n_rows, baseline.problem.n_parameters, question.n_draws
-        )
+        # A report's loss costs as much as a few dozen parameters.
+        width = baseline.problem.n_parameters + _REPORT_COST * baseline.problem.loss.n_outputs
+        n_kept = n_solvable(baseline.problem.n_rows, width, question.n_draws)
     runs = draw_gradient_noise(
         point.objective,
         point.theta,
