@@ -150,8 +150,12 @@ def first_order_ends(runs: FloatArray, change: float) -> tuple[float, float, boo
 
 
 def group_seeds(question: Question) -> list[np.random.SeedSequence]:
-    """Return a seed for every group, the same for all ε."""
-    return np.random.SeedSequence(question.seed).spawn(len(question.groups))
+    """Return a seed for every group, the same for all ε and groups.
+
+    What one group is told does not depend on which others are asked about; an object each, since a
+    seed counts its children.
+    """
+    return [np.random.SeedSequence(question.seed).spawn(1)[0] for _ in question.groups]
 
 
 def unchanged(
