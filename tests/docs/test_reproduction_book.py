@@ -20,6 +20,7 @@ BENCHMARKS = (
     "whatif-mnist",
     "whatif-features",
     "whatif-speed",
+    "whatif-many-tables",
     "whatif-scale",
     "loo",
     "batch-correction",

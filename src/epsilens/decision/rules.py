@@ -446,6 +446,12 @@ class _Words:
         if not known:
             return f"{none}: there is no estimate of it. Retrain, or ask for another method."
         nearest = min(known, key=lambda s: s.loss_increase)
+        failed = [s.epsilon for s in self.standings.values() if s not in known]
+        if nearest.loss_increase <= limit and failed:
+            return (
+                f"{none} for certain: at ε = {epsilon_text(max(failed))} the estimate of the cost failed its "
+                "own check. Retrain, or leave that ε out."
+            )
         return (
             f"{none}; the nearest miss is ε = {epsilon_text(nearest.epsilon)}, where one release may show "
             f"{nearest.loss_increase:+.3g} ({self.sure} sure). Try a larger ε, or bear more."

@@ -27,6 +27,9 @@ SingleArray = NDArray[np.float32]
 # With this many expected changes the skewness of a sum moves its 5 % point by a few hundredths of its
 # standard deviation, less than a thousand draws can tell.
 MANY_CHANGES = 200.0
+# Up to this many expected changes a run is drawn label by label all the same: the normal vector may pull on a
+# rare column as no labels can.
+FEW_CHANGES = 1500.0
 _LARGEST_ROOT = 1000
 
 
@@ -143,8 +146,7 @@ def draw_runs(
         empty = np.zeros((0, n_draws), dtype=np.float32)
         return LinearNoise(noise, channels, empty, dict(enumerate(runs)))
     by_event, by_normal = seed.spawn(2)
-    expected = [noise.effective_changes(channel) for channel in channels]
-    few = [e for e, changes in enumerate(expected) if changes < MANY_CHANGES]
+    few = [e for e, channel in enumerate(channels) if _changes_few(noise, channel)]
     chances = np.array([lies[e] for e in few], dtype=np.float64)
     changes = _draw_few(noise, chances, n_draws=n_draws, seed=by_event)
     drawn = np.zeros((len(few), size, n_draws), dtype=np.float32)
@@ -195,7 +197,7 @@ def draw_along(
     by_event, by_normal = seed.spawn(2)
     standard = np.random.default_rng(by_normal).standard_normal(n_draws)
     result = np.empty((len(channels), n_draws))
-    few = [e for e, P in enumerate(channels) if noise.effective_changes(P) < MANY_CHANGES]
+    few = [e for e, P in enumerate(channels) if _changes_few(noise, P)]
     if few:
         chances = np.array([lies[e] for e in few], dtype=np.float64)
         changes = _draw_few(noise, chances, n_draws=n_draws, seed=by_event)
@@ -218,12 +220,19 @@ def _from_levels(lies: FloatArray, by_level: FloatArray) -> FloatArray:
     return result
 
 
+def _changes_few(noise: LabelNoise, channel: FloatArray) -> bool:
+    """Return whether runs are drawn label by label."""
+    expected = noise.expected_changes(channel)
+    return expected < FEW_CHANGES or noise.evenness * expected < MANY_CHANGES
+
+
 def _draw_few(
     noise: LabelNoise, lies: FloatArray, *, n_draws: int, seed: np.random.SeedSequence
 ) -> Changes:
     """Draw the changes of runs that change few labels, whichever ε are asked for."""
     k, n_members = len(noise.statistics), int(noise.counts.sum())
     # The probability from which on a run changes many; none is larger than a uniform report's.
-    many = MANY_CHANGES / max(noise.evenness * n_members * (k - 1), 1e-300)
+    most = max(MANY_CHANGES / max(noise.evenness, 1e-300), FEW_CHANGES)
+    many = most / max(n_members * (k - 1), 1)
     highest = max(min(many, 1.0 / k), float(lies.max(initial=0.0)))
     return draw_changes(n_members, k, lies, highest=highest, n_draws=n_draws, seed=seed)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.models.curvature import Curvature
 from epsilens.models.solver import Objective, SeparateObjectives, minimise
 
@@ -146,12 +147,17 @@ def minimise_nearby(
         fresh = -memory.solve(curvature, gradient)
         direction = np.where(taken, fresh, direction)
         length = np.where(taken, 1.0, shorter)
-    solution = minimise(
-        own,
-        linear[:, active],
-        at,
-        tolerance=_GRADIENT_TOLERANCE,
-        decrement_tolerance=decrement_tolerance,
-    )
+    try:
+        solution = minimise(
+            own,
+            linear[:, active],
+            at,
+            tolerance=_GRADIENT_TOLERANCE,
+            decrement_tolerance=decrement_tolerance,
+        )
+    except EstimateNotTrustworthyError:
+        # A run whose Hessian is singular has no minimum: that is for the caller to judge.
+        theta[:, active] = at
+        return theta, converged
     theta[:, active], converged[active] = solution.theta, solution.converged
     return theta, converged

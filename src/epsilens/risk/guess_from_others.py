@@ -9,8 +9,9 @@ answers of other people. A release gives away less than these, so the best of th
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -40,6 +41,10 @@ _MOST_CELLS = 3_000_000
 _MOST_FOR_TREES = 64
 _MOST_COLUMNS = 1_000
 _MOST_ANSWERS = 24
+_MOST_ANSWERS_OF_A_FOREST = 300
+_MOST_PAIRED = 8
+_MOST_NEIGHBOURS = 8_000
+_LOOKUP_NUMBERS = 1 << 22
 _MOST_CATEGORIES = 250
 _MANY_VALUES = 100
 _MOST_SHARED = 5
@@ -186,11 +191,11 @@ def _without_gaps(values: FloatArray) -> FloatArray:
 
 
 def _shared_codes(values: FloatArray) -> NDArray[np.intp]:
-    """Return the columns with many values of which most are shared by at least two people."""
+    """Return the columns with many values of which a quarter of the people share theirs."""
     found = []
     for column in values.T:
-        distinct, codes = np.unique(column, return_inverse=True)
-        if _MANY_VALUES < len(distinct) <= len(column) // 2:
+        distinct, codes, counts = np.unique(column, return_inverse=True, return_counts=True)
+        if len(distinct) > _MANY_VALUES and counts[counts > 1].sum() >= len(column) // 4:
             found.append(codes.astype(np.intp))
     kept = found[:_MOST_SHARED]
     return np.column_stack(kept) if kept else np.empty((len(values), 0), dtype=np.intp)
@@ -216,8 +221,10 @@ def cross_fitted_rates(
 
     Notes
     -----
-    Rare joint answers, beyond the 24 most common ones, are never guessed. Trees see the 64 columns whose
-    means differ most between the answers, the linear model sees all.
+    Boosted trees and the linear model guess the 24 most common joint answers, the forest and the look-ups the
+    300 most common. Trees see the 64 columns whose means differ most between the answers, the linear model sees
+    all. Look-ups guess the most common answer among the other people with the same value of a column, of
+    two columns or of all columns; neighbours that of the nearest other people.
     """
     import sklearn.ensemble  # noqa: F401  # only what is loaded can be held at one thread
 
@@ -225,7 +232,9 @@ def cross_fitted_rates(
     n_rows = len(truth)
     if known.values.shape[1] == 0 or len(answers) < 2 or n_rows < 10:
         return {}
-    common = np.sort(answers[np.argsort(-counts, kind="stable")[:_MOST_ANSWERS]])
+    by_count = answers[np.argsort(-counts, kind="stable")]
+    common = np.sort(by_count[:_MOST_ANSWERS])
+    guessable = np.sort(by_count[:_MOST_ANSWERS_OF_A_FOREST])
     order = generator.permutation(n_rows)
     n_folds = 10 if n_rows <= 2_000 else 5 if n_rows <= MOST_TRAINING_ROWS else 3
     right: dict[Predictor, int] = dict.fromkeys(get_args(Predictor), 0)
@@ -239,14 +248,16 @@ def cross_fitted_rates(
         warnings.simplefilter("ignore")
         for fold in range(n_folds):
             held = order[fold::n_folds]
-            others = generator.permutation(np.setdiff1d(order, held, assume_unique=True))
-            others = others[np.isin(truth[others], common)]
-            some = others[: known.n_training_rows]
-            if len(np.unique(truth[some])) < 2:
+            everybody = generator.permutation(np.setdiff1d(order, held, assume_unique=True))
+            others = everybody[np.isin(truth[everybody], common)]
+            for_forest = everybody[np.isin(truth[everybody], guessable)][: known.n_training_rows]
+            few = others[: known.n_training_rows]
+            if len(np.unique(truth[few])) < 2:
                 continue
             beside = _shares_beside(known.shared, truth, others, common)
             for name in right:
                 inputs, is_category = known.values, known.is_category
+                some = for_forest if name == "forest" else few
                 if name == "people with the same value":
                     if beside.shape[1] == 0:
                         continue
@@ -258,7 +269,90 @@ def cross_fitted_rates(
                 model = _predictor(name, is_category, n_answers=len(common))
                 model.fit(inputs[some], truth[some])
                 right[name] += int(np.count_nonzero(model.predict(inputs[held]) == truth[held]))
-    return {name: count / n_rows for name, count in right.items() if count > 0}
+    rates: dict[str, float] = {name: count / n_rows for name, count in right.items() if count > 0}
+    places = np.searchsorted(guessable, truth)
+    places[~np.isin(truth, guessable)] = -1
+    for number, codes in enumerate(_lookups(known.values)):
+        rates[f"look-up {number + 1}"] = _looked_up(codes, places, len(guessable))
+    if n_rows <= _MOST_NEIGHBOURS:
+        rates |= _neighbour_rates(known, truth)
+    return rates
+
+
+def _lookups(values: FloatArray) -> Iterator[NDArray[np.intp]]:
+    """Yield the codes of every column whose values people share, of pairs of them, and of all together."""
+    single = []
+    for column in values.T[:_MOST_COLUMNS]:
+        distinct, codes = np.unique(column, return_inverse=True)
+        if 1 < len(distinct) < len(column):
+            single.append((len(distinct), codes.astype(np.intp)))
+    for _, codes in single[-_MOST_FOR_TREES:]:
+        yield codes
+    # Keys are made of columns with many values.
+    keys = sorted(single, key=lambda each: -each[0])[:_MOST_PAIRED]
+    for (_, one), (size, other) in combinations(keys, 2):
+        yield np.unique(one * size + other, return_inverse=True)[1].astype(np.intp)
+    if len(single) > 2:
+        whole = np.column_stack([codes for _, codes in single])
+        yield np.unique(whole, axis=0, return_inverse=True)[1].ravel().astype(np.intp)
+
+
+def _looked_up(codes: NDArray[np.intp], places: NDArray[np.intp], n_answers: int) -> float:
+    """Return how often the most common answer of the other people with the same value is right.
+
+    Parameters
+    ----------
+    codes : array of int, shape (n,)
+    places : array of int, shape (n,)
+        The answer of every person; −1 for a rare one, which is never guessed.
+    n_answers : int
+    """
+    counted = places >= 0
+    prior = np.bincount(places[counted], minlength=n_answers) / (len(places) + 1.0)
+    order = np.argsort(codes, kind="stable")
+    step = max(1, _LOOKUP_NUMBERS // n_answers)
+    right, start = 0, 0
+    while start < len(order):
+        # Whole groups at a time, so that the counts of a group are complete.
+        stop = min(start + step, len(order))
+        while stop < len(order) and codes[order[stop]] == codes[order[stop - 1]]:
+            stop += 1
+        rows = order[start:stop]
+        groups = np.unique(codes[rows], return_inverse=True)[1]
+        seen = counted[rows]
+        table = np.zeros((groups.max() + 1, n_answers))
+        np.add.at(table, (groups[seen], places[rows[seen]]), 1.0)
+        others = table[groups] + prior
+        others[np.flatnonzero(seen), places[rows[seen]]] -= 1.0
+        right += int(np.count_nonzero(others.argmax(axis=1) == places[rows]))
+        start = stop
+    return right / len(places)
+
+
+def _neighbour_rates(known: KnownColumns, truth: NDArray[np.intp]) -> dict[str, float]:
+    """Return how often the answer of the nearest other person, or of most of the nearest five, is right."""
+    from sklearn.neighbors import NearestNeighbors
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    parts = []
+    if not known.is_category.all():
+        parts.append(StandardScaler().fit_transform(known.values[:, ~known.is_category]))
+    if known.is_category.any():
+        encoder = OneHotEncoder(max_categories=30, sparse_output=False)
+        parts.append(encoder.fit_transform(known.values[:, known.is_category]))
+    features = np.hstack(parts)[:, : 2 * _MOST_FOR_TREES]
+    n_near = min(5, len(truth) - 1)
+    near = NearestNeighbors(n_neighbors=n_near).fit(features).kneighbors(return_distance=False)
+    answers = np.unique(truth, return_inverse=True)[1][near]
+    votes = np.zeros((len(truth), answers.max() + 1))
+    # The nearer decides where votes are equal.
+    for place in range(n_near):
+        votes[np.arange(len(truth)), answers[:, place]] += 1.0 - 0.01 * place
+    own = np.unique(truth, return_inverse=True)[1]
+    return {
+        "nearest person": float(np.mean(answers[:, 0] == own)),
+        "nearest people": float(np.mean(votes.argmax(axis=1) == own)),
+    }
 
 
 def _telling(values: FloatArray, truth: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -202,9 +202,11 @@ def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> 
             converged &= not moves
         is_solved = cell.may_replace and moves and converged
         if is_solved:
+            deviations = solved
             wanted = cell.linearised(cell.n_solvable)[:, len(found) :]
-            more, also = cell.solve(len(found), wanted)
-            deviations, converged = np.hstack([solved, more]), bool(also.all())
+            if wanted.shape[1]:
+                more, also = cell.solve(len(found), wanted)
+                deviations, converged = np.hstack([solved, more]), bool(also.all())
     drawn = evaluation.drawn(
         cell.theta,
         deviations.astype(np.float32),
@@ -276,7 +278,12 @@ def finish_cell(cell: ExpandedCell, shape: RunShape) -> CellAnswer:
     low, high = ends(runs)
     change = moved + cell.quadratic.second_order
     drawn = moved + cell.quadratic.expected(shape.correction)
-    if abs(drawn - change) > _LARGEST_SHIFT * (high - low):
+    error = float(runs.std()) / np.sqrt(len(runs))
+    if cell.untouched.any():
+        # A fit to runs of which most are alike says nothing about their mean; the runs themselves do.
+        mean = float(runs.mean())
+        change = change if abs(change - mean) <= 3.0 * error else mean
+    elif abs(drawn - change) > _LARGEST_SHIFT * (high - low):
         # What second order leaves out of the mean is no longer small: the runs know it.
         change = drawn
     if cell.untouched.any():
@@ -290,13 +297,14 @@ def finish_cell(cell: ExpandedCell, shape: RunShape) -> CellAnswer:
         low_end, middle, high_end = (round(float(value), 12) for value in values)
         changes[name] = middle
         intervals[name] = (low_end, high_end)
-    error = float(shape.correction.residuals.std() / np.sqrt(len(shape.correction.residuals)))
+    residuals = shape.correction.residuals
+    # Where most runs change nothing, the interval holds them whatever the mean is.
+    is_known = cell.untouched.any() or bool(
+        residuals.std() / np.sqrt(len(residuals)) <= _LARGEST_MONTE_CARLO_ERROR * width
+    )
     if shape.is_solved or shape.is_checked:
         trusted = (
-            cell.converged
-            and shape.converged
-            and cell.condition <= LARGEST_CONDITION
-            and error <= _LARGEST_MONTE_CARLO_ERROR * width
+            cell.converged and shape.converged and cell.condition <= LARGEST_CONDITION and is_known
         )
     else:
         trusted = is_trustworthy(

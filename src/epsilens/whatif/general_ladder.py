@@ -59,7 +59,7 @@ __all__ = ["climb_general", "objective_of"]
 
 FloatArray = NDArray[np.float64]
 
-_REPORT_COST = 40
+SOLVED_REPORT_COST = 40
 
 
 def objective_of(
@@ -258,7 +258,7 @@ def _answer(
     n_kept = min(N_CHECKED, question.n_draws)
     if rung == "exact":
         # A report's loss costs as much as a few dozen parameters.
-        width = baseline.problem.n_parameters + _REPORT_COST * baseline.problem.loss.n_outputs
+        width = baseline.problem.n_parameters + SOLVED_REPORT_COST * baseline.problem.loss.n_outputs
         n_kept = n_solvable(baseline.problem.n_rows, width, question.n_draws)
     runs = draw_gradient_noise(
         point.objective,
@@ -297,7 +297,8 @@ def _answer(
         ),
         linearised=linearised,
         solve=partial(_solve, baseline, question, point, runs),
-        untouched=runs.untouched,
+        # A corrected loss moves the labels that are kept as well.
+        untouched=runs.untouched & (not question.is_corrected),
         converged=point.converged,
         condition=max(point.curvature.condition, baseline.curvature.condition),
         logit_noise=terms.logit_noise,
@@ -395,7 +396,8 @@ def _first_order(
     noise = draw_gradient_noise(
         objective, theta, n_draws=question.n_draws, seed=seed, direction=v, balance=balance
     )
-    runs = np.where(noise.untouched, 0.0, change - noise.deviations[0].astype(np.float64))
+    untouched = noise.untouched & (not question.is_corrected)
+    runs = np.where(untouched, 0.0, change - noise.deviations[0].astype(np.float64))
     low, high, is_nothing = first_order_ends(runs, change)
     steps = solved.steps(gamma[:, None])
     step = steps.vectors[:, 0]

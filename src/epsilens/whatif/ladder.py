@@ -14,7 +14,8 @@ from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models.execution import Progress
 from epsilens.whatif.cells import CellAnswer, Question, Rung
-from epsilens.whatif.general_ladder import climb_general
+from epsilens.whatif.drawn_cell import n_solvable
+from epsilens.whatif.general_ladder import SOLVED_REPORT_COST, climb_general
 from epsilens.whatif.label_curve import suits_a_curve
 from epsilens.whatif.label_ladder import climb_labels
 from epsilens.whatif.streamed_plan import (
@@ -35,6 +36,7 @@ _SECONDS_PER_DRAW = 2e-9
 _PASSES_PER_SYSTEM = 60
 _SYSTEMS_PER_MINIMUM = 5
 _SHARE_OF_A_COLUMN = 0.25
+_GRADIENTS_PER_RUN = 20
 
 
 def is_label_only(baseline: AnyBaseline, question: Question) -> bool:
@@ -68,6 +70,11 @@ def plan(baseline: AnyBaseline, question: Question, *, seconds: float) -> Rung:
         gradients *= 1 + V * k
         passes += members * V * k * K * K * (p + 20) * _SECONDS_PER_ALTERNATIVE
         drawing += question.n_draws * members * V * _SECONDS_PER_DRAW
+        if question.is_corrected:
+            # Runs of a corrected loss are solved more often than not.
+            width = p + SOLVED_REPORT_COST * K
+            solved = n_solvable(n, width, question.n_draws)
+            gradients += _GRADIENTS_PER_RUN * solved * n * (4 * p * per_multiplication + K * 2e-8)
     exact = n_cells * (passes + drawing + gradients)
     if is_label_only(baseline, question) and suits_a_curve(baseline, question):
         # Hessians and draws are taken at a few points of the curve; gradients at every cell.

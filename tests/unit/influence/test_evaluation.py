@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-from epsilens.influence.evaluation import Evaluation, _areas_under_curve, area_under_curve
+from epsilens.influence.evaluation import (
+    Evaluation,
+    _areas_under_curve,
+    area_under_curve,
+    areas_of,
+)
 from epsilens.models import Design, LogisticLoss, SoftmaxLoss, SquaredLoss
 
 
@@ -106,3 +111,15 @@ def test_the_gradient_agrees_with_finite_differences(evaluation):
         for e in np.eye(3)
     ]
     np.testing.assert_allclose(evaluation.gradient(theta), numeric, atol=1e-8)
+
+
+@pytest.mark.parametrize("m", [10, 1500])
+def test_areas_of_runs_that_differ_far_in_size(m):
+    """The first of them may lie in a small part of where the others lie."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(m) % 3 == 0).astype(float)
+    sizes = np.r_[0.01, np.geomspace(0.1, 50.0, 11)]
+    scores = (y[:, None] + rng.normal(size=(m, 12))) * sizes
+    binned = areas_of(scores[:, None, :].astype(np.float32), y, np.full(m, 1 / m))
+    exact = [area_under_curve(column, y > 0.5, np.full(m, 1 / m)) for column in scores.T]
+    np.testing.assert_allclose(binned, exact, atol=2e-2 if m > 1000 else 1e-6)

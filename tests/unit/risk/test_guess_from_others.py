@@ -203,3 +203,57 @@ def test_many_columns_leave_trees_the_telling_ones():
     found = cross_fitted_rates(known, y, rng)
     assert time.process_time() - started < 20
     assert found["boosted trees"] > 0.8
+
+
+def best_of(table: pd.DataFrame, truth: np.ndarray) -> float:
+    known = KnownColumns.of(table, hidden=set(), label=None)
+    return max(cross_fitted_rates(known, truth, np.random.default_rng(0)).values())
+
+
+def test_couples_give_each_other_away_though_most_values_are_seen_once():
+    """Of couples and people who live alone, more than half of the households have one person."""
+    rng = np.random.default_rng(0)
+    home = np.r_[np.repeat(np.arange(400), 2), 400 + np.arange(500)]
+    answer = rng.integers(0, 2, 900)[home]
+    order = rng.permutation(len(home))
+    table = pd.DataFrame({"home": home[order], "age": rng.normal(size=len(home))})
+    # Whoever is one of a couple is known, whoever lives alone is guessed.
+    assert best_of(table, answer[order]) >= 0.8
+
+
+def test_a_place_is_a_street_and_a_number():
+    rng = np.random.default_rng(1)
+    street, number = rng.integers(0, 30, 1500), rng.integers(0, 12, 1500)
+    answer = rng.integers(0, 2, (30, 12))[street, number]
+    assert best_of(pd.DataFrame({"street": street, "number": number}), answer) >= 0.95
+
+
+def test_fifty_answers_are_all_guessed():
+    rng = np.random.default_rng(2)
+    state = rng.integers(0, 50, 2000)
+    table = pd.DataFrame({"zip": 1000 * state + rng.integers(0, 1000, 2000)})
+    assert best_of(table, state) >= 0.9
+
+
+def test_a_look_up_leaves_the_own_answer_out():
+    """Pairs with opposite answers: with the own one every value would be a tie."""
+    codes = np.repeat(np.arange(300), 2)
+    answer = np.tile([0, 1], 300)
+    table = pd.DataFrame({"pair": codes})
+    rates = cross_fitted_rates(
+        KnownColumns.of(table, hidden=set(), label=None), answer, np.random.default_rng(0)
+    )
+    assert rates["look-up 1"] == 0.0
+
+
+def test_a_look_up_is_what_counting_by_hand_gives():
+    rng = np.random.default_rng(3)
+    codes, answer = rng.integers(0, 40, 300), rng.integers(0, 3, 300)
+    right = 0
+    shares = np.bincount(answer, minlength=3) / 301
+    for i in range(300):
+        beside = (codes == codes[i]) & (np.arange(300) != i)
+        right += (np.bincount(answer[beside], minlength=3) + shares).argmax() == answer[i]
+    known = KnownColumns.of(pd.DataFrame({"c": codes}), hidden=set(), label=None)
+    rates = cross_fitted_rates(known, answer, np.random.default_rng(0))
+    assert rates["look-up 1"] == pytest.approx(right / 300)

@@ -145,3 +145,61 @@ def test_hardly_any_change_leaves_most_runs_at_exactly_nothing(protect):
         cell = study.estimate(protect=protect, epsilon=[9.5], method=method).to_frame().iloc[0]
         assert cell["loss_change_low"] <= 0.0 <= cell["loss_change_high"]
         assert cell["loss_change_low"] <= cell["loss_change"] <= cell["loss_change_high"]
+
+
+def seen_by_two(n=900):
+    """Columns that two people share: a normal vector would pull on them as no labels can."""
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame({"x": rng.normal(size=n)})
+    for j in range(18):
+        X[f"rare{j}"] = 0.0
+        X.loc[rng.choice(n, 3, replace=False), f"rare{j}"] = 1.0
+    score = 2 * X["x"] - 2.0 + rng.logistic(size=n)
+    return X, pd.Series(pd.Categorical(score > 0), name="ill")
+
+
+def test_runs_are_drawn_as_labels_can_be():
+    study = fit(*seen_by_two())
+    found, (inside,), runs = held(study, epsilon=[0.1])
+    cell, real = found.iloc[0], runs["loss_change"]
+    assert FEWEST <= inside <= MOST
+    width = real.quantile(0.95) - real.quantile(0.05)
+    assert cell["loss_change_high"] - cell["loss_change_low"] <= 1.4 * width
+    assert abs(cell["loss_change"] - real.mean()) <= 0.15 * width
+
+
+@pytest.mark.parametrize("epsilon", [13.0, 16.0, 20.0])
+def test_a_change_that_hardly_ever_happens_costs_hardly_anything(epsilon):
+    cell = fit(*rarely_in_default()).estimate(epsilon=[epsilon], method="exact").to_frame().iloc[0]
+    # Fewer than 0.003 expected changes, each of which moves the loss by less than 0.01.
+    assert abs(cell["loss_change"]) <= 3e-5
+
+
+def test_a_corrected_loss_changes_without_a_changed_label():
+    study = fit(*rarely_in_default())
+    question = {"epsilon": [3.0], "correction": "forward", "groups": {"few": "bill0 > 1"}}
+    cell = study.estimate(**question, method="exact").to_frame().iloc[0]
+    real = study.retrain(**question, repeats=40, random_state=1).draws()["loss_change"]
+    assert (real != 0.0).all()
+    assert cell["loss_change_low"] != 0.0
+    # Lumps of few changes: means over 40 and 400 runs.
+    assert cell["loss_change"] == pytest.approx(real.mean(), abs=4 * real.std() / np.sqrt(40))
+
+
+@pytest.mark.parametrize("n_draws", [20, 24, 30])
+def test_few_draws_are_enough_to_solve_runs(n_draws):
+    study = fit(*small(), C=100.0)
+    for protect in (["region"], ["sex"]):
+        cell = study.estimate(protect=protect, epsilon=[0.5], method="exact", n_draws=n_draws)
+        assert len(cell.loss_draws[0]) == n_draws
+
+
+def test_what_a_group_is_told_does_not_depend_on_other_groups():
+    study = fit(*rarely_in_default())
+    alone = study.estimate(epsilon=[1.0], groups={"old": "age > 50"}, method="exact").to_frame()
+    beside = study.estimate(
+        epsilon=[1.0], groups={"young": "age <= 50", "old": "age > 50"}, method="exact"
+    ).to_frame()
+    pd.testing.assert_series_equal(
+        alone.iloc[0], beside[beside["group"] == "old"].iloc[0], check_names=False
+    )

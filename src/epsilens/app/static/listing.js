@@ -78,7 +78,7 @@ async function compare() {
   try {
     const rows = await get(`/api/comparison?${query}`);
     const table = byId("comparison").querySelector("table");
-    table.tHead.replaceChildren(make("tr", {}, make("td"), ...rows.map((row, place) => make("th", { scope: "col" }, make("span", { className: `letter letter-${place}` }, LETTERS[place]), ` ${row.name}${row.is_first_order ? " (first-order)" : ""}`))));
+    table.tHead.replaceChildren(make("tr", {}, make("td"), ...rows.map((row, place) => make("th", { scope: "col" }, make("span", { className: `letter letter-${place}` }, LETTERS[place]), ` ${row.name}${row.stage === "preview" ? " (preview)" : ""}`))));
     table.tBodies[0].replaceChildren(...ROWS.map(([words, text]) => make("tr", {}, make("th", { scope: "row" }, words), ...rows.map((row) => make("td", {}, text(row))))));
     byId("comparison").hidden = false;
     await draw(query);
