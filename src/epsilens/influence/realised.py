@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.influence.alternatives import Alternatives
+from epsilens.influence.baseline import Baseline
 from epsilens.influence.reports import Reports
 from epsilens.models import Design, Problem
-from epsilens.models.class_weights import class_totals, class_weights
+from epsilens.models.class_weights import class_totals, class_weights, own_class_weights
 from epsilens.models.label import Label
 from epsilens.models.specification import ClassWeight
 
-__all__ = ["RealisedRuns", "RunRecords", "run_class_weights"]
+__all__ = ["RealisedRuns", "RunRecords", "realised_runs", "run_class_weights"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.signedinteger]
@@ -260,3 +261,52 @@ def run_class_weights(
     rest = class_totals(codes[~mask], count_weights[~mask], len(values))
     drawn = [class_totals(column, count_weights[mask], len(values)) for column in labels.T]
     return np.column_stack([class_weights(given, label, rest + one) for one in drawn])
+
+
+def realised_runs(
+    baseline: Baseline,
+    alternatives: Alternatives,
+    mask: NDArray[np.bool_],
+    values: NDArray[np.signedinteger],
+    labels: NDArray[np.signedinteger] | None,
+    *,
+    correction: FloatArray | None,
+) -> RealisedRuns:
+    """Return the training objectives of drawn runs.
+
+    Parameters
+    ----------
+    baseline : Baseline
+    alternatives : Alternatives
+    mask : array of bool, shape (n,)
+        The group.
+    values : array of int, shape (n_S, D)
+        Its drawn joint values of the protected columns.
+    labels : array of int, shape (n_S, D), or None
+        Its drawn labels; None if the label is not protected.
+    correction : array of shape (k, k), optional
+        The channel that the loss of the group's labels is corrected for.
+    """
+    label, weights, omega = baseline.label, baseline.sample_weights, None
+    codes, domain = np.zeros(len(label.y), dtype=np.int64), np.zeros(1)
+    if labels is None:
+        weights = weights * own_class_weights(baseline.class_weight, label, baseline.count_weights)
+    else:
+        codes, domain = label.domain()
+        omega = run_class_weights(
+            baseline.class_weight, label, baseline.count_weights, mask, labels
+        )
+    reports = None
+    if correction is not None:
+        reports = Reports(baseline.problem.loss, domain, np.ones(len(domain)), correction)
+    records = RunRecords(
+        problem=baseline.problem,
+        alternatives=alternatives,
+        mask=mask,
+        y=label.y,
+        codes=codes,
+        domain=domain,
+        weights=weights,
+        reports=reports,
+    )
+    return RealisedRuns(records, values, labels, omega)

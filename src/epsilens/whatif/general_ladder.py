@@ -18,7 +18,6 @@ from epsilens.influence import (
     is_trustworthy,
     predictor_noise,
 )
-from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.drawn_loss import quadratic_runs
 from epsilens.influence.first_order import N_PROBES, probe_seed
@@ -31,7 +30,7 @@ from epsilens.influence.general_noise import (
     gradient_covariance,
 )
 from epsilens.influence.perturbed import PerturbedObjective
-from epsilens.influence.realised import RealisedRuns, RunRecords, run_class_weights
+from epsilens.influence.realised import realised_runs
 from epsilens.influence.reports import OwnLabel, Reports, Trained
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.class_weights import class_totals, class_weights, own_class_weights
@@ -96,55 +95,6 @@ def objective_of(
         weights=weights,
         rest_weights=rest,
     )
-
-
-def realised_runs(
-    baseline: Baseline,
-    alternatives: Alternatives,
-    mask: NDArray[np.bool_],
-    values: NDArray[np.signedinteger],
-    labels: NDArray[np.signedinteger] | None,
-    *,
-    correction: FloatArray | None,
-) -> RealisedRuns:
-    """Return the training objectives of drawn runs.
-
-    Parameters
-    ----------
-    baseline : Baseline
-    alternatives : Alternatives
-    mask : array of bool, shape (n,)
-        The group.
-    values : array of int, shape (n_S, D)
-        Its drawn joint values of the protected columns.
-    labels : array of int, shape (n_S, D), or None
-        Its drawn labels; None if the label is not protected.
-    correction : array of shape (k, k), optional
-        The channel that the loss of the group's labels is corrected for.
-    """
-    label, weights, omega = baseline.label, baseline.sample_weights, None
-    codes, domain = np.zeros(len(label.y), dtype=np.int64), np.zeros(1)
-    if labels is None:
-        weights = weights * own_class_weights(baseline.class_weight, label, baseline.count_weights)
-    else:
-        codes, domain = label.domain()
-        omega = run_class_weights(
-            baseline.class_weight, label, baseline.count_weights, mask, labels
-        )
-    reports = None
-    if correction is not None:
-        reports = Reports(baseline.problem.loss, domain, np.ones(len(domain)), correction)
-    records = RunRecords(
-        problem=baseline.problem,
-        alternatives=alternatives,
-        mask=mask,
-        y=label.y,
-        codes=codes,
-        domain=domain,
-        weights=weights,
-        reports=reports,
-    )
-    return RealisedRuns(records, values, labels, omega)
 
 
 @dataclass(frozen=True, repr=False)

@@ -29,12 +29,12 @@ from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.groups import Group
 from epsilens.influence.question import Asked
+from epsilens.influence.realised import realised_runs
 from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import curvature_finder, is_wide, refuse_matrix
 from epsilens.models import minimise
 from epsilens.models.execution import Progress
 from epsilens.models.passes import under_way
-from epsilens.whatif.general_ladder import realised_runs
 
 __all__ = ["RUN_OUTCOMES", "Run", "retrain_cells", "run_outcomes"]
 
