@@ -58,6 +58,7 @@ def test_a_few_heavy_records_are_drawn_one_by_one(monkeypatch):
     drawn = study.estimate(**question).to_frame()
     pd.testing.assert_frame_equal(found, drawn)
     monkeypatch.setattr(linear_noise, "MANY_CHANGES", 0.0)
+    monkeypatch.setattr(linear_noise, "FEW_CHANGES", 0.0)
     normal = study.estimate(**question).to_frame()
     width = float(drawn["loss_change_high"].iloc[0] - drawn["loss_change_low"].iloc[0])
     apart = abs(float(normal["loss_change_high"].iloc[0] - drawn["loss_change_high"].iloc[0]))
