@@ -45,6 +45,10 @@ _NOTES = {
         "**Bare passes by the clock.** By processor time, which other programs on the machine change less, the "
         "ratios stand beside; what the rest of the difference is was *not tested*."
     ),
+    "good cells of all methods": (
+        "**Good cells that are marked.** `exact` alone is above the bar. `newton` and `influence` may not replace their numbers "
+        "by solved runs, and are marked wherever they might be off; which of these marks could be spared was *not tested*."
+    ),
     "two processes": (
         "**Two workers.** A fit's first look and what it computes between its passes are one worker's, and the smallest "
         "table has two pieces of unequal size to share; whether that is all was *not tested*. At ten million rows only the "
