@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,12 +102,10 @@ class Domain:
         if self.bins is not None:
             codes = self.values.get_indexer(pd.Index(self.bins.apply(floats_of(series))))
         else:
-            # Each different answer is looked up once. A missing one has position -1, the last.
-            positions, answers = pd.factorize(series)
-            find = self._finder()
+            # By type as well: 1 equals True, and nobody's answer may decide what another's means.
+            find = lru_cache(maxsize=None, typed=True)(self._finder())
             # As an array: a short float is then written 0.1, not 0.10000000149.
-            found = [find(answer) for answer in np.asarray(answers)]
-            codes = np.array([*found, -1], dtype=np.int64)[positions]
+            codes = np.array([find(answer) for answer in np.asarray(series)], dtype=np.int64)
         codes = codes.astype(np.int64)
         is_missing = series.isna().to_numpy(dtype=np.bool_)
         n_outside = int(np.count_nonzero((codes < 0) & ~is_missing))

@@ -100,8 +100,8 @@ def randomise(
         bool,
         typer.Option(
             "--keep-order",
-            help="Keep the order of the rows even if it shows protected answers, or what was left "
-            "out; otherwise they are shuffled then.",
+            help="Keep the order of the rows, which shows an answer that they were sorted by. "
+            "Otherwise they are shuffled.",
         ),
     ] = False,
     delimiter: Delimiter = None,
@@ -124,7 +124,6 @@ def randomise(
     Example: [bold]epsilens randomise survey.csv --protect smokes --epsilon 1
     --categories "smokes=no|yes" --out released.csv[/bold]
     """
-    import time
     import warnings
 
     from epsilens.channels.release import release_table
@@ -134,7 +133,6 @@ def randomise(
     from epsilens.data.files import WRITABLE_SUFFIXES
     from epsilens.document import to_json
 
-    started = time.perf_counter()
     budget = _budget(comma_list(protect), epsilon)
     receipt = out.with_name(f"{out.name}.receipt.json")
     check_target(out, sources={"the data": data}, suffixes=WRITABLE_SUFFIXES)
@@ -154,9 +152,7 @@ def randomise(
     )
     if replaces:
         warnings.warn(EARLIER_RELEASE, PrivacyLeakWarning, stacklevel=2)
-    document = _receipt(
-        release, seed=seed, missing=missing.value, replaces=replaces, started=started
-    )
+    document = _receipt(release, seed=seed, missing=missing.value, replaces=replaces)
     as_text = out.name.lower().endswith(TEXT_SUFFIXES)
     with replacing(receipt) as scratch:
         scratch.write_text(to_json(document) + "\n", encoding="utf-8")
@@ -263,10 +259,12 @@ def _with_written_answers(table: TableFile, given: Mapping[str, Sequence[str]]) 
 
 
 def _receipt(
-    release: Release, *, seed: int | None, missing: str, replaces: bool, started: float
+    release: Release, *, seed: int | None, missing: str, replaces: bool
 ) -> ReleaseDocument:
-    import time
+    """Return the receipt. It travels with the data, so it holds nothing but arguments and reports.
 
+    Not even the time taken: that depends on the true answers as well.
+    """
     from epsilens.channels import RandomizedResponse
     from epsilens.data import infer_schema
     from epsilens.document import Provenance, ReleaseDocument
@@ -274,7 +272,7 @@ def _receipt(
 
     budget = release.budget
     columns = list(budget.per_column)
-    notes = [*release.warnings, *release.remarks]
+    notes = [*release.warnings]
     n_open = release.frame.shape[1] - len(columns)
     if n_open:
         notes.append(
@@ -283,8 +281,7 @@ def _receipt(
         )
     if replaces:
         notes.append(EARLIER_RELEASE)
-    # The receipt travels with the data, so the fingerprint is of the released table: that of the
-    # true one would be a function of the true answers.
+    # Of the released table: that of the true one would be a function of the true answers.
     fingerprint = infer_schema(release.frame).fingerprint
     settings: dict[str, object] = {
         "protect": columns,
@@ -310,7 +307,6 @@ def _receipt(
             seed=seed,
             simulated=release.simulated,
             schema_fingerprint=fingerprint,
-            seconds=round(time.perf_counter() - started, 3),
         ),
         warnings=notes,
         number_types=numbers,

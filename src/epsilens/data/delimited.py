@@ -28,6 +28,10 @@ _SAMPLE_RECORDS = 50
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 26
 _END = "end"
+_NOT_WINDOWS = rb"[\x81\x8d\x8f\x90\x9d]"
+"""Bytes that Windows-1252 does not define; Latin-1 has a control character for each."""
+_WINDOWS_ONLY = rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]"
+"""Bytes that are a character in Windows-1252 and a control character in Latin-1."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,9 @@ def detect_encoding(content: bytes, *, name: str = "the file") -> str:
     """Say in which encoding a text file was written.
 
     A byte order mark decides; then UTF-8 if every byte agrees with it; then Windows-1252, and
-    Latin-1, which accepts everything, last.
+    Latin-1, which accepts everything, last. A file that has letters in UTF-8 and bytes that are not
+    UTF-8 is refused: one field would decide how all others are read. So is a file with characters of
+    Windows-1252 and bytes that it does not define.
 
     Parameters
     ----------
@@ -147,7 +153,7 @@ def detect_encoding(content: bytes, *, name: str = "the file") -> str:
     Raises
     ------
     InputError
-        If the file is no text.
+        If the file is no text, or its encodings are mixed.
 
     Examples
     --------
@@ -167,13 +173,27 @@ def detect_encoding(content: bytes, *, name: str = "the file") -> str:
         return "utf-16-be"
     if b"\x00" in content:
         raise _not_text(name)
-    for candidate in ("utf-8", "cp1252"):
-        try:
-            content.decode(candidate)
-        except UnicodeDecodeError:
-            continue
-        return candidate
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    else:
+        return "utf-8"
+    if not content.decode("utf-8", errors="ignore").isascii():
+        raise _mixed(name, "UTF-8")
+    if not re.search(_NOT_WINDOWS, content):
+        return "cp1252"
+    # Beyond these bytes and those that Windows-1252 leaves out, the two encodings agree.
+    if re.search(_WINDOWS_ONLY, content):
+        raise _mixed(name, "Windows-1252")
     return "latin-1"
+
+
+def _mixed(name: str, encoding: str) -> InputError:
+    return InputError(
+        f"{name!r} must be in one encoding, but some of its bytes are {encoding} and others are not. "
+        "Save it as UTF-8, or name the encoding of all of it, such as `--encoding cp1252`."
+    )
 
 
 def detect_delimiter(text: str) -> str:
