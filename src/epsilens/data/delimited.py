@@ -179,6 +179,7 @@ def detect_encoding(content: bytes, *, name: str = "the file") -> str:
         pass
     else:
         return "utf-8"
+    _refuse_binary(sample.decode("latin-1"), name=name)
     if not content.decode("utf-8", errors="ignore").isascii():
         raise _mixed(name, "UTF-8")
     if not re.search(_NOT_WINDOWS, content):
