@@ -50,6 +50,7 @@ def run(
     from epsilens.app.api import create_app
     from epsilens.app.desk import Desk
     from epsilens.app.folder import clear_signposts, default_folder, open_folder, put_signpost
+    from epsilens.app.http_limits import LARGEST_HEADERS, LimitedProtocol
     from epsilens.app.store import Store
 
     listening = _listen(port)
@@ -71,7 +72,8 @@ def run(
             date_header=False,
             ws="none",
             timeout_graceful_shutdown=3,
-            h11_max_incomplete_event_size=64 * 1024,
+            http=LimitedProtocol,
+            h11_max_incomplete_event_size=LARGEST_HEADERS,
         )
         server = uvicorn.Server(config)
         address = f"http://{HOST}:{listening.getsockname()[1]}/?token={gate.token}"

@@ -7,6 +7,7 @@ import codecs
 import csv
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -231,16 +232,21 @@ def detect_delimiter(text: str) -> str:
 
 
 def _first_records(text: str, delimiter: str) -> list[list[str]]:
-    sample = text[:_SAMPLE_BYTES]
-    whole_lines = sample.rfind("\n") + 1
-    if len(text) > len(sample) and whole_lines:
-        sample = sample[:whole_lines]
+    """Return the first records, each of them whole: the header and a row at least, however long."""
+    n_read = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal n_read
+        for line in re.finditer(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text):
+            n_read = line.end()
+            yield line[0]
+
     records: list[list[str]] = []
     try:
-        for record in csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter):
+        for record in csv.reader(lines(), delimiter=delimiter):
             if record:
                 records.append(record)
-            if len(records) == _SAMPLE_RECORDS:
+            if len(records) == _SAMPLE_RECORDS or (n_read > _SAMPLE_BYTES and len(records) > 1):
                 break
     except csv.Error:
         return records
@@ -325,8 +331,9 @@ def _parse_strings(text: str, delimiter: str, *, name: str) -> pa.Table:
 
 def _open_quotation(name: str) -> InputError:
     return InputError(
-        f"{name!r} must be a text table, but its rows cannot be told apart. "
-        "Check for a quotation mark that is never closed, or name the delimiter."
+        f"{name!r} must be a text table, but its rows cannot be told apart. Check for a quotation mark "
+        f"that is never closed, or a column name over {csv.field_size_limit():,} characters, or name the "
+        "delimiter."
     )
 
 
@@ -368,11 +375,11 @@ def _is_spaced(table: pa.Table) -> bool:
 
 
 def _trimmed(table: pa.Table) -> pa.Table:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    for index, field in enumerate(table.schema):
-        table = table.set_column(index, field, pc.utf8_trim_whitespace(table.column(index)))
-    return table
+    columns = [pc.utf8_trim_whitespace(column) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _refuse_missing_header(
