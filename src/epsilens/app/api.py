@@ -20,7 +20,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from epsilens import __version__
-from epsilens.app.access import ERROR_NUMBER, FAULT, POLICY, Gate, Guard, is_longer
+from epsilens.app.access import (
+    ENTRANCE,
+    ERROR_NUMBER,
+    FAULT,
+    OTHER_LINK,
+    POLICY,
+    Gate,
+    Guard,
+    is_longer,
+)
 from epsilens.app.child import StoppedError, WorkFault
 from epsilens.app.database import unwritten
 from epsilens.app.desk import Desk
@@ -28,6 +37,8 @@ from epsilens.app.questions import (
     MOST_COMPARED,
     Delimiter,
     Encoding,
+    Entrance,
+    EntranceQuestion,
     Failure,
     GroupQuestion,
     Identifier,
@@ -101,6 +112,18 @@ def _file(name: str) -> Response:
     if name not in known or kind is None:
         raise HTTPException(404, "this part of the page does not exist.")
     return Response(known[name].read_bytes(), headers={"content-type": kind})
+
+
+@router.post(ENTRANCE)
+def enter(asked: EntranceQuestion, request: Request, response: Response) -> Entrance:
+    """Give the cookie and the key for the token of the link."""
+    gate: Gate = request.app.state.gate
+    found = gate.exchange(asked.token)
+    if found is None:
+        raise HTTPException(403, OTHER_LINK)
+    cookie, key = found
+    response.headers["set-cookie"] = gate.cookie_header(cookie)
+    return Entrance(key=key)
 
 
 @router.get("/api/session")

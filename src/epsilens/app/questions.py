@@ -19,6 +19,8 @@ __all__ = [
     "MOST_COMPARED",
     "Delimiter",
     "Encoding",
+    "Entrance",
+    "EntranceQuestion",
     "Failure",
     "GroupQuestion",
     "Identifier",
@@ -226,6 +228,18 @@ class Session(Message):
     state: str
     suffixes: list[str]
     given: Identifier | None
+
+
+class EntranceQuestion(Message):
+    """The token of the link."""
+
+    token: Annotated[str, StringConstraints(max_length=200)]
+
+
+class Entrance(Message):
+    """The key that the page shows with every request."""
+
+    key: str
 
 
 class TicketQuestion(Message):
