@@ -491,15 +491,75 @@ def test_another_program_of_this_machine_gets_the_cookie_and_nothing_by_it(
         stolen = server.client.get("/api/session", headers={"cookie": cookies[0]})
         assert stolen.status_code == 403
         assert other.page.evaluate("localStorage.length") == 0
-        # Nor may its page lead to ours; somebody who types the address may go there.
-        other.page.evaluate("there => { document.links[0].href = there; }", server.base)
+        # Nor may its page lead further than to the start page, which shows nothing to it.
+        other.page.evaluate(
+            "there => { document.links[0].href = there; }", f"{server.base}/api/tables"
+        )
         other.page.click("a")
-        other.page.wait_for_selector("body:has-text('our own page')")
+        other.page.wait_for_selector("body:has-text('cannot be opened by itself')")
         other.open(server.base)
         for one in (tab, other):
             one.page.reload()
             one.page.wait_for_selector("html[data-at]")
     assert other.page.inner_text("#alarm") == tab.page.inner_text("#alarm") == ""
+
+
+def test_the_link_opens_in_another_browser_and_again(
+    start_server: Callable[..., Any], browser: Any, tab: Tab, tmp_path: Path
+) -> None:
+    server = start_server(tmp_path / "state", opens=False)
+    old = server.link.replace(server.token, "x" * 43)
+    for scheme in ("light", "dark"):
+        context = browser.new_context(color_scheme=scheme, viewport={"width": 1000, "height": 700})
+        other = Tab(context)
+        # Without the link there is a page that says what to do, and so there is with an old one.
+        for address in (server.base, f"{server.base}/#/study/0123456789abcdef", old):
+            other.page.goto("about:blank")
+            other.open(address)
+            assert other.page.inner_text("h1:visible") == "This browser is not let in yet"
+            assert "Open the link that the terminal shows" in other.page.inner_text("#not-let-in")
+            assert not other.page.is_visible("#asking")
+            assert "token" not in other.page.url
+        other.shoot(f"not_let_in_{scheme}")
+        # Pasted into that very tab, where only the fragment changes.
+        other.page.evaluate("link => { location.href = link; }", server.link)
+        other.page.wait_for_selector("html[data-at=asking]")
+        assert other.page.is_visible("#drop")
+        assert "token" not in other.page.url
+        context.close()
+    tab.open(server.link)
+    assert tab.page.is_visible("#drop")
+    # Once more, and an old one: it does not throw out who is in.
+    tab.page.goto("about:blank")
+    tab.open(server.link)
+    tab.page.goto("about:blank")
+    tab.open(old)
+    tab.page.wait_for_selector("#alarm:has-text('of another start')")
+    assert tab.page.is_visible("#drop")
+    tab.page.goto(f"{server.base}/studies/0123456789abcdef/page")
+    assert "This address cannot be opened by itself." in tab.page.inner_text("main")
+    tab.shoot("by_itself")
+    tab.page.click("a")
+    tab.page.wait_for_selector("html[data-at=asking]")
+    assert all(server.token not in url for url in tab.requests if "#" not in url)
+
+
+def test_an_old_tab_goes_on_when_the_new_link_is_opened(
+    start_server: Callable[..., Any], context: Any, tab: Tab, tmp_path: Path
+) -> None:
+    port = str(free_port())
+    server = start_server(tmp_path / "state", "--port", port, opens=False)
+    tab.open(server.link)
+    server.end(signal.SIGTERM)
+    again = start_server(tmp_path / "state", "--port", port, opens=False)
+    tab.page.click("a[href='#/studies']")
+    tab.page.wait_for_selector("#alarm:has-text('Open the link that the terminal shows')")
+    tab.shoot("server_started_again")
+    tab.page.reload()
+    tab.page.wait_for_selector("#not-let-in", state="visible")
+    Tab(context).open(again.link)
+    tab.page.wait_for_selector("#listing", state="visible")
+    assert not tab.page.is_visible("#not-let-in")
 
 
 @pytest.mark.nightly

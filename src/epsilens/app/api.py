@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import resources
 from typing import Annotated, Any, Literal
@@ -56,7 +56,7 @@ from epsilens.app.questions import (
 from epsilens.app.store import NotKeptError
 from epsilens.app.uploads import StalledError, TooLargeError
 from epsilens.app.wording import in_page_words
-from epsilens.errors import InputError
+from epsilens.errors import InputError, MissingAnswersError, Remedy
 
 __all__ = ["create_app"]
 
@@ -106,8 +106,9 @@ def static(name: str) -> Response:
 
 def _file(name: str) -> Response:
     known = {entry.name: entry for entry in (resources.files("epsilens.app") / "static").iterdir()}
-    # The page looks like the report.
-    known["report.css"] = resources.files("epsilens.reporting") / "templates" / "report.css"
+    # The page looks like the report, and reads numbers as it does.
+    for shared in ("report.css", "numbers.js"):
+        known[shared] = resources.files("epsilens.reporting") / "templates" / shared
     kind = _TYPES.get(f".{name.rpartition('.')[2]}")
     if name not in known or kind is None:
         raise HTTPException(404, "this part of the page does not exist.")
@@ -342,8 +343,9 @@ def _download(content: bytes, kind: str, name: str) -> Response:
 # --- Refusals ---
 
 
-def _failure(status: int, reason: str) -> JSONResponse:
-    return JSONResponse({"error": reason, "id": None}, status_code=status)
+def _failure(status: int, reason: str, remedies: Sequence[Remedy] = ()) -> JSONResponse:
+    failure = Failure(error=reason, remedies=list(remedies))
+    return JSONResponse(failure.model_dump(), status_code=status)
 
 
 def _explain(error: RequestValidationError) -> str:
@@ -421,7 +423,8 @@ def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
     @app.exception_handler(InputError)
     async def refused(request: Request, error: InputError) -> JSONResponse:
         known = {TooLargeError: 413, StalledError: 408}
-        return _failure(known.get(type(error), 422), in_page_words(str(error)))
+        remedies = error.remedies if isinstance(error, MissingAnswersError) else ()
+        return _failure(known.get(type(error), 422), in_page_words(str(error)), remedies)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -14,6 +14,8 @@ from pydantic import (
     model_validator,
 )
 
+from epsilens.errors import Remedy
+
 __all__ = [
     "API_VERSION",
     "MOST_COMPARED",
@@ -255,7 +257,8 @@ class Ticket(Message):
 
 
 class Failure(Message):
-    """Why a request was refused, in one line."""
+    """Why a request was refused, in one line, and settings under which it would not be."""
 
     error: str
     id: str | None = None
+    remedies: list[Remedy] = []

@@ -2,9 +2,9 @@
 // Asks the server; a refusal becomes an error with the server's one line.
 
 export class Refused extends Error {
-  constructor(message, status) {
+  constructor(message, status, remedies = []) {
     super(message);
-    this.status = status;
+    Object.assign(this, { status, remedies });
   }
 }
 
@@ -41,7 +41,10 @@ async function send(method, path, { body, json } = {}) {
   } catch {
     throw new Refused("The server does not answer. Start “epsilens serve” again and open the link that it shows; what was finished is kept.", 0);
   }
-  if (!answer.ok) throw new Refused((await answer.json()).error, answer.status);
+  if (!answer.ok) {
+    const { error, remedies } = await answer.json();
+    throw new Refused(error, answer.status, remedies);
+  }
   return answer;
 }
 
