@@ -191,7 +191,7 @@ def test_everything_has_a_name_for_a_screen_reader(opened: Any) -> None:
     page = opened.page
     assert page.get_by_role("img", name="Line chart, estimated").count() == 1
     assert page.get_by_role("slider", name="Privacy budget ε").count() == 1
-    assert page.get_by_role("spinbutton", name="Largest rise of test loss").count() == 1
+    assert page.get_by_role("textbox", name="Largest rise of test loss").count() == 1
     assert page.get_by_role("combobox", name="group").count() == 1
     assert page.get_by_role("table").count() == 1
     assert page.get_attribute("#sentence", "aria-live") == "polite"

@@ -3,6 +3,7 @@
 import { byId } from "./api.js";
 
 const { parse, read, tell } = globalThis.typedNumbers;
+const MOST_BUDGETS = 10_000;
 const boxes = () => [...document.querySelectorAll("#asking [data-expects]")];
 
 export const number = (id) => read(byId(id));
@@ -16,20 +17,17 @@ export const withPoints = (text) => text.split(":").map((part) => part.trim().re
 // The budgets as they are sent, and how they are understood. A comma is decimal beside a colon or a
 // semicolon; alone it separates budgets, as in the command.
 function budgets(text) {
-  const typed = text.trim();
-  const [, scale, rest] = typed.match(/^(lin:)?(.*)$/s);
-  const isRange = rest.includes(":");
-  const parts = rest.split(isRange ? ":" : rest.includes(";") ? ";" : ",").map((part) => asTyped(part));
-  const sent = (scale ?? "") + parts.join(isRange ? ":" : ",");
-  if (!isRange && !rest.includes(";") && parts.length === 2 && Number(parts[0]) === 0) {
-    return { wrong: "A comma separates budgets here. Type a point for decimals, such as 0.05." };
-  }
-  if (parts.some((part) => part === null || Number(part) <= 0) || (isRange && (parts.length !== 3 || !/^\d+$/.test(parts[2])))) {
-    return { wrong: "Type budgets greater than 0, such as 0.1:10:30, or 0.5; 1; 2." };
-  }
+  const [, scale, rest] = text.trim().match(/^(lin:)?(.*)$/s);
+  const sign = [":", ";"].find((one) => rest.includes(one)) ?? ",";
+  const parts = rest.split(sign).map(asTyped);
+  if (sign === "," && parts.includes("0")) return { wrong: "A comma separates budgets here. Type a point for decimals, such as 0.05." };
   const [first, last, count] = parts;
-  const words = isRange ? `${count} budgets from ${first} to ${last}.` : parts.length === 1 ? `One budget: ${first}.` : `${parts.length} budgets: ${parts.join(" and ")}.`;
-  return { sent, words };
+  const isRange = parts.length === 3 && /^\d+$/.test(count) && count >= 2 && count <= MOST_BUDGETS;
+  if (parts.some((part) => part === null || part <= 0) || (sign === ":" && !isRange)) return { wrong: "Type budgets greater than 0, such as 0.1:10:30, or 0.5; 1; 2." };
+  const sent = (scale ?? "") + parts.join(sign === ":" ? ":" : ",");
+  if (sign === ":") return { sent, words: `${count} budgets from ${first} to ${last}.` };
+  const named = parts.length > 4 ? `${first} and ${parts.length - 1} more` : parts.join(" and ");
+  return { sent, words: parts.length === 1 ? `One budget: ${named}.` : `${parts.length} budgets: ${named}.` };
 }
 
 export const epsilonGrid = () => budgets(byId("epsilon").value).sent;
