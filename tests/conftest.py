@@ -140,7 +140,7 @@ class Server:
             text=True,
             **process,
         )
-        address = re.search(r"(http://\S+)/\?token=(\S+)", self.process.stdout.readline())
+        address = re.search(r"(http://\S+)/#token=(\S+)", self.process.stdout.readline())
         assert address is not None, self.process.communicate()[1]
         self.base, self.token = address.groups()
         self.link = address.group(0)
@@ -153,8 +153,8 @@ class Server:
 
     def enter(self) -> None:
         """Exchange the link for the cookie and the key."""
-        entered = self.client.get("/", params={"token": self.token})
-        self.client.headers["x-epsilens-key"] = re.search(r'data-key="([\w-]+)"', entered.text)[1]
+        entered = self.client.post("/api/enter", json={"token": self.token})
+        self.client.headers["x-epsilens-key"] = entered.json()["key"]
 
     def json(self, method: str, path: str, body: object = None, *, status: int = 200) -> Any:
         answer = self.client.request(method, path, json=body)

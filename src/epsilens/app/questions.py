@@ -14,11 +14,15 @@ from pydantic import (
     model_validator,
 )
 
+from epsilens.errors import Remedy
+
 __all__ = [
     "API_VERSION",
     "MOST_COMPARED",
     "Delimiter",
     "Encoding",
+    "Entrance",
+    "EntranceQuestion",
     "Failure",
     "GroupQuestion",
     "Identifier",
@@ -228,6 +232,18 @@ class Session(Message):
     given: Identifier | None
 
 
+class EntranceQuestion(Message):
+    """The token of the link."""
+
+    token: Annotated[str, StringConstraints(max_length=200)]
+
+
+class Entrance(Message):
+    """The key that the page shows with every request."""
+
+    key: str
+
+
 class TicketQuestion(Message):
     """The report that a frame is going to load."""
 
@@ -241,7 +257,8 @@ class Ticket(Message):
 
 
 class Failure(Message):
-    """Why a request was refused, in one line."""
+    """Why a request was refused, in one line, and settings under which it would not be."""
 
     error: str
     id: str | None = None
+    remedies: list[Remedy] = []

@@ -216,7 +216,8 @@ def _render(
         **drawn,
     }
     bundle = chart_library()
-    script = inline_script(loader.get_source(environment, "report.js")[0])
+    sources = [loader.get_source(environment, f"{name}.js")[0] for name in ("numbers", "report")]
+    script = inline_script("".join(sources))
     policy = (
         f"default-src 'none'; script-src {script_hash(bundle)} {script_hash(script)}; "
         "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"

@@ -26,7 +26,7 @@
 
   // The limits: typed or dragged, each a dashed line in one chart.
   const limits = {
-    accepted: { box: byId("accepted"), plot: plots.cost, belongs: "loss", signal: "accepted_loss", step: page.steps.loss, least: -Infinity, most: Infinity },
+    accepted: { box: byId("accepted"), plot: plots.cost, belongs: "loss", signal: "accepted_loss", step: page.steps.loss, least: 0, most: Infinity },
     feared: { box: byId("feared"), plot: plots.risk, belongs: "answer", signal: "feared_rate", step: page.steps.rate, least: 0, most: 100 },
   };
   for (const [name, limit] of Object.entries(limits)) {
@@ -39,7 +39,7 @@
 
   // Budgets outside the axis, as infinity, have no number there.
   const keyOf = (cell) => cell.budget ?? cell.outside;
-  const isChanged = () => Object.values(limits).some((limit) => limit.box && limit.box.value !== limit.first) ||
+  const isChanged = () => Object.values(limits).some((limit) => limit.box && read(limit) !== typedNumbers.parse(limit.first)) ||
     (measuredCounts !== null && measuredCounts.checked !== measuredCounts.defaultChecked);
   const typed = (cell) => (cell.budget === null ? "" : cell.epsilon);
 
@@ -54,6 +54,7 @@
 
   function show(cell, instead = "") {
     current = cell;
+    write("nearest", "");
     verdict = cell.trusted ? instead : "no estimate";
     slider.value = cell.budget === null ? (cell.outside === "inf" ? slider.max : slider.min) : Math.log10(cell.budget);
     slider.setAttribute("aria-valuetext", `ε = ${cell.epsilon}`);
@@ -196,13 +197,7 @@
   // --- From limits to a budget: the rules of `decide` ---
 
   // A number, null where nothing is typed, or undefined where it cannot be used.
-  function read(limit) {
-    const text = limit.box ? limit.box.value.trim() : "";
-    if (limit.box?.validity.badInput) return undefined;
-    if (text === "") return null;
-    const value = Number(text);
-    return Number.isFinite(value) && value >= limit.least && value <= limit.most ? value : undefined;
-  }
+  const read = (limit) => (limit.box ? typedNumbers.read(limit.box) : null);
 
   // The smallest budget whose upper end is accepted there and at every larger budget.
   function smallestWithin(cells, loss) {
@@ -293,7 +288,7 @@
     setLines({ room });
     const words = byId("within");
     if (!words) return;
-    const [loss, rate] = [limits.accepted, limits.feared].map(read);
+    const [loss, rate] = [limits.accepted, limits.feared].map((limit) => (limit.box ? typedNumbers.tell(limit.box) : null));
     const changed = isChanged();
     if (byId("own-limits")) byId("own-limits").hidden = !changed;
     for (const part of document.querySelectorAll(".first-limits")) part.hidden = !changed;
@@ -301,7 +296,7 @@
     delete words.dataset.solved;
     if (loss === undefined || rate === undefined) {
       solved = null;
-      words.textContent = isDecision ? "Type numbers; a share is between 0 and 100 %." : "Type a number.";
+      words.textContent = "";
       tell();
       return;
     }
@@ -369,15 +364,17 @@
     step(by);
   });
   number.addEventListener("input", () => {
-    const wanted = Number(number.value);
-    const usable = number.value.trim() !== "" && Number.isFinite(wanted) && wanted > 0;
-    byId("nearest").textContent = usable ? "" : "Type a number greater than 0.";
-    if (!usable) return;
+    const wanted = typedNumbers.tell(number);
+    if (typeof wanted !== "number") return;
     const cell = nearest(wanted);
     show(cell);
     if (Math.abs(cell.budget / wanted - 1) > 0.005) byId("nearest").textContent = `Nearest computed budget: ε = ${cell.epsilon}.`;
   });
-  number.addEventListener("blur", () => { number.value = typed(current); });
+  number.addEventListener("blur", () => {
+    const isWrong = typedNumbers.read(number) === undefined;
+    number.value = typed(current);
+    if (isWrong) typedNumbers.tell(number);
+  });
   for (const limit of Object.values(limits)) limit.box?.addEventListener("input", () => solve());
   measuredCounts?.addEventListener("change", () => solve());
   byId("reset")?.addEventListener("click", () => {
@@ -420,10 +417,9 @@
   function pull(event) {
     const { limit, scale, plot } = dragged;
     const y = Math.min(Math.max(event.clientY - corner(plot)[1], 0), plot.view.height());
-    const steps = Math.round(Math.min(Math.max(scale.invert(y), limit.least), limit.most) / limit.step);
-    const text = (steps * limit.step).toFixed(Math.max(0, Math.ceil(-Math.log10(limit.step))));
+    const text = typedNumbers.onStep(Math.min(Math.max(scale.invert(y), limit.least), limit.most), limit.step);
     if (Number(text) === read(limit)) return;
-    limit.box.value = String(Number(text));
+    limit.box.value = text;
     solve({ room: false });
   }
 
