@@ -104,6 +104,14 @@ def randomise(
             "out; otherwise they are shuffled then.",
         ),
     ] = False,
+    keep_identifiers: Annotated[
+        bool,
+        typer.Option(
+            "--keep-identifiers",
+            help="Release columns that look like identifiers, such as names and birth dates; "
+            "otherwise they must be left out with --drop.",
+        ),
+    ] = False,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     seed: Annotated[
@@ -119,7 +127,7 @@ def randomise(
     """Randomise columns for release, with the operating system's randomness, and write a receipt.
 
     All other columns are written as they are: they are not protected. Leave out with --drop what
-    nobody needs.
+    nobody needs. Columns that look like identifiers are released with --keep-identifiers only.
 
     Example: [bold]epsilens randomise survey.csv --protect smokes --epsilon 1
     --categories "smokes=no|yes" --out released.csv[/bold]
@@ -128,6 +136,7 @@ def randomise(
     import warnings
 
     from epsilens.channels.release import release_table
+    from epsilens.channels.written_release import written_release
     from epsilens.cli.session import print_json
     from epsilens.cli.target import check_target
     from epsilens.data import read_table, replacing, write_table
@@ -142,6 +151,7 @@ def randomise(
     given = categories_of(categories, protected=tuple(budget.per_column))
     table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding, spelled=True)
     _refuse_partitions(table, budget)
+    identified = _settle_identifiers(table, budget, comma_list(drop), keep=keep_identifiers)
     release = release_table(
         _with_written_answers(table, given),
         budget=budget,
@@ -155,17 +165,24 @@ def randomise(
     if replaces:
         warnings.warn(EARLIER_RELEASE, PrivacyLeakWarning, stacklevel=2)
     document = _receipt(
-        release, seed=seed, missing=missing.value, replaces=replaces, started=started
+        release,
+        seed=seed,
+        missing=missing.value,
+        replaces=replaces,
+        identified=identified,
+        started=started,
     )
-    as_text = out.name.lower().endswith(TEXT_SUFFIXES)
+    written, dialect = release.frame, None
+    if out.name.lower().endswith(TEXT_SUFFIXES):
+        written, dialect = written_release(table, release, categories=given, encoding=encoding)
     with replacing(receipt) as scratch:
         scratch.write_text(to_json(document) + "\n", encoding="utf-8")
-        write_table(_as_written_before(table, release) if as_text else release.frame, out)
+        write_table(written, out, dialect=dialect)
     if json:
         print_json(to_json(document))
     elif not quiet:
         # Warnings have had a line each on standard error; what is no warning is said here.
-        warned = {*release.warnings, EARLIER_RELEASE}
+        warned = {*release.warnings, *identified, EARLIER_RELEASE}
         remarks = [f"Note: {note}." for note in table.notes]
         remarks += [note for note in document.warnings if note not in warned]
         _print(document, remarks, out=out, receipt=receipt)
@@ -243,6 +260,36 @@ def _refuse_partitions(table: TableFile, budget: Budget) -> None:
             )
 
 
+def _settle_identifiers(
+    table: TableFile, budget: Budget, drop: Sequence[str], *, keep: bool
+) -> list[str]:
+    """Refuse columns that look like identifiers unless they are to be kept; return the warning.
+
+    The protected columns are not looked at: what a release refuses must not depend on them.
+    """
+    import warnings
+
+    from epsilens.data import infer_schema
+    from epsilens.data.typed_names import typed_name
+
+    others = [n for n in table.frame.columns if n not in budget.per_column and n not in drop]
+    found = [c.name for c in infer_schema(table.frame[others]).columns if c.identifies]
+    if not found:
+        return []
+    if not keep:
+        named = ",".join(typed_name(name) for name in found)
+        raise InputError(
+            f"a release must not name people, but {len(found)} of its columns look like "
+            f"identifiers. Leave them out with `--drop {named}`, or use `--keep-identifiers`."
+        )
+    text = (
+        f"Columns that look like identifiers are released: {', '.join(found)}. They show whose "
+        "randomised answer stands in a row."
+    )
+    warnings.warn(text, PrivacyLeakWarning, stacklevel=3)
+    return [text]
+
+
 def _with_written_answers(table: TableFile, given: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Return the table with the text of columns whose possible answers were named.
 
@@ -263,7 +310,13 @@ def _with_written_answers(table: TableFile, given: Mapping[str, Sequence[str]]) 
 
 
 def _receipt(
-    release: Release, *, seed: int | None, missing: str, replaces: bool, started: float
+    release: Release,
+    *,
+    seed: int | None,
+    missing: str,
+    replaces: bool,
+    identified: Sequence[str],
+    started: float,
 ) -> ReleaseDocument:
     import time
 
@@ -274,7 +327,7 @@ def _receipt(
 
     budget = release.budget
     columns = list(budget.per_column)
-    notes = [*release.warnings, *release.remarks]
+    notes = [*identified, *release.warnings, *release.remarks]
     n_open = release.frame.shape[1] - len(columns)
     if n_open:
         notes.append(
@@ -321,21 +374,6 @@ def _receipt(
         simulated=release.simulated,
         mechanism=MECHANISM,
     )
-
-
-def _as_written_before(table: TableFile, release: Release) -> pd.DataFrame:
-    """Return the release for a text file, every field spelled as it was.
-
-    Otherwise 1.50 would come out as 1.5 and a mark for a missing answer as an empty field.
-    Possible answers that were named are spelled as they were typed.
-    """
-    if table.spelled is None:
-        written = release.frame.copy(deep=False)
-    else:
-        written = table.spelled.select(list(release.frame.columns)).take(release.rows).to_pandas()
-    for name in release.budget.per_column:
-        written[name] = release.as_typed.get(name, release.frame[name]).array
-    return written
 
 
 def _print(document: ReleaseDocument, remarks: list[str], *, out: Path, receipt: Path) -> None:

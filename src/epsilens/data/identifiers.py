@@ -129,7 +129,7 @@ def identifier_reason(values: Values, *, where: str = "") -> str | None:
     A column identifies people in one of these cases.
 
     - Every value differs: at least 3 texts, 10 whole numbers or 20 dates.
-    - Nearly every text or date differs: at least 95 % of 20 or more, or at least half of them if
+    - Nearly every text or date differs: at least 95 % of 20 or more, or more than half of them if
       there are more than 100 different ones.
     - Its name says so (`id`, `last_name`, `Geburtsdatum`), and it has more than 20 different
       values with at most 20 records each on average, or at least half of its values differ.
@@ -153,7 +153,7 @@ def identifier_reason(values: Values, *, where: str = "") -> str | None:
         return f"{ALL_DIFFER}{where}, as in an identifier"
     if values.kind in {"text", "date"} and (
         (values.share >= NEARLY_ALL and values.n_values >= FEWEST_DATES)
-        or (values.share >= HALF and values.n_distinct > MANY_DIFFERENT)
+        or (values.share > HALF and values.n_distinct > MANY_DIFFERENT)
     ):
         return f"{values.n_distinct:,} of {values.n_values:,} values differ, as in an identifier"
     are_many = values.n_distinct > FEW_DIFFERENT
