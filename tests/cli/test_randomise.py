@@ -28,7 +28,7 @@ def survey(tmp_path: Path) -> Path:
     for person in random.permutation(200):
         smokes, drinks = random.choice(["yes", "no", "no"]), random.integers(4)
         note = ("?", '"a, b"', "NA", "", "007")[person % 5]
-        lines.append(f"{person:03d},{smokes},{drinks},{person / 10:.2f},{note}")
+        lines.append(f"{person % 10:03d},{smokes},{drinks},{person / 10:.2f},{note}")
     file = tmp_path / "survey.csv"
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -184,8 +184,7 @@ def test_fingerprint_is_of_the_released_table(tmp_path: Path) -> None:
     prints = []
     for name, answers in (("a", ["no", "no", "yes"]), ("b", ["no", "no", "no"])):
         file = tmp_path / f"{name}.csv"
-        numbers = np.random.default_rng(0).permutation(300)
-        rows = (f"{i},{answer}" for i, answer in zip(numbers, answers * 100, strict=True))
+        rows = (f"{i % 7},{answer}" for i, answer in enumerate(answers * 100))
         file.write_text("\n".join(["row,smokes", *rows]))
         out = tmp_path / f"{name}.released.csv"
         options = ("--protect=smokes", "--epsilon=0.1", "--categories=smokes=no|yes")
@@ -264,7 +263,7 @@ def test_nothing_half_written_stays(
     monkeypatch: pytest.MonkeyPatch,
     failure: type[BaseException],
 ) -> None:
-    def broken(frame: pd.DataFrame, path: Path) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise failure
 
     monkeypatch.setattr("epsilens.data.write_table", broken)
@@ -302,7 +301,6 @@ def test_nothing_half_written_stays(
             ("--protect=smokes", "--epsilon=1", *["--categories=smokes=no|yes"] * 2),
             "once, got it twice",
         ),
-        (("--protect=id", "--epsilon=1"), "every value differs"),
         (("--protect=score", "--epsilon=1"), "Put them into bins: `--bins score=LOW:HIGH:10`"),
         (("--protect=smokes", "--epsilon=1", "--bins=smokes=3"), "numeric column"),
         (("--protect=smokes", "--epsilon=1", "--bins=score=3"), "must name protected columns"),
@@ -449,7 +447,7 @@ def test_one_answer_does_not_decide_the_order_or_what_is_said_of_it(
 def test_the_order_is_kept_if_asked_for_with_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ages = np.random.default_rng(0).permutation(200)
+    ages = np.random.default_rng(0).permutation(200) / 2
     frame = pd.DataFrame({"age": ages, "smokes": np.repeat(["no", "yes"], 100)})
     file, out = tmp_path / "survey.csv", tmp_path / "released.csv"
     frame.to_csv(file, index=False)

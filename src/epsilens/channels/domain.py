@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.data.binning import Bins
+from epsilens.data.identifiers import ALL_DIFFER
 from epsilens.data.schema import (
     LARGEST_NUMERIC_DOMAIN,
     Category,
@@ -385,11 +386,11 @@ def _require_protectable(series: pd.Series) -> None:
     if column.protectable or column.kind == "constant":
         return
     is_measured = column.kind == "numeric" and column.n_distinct > LARGEST_NUMERIC_DOMAIN
-    if not is_measured and column.n_distinct == len(series) - column.n_missing:
+    if not is_measured:
         raise InputError(
-            f"column {name!r} must hold categories to be protected, but every value differs, as in "
-            f"an identifier. Remove it, name all answers with `--categories {name}=A|B`, or put a "
-            f"measurement into bins: `--bins {name}=LOW:HIGH:10`."
+            f"column {name!r} must hold categories to be protected, but "
+            f"{column.identifies or ALL_DIFFER}. Remove it, name all answers with `--categories "
+            f"{name}=A|B`, or put a measurement into bins: `--bins {name}=LOW:HIGH:10`."
         )
     raise InputError(
         f"column {name!r} must have at most {LARGEST_NUMERIC_DOMAIN} different numbers to be "

@@ -104,6 +104,14 @@ def randomise(
             "Otherwise they are shuffled.",
         ),
     ] = False,
+    keep_identifiers: Annotated[
+        bool,
+        typer.Option(
+            "--keep-identifiers",
+            help="Release columns that look like identifiers, such as names and birth dates; "
+            "otherwise they must be left out with --drop.",
+        ),
+    ] = False,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     seed: Annotated[
@@ -119,7 +127,7 @@ def randomise(
     """Randomise columns for release, with the operating system's randomness, and write a receipt.
 
     All other columns are written as they are: they are not protected. Leave out with --drop what
-    nobody needs.
+    nobody needs. Columns that look like identifiers are released with --keep-identifiers only.
 
     Example: [bold]epsilens randomise survey.csv --protect smokes --epsilon 1
     --categories "smokes=no|yes" --out released.csv[/bold]
@@ -127,6 +135,7 @@ def randomise(
     import warnings
 
     from epsilens.channels.release import release_table
+    from epsilens.channels.written_release import written_release
     from epsilens.cli.session import print_json
     from epsilens.cli.target import check_target
     from epsilens.data import read_table, replacing, write_table
@@ -140,6 +149,13 @@ def randomise(
     given = categories_of(categories, protected=tuple(budget.per_column))
     table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding, spelled=True)
     _refuse_partitions(table, budget)
+    identified = _settle_open_columns(
+        table,
+        budget,
+        comma_list(drop),
+        keep_identifiers=keep_identifiers,
+        keep_order=keep_order,
+    )
     release = release_table(
         _with_written_answers(table, given),
         budget=budget,
@@ -152,16 +168,20 @@ def randomise(
     )
     if replaces:
         warnings.warn(EARLIER_RELEASE, PrivacyLeakWarning, stacklevel=2)
-    document = _receipt(release, seed=seed, missing=missing.value, replaces=replaces)
-    as_text = out.name.lower().endswith(TEXT_SUFFIXES)
+    document = _receipt(
+        release, seed=seed, missing=missing.value, replaces=replaces, identified=identified
+    )
+    written, dialect = release.frame, None
+    if out.name.lower().endswith(TEXT_SUFFIXES):
+        written, dialect = written_release(table, release, categories=given, encoding=encoding)
     with replacing(receipt) as scratch:
         scratch.write_text(to_json(document) + "\n", encoding="utf-8")
-        write_table(_as_written_before(table, release) if as_text else release.frame, out)
+        write_table(written, out, dialect=dialect)
     if json:
         print_json(to_json(document))
     elif not quiet:
         # Warnings have had a line each on standard error; what is no warning is said here.
-        warned = {*release.warnings, EARLIER_RELEASE}
+        warned = {*release.warnings, *identified, EARLIER_RELEASE}
         remarks = [f"Note: {note}." for note in table.notes]
         remarks += [note for note in document.warnings if note not in warned]
         _print(document, remarks, out=out, receipt=receipt)
@@ -239,6 +259,56 @@ def _refuse_partitions(table: TableFile, budget: Budget) -> None:
             )
 
 
+def _settle_open_columns(
+    table: TableFile,
+    budget: Budget,
+    drop: Sequence[str],
+    *,
+    keep_identifiers: bool,
+    keep_order: bool,
+) -> list[str]:
+    """Refuse columns that name people or undo the shuffle, all at once; return the warning of those kept.
+
+    The protected columns are not looked at: what a release refuses must not depend on them.
+    """
+    import warnings
+
+    from epsilens.channels.order import following_columns
+    from epsilens.data import infer_schema
+    from epsilens.data.typed_names import typed_name
+
+    others = [n for n in table.frame.columns if n not in budget.per_column and n not in drop]
+    open_frame = table.frame[others]
+    identifying = [c.name for c in infer_schema(open_frame).columns if c.identifies]
+    following = [] if keep_order else following_columns(open_frame)
+    refused = [] if keep_identifiers else identifying
+    if refused or following:
+        named = ",".join(typed_name(n) for n in others if n in refused or n in following)
+        reasons = [
+            f"{_listed(refused)} like {'an identifier' if len(refused) == 1 else 'identifiers'}"
+        ] * bool(refused) + [
+            f"{_listed(following, verb='follow')} the order of the rows, so that sorting undoes the shuffle"
+        ] * bool(following)
+        options = ["`--keep-identifiers`"] * bool(refused) + ["`--keep-order`"] * bool(following)
+        raise InputError(
+            f"a release must not show who a row belongs to, but {', and '.join(reasons)}. Use "
+            f"`--drop {named}`, or {' and '.join(options)} if that may be known."
+        )
+    if not identifying:
+        return []
+    text = (
+        f"Columns that look like identifiers are released: {', '.join(identifying)}. They show whose "
+        "randomised answer stands in a row."
+    )
+    warnings.warn(text, PrivacyLeakWarning, stacklevel=3)
+    return [text]
+
+
+def _listed(names: Sequence[str], *, verb: str = "look") -> str:
+    """Return the names with their verb."""
+    return f"{', '.join(map(repr, names))} {verb}{'s' if len(names) == 1 else ''}"
+
+
 def _with_written_answers(table: TableFile, given: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Return the table with the text of columns whose possible answers were named.
 
@@ -259,7 +329,12 @@ def _with_written_answers(table: TableFile, given: Mapping[str, Sequence[str]]) 
 
 
 def _receipt(
-    release: Release, *, seed: int | None, missing: str, replaces: bool
+    release: Release,
+    *,
+    seed: int | None,
+    missing: str,
+    replaces: bool,
+    identified: Sequence[str],
 ) -> ReleaseDocument:
     """Return the receipt. It travels with the data, so it holds nothing but arguments and reports.
 
@@ -272,7 +347,7 @@ def _receipt(
 
     budget = release.budget
     columns = list(budget.per_column)
-    notes = [*release.warnings]
+    notes = [*identified, *release.warnings]
     n_open = release.frame.shape[1] - len(columns)
     if n_open:
         notes.append(
@@ -317,21 +392,6 @@ def _receipt(
         simulated=release.simulated,
         mechanism=MECHANISM,
     )
-
-
-def _as_written_before(table: TableFile, release: Release) -> pd.DataFrame:
-    """Return the release for a text file, every field spelled as it was.
-
-    Otherwise 1.50 would come out as 1.5 and a mark for a missing answer as an empty field.
-    Possible answers that were named are spelled as they were typed.
-    """
-    if table.spelled is None:
-        written = release.frame.copy(deep=False)
-    else:
-        written = table.spelled.select(list(release.frame.columns)).take(release.rows).to_pandas()
-    for name in release.budget.per_column:
-        written[name] = release.as_typed.get(name, release.frame[name]).array
-    return written
 
 
 def _print(document: ReleaseDocument, remarks: list[str], *, out: Path, receipt: Path) -> None:

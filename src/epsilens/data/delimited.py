@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from epsilens._validate import require_unique
+from epsilens.data.dialect import Dialect, detect_dialect
 from epsilens.data.fields import are_numbers, type_fields
 from epsilens.errors import InputError
 
@@ -45,6 +46,7 @@ class DelimitedTable:
     encoding: str
     missing_marks: dict[str, int]
     notes: tuple[str, ...]
+    dialect: Dialect
 
 
 def parse_delimited(
@@ -116,8 +118,9 @@ def parse_delimited(
         )
     if '"' in text:
         notes += _check_line_breaks(spelled, used_delimiter, name=name)
+    is_spaced = _is_spaced(table)
     typed = type_fields(
-        _trimmed(spelled) if _is_spaced(table) else spelled,
+        _trimmed(spelled) if is_spaced else spelled,
         header,
         decimal_comma=used_delimiter != ",",
     )
@@ -128,6 +131,9 @@ def parse_delimited(
         used_encoding,
         typed.missing_marks,
         (*notes, *typed.notes),
+        detect_dialect(
+            text, header, delimiter=used_delimiter, encoding=used_encoding, is_spaced=is_spaced
+        ),
     )
 
 
