@@ -23,7 +23,14 @@ ALL_DIFFER = "every value differs"
 
 FEWEST_WORDS = 3
 FEWEST_NUMBERS = 10
-"""In a smaller table whole numbers that all differ are no sign of an identifier."""
+MANY_NUMBERS = 50
+"""In a smaller table whole numbers identify people only if they are too close together to all differ.
+
+Ten ages may all differ by chance, ten numbers from 1 to 12 hardly do.
+"""
+
+LOG_CHANCE = math.log(0.01)
+"""Logarithm of the largest probability that unrelated whole numbers all differ."""
 
 FEWEST_DATES = 20
 NEARLY_ALL = 0.95
@@ -88,6 +95,8 @@ class Values:
         Number of rows with a value.
     first : tuple of str
         The first of the different values, where they are text.
+    n_possible : int
+        Number of whole numbers from the smallest to the largest value; 0 if unknown.
     """
 
     name: str
@@ -95,6 +104,7 @@ class Values:
     n_distinct: int
     n_values: int
     first: tuple[str, ...] = ()
+    n_possible: int = 0
 
     @classmethod
     def of_text(cls, name: str, distinct: Sequence[object], n_values: int) -> Values:
@@ -107,6 +117,19 @@ class Values:
     def share(self) -> float:
         """Share of different values among all."""
         return self.n_distinct / self.n_values if self.n_values else 0.0
+
+    @property
+    def may_differ_by_chance(self) -> bool:
+        """Whether a few whole numbers may all differ though they number nothing.
+
+        Of n draws from N values none are alike with a probability of about exp(−n² / 2N).
+        """
+        n = self.n_values
+        return (
+            self.kind == "whole number"
+            and n < MANY_NUMBERS
+            and -n * n > 2 * self.n_possible * LOG_CHANCE
+        )
 
 
 def identifier_reason(values: Values, *, where: str = "") -> str | None:
@@ -128,7 +151,8 @@ def identifier_reason(values: Values, *, where: str = "") -> str | None:
     -----
     A column identifies people in one of these cases.
 
-    - Every value differs: at least 3 texts, 10 whole numbers or 20 dates.
+    - Every value differs: at least 3 texts, 10 whole numbers or 20 dates. Fewer than 50 whole
+      numbers must also lie so close together that chance hardly makes them differ.
     - Nearly every text or date differs: at least 95 % of 20 or more, or more than half of them if
       there are more than 100 different ones.
     - Its name says so (`id`, `last_name`, `Geburtsdatum`), and it has more than 20 different
@@ -149,7 +173,11 @@ def identifier_reason(values: Values, *, where: str = "") -> str | None:
     if values.n_distinct < FEWEST_WORDS:
         return None
     fewest = {"text": FEWEST_WORDS, "date": FEWEST_DATES, "whole number": FEWEST_NUMBERS}
-    if values.n_values >= fewest.get(values.kind, math.inf) and values.share == 1:
+    if (
+        values.n_values >= fewest.get(values.kind, math.inf)
+        and values.share == 1
+        and not values.may_differ_by_chance
+    ):
         return f"{ALL_DIFFER}{where}, as in an identifier"
     if values.kind in {"text", "date"} and (
         (values.share >= NEARLY_ALL and values.n_values >= FEWEST_DATES)

@@ -308,6 +308,8 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
     is_float = pd.api.types.is_float_dtype(series.dtype)
     value_kind: ValueKind = "number" if is_float else "whole number"
     looked_at = Values(name, value_kind, n_distinct, len(answers))
+    if is_number and not is_float:
+        looked_at = replace(looked_at, n_possible=int(distinct.max()) - int(distinct.min()) + 1)
     if is_date(series):
         why = identifier_reason(replace(looked_at, kind="date"))
         note = "a date: used as a number of days" + (f"; {why}" if why else "")
