@@ -337,12 +337,14 @@ class Engine:
         return {"document": _told(result.document, trained.prepared, notes, task)}
 
     def _attack(self, task: Task, progress: Progress) -> Answer:
+        from epsilens.models.default import require_factorisable
         from epsilens.models.fitting import fit_on
         from epsilens.risk.study import AttackStudy
 
         question = Question.model_validate(task["question"])
         with _noted() as notes:
             trained = self._train(task)
+            require_factorisable(trained.prepared, what="an attack")
             asked = self._asked(trained, question)
             study = fit_on(AttackStudy(trained.estimator), trained.prepared)
             curve = study.estimate(

@@ -240,7 +240,7 @@ class _Question:
         from epsilens.risk.study import AttackStudy
         from epsilens.whatif import WhatIf
 
-        estimator = self.table.estimator(prepared, protect=self.protect)
+        estimator = self.table.estimator(prepared, protect=self.protect, factorised_for="an attack")
         study = fit_on(WhatIf(estimator), prepared)
         max_loss_increase, note = self.max_loss_increase, None
         if max_loss_increase is None and self.max_attack_rate is None:

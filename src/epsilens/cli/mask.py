@@ -251,7 +251,7 @@ def study_of(prepared: Prepared, table: TableOptions) -> MaskStudy:
     public = None
     if offer is not None and offer.beside is not None:
         public = (offer.X, offer.y, offer.beside.iloc[:, 0])
-    return MaskStudy(table.estimator(prepared)).fit(
+    return MaskStudy(table.estimator(prepared, factorised_for="masking", is_dense=True)).fit(
         prepared.X_train,
         prepared.y_train,
         prepared.beside.iloc[:, 0],

@@ -145,7 +145,13 @@ class TableOptions:
         return read_table(source, delimiter=delimiter_from(self.delimiter), encoding=self.encoding)
 
     def estimator(
-        self, prepared: Prepared, *, protect: Sequence[str] = (), keep_all: Sequence[str] = ()
+        self,
+        prepared: Prepared,
+        *,
+        protect: Sequence[str] = (),
+        keep_all: Sequence[str] = (),
+        factorised_for: str | None = None,
+        is_dense: bool = False,
     ) -> Pipeline:
         """Build the default model; a protected feature has a column for every declared answer.
 
@@ -157,8 +163,15 @@ class TableOptions:
             The columns that are randomised.
         keep_all : sequence of str
             Columns whose first category gets a column too.
+        factorised_for : str, optional
+            What needs matrices of its parameters; a model too wide for that is refused.
+        is_dense : bool
+            Whether it also needs the encoded records with all their zeros.
         """
-        from epsilens.models.default import default_estimator
+        from epsilens.models.default import default_estimator, require_factorisable
+
+        if factorised_for is not None:
+            require_factorisable(prepared, what=factorised_for, is_dense=is_dense)
 
         return default_estimator(
             prepared.schema,

@@ -206,7 +206,7 @@ def _fit(prepared: Prepared, table: TableOptions) -> Appraisal:
     from epsilens.valuation import Appraisal
 
     return Appraisal.of(
-        table.estimator(prepared),
+        table.estimator(prepared, factorised_for="a value per record"),
         prepared.X_train,
         prepared.y_train,
         prepared.X_test,
