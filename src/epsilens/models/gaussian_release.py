@@ -173,7 +173,7 @@ def rho_of_epsilon(epsilon: float, delta: float) -> float:
     with np.errstate(divide="ignore"):
         near = 1.0 / (2.0 * float(get_sigma_gaussian(level, share)) ** 2)
     rho, step = near, _ROUNDING
-    while _delta_upper_bound(level, rho) > share:
+    while epsilon_of_rho(rho, share) > level:
         rho, step = near * (1.0 - step), 2.0 * step
     return rho
 

@@ -55,7 +55,7 @@ def test_a_generator_makes_a_simulation_that_repeats():
 def test_conversions_are_inverse_to_each_other_and_safe(epsilon, delta):
     rho = rho_of_epsilon(epsilon, delta)
     assert epsilon_of_rho(rho, delta) == pytest.approx(epsilon, rel=1e-6)
-    assert epsilon_of_rho(rho, delta) <= epsilon * (1 + 1e-12)
+    assert epsilon_of_rho(rho, delta) <= epsilon
 
 
 def exact_delta(epsilon, rho):
@@ -77,7 +77,7 @@ def test_conversions_round_towards_privacy():
         (1e4, 1e-12),
         (40.0, 0.999),
     ]
-    drawn = [(10 ** rng.uniform(-5, 3), 10 ** rng.uniform(-15, -0.01)) for _ in range(150)]
+    drawn = [(10 ** rng.uniform(-5, 3), 10 ** rng.uniform(-15, -0.01)) for _ in range(50)]
     for value, delta in extremes + drawn:
         # Each number serves as an ε and as a ρ.
         assert exact_delta(value, rho_of_epsilon(value, delta)) <= delta
