@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -72,6 +74,64 @@ class PrivacyLeakWarning(UserWarning):
 
 class ApproximationWarning(UserWarning):
     """A number is less certain than it looks."""
+
+
+_REFUSALS = {
+    errno.ENOSPC: ("no space is left on the disk", "Free some space, or choose another place."),
+    errno.EDQUOT: ("the disk quota is used up", "Free some space, or choose another place."),
+    errno.EFBIG: ("the file would be larger than allowed", "Raise the limit with `ulimit -f`."),
+    errno.ENAMETOOLONG: ("the name is too long", "Choose a shorter name."),
+    errno.EROFS: ("the file system is read-only", "Choose another place."),
+    errno.EACCES: ("permission is denied", "Change the permissions, or choose another place."),
+    errno.EPERM: ("permission is denied", "Change the permissions, or choose another place."),
+    errno.EISDIR: ("it is a folder", "Choose another name."),
+    errno.ENOTDIR: ("a part of its path is no folder", "Choose another place."),
+    errno.ENOENT: ("it does not exist", "Check the path."),
+    errno.ELOOP: ("its links form a circle", "Choose another name."),
+    errno.EMFILE: ("too many files are open", "Raise the limit with `ulimit -n`."),
+    errno.ENFILE: ("too many files are open on this machine", "Try again later."),
+    errno.EIO: ("the device failed", "Look at the disk."),
+}
+"""Why the operating system refuses, and what to do, by error number."""
+_NAME_SHOWN = 60
+
+
+def system_refusal(error: OSError, *, subject: str | None = None, must: str) -> InputError:
+    """Return an error of the operating system as one line of ours.
+
+    Parameters
+    ----------
+    error : OSError
+        Its own text is not used: other libraries put more into it than is needed.
+    subject : str, optional
+        What the user asked for: a file's name is quoted. By default the file that the error names.
+    must : str
+        What was expected of it, after "must".
+
+    Returns
+    -------
+    InputError
+        To be raised or shown.
+
+    Examples
+    --------
+    >>> full = OSError(errno.ENOSPC, "No space left on device")
+    >>> str(system_refusal(full, subject="'answer.json'", must="be writable"))
+    "'answer.json' must be writable, but no space is left on the disk. Free some space, or choose another place."
+    """
+    if subject is None:
+        too_many = error.errno in {errno.EMFILE, errno.ENFILE}  # whichever file came last
+        name = "" if too_many else os.path.basename(os.fsdecode(error.filename or ""))
+        subject = repr(name) if name else "every file"
+    if len(subject) > _NAME_SHOWN:
+        subject = f"{subject[:_NAME_SHOWN]}…{subject[-1]}"
+    fallback = (
+        f"the operating system reports {type(error).__name__}"
+        if error.errno is None
+        else f"the operating system says {os.strerror(error.errno)!r}"
+    )
+    reason, advice = _REFUSALS.get(error.errno or 0, (fallback, "Choose another place."))
+    return InputError(f"{subject} must {must}, but {reason}. {advice}")
 
 
 def place_of(error: BaseException) -> str:

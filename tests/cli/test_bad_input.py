@@ -377,7 +377,7 @@ BAD_TABLES: dict[str, tuple[dict[str, object], list[str], str]] = {
     "checkpoint nowhere": (
         {},
         ["--method", "retrain", "--checkpoint", "no/where"],
-        "cannot be written",
+        "the output folder must exist",
     ),
     "checkpoint on a folder": ({}, ["--method", "retrain", "--checkpoint", "."], "cannot be read"),
     "repeats": ({}, ["--method", "retrain", "--repeats", "1000000000"], "--repeats"),

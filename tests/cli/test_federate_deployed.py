@@ -119,7 +119,7 @@ def test_a_state_that_cannot_be_made_is_said_in_one_line(
         ["site", *begin],
     ):
         words = failed(capsys, *typed, "--state", place)
-        assert "must be a folder that can be made and written, got " in words
+        assert "must be a folder that can be made and written, but " in words
 
 
 def test_a_site_needs_an_invitation_data_and_a_level(file, invitation, tmp_path, joined, capsys):

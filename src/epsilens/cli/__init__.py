@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import io
 import os
 import signal
@@ -26,6 +27,7 @@ from epsilens.errors import (
     InputError,
     MissingExtraError,
     PrivacyLeakWarning,
+    system_refusal,
 )
 
 __all__ = ["main"]
@@ -51,8 +53,8 @@ class _Ended(SystemExit):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    Our own errors become one line on standard error; anything else is a mistake of ours and
-    shows its traceback, without the values of variables. Our warnings have a line each once the
+    Our own errors and those of the operating system become one line on standard error; anything
+    else is a mistake of ours and shows its traceback, without the values of variables. Our warnings have a line each once the
     command has done its work; warnings of other libraries, which may quote data, are not shown.
 
     Parameters
@@ -113,12 +115,24 @@ def _run(arguments: Sequence[str] | None) -> int:
     except _Ended:
         raise
     except (BrokenPipeError, SystemExit):  # Typer turns the first into the second
-        _forget_standard_output()
+        _forget(sys.stdout)
         result = EXIT_BROKEN_PIPE
+    except OSError as error:
+        _say(f"Error: {_refusal(error)}", _RED)
+        return EXIT_BAD_INPUT
     if result != EXIT_INTERRUPTED:
         for text in release_warnings():
             _say(f"Warning: {text}", _YELLOW)
     return result if isinstance(result, int) else 0
+
+
+def _refusal(error: OSError) -> str:
+    """Return an error of the operating system in one line."""
+    # What is written to a file has its own message, so a full disk without a name is this.
+    if error.filename is None and error.errno in {errno.ENOSPC, errno.EFBIG, errno.EIO}:
+        _forget(sys.stdout)
+        return str(system_refusal(error, subject="standard output", must="be writable"))
+    return str(system_refusal(error, must="be readable and writable"))
 
 
 def _explain_usage(error: Exception) -> int:
@@ -215,9 +229,12 @@ def _say(text: str, colour: str) -> None:
     """Write one line to standard error, in colour if a person is looking."""
     line = " ".join(text.split())
     coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    print(f"\033[{colour}m{line}\033[0m" if coloured else line, file=sys.stderr)  # noqa: T201
+    try:
+        print(f"\033[{colour}m{line}\033[0m" if coloured else line, file=sys.stderr)  # noqa: T201
+    except OSError:  # a full disk; the exit code remains
+        _forget(sys.stderr)
 
 
-def _forget_standard_output() -> None:
-    # Otherwise Python reports the broken pipe once more when it flushes at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _forget(stream: TextIO) -> None:
+    # Otherwise Python reports the error once more when it flushes at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

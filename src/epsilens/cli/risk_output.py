@@ -76,8 +76,7 @@ def _write_exposed(exposed: str, curve: RiskCurve, rows: NDArray[np.intp]) -> No
 
     frame = curve.most_exposed(N_EXPOSED)
     frame["row"] = rows[frame["row"].to_numpy()]
-    with replacing(exposed) as scratch:
-        scratch.chmod(0o600)
+    with replacing(exposed, private=True) as scratch:
         scratch.write_bytes(frame.to_csv(index=False, lineterminator="\n").encode("utf-8"))
     warnings.warn(
         "the file of `--exposed` says which single records can be recognised: keep it on this machine "

@@ -4,18 +4,32 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from epsilens.errors import InputError
+from epsilens.errors import InputError, system_refusal
 
-__all__ = ["replacing", "target_file", "write_text"]
+try:
+    import fcntl
+except ImportError:  # not on Windows, where scratch files of killed processes stay
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = [
+    "remove_stale",
+    "replacing",
+    "scratch_beside",
+    "sync_folder",
+    "target_file",
+    "write_text",
+]
 
 _NAME_SHOWN_IN_SCRATCH = 40
 """Characters of the target's name in the scratch file's: file names have a largest length."""
+_SCRATCH = re.compile(r"\..*\.[0-9a-f]{8}\.epsilens\.part", re.DOTALL)
 
 
 def target_file(path: str | Path) -> Path:
@@ -58,9 +72,8 @@ def target_file(path: str | Path) -> Path:
             ) from None
         return target
     except OSError as error:
-        raise InputError(
-            f"the output must be a file that can be reached, got {type(error).__name__} for "
-            f"{name!r}. Choose another place."
+        raise system_refusal(
+            error, subject=repr(name), must="be a file that can be written"
         ) from None
     if stat.S_ISDIR(mode):
         raise InputError(f"the output must be a file, got the folder {name!r}. Add a name.")
@@ -73,17 +86,20 @@ def target_file(path: str | Path) -> Path:
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replacing(path: str | Path, *, private: bool = False) -> Iterator[Path]:
     """Give a scratch file that takes the place of `path` when all has gone well.
 
     A reader of `path` sees the old file or the complete new one, never a half. If anything
     goes wrong in between, Ctrl-C included, the scratch file is removed and `path` is untouched.
-    A file that is replaced keeps its permissions, and a symbolic link goes on pointing to it.
+    Its owner alone can read the scratch file. A file that is replaced keeps its permissions, and a
+    symbolic link goes on pointing to it. On return the new file is on the disk.
 
     Parameters
     ----------
     path : str or Path
         The file to be written. Its folder must exist.
+    private : bool
+        Whether its owner alone may read the new file, whoever could read the old one.
 
     Yields
     ------
@@ -93,7 +109,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     Raises
     ------
     InputError
-        If the folder does not exist or cannot be written to, or `path` is no ordinary file.
+        If the folder does not exist, `path` is no ordinary file, or the operating system refuses.
 
     Examples
     --------
@@ -105,31 +121,98 @@ def replacing(path: str | Path) -> Iterator[Path]:
     ['answer.txt']
     """
     target = target_file(path)
-    scratch = target.with_name(
-        f".{target.name[:_NAME_SHOWN_IN_SCRATCH]}.{secrets.token_hex(4)}.part"
-    )
     try:
-        _create(scratch, like=target)
+        with scratch_beside(target) as scratch:
+            yield scratch
+            scratch.chmod(0o600 if private else _mode_of(target))
+            with scratch.open("rb") as written:
+                os.fsync(written.fileno())
+            os.replace(scratch, target)
+            sync_folder(target.parent)
+    except OSError as error:
+        # The error may name the scratch file, which nobody asked for.
+        raise system_refusal(
+            error, subject=repr(Path(path).name), must="be a file that can be written"
+        ) from None
+
+
+@contextmanager
+def scratch_beside(target: Path) -> Iterator[Path]:
+    """Give a new, empty file beside a target, for its owner alone; remove it at the end if it is there.
+
+    It is locked meanwhile, so that `remove_stale` of another process leaves it alone.
+    """
+    remove_stale(target.parent)
+    scratch = target.with_name(
+        f".{target.name[:_NAME_SHOWN_IN_SCRATCH]}.{secrets.token_hex(4)}.epsilens.part"
+    )
+    descriptor = -1
+    while descriptor < 0 or not scratch.exists():  # taken for a stale one before it was locked
+        if descriptor >= 0:
+            os.close(descriptor)
+        descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        with suppress(OSError):  # some network file systems have no locks
+            _lock(descriptor, wait=True)
+    try:
         yield scratch
-        with scratch.open("rb") as written:
-            os.fsync(written.fileno())
-        os.replace(scratch, target)
     finally:
+        os.close(descriptor)
         scratch.unlink(missing_ok=True)
 
 
-def _create(scratch: Path, *, like: Path) -> None:
-    """Make the scratch file with the replaced file's permissions, else those of a new file."""
-    try:
-        scratch.touch(exist_ok=False)
-        if like.exists():
-            # The owner must be able to write it now.
-            scratch.chmod((like.stat().st_mode & 0o777) | 0o600)
-    except OSError as error:
-        raise InputError(
-            f"the output folder must be writable, got {type(error).__name__} for "
-            f"{str(like.parent)!r}. Choose another place."
-        ) from None
+def remove_stale(folder: Path) -> None:
+    """Remove the scratch files that killed processes have left in a folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / ".answer.txt.0123abcd.epsilens.part").touch()
+    >>> remove_stale(folder)
+    >>> list(folder.iterdir())
+    []
+    """
+    with suppress(OSError):  # a folder that cannot be listed can be written all the same
+        for entry in os.scandir(folder):
+            if _SCRATCH.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                _remove_unlocked(entry.path)
+
+
+def _remove_unlocked(path: str) -> None:
+    """Remove a file unless a living process holds its lock, or it is another user's."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            _lock(descriptor, wait=False)
+            os.unlink(path)
+        finally:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int, *, wait: bool) -> None:
+    if fcntl is None:
+        raise BlockingIOError
+    fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def _mode_of(target: Path) -> int:
+    """Return the permissions of the file that is replaced, else those of a new file."""
+    with suppress(FileNotFoundError):
+        return stat.S_IMODE(target.stat().st_mode) & 0o777
+    # The mask cannot be read without setting it: other threads' files are private meanwhile.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names of a folder on the disk, so that a power cut does not undo a renaming."""
+    with suppress(OSError):  # not all file systems can, and the files themselves are on the disk
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_text(text: str, path: str | Path) -> None:
@@ -145,7 +228,7 @@ def write_text(text: str, path: str | Path) -> None:
     Raises
     ------
     InputError
-        If the folder does not exist, or cannot be written to.
+        If the folder does not exist, or the operating system refuses.
 
     Examples
     --------

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from epsilens.errors import InputError
+from epsilens.data.atomic import scratch_beside, sync_folder
+from epsilens.errors import InputError, system_refusal
 
 __all__ = [
     "PrivateStore",
@@ -34,15 +34,14 @@ def writable(folder: Path) -> Iterator[None]:
     ...     raise NotADirectoryError
     Traceback (most recent call last):
     ...
-    epsilens.errors.InputError: 'survey.csv/site' must be a folder that can be made and written, got
-    NotADirectoryError. Choose another place.
+    epsilens.errors.InputError: 'survey.csv/site' must be a folder that can be made and written, but
+    the operating system reports NotADirectoryError. Choose another place.
     """
     try:
         yield
     except OSError as error:
-        raise InputError(
-            f"{str(folder)!r} must be a folder that can be made and written, got {type(error).__name__}. "
-            "Choose another place."
+        raise system_refusal(
+            error, subject=repr(str(folder)), must="be a folder that can be made and written"
         ) from None
 
 
@@ -79,9 +78,7 @@ def write_private(path: Path, content: bytes, *, new: bool = False) -> None:
     FileExistsError
         If it must be new and is not.
     """
-    scratch = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-    make_private_file(scratch)
-    try:
+    with scratch_beside(path) as scratch:
         with scratch.open("wb") as stream:
             stream.write(content)
             stream.flush()
@@ -90,8 +87,7 @@ def write_private(path: Path, content: bytes, *, new: bool = False) -> None:
             _link(scratch, path)
         else:
             scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
+        sync_folder(path.parent)
 
 
 def _link(scratch: Path, path: Path) -> None:

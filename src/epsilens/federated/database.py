@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens.data.atomic import remove_stale
 from epsilens.data.private_files import PrivateStore, make_private_folder, writable, write_private
 from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema
@@ -75,8 +76,7 @@ class PartyStore:
             raise InputError(
                 f"{str(self.folder)!r} must be the folder of a {self._PARTY}, but holds none. {self._JOIN}"
             )
-        for left in self.folder.glob(f"{self._FILE}.*.part"):
-            left.unlink(missing_ok=True)  # of makings that were stopped: this one is whole
+        remove_stale(self.folder)  # of makings that were stopped: this one is whole
         with self._store.connected() as connection:
             row = self._row(connection)
         with self._readable():

@@ -113,10 +113,8 @@ class BlockStore:
         if self.path is None:
             return
         named: dict[str, Any] = dict(arrays)
-        with replacing(self._file(block)) as scratch:
-            scratch.chmod(0o600)
-            with scratch.open("wb") as file:
-                np.savez(file, **named)
+        with replacing(self._file(block), private=True) as scratch, scratch.open("wb") as file:
+            np.savez(file, **named)
         self._done.add(block)
 
     def _file(self, block: int) -> Path:
@@ -154,8 +152,7 @@ class BlockStore:
             "digest": _digest(salt, data),
             "identity": dict(identity),
         }
-        with replacing(self.path / _HEAD) as scratch:
-            scratch.chmod(0o600)
+        with replacing(self.path / _HEAD, private=True) as scratch:
             scratch.write_text(json.dumps(head, indent=1) + "\n", encoding="utf-8")
 
 

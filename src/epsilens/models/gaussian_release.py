@@ -20,8 +20,8 @@ from epsilens.errors import InputError
 
 __all__ = ["GaussianRelease", "epsilon_of_rho", "rho_of_epsilon"]
 
-# The library finds a root to 1e-12; this much more noise covers it.
-_ROOT_SLACK = 1e-9
+# Relative error of one operation or one special function in double precision, rounded up.
+_ROUNDING = 8.0 * sys.float_info.epsilon
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
     Returns
     -------
     float
-        0 where even ε = 0 holds at this δ.
+        Never smaller than the exact ε. 0 where even ε = 0 holds at this δ.
 
     Raises
     ------
@@ -137,7 +137,11 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
 
     width = 1.0 / math.sqrt(2.0 * as_positive(rho, name="rho"))
     with np.errstate(divide="ignore"):  # log 0 on the way to the root
-        return float(get_epsilon_gaussian(width, as_share(delta, name="delta")))
+        near = float(get_epsilon_gaussian(width, as_share(delta, name="delta")))
+    epsilon, step = near, max(near * _ROUNDING, 1e-30)
+    while _delta_upper_bound(epsilon, rho) > delta:
+        epsilon, step = near + step, 2.0 * step
+    return epsilon
 
 
 def rho_of_epsilon(epsilon: float, delta: float) -> float:
@@ -151,6 +155,7 @@ def rho_of_epsilon(epsilon: float, delta: float) -> float:
     Returns
     -------
     float
+        Never larger than the exact ρ.
 
     Raises
     ------
@@ -166,5 +171,27 @@ def rho_of_epsilon(epsilon: float, delta: float) -> float:
 
     level, share = as_positive(epsilon, name="epsilon"), as_share(delta, name="delta")
     with np.errstate(divide="ignore"):
-        width = float(get_sigma_gaussian(level, share)) * (1.0 + _ROOT_SLACK)
-    return 1.0 / (2.0 * width**2)
+        near = 1.0 / (2.0 * float(get_sigma_gaussian(level, share)) ** 2)
+    rho, step = near, _ROUNDING
+    while epsilon_of_rho(rho, share) > level:
+        rho, step = near * (1.0 - step), 2.0 * step
+    return rho
+
+
+def _delta_upper_bound(epsilon: float, rho: float) -> float:
+    """Return at least the δ at which Gaussian noise of budget ρ satisfies ε, whatever rounding does.
+
+    With μ = √(2ρ), x = ε/μ − μ/2 and y = x + μ, δ = Φ(−x) − e^ε Φ(−y) = φ(x)·(R(x) − R(y)), where R is
+    Mills' ratio. Each rounding error is bounded and added.
+    """
+    from scipy.special import erfcx, ndtr
+
+    mu = math.sqrt(2.0 * rho)
+    shift = _ROUNDING * (epsilon / mu + mu)
+    x, y = epsilon / mu - mu / 2.0 - shift, epsilon / mu + mu / 2.0 + shift
+    # φ(x)·R(z) is half of exp(−x²/2)·erfcx(z/√2).
+    density, slack = 0.5 * math.exp(-x * x / 2.0), _ROUNDING * (1.0 + x * x)
+    beyond_y = density * float(erfcx(y / math.sqrt(2.0))) * (1.0 - slack)
+    if x < 0.0:
+        return float(ndtr(-x)) * (1.0 + _ROUNDING) - beyond_y
+    return density * float(erfcx(x / math.sqrt(2.0))) * (1.0 + slack) - beyond_y

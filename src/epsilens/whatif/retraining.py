@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from epsilens.channels import UnaryEncoding, simulate
 from epsilens.channels.draw import generator_words
-from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.data.atomic import replacing
+from epsilens.errors import EstimateNotTrustworthyError, InputError, system_refusal
 from epsilens.influence import summarise_group
 from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.baseline import Baseline
@@ -87,13 +88,12 @@ class Checkpoint:
             self._read()
             return
         head = json.dumps({"epsilens_checkpoint": 1, "salt": self.salt, **identity})
-        try:
-            self.path.write_text(head + "\n", encoding="utf-8")
-        except OSError as error:
-            raise InputError(
-                f"the checkpoint {self.path.name!r} cannot be written ({error.strerror}). Choose "
-                "another place."
-            ) from None
+        self._write(head + "\n")
+
+    def _write(self, text: str) -> None:
+        assert self.path is not None  # noqa: S101
+        with replacing(self.path, private=True) as scratch:
+            scratch.write_text(text, encoding="utf-8")
 
     def key(self, group: Group, labels: NDArray[np.int64]) -> str:
         """Return the digest under which a group's runs are kept."""
@@ -104,6 +104,7 @@ class Checkpoint:
         assert self.path is not None  # noqa: S101
         try:
             text = self.path.read_text(encoding="utf-8")
+            self.path.chmod(0o600)
         except (OSError, UnicodeDecodeError):
             raise InputError(
                 f"the checkpoint {self.path.name!r} cannot be read. Choose another file."
@@ -132,25 +133,27 @@ class Checkpoint:
                     f"the checkpoint {self.path.name!r} is damaged. Delete it and start again."
                 ) from None
         if lines[-1]:
-            kept = "\n".join([lines[0], *complete]) + "\n"
-            self.path.write_text(kept, encoding="utf-8")
+            self._write("\n".join([lines[0], *complete]) + "\n")
 
     def add(self, finished: list[tuple[tuple[str, float, int], Run]]) -> None:
         """Keep finished runs, on disk before returning."""
         self.runs.update(finished)
         if self.path is None:
             return
-        with self.path.open("a", encoding="utf-8") as file:
-            for (group, epsilon, repeat), run in finished:
-                entry = {
-                    "group": group,
-                    "epsilon": epsilon,
-                    "repeat": repeat,
-                    **dict(zip(RUN_OUTCOMES, run, strict=True)),
-                }
-                file.write(json.dumps(entry) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        entries = [
+            {"group": group, "epsilon": epsilon, "repeat": repeat}
+            | dict(zip(RUN_OUTCOMES, run, strict=True))
+            for (group, epsilon, repeat), run in finished
+        ]
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(entry) + "\n" for entry in entries)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise system_refusal(
+                error, subject=f"the checkpoint {self.path.name!r}", must="be writable"
+            ) from None
 
 
 def _json_object(line: str) -> dict[str, Any] | None:

@@ -60,7 +60,7 @@ def test_what_is_no_ordinary_file_is_refused_and_left_alone(tmp_path: Path) -> N
 
 def test_a_link_in_a_circle_is_refused(tmp_path: Path) -> None:
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
-    with pytest.raises(InputError, match="can be reached"):
+    with pytest.raises(InputError, match="form a circle"):
         write_text("x", tmp_path / "circle")
 
 
@@ -76,7 +76,7 @@ def test_a_new_file_follows_the_umask_and_a_replaced_one_keeps_its_permissions(
     before = os.umask(0o027)
     try:
         with replacing(tmp_path / "new.json") as scratch:
-            assert mode(scratch) == 0o640
+            assert mode(scratch) == 0o600  # until it is whole
         with replacing(private) as scratch:
             assert mode(scratch) == 0o600
     finally:

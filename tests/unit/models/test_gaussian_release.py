@@ -55,7 +55,33 @@ def test_a_generator_makes_a_simulation_that_repeats():
 def test_conversions_are_inverse_to_each_other_and_safe(epsilon, delta):
     rho = rho_of_epsilon(epsilon, delta)
     assert epsilon_of_rho(rho, delta) == pytest.approx(epsilon, rel=1e-6)
-    assert epsilon_of_rho(rho, delta) <= epsilon * (1 + 1e-12)
+    assert epsilon_of_rho(rho, delta) <= epsilon
+
+
+def exact_delta(epsilon, rho):
+    """The slow twin of the conversions, Balle and Wang (2018), Theorem 8, with 60 digits."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(60):
+        mu = mpmath.sqrt(2 * mpmath.mpf(rho))
+        a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+        return mpmath.ncdf(a) - mpmath.exp(mpmath.mpf(epsilon)) * mpmath.ncdf(b)
+
+
+def test_conversions_round_towards_privacy():
+    rng = np.random.default_rng(0)
+    extremes = [
+        (1e-12, 1e-6),
+        (1e-6, 1e-300),
+        (1e8, 1e-6),
+        (1e-9, 0.5),
+        (1e4, 1e-12),
+        (40.0, 0.999),
+    ]
+    drawn = [(10 ** rng.uniform(-5, 3), 10 ** rng.uniform(-15, -0.01)) for _ in range(50)]
+    for value, delta in extremes + drawn:
+        # Each number serves as an ε and as a ρ.
+        assert exact_delta(value, rho_of_epsilon(value, delta)) <= delta
+        assert exact_delta(epsilon_of_rho(value, delta), value) <= delta
 
 
 def test_the_homework_s_noise_has_the_known_exact_epsilon():
