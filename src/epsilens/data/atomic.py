@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from epsilens._scratch import announce_scratch
 from epsilens.errors import InputError
 
 __all__ = ["replacing", "target_file", "write_text"]
@@ -108,6 +109,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     scratch = target.with_name(
         f".{target.name[:_NAME_SHOWN_IN_SCRATCH]}.{secrets.token_hex(4)}.part"
     )
+    announce_scratch(scratch)
     try:
         _create(scratch, like=target)
         yield scratch

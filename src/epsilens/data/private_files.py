@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from epsilens._scratch import announce_scratch
 from epsilens.errors import InputError
 
 __all__ = [
@@ -80,6 +81,7 @@ def write_private(path: Path, content: bytes, *, new: bool = False) -> None:
         If it must be new and is not.
     """
     scratch = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    announce_scratch(scratch)
     make_private_file(scratch)
     try:
         with scratch.open("wb") as stream:
