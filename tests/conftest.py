@@ -21,6 +21,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from chromium import CHROMIUM, browsing
 
+# What ignores a signal, as `nohup` and a shell's background do, passes that on to the programs that tests start;
+# what has a handler does not.
+for _ignored in (getattr(signal, name, None) for name in ("SIGHUP", "SIGINT")):
+    if _ignored is not None and signal.getsignal(_ignored) is signal.SIG_IGN:
+        signal.signal(_ignored, lambda number, frame: None)
+
 # No timed assertions, and the same examples everywhere.
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.load_profile("house")

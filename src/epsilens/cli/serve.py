@@ -51,6 +51,7 @@ def serve(
     from contextlib import suppress
 
     from epsilens.app.server import run
+    from epsilens.cli.ending import others_handle_signals
 
     def announce(address: str, folder: Path) -> None:
         typer.echo(f"Open: {address}")
@@ -65,6 +66,7 @@ def serve(
         # A browser in the terminal would hold up the server that it waits for.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
+    others_handle_signals()
     # Ctrl-C is how one ends it; by then everything is in order.
     with warnings.catch_warnings(), suppress(KeyboardInterrupt):
         warnings.simplefilter("ignore")
