@@ -217,6 +217,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             started,
             seed,
             mechanism="rr",
+            correction="none",
             protect=list(asked.names),
             epsilon=dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
             shadow_models=n_models,

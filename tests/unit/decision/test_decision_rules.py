@@ -319,6 +319,42 @@ def test_other_data_and_other_budgets_are_refused(build):
         decide(one, two, max_loss_increase=1.0)
 
 
+def test_a_corrected_cost_is_not_joined_with_an_attack_on_uncorrected_models(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+
+    def corrected(document: object, correction: str) -> object:
+        settings = document.provenance.settings | {"correction": correction}
+        origin = document.provenance.model_copy(update={"settings": settings})
+        return document.model_copy(update={"provenance": origin})
+
+    forward = LossChangeEstimate(corrected(cost.document, "forward"), cost.loss_draws)
+    plain = RiskCurve(corrected(risk.document, "none"), (), np.arange(0))
+    words = "the cost is of models with forward correction and the attack of models without"
+    # Documents that do not say it are of uncorrected models.
+    for attacked in (risk, plain):
+        with pytest.raises(InputError, match=words):
+            decide(forward, attacked, max_loss_increase=1.0)
+    same = LossChangeEstimate(corrected(cost.document, "none"), cost.loss_draws)
+    assert decide(same, plain, max_loss_increase=1.0).recommendation.holds
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_train": 74}, "and 74 training rows"),
+        ({"n_test": 24}, "and 24 test rows"),
+        ({"loss": 0.6}, "test loss 0.5432 and 0.6"),
+        ({"accuracy": 0.1}, "and 0.1"),
+    ],
+)
+def test_models_that_differ_are_told_apart_by_name(build, change, words):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    baseline = risk.document.baseline.model_copy(update=change)
+    other = RiskCurve(risk.document.model_copy(update={"baseline": baseline}), (), np.arange(0))
+    with pytest.raises(InputError, match=words):
+        decide(cost, other, max_loss_increase=1.0)
+
+
 def test_only_common_budgets_of_everybody_count(build):
     cost = make_cost(build, FALLING)
     risk = make_risk(build, RISING[:3], MEASURED[:3], grid=(0.5, 1.0, 3.0))
@@ -340,7 +376,7 @@ def test_different_mechanisms_and_columns_are_refused(build):
     with pytest.raises(InputError, match="one mechanism"):
         decide(cost, dpsgd, max_loss_increase=1.0)
     other = RiskCurve(risk.document.model_copy(update={"protect": ["income"]}), (), np.arange(0))
-    with pytest.raises(InputError, match="same protected columns"):
+    with pytest.raises(InputError, match="the cost protects smokes and the attack income"):
         decide(cost, other, max_loss_increase=1.0)
     with pytest.raises(InputError, match="expected a limit"):
         decide(cost, risk)
