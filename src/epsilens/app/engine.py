@@ -304,7 +304,6 @@ class Engine:
     def _preview(self, task: Task, progress: Progress) -> Answer:
         """Answer at a few budgets at once; at all of them, as `_cost` does, where that is quick."""
         from epsilens.channels import parse_grid
-        from epsilens.decision.kept_gain import kept_gain
         from epsilens.display.cell_text import thinned
 
         question = Question.model_validate(task["question"])
@@ -322,7 +321,6 @@ class Engine:
         return {
             "document": _told(result.document, trained.prepared, notes, task),
             "is_cost": is_quick,
-            "kept_gain": kept_gain(trained.prepared, baseline.loss),
         }
 
     def _cost(self, task: Task, progress: Progress) -> Answer:
