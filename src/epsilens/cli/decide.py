@@ -108,6 +108,15 @@ def decide(
             help="The attack limit must be met by the proven ceiling: the default.",
         ),
     ] = False,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            "--seconds",
+            metavar="S",
+            min=0,
+            help="Time for training again where an estimate of the cost failed its check.",
+        ),
+    ] = 20.0,
     identity: Annotated[
         str | None,
         typer.Option(
@@ -203,6 +212,7 @@ def decide(
             max_advantage=max_advantage,
             confidence=confidence,
             measured=measured,
+            seconds=seconds,
             shadow_models=shadow_models,
             checkpoint=checkpoint,
             progress=progress,
@@ -243,6 +253,7 @@ class _Question:
     max_advantage: float | None
     confidence: float
     measured: bool
+    seconds: float
     shadow_models: int
     checkpoint: str | None
     progress: Progress
@@ -286,6 +297,8 @@ class _Question:
             max_advantage=self.max_advantage,
             confidence=self.confidence,
             measured=self.measured,
+            seconds=self.seconds,
+            progress=self.progress,
         )
 
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from epsilens.decision.limits import NO_COST, PROVES, Limits, read_limits
@@ -17,6 +18,7 @@ from epsilens.document import (
     NumberType,
     Provenance,
     Recommendation,
+    WhatIfCell,
     WhatIfDocument,
     cost_type,
     own_budget,
@@ -24,11 +26,15 @@ from epsilens.document import (
 from epsilens.errors import InputError, InputTypeError
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
+from epsilens.whatif.measured_cells import measure_cell
 
 __all__ = ["attack_limit", "decide", "loss_limit"]
 
+RETRAINING_SECONDS = 20.0
+"""Time for training again where the cost failed its check."""
 SIMULATED_CONFIDENCE = 0.9
 """Of the interval that comes with a measured attack rate."""
+Progress = Callable[[int, int, str], None]
 RestsOn = Literal["proven", "measured"]
 
 
@@ -42,6 +48,8 @@ def decide(
     confidence: float = SIMULATED_CONFIDENCE,
     measured: bool = False,
     proven_only: bool = False,
+    seconds: float = RETRAINING_SECONDS,
+    progress: Progress | None = None,
 ) -> Decision:
     """Pick the ε that the limits lead to.
 
@@ -72,6 +80,11 @@ def decide(
         may guess more. By default only the ceiling decides, which holds against every attack.
     proven_only : bool
         A synonym of the default.
+    seconds : float
+        Time for training again. Where the cost at an ε failed its check and could change the decision,
+        it is measured by training again, if `cost` comes from a study that is at hand.
+    progress : callable, optional
+        Called with (done, total, what).
 
     Returns
     -------
@@ -134,9 +147,18 @@ def decide(
             "`measured` and `proven_only` contradict each other. Leave one of them out; without either "
             "the proven ceiling decides."
         )
-    points = join(cost.document, risk.document)
     simulated = limits.confidence <= SIMULATED_CONFIDENCE and measured
-    standings = tuple(_standing(cost, point, limits, measured=simulated) for point in points)
+    deadline = time.monotonic() + seconds
+    while True:
+        points = join(cost.document, risk.document)
+        standings = tuple(_standing(cost, point, limits, measured=simulated) for point in points)
+        at = _unsettled(standings, points, limits, cost.document.baseline.loss)
+        trained = at is not None and measure_cell(
+            cost, at, deadline=deadline, confidence=limits.confidence, progress=progress
+        )
+        if not trained:
+            break
+        cost = trained
     words = RecommendationWords(
         standings, points, cost.document, limits, n_columns=len(risk.document.protect)
     )
@@ -299,13 +321,41 @@ def _no_cost_from(points: Sequence[Point], loss: float | None) -> float | None:
     """Return the smallest ε from which on no cost is measurable."""
     found = None
     for point in reversed(points):
-        low, high = point.cost.loss_change_low, point.cost.loss_change_high
-        if not point.cost.trusted or low is None or high is None:
-            break
-        if low > 0 and not high <= NO_COST * (loss or 0.0):
+        if not (point.cost.trusted and _costs_nothing(point.cost, loss)):
             break
         found = point.epsilon
     return found
+
+
+def _costs_nothing(cell: WhatIfCell, loss: float | None) -> bool:
+    low, high = cell.loss_change_low, cell.loss_change_high
+    if low is None or high is None:
+        return False
+    return low <= 0 or high <= NO_COST * (loss or 0.0)
+
+
+def _unsettled(
+    standings: Sequence[Standing], points: Sequence[Point], limits: Limits, loss: float | None
+) -> float | None:
+    """Return an ε whose cost failed its check and could change what is said; None if there is none."""
+    most, _ = _attack_end(standings, limits)
+    if most is None:
+        return None
+    if limits.loss is None:
+        here = next(standing for standing in standings if standing.epsilon == most)
+        if not here.is_trusted:
+            return most
+    for standing, point in zip(reversed(standings), reversed(points), strict=True):
+        if limits.loss is None and not limits.is_default:
+            break
+        if not standing.is_trusted:
+            return standing.epsilon
+        # Smaller ε change nothing.
+        if limits.loss is None and not _costs_nothing(point.cost, loss):
+            break
+        if limits.loss is not None and not standing.loss_increase <= limits.loss:
+            break
+    return None
 
 
 def _recommend(

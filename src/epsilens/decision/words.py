@@ -230,12 +230,14 @@ class RecommendationWords:
 
     def _too_exposed(self) -> str:
         first = min(self.standings.values(), key=lambda s: s.epsilon)
-        none = f"No ε of the grid is within {self._attack_limit()}"
         miss = f"The nearest miss is ε = {epsilon_text(first.epsilon)}"
         if self.limits.advantage is not None:
+            ours = ", our default: you gave no limit" if self.limits.is_default else ""
+            none = f"No ε of the grid has an advantage of at most {self.limits.advantage:g}{ours}"
             if first.advantage is None:
-                return f"{none}: the advantage is not known. Measure the attack again."
+                return f"{none}. The advantage is not known: measure the attack again."
             return f"{none}. {miss}, with an advantage of {first.advantage:.3g}. Add a smaller ε."
+        none = f"No ε of the grid keeps attackers within {100 * (self.limits.rate or 0):.4g}% {self.answers}"
         parts = [self._proof(first)] if first.attack_ceiling is not None else []
         if first.attack_high is not None:
             parts.append(

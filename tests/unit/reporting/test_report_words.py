@@ -304,12 +304,11 @@ def test_the_paragraph_tells_failed_checks_and_a_limit_that_nobody_set(build: Mo
     chosen = at(document, document.recommendation.epsilon)
     assert "default" not in assessment_paragraph(document, *chosen)
     assert "No estimate" not in assessment_paragraph(document, *chosen)
-    warning = "no limit was given: the loss may rise by 0.04, so that the model keeps 50 %."
-    document = document.model_copy(update={"warnings": ["other", warning]})
-    assert (
-        "Nobody set this limit: it is the tool's default; the loss may rise by 0.04, so that the "
-        "model keeps 50 %."
-    ) in assessment_paragraph(document, *chosen)
+    default = build.make_decision(max_loss_increase=None, max_attack_rate=None)
+    chosen = at(default, default.recommendation.epsilon)
+    assert "our default limit, an advantage of at most 0.1; you gave none" in assessment_paragraph(
+        default, *chosen
+    )
 
 
 def test_no_budget_that_nobody_recommends_is_shown_large(build: ModuleType, tmp_path: Path) -> None:
