@@ -267,7 +267,6 @@ def test_a_first_answer_that_failed_its_checks_is_not_shown(
         name="calls",
         question=question,
         limits=Limits(),
-        kept_gain=0.02,
         is_anonymous=False,
         document=first_order,
     )
@@ -339,7 +338,7 @@ def test_from_a_file_to_a_decision_by_keyboard(
     page.keyboard.type("0.05")
     tab.tab_to("feared")
     page.keyboard.type("99")
-    assert "keeps both limits" in decision.inner_text("#within")
+    assert "within both limits" in decision.inner_text("#within")
     tab.shoot("keyboard_4_limits")
     tab.wait_until_kept(max_loss_increase=0.05, max_attack_rate=0.99)
     tab.tab_to("save-json", "Shift+Tab")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -134,10 +134,11 @@ class Question(Reading):
 
 
 class Limits(Message):
-    """The loss that can be borne, the attack that is feared, and the budget that is looked at."""
+    """The acceptable loss, what an attacker may get, and the budget that is looked at."""
 
     max_loss_increase: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     max_attack_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
+    max_advantage: Annotated[float, Field(gt=0, lt=1)] | None = None
     measured: bool = False
     chosen_epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
@@ -148,6 +149,12 @@ class Limits(Message):
         if isinstance(given, dict):
             return {name: value for name, value in given.items() if name != "proven_only"}
         return given
+
+    @model_validator(mode="after")
+    def _has_one_limit_on_the_attack(self) -> Self:
+        if self.max_attack_rate is not None and self.max_advantage is not None:
+            raise ValueError("give max_attack_rate or max_advantage, not both")
+        return self
 
 
 class NewStudy(Message):
@@ -211,7 +218,6 @@ class Study(Message):
     table_name: str
     question: Question
     limits: Limits
-    kept_gain: float | None
     has_attack: bool
     stage: Stage
     unanswered: str | None

@@ -33,6 +33,9 @@ class Standing:
         The upper end of what was measured, where the decision may rest on that; None otherwise.
     is_trusted : bool
         Whether the cost passed its checks.
+    advantage : float or None
+        The proven advantage: of the answers that other data do not give away, the share that becomes
+        guessable.
     """
 
     epsilon: float
@@ -40,6 +43,7 @@ class Standing:
     attack_ceiling: float | None
     attack_high: float | None
     is_trusted: bool
+    advantage: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -150,7 +154,8 @@ class Decision(Documented):
         return decision_chart(self.document)
 
     def __repr__(self) -> str:
-        return f"Decision({len(self.standings)} epsilon)\n{self.recommendation.sentence}"
+        said = (f"Decision({len(self.standings)} epsilon)", self.recommendation.sentence)
+        return "\n".join(filter(None, [*said, self.document.face_value()]))
 
     def _repr_html_(self) -> str:
         """Show itself in a notebook."""

@@ -158,7 +158,10 @@ def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
     notes = [f"Cost: {cost_type(cost)}. Attacks: measured, ceilings proven.", *risk_notes(risk)]
     notes += rows_note(len(shown), len(common), "to_dict() has")
     notes += _caveats(document)
-    return _page(f"<b>{escape(chosen.sentence)}</b>", [*costs, *attacked], rows, notes)
+    summary = f"<b>{escape(chosen.sentence)}</b>"
+    if (fact := document.face_value()) is not None:
+        summary += f"<br>{escape(fact)}"
+    return _page(summary, [*costs, *attacked], rows, notes)
 
 
 def _summary(document: WhatIfDocument) -> str:

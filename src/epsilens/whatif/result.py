@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -73,6 +74,8 @@ class LossChangeEstimate(Documented):
         The whole answer; what follows are views of it.
     loss_draws : tuple of arrays
         For every cell the changes of loss that single runs show, in no particular order.
+    again : callable or None
+        `WhatIf.retrain` with the same question of everybody, where the study is at hand.
 
     Examples
     --------
@@ -91,6 +94,7 @@ class LossChangeEstimate(Documented):
     loss_draws: tuple[NDArray[np.float64], ...]
     template: object = field(default=None, compare=False)
     retrained: pd.DataFrame | None = field(default=None, compare=False)
+    again: Callable[..., LossChangeEstimate] | None = field(default=None, compare=False)
 
     def to_frame(self) -> object:
         """Return one row per group and ε, in the frame library that the data came in."""
@@ -272,8 +276,8 @@ def _choice(
             )
         return Choice(epsilon=None, holds=False, sentence=sentence)
     sentence = (
-        f"ε = {epsilon_text(chosen)} is the most private choice for {whom}: there, and at every larger ε of the "
-        f"grid, a run raises the test loss by no more than {limit:g} (upper end of the "
+        f"ε = {epsilon_text(chosen)} is the most private choice for {whom} within a loss increase of "
+        f"{limit:g}. There, and at every larger ε of the grid, a run stays within it (upper end of the "
         f"{100 * confidence:.4g} % prediction interval: {upper[chosen]:+.3g})."
     )
     if max((at for at in upper if at < chosen), default=None) in failed:

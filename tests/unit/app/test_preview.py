@@ -93,7 +93,6 @@ def keep(visitor: Any, csv_bytes: bytes, document: object) -> str:
         name="kept",
         question=Question(label="smokes"),
         limits=Limits(),
-        kept_gain=0.02,
         is_anonymous=False,
         document=to_dict(document),
     ).id
