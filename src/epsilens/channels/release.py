@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._validate import LARGEST_FINITE_EPSILON, as_choice, require_column
+from epsilens._validate import LARGEST_FINITE_EPSILON, as_choice, require_column, require_unique
 from epsilens.channels.budget import Budget
 from epsilens.channels.domain import Domain, domain_of
 from epsilens.channels.draw import released_words
@@ -178,6 +178,8 @@ def release_table(
     require_drawable(budget)
     as_choice(missing, get_args(MissingAnswers), name="missing")
     columns = list(budget.per_column)
+    hidden = [name for name in columns if budget.per_column[name] < math.inf]
+    require_unique(frame.columns, what="column names")
     for name in columns:
         require_column(name, [str(column) for column in frame.columns], argument="protect")
     for name in drop:
@@ -202,8 +204,8 @@ def release_table(
     if keep_order:
         notes.append(KEPT_ORDER)
         warnings.warn(KEPT_ORDER, PrivacyLeakWarning, stacklevel=2)
-    else:
-        _refuse_following(frame.drop(columns=[*columns, *drop]))
+    elif hidden:
+        _refuse_following(frame.drop(columns=[*hidden, *drop]))
     kept = _settle(frame, columns, missing, notes)
     table = frame.iloc[kept].drop(columns=list(drop))
     if table.empty:
@@ -219,12 +221,12 @@ def release_table(
     }
     codes = {name: domain.codes(table[name]) for name, domain in domains.items()}
     notes.extend(_leaks(domains, budget))
-    finite = [epsilon for epsilon in budget.per_column.values() if epsilon < math.inf]
-    words = released_words(max(finite, default=math.inf), random_state)
+    largest = max((budget.per_column[name] for name in hidden), default=math.inf)
+    words = released_words(largest, random_state)
     if random_state is not None:
         notes.append("The reports are simulated: a seed was given, so they protect nobody.")
 
-    _name_copies(table, codes, budget)
+    _name_copies(table, {name: codes[name] for name in hidden})
     order = np.arange(len(table)) if keep_order else random_order(len(table), words)
     released = table.copy(deep=False)
     # What is attached to the frame as a whole is no value of any row.
@@ -322,9 +324,7 @@ def _refuse_following(open_columns: pd.DataFrame) -> None:
         )
 
 
-def _name_copies(
-    table: pd.DataFrame, codes: Mapping[str, NDArray[np.int64]], budget: Budget
-) -> None:
+def _name_copies(table: pd.DataFrame, codes: Mapping[str, NDArray[np.int64]]) -> None:
     """Warn of open columns that say the same as a protected one, in these or other words.
 
     Whether there is one depends on the true answers: this is for the curator, not for the receipt.
@@ -333,8 +333,7 @@ def _name_copies(
 
     versions = {
         name: [distinct_answers(answers) for answers in (table[name], pd.Series(codes[name]))]
-        for name, epsilon in budget.per_column.items()
-        if epsilon < math.inf
+        for name in codes
     }
     for other in table.columns.difference(list(codes), sort=False):
         for name, both in versions.items():

@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from epsilens.channels.draw import generator_words
-from epsilens.channels.order import _longest_rise, following_columns, random_order
+from epsilens.channels.order import _n_together, following_columns, random_order
 
 N_ROWS = 300
 DAYS = pd.Series(pd.date_range("2024-01-01", periods=60).repeat(5))
@@ -37,6 +38,9 @@ FOLLOWING = {
     "one swap": swapped(N_ROWS, 10, 200),
     "a far swap": swapped(N_ROWS, 0, N_ROWS - 1),
     "a third at random": partly_random(1 / 3),
+    "blocks in any order": [
+        f"V{village:02d}-{person}" for village in RANDOM.permutation(30) for person in range(10)
+    ],
     "from the middle on": np.roll(np.arange(N_ROWS), 75),
     "dates": DAYS,
     "dates as text": DAYS.dt.strftime("%Y-%m-%d"),
@@ -80,9 +84,13 @@ def test_unrelated_columns_are_not_named() -> None:
 def test_large_tables_are_judged_by_some_of_their_rows() -> None:
     n_rows = 20_001
     frame = pd.DataFrame(
-        {"number": swapped(n_rows, 3, 9_000), "age": RANDOM.integers(18, 90, n_rows)}
+        {
+            "number": swapped(n_rows, 3, 9_000),
+            "age": RANDOM.integers(18, 90, n_rows),
+            "block": np.argsort(RANDOM.permutation(n_rows // 3).repeat(3), kind="stable").argsort(),
+        }
     )
-    assert following_columns(frame) == ["number"]
+    assert following_columns(frame) == ["number", "block"]
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 2, 5])
@@ -115,16 +123,21 @@ def test_few_unrelated_tables_seem_to_follow_their_order(n_rows: int) -> None:
     assert sum(bool(following_columns(table)) for table in tables) < 5
 
 
-def test_the_longest_rise_is_that_of_all_subsequences() -> None:
-    # The slow twin: every subsequence of every order of five.
-    for order in itertools.product(range(4), repeat=5):
-        rises = [
-            len(part)
-            for length in range(1, 6)
-            for part in itertools.combinations(order, length)
-            if all(left < right for left, right in itertools.pairwise(part))
-        ]
-        assert _longest_rise(np.array(order, dtype=np.float64)) == max(rises)
+@pytest.mark.parametrize("n_rows", [3, 7])
+def test_neighbours_stay_together_as_rarely_as_is_assumed(n_rows: int) -> None:
+    # The slow twin: every order of a small table.
+    together = [
+        _n_together(np.array(order, dtype=np.float64))
+        for order in itertools.permutations(range(n_rows))
+    ]
+    for least in range(1, n_rows):
+        share = np.mean([number >= least for number in together])
+        assert share <= 2 / math.factorial(least)
+    assert max(together) == n_rows - 1
+
+
+def test_equal_values_have_no_next_row() -> None:
+    assert _n_together(np.array([0.0, 0.0, 1.0, 2.0, 3.0, 3.0])) == 1
 
 
 def test_every_order_is_equally_likely() -> None:

@@ -318,6 +318,22 @@ def test_columns_that_follow_the_order_are_left_out_or_the_order_is_kept(
     assert kept.frame["number"].tolist() == list(range(60))
 
 
+def test_an_open_column_of_the_budget_may_not_follow_the_order_either() -> None:
+    frame = table(["no", "yes", "yes"] * 20, batch=np.repeat([1, 2, 3], 20))
+    settings = {"categories": {"answer": ["no", "yes"], "batch": ["1", "2", "3"]}}
+    with pytest.raises(InputError, match="'batch' does"):
+        release_table(frame, budget=Budget({"answer": 1.0, "batch": math.inf}), **settings)  # type: ignore[arg-type]
+    # With nothing to hide there is nothing to undo.
+    with pytest.warns(PrivacyLeakWarning, match="ε is infinite"):
+        release_table(frame, budget=Budget({"answer": math.inf, "batch": math.inf}), **settings)  # type: ignore[arg-type]
+
+
+def test_column_names_that_stand_twice_are_refused() -> None:
+    frame = pd.DataFrame([["no", 1, 2]], columns=["answer", "age", "age"])
+    with pytest.raises(InputError, match="column names"):
+        release_table(frame, budget=Budget({"answer": 1.0}))
+
+
 def copies_named(frame: pd.DataFrame, **settings: object) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

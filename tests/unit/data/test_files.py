@@ -76,14 +76,14 @@ def test_one_field_does_not_decide_how_all_others_are_read(tmp_path: Path, conte
     assert len(read_table(file, encoding="latin-1").frame) == 2
 
 
-@pytest.mark.parametrize("field", ["", "x", "é", "€", "Ã", "“x”", "ß,Ü"])
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
 def test_other_fields_are_read_alike_or_refused_whatever_one_field_holds(
-    tmp_path: Path, field: str, encoding: str
+    tmp_path: Path, encoding: str
 ) -> None:
-    # Every single byte as well: the other fields come out in one way, or not at all.
+    # Some words and every single byte: the other fields come out in one way, or not at all.
+    words = [word.encode(encoding) for word in ("", "x", "é", "€", "Ã", "“x”", "ß,Ü")]
     towns = "town,s\nKöln,x\nMünchen,".encode(encoding)
-    for cell in [field.encode(encoding), *(bytes([byte]) for byte in range(0x80, 0x100))]:
+    for cell in [*words, *(bytes([byte]) for byte in range(0x80, 0x100))]:
         try:
             table = read_table(save(tmp_path, towns + b'"' + cell + b'"\n'))
         except InputError:
