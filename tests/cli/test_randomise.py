@@ -610,3 +610,105 @@ def test_an_order_that_may_show_what_was_left_out_is_kept_with_a_warning(
     assert run(*question, "--drop", "id", "--keep-order", "--out", out) == 0
     assert "by a column that was left out, the order shows it" in capsys.readouterr().err
     assert spelled(out)["score"].tolist() == spelled(survey)["score"].tolist()
+
+
+def _people(tmp_path: Path) -> Path:
+    """60 people with names and birth dates that all differ, in another order than their numbers."""
+    random = np.random.default_rng(3)
+    days = pd.to_datetime("1950-01-01") + pd.to_timedelta(random.permutation(9000)[:60], "D")
+    frame = pd.DataFrame(
+        {
+            "name": [f"{SECRET} {number}" for number in random.permutation(60)],
+            "dob": days.strftime("%Y-%m-%d"),
+            "width": random.normal(size=60).round(6),
+            "smokes": random.choice(["no", "yes"], 60),
+        }
+    )
+    file = tmp_path / "people.csv"
+    frame.to_csv(file, index=False)
+    return file
+
+
+def test_identifiers_are_dropped_or_kept_on_purpose(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = _people(tmp_path), tmp_path / "released.csv"
+    question = (file, "--protect=smokes", "--epsilon=1", "--categories=smokes=no|yes")
+    assert run(*question, "--out", out) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert len(shown.err.splitlines()) == 1
+    assert "`--drop name,dob`, or use `--keep-identifiers`" in shown.err
+    assert SECRET not in shown.err
+    assert not out.exists()
+
+    assert run(*question, "--drop", "name,dob", "--out", out) == 0
+    assert list(spelled(out)) == ["width", "smokes"]
+    assert "identifiers" not in capsys.readouterr().err
+
+    kept = tmp_path / "kept.csv"
+    assert run(*question, "--keep-identifiers", "--out", kept) == 0
+    warning = "Columns that look like identifiers are released: name, dob."
+    assert warning in capsys.readouterr().err
+    receipt = load_document(tmp_path / "kept.csv.receipt.json")
+    assert any(note.startswith(warning) for note in receipt.warnings)
+
+
+def test_a_protected_column_that_identifies_is_refused_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "people.csv"
+    names = [f"{SECRET} {row % 110}" for row in range(120)]
+    pd.DataFrame({"name": names, "age": np.arange(120) % 7}).to_csv(file, index=False)
+    assert run(file, "--protect=name", "--epsilon=1", "--out", tmp_path / "out.csv") == 2
+    shown = capsys.readouterr().err
+    assert "110 of 120 values differ, as in an identifier" in shown
+    assert SECRET not in shown
+
+
+GERMAN = (
+    "Größe;Gehalt;Stufe;Stadt;raucht\r\n"
+    '1,80;2500,50;01;"Köln; Ehrenfeld";ja\r\n'
+    "1,65;1800,00;02;Bonn;nein\r\n"
+    "1,80;2500,50;01;Bonn;\r\n"
+    "1,71;1800,00;02;Bonn;ja\r\n"
+)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-8", "utf-16"])
+def test_a_german_export_stays_one(tmp_path: Path, encoding: str) -> None:
+    file, out = tmp_path / "umfrage.csv", tmp_path / "released.csv"
+    file.write_bytes(GERMAN.encode(encoding))
+    # An infinite ε draws nothing: the release must then be the file itself, byte by byte.
+    budget = "Gehalt=inf,Stufe=inf,raucht=inf"
+    options = ("--protect=Gehalt,Stufe,raucht", "--missing=category", "--keep-order")
+    assert run(file, *options, "--epsilon", budget, "--out", out) == 0
+    assert out.read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("named", ["1800.00|2500.50", "1800,00|2500,50"])
+def test_declared_numbers_get_the_decimal_comma_of_the_data(tmp_path: Path, named: str) -> None:
+    file, out = tmp_path / "umfrage.csv", tmp_path / "released.csv"
+    file.write_bytes(GERMAN.encode("cp1252"))
+    options = ("--protect=Gehalt", "--epsilon=1", f"--categories=Gehalt={named}")
+    assert run(file, *options, "--out", out) == 0
+    lines = out.read_text(encoding="cp1252").splitlines()
+    assert {line.split(";")[1] for line in lines[1:]} <= {"1800,00", "2500,50"}
+
+
+def test_bins_get_the_decimal_comma_and_a_tsv_file_gets_tabs(tmp_path: Path) -> None:
+    file, out = tmp_path / "umfrage.csv", tmp_path / "released.tsv"
+    file.write_bytes(GERMAN.encode("cp1252"))
+    options = ("--protect=Gehalt", "--epsilon=1", "--bins=Gehalt=0:3001:2")
+    assert run(file, *options, "--out", out) == 0
+    rows = [line.split("\t") for line in out.read_text(encoding="cp1252").splitlines()]
+    assert {len(row) for row in rows} == {5}
+    assert {row[1] for row in rows[1:]} <= {"750,25", "2250,75"}
+
+
+def test_an_answer_that_the_encoding_lacks_makes_the_release_utf_8(tmp_path: Path) -> None:
+    file, out = tmp_path / "umfrage.csv", tmp_path / "released.csv"
+    file.write_bytes(GERMAN.encode("cp1252"))
+    options = ("--protect=raucht", "--epsilon=1", "--categories=raucht=ja|nein|≥ 5")
+    assert run(file, *options, "--missing=drop", "--out", out) == 0
+    assert "Größe" in out.read_text(encoding="utf-8")

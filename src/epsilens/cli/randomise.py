@@ -183,6 +183,8 @@ def randomise(
         # Warnings have had a line each on standard error; what is no warning is said here.
         warned = {*release.warnings, *identified, EARLIER_RELEASE}
         remarks = [f"Note: {note}." for note in table.notes]
+        if dialect is not None and dialect.encoding != table.encoding:
+            remarks.append("Note: the release is written as UTF-8.")
         remarks += [note for note in document.warnings if note not in warned]
         _print(document, remarks, out=out, receipt=receipt)
 

@@ -108,9 +108,9 @@ class Values:
 
     @classmethod
     def of_text(cls, name: str, distinct: Sequence[object], n_values: int) -> Values:
-        """Describe a column of text; dates written like 31.1.2024 count as dates."""
+        """Describe a column of text; many dates written like 31.1.2024 count as dates."""
         first = tuple(str(value).strip() for value in distinct[:_SAMPLE])
-        is_date = bool(first) and all(re.fullmatch(_WRITTEN_DATE, value) for value in first)
+        is_date = n_values >= FEWEST_DATES and all(re.fullmatch(_WRITTEN_DATE, v) for v in first)
         return cls(name, "date" if is_date else "text", len(distinct), n_values, first)
 
     @property
