@@ -511,6 +511,8 @@ def test_a_number_that_cannot_be_used_is_refused_at_its_field(
         assert page.inner_text("#going") == ""
     assert sent == []
     assert page.inner_text("#epsilon-note") == "2 budgets: 0.05 and 1.5."
+    refusal = {"status": 422, "json": {"error": "not now.", "remedies": []}}
+    page.route("**/api/studies", lambda route: route.fulfill(**refusal))
     with page.expect_request("**/api/studies") as asked:
         page.click("#go")
     question, limits = (asked.value.post_data_json[part] for part in ("question", "limits"))
@@ -518,9 +520,7 @@ def test_a_number_that_cannot_be_used_is_refused_at_its_field(
     assert (question["test_share"], question["regularisation"]) == (0.125, 0.5)
     assert (question["seed"], question["shadow_models"], question["epsilon"]) == (7, 32, "0.05,1.5")
     # Another table begins with nothing wrong.
-    tab.wait_for_report()
-    page.goto(f"{server.base}/#/")
-    page.wait_for_selector("html[data-at=asking]")
+    page.wait_for_selector("#going:has-text('not now')")
     page.fill("#max-loss", "-1")
     page.select_option("#table", "")
     page.select_option("#table", label="clinic.csv")
@@ -652,6 +652,7 @@ def test_the_link_opens_in_another_browser_and_again(
     assert all(server.token not in url for url in tab.requests if "#" not in url)
 
 
+@pytest.mark.nightly
 def test_an_old_tab_goes_on_when_the_new_link_is_opened(
     start_server: Callable[..., Any], context: Any, tab: Tab, tmp_path: Path
 ) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from epsilens.document import load_document
@@ -273,6 +275,21 @@ def test_a_question_that_cannot_be_asked_is_refused_in_one_line(
     error = answer.json()["error"]
     assert words in error
     assert "\n" not in error
+
+
+def test_missing_answers_are_refused_with_what_settles_them(visitor: Any, csv_bytes: bytes) -> None:
+    people = pd.read_csv(io.BytesIO(csv_bytes))
+    people.loc[:36, "sex"] = None
+    table = visitor.upload(people.to_csv(index=False).encode()).json()["id"]
+    asked = {"table": table, "question": {"label": "smokes", "drop": ["town"]}}
+    failure = visitor.json("POST", "/api/studies", asked, status=422)
+    assert "37 of 400 do (sex 37)" in failure["error"]
+    assert failure["error"].endswith("or leave the column out.")
+    assert failure["remedies"] == [
+        {"missing": "drop", "column": None, "n_rows": 37},
+        {"missing": "category", "column": None, "n_rows": 37},
+        {"missing": None, "column": "sex", "n_rows": 37},
+    ]
 
 
 def test_a_refusal_repeats_nothing_that_was_sent(visitor: Any, secret: str) -> None:

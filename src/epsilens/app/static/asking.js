@@ -26,6 +26,7 @@ function fresh(table = "") {
 export async function enter(known, again) {
   session = known;
   if (!isWired) wire();
+  clearRefusal();
   byId("suffixes").textContent = `${session.suffixes.join(", ")}, at most ${Math.floor(session.max_upload / 2 ** 20)} MB`;
   byId("kept-in").textContent = session.state ? `Tables and studies are kept in ${session.state} until you delete them.` : "";
   document.title = "epsilens";
@@ -59,7 +60,7 @@ async function chooseTable(id, reading = {}) {
   clearRefusal();
   refused = null;
   setReading(reading);
-  byId("reading").hidden = true;
+  Object.assign(byId("reading"), { hidden: true, open: false });
   fillChoices();
   paintHeading();
   say("table-note", "");
