@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from epsilens.display.inlining import chart_library, inline_json, inline_script, script_hash
 from epsilens.display.risk_text import risk_notes
 from epsilens.display.rounding import format_epsilon
 from epsilens.display.words import OUTCOME_NAMES, axis_budget
@@ -26,7 +27,6 @@ from epsilens.document import (
     to_dict,
 )
 from epsilens.errors import InputError, InputTypeError
-from epsilens.reporting.inlining import chart_library, inline_json, inline_script, script_hash
 from epsilens.reporting.report_charts import page_charts, page_keys, still_picture
 from epsilens.reporting.report_data import (
     baseline_rows,
