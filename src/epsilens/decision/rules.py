@@ -75,7 +75,7 @@ def decide(
     ------
     InputError
         If no limit is given, or cost and risk are not of one mechanism, or share no ε, or both
-        `measured` and `proven_only` are asked for.
+        `measured` and `proven_only` are asked for, or the body of a network was not declared public.
 
     Notes
     -----
@@ -127,6 +127,7 @@ def decide(
             "`measured` and `proven_only` contradict each other. Leave one of them out; without either "
             "the proven ceiling decides."
         )
+    cost.document.require_privacy()
     points = join(cost.document, risk.document)
     simulated = level <= SIMULATED_CONFIDENCE and measured
     standings = tuple(_standing(cost, point, level, measured=simulated) for point in points)

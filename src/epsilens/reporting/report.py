@@ -125,7 +125,8 @@ def write_report(
     Raises
     ------
     InputError
-        If no budget can be drawn, or the folder does not exist.
+        If no budget can be drawn, the folder does not exist, or the body of a network was not declared
+        public.
 
     Examples
     --------
@@ -148,6 +149,7 @@ def write_report(
             f"`document` must be a WhatIfDocument or a DecisionDocument, got "
             f"{type(document).__name__}. A study gives one by `.estimate(...)`, `decide` the other."
         )
+    (document.cost if isinstance(document, DecisionDocument) else document).require_privacy()
     if isinstance(document, DecisionDocument):
         if recommendation is not None:
             raise InputError(
