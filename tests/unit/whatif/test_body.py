@@ -116,6 +116,13 @@ def test_retraining_says_it_too(network, people):
         result.choose(max_loss_increase=1.0)
 
 
+def test_a_line_to_the_whole_network_can_be_fitted_without_the_declaration(network, people):
+    study = study_of(network, people)
+    with pytest.warns(PrivacyLeakWarning, match="No ε is stated"):
+        line = study.calibrate(epsilon=[0.5, 1.0, 2.0, 4.0], repeats=2)
+    assert line.n_cells == 4
+
+
 def test_with_the_declaration_it_is_as_before_and_the_report_says_what_was_declared(
     network, people, tmp_path, monkeypatch
 ):
