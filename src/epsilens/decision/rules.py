@@ -94,7 +94,8 @@ def decide(
     ------
     InputError
         If cost and risk are not of one question, which the message says by the difference, or share no
-        ε; if `measured` and `proven_only` are both asked for, or two limits on the attack are given.
+        ε; if `measured` and `proven_only` are both asked for, or two limits on the attack are given; if
+        the body of a network was not declared public.
 
     Notes
     -----
@@ -147,6 +148,7 @@ def decide(
             "`measured` and `proven_only` contradict each other. Leave one of them out; without either "
             "the proven ceiling decides."
         )
+    cost.document.require_privacy()
     simulated = limits.confidence <= SIMULATED_CONFIDENCE and measured
     deadline = time.monotonic() + seconds
     while True:

@@ -18,7 +18,7 @@ from epsilens.display.rounding import (
     format_loss,
     format_percent,
 )
-from epsilens.display.words import axis_budget, group_label, unanswered_text
+from epsilens.display.words import NO_PRIVACY, axis_budget, group_label, unanswered_text
 from epsilens.document import (
     EVERYBODY,
     DecisionDocument,
@@ -204,6 +204,8 @@ def _row(texts: list[str], are_numbers: list[bool], *, is_header: bool = False) 
 
 def _notes(document: WhatIfDocument, shown: list[WhatIfCell]) -> list[str]:
     notes = rows_note(len(shown), len(document.cells), _WHERE)
+    if not document.is_about_privacy:
+        notes.append(NO_PRIVACY)
     if (unanswered := unanswered_text(document)) is not None:
         notes.append(unanswered)
     if any(has_gap(shown, gap) for gap in GAPS):

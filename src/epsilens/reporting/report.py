@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from epsilens.decision.limits import DEFAULT_MAX_ADVANTAGE
+from epsilens.display.inlining import chart_library, inline_json, inline_script, script_hash
 from epsilens.display.risk_text import risk_notes
 from epsilens.display.rounding import format_epsilon
 from epsilens.display.words import OUTCOME_NAMES, axis_budget
@@ -27,7 +28,6 @@ from epsilens.document import (
     to_dict,
 )
 from epsilens.errors import InputError, InputTypeError
-from epsilens.reporting.inlining import chart_library, inline_json, inline_script, script_hash
 from epsilens.reporting.report_charts import page_charts, page_keys, still_picture
 from epsilens.reporting.report_data import (
     baseline_rows,
@@ -126,7 +126,8 @@ def write_report(
     Raises
     ------
     InputError
-        If no budget can be drawn, or the folder does not exist.
+        If no budget can be drawn, the folder does not exist, or the body of a network was not declared
+        public.
 
     Examples
     --------
@@ -149,6 +150,7 @@ def write_report(
             f"`document` must be a WhatIfDocument or a DecisionDocument, got "
             f"{type(document).__name__}. A study gives one by `.estimate(...)`, `decide` the other."
         )
+    (document.cost if isinstance(document, DecisionDocument) else document).require_privacy()
     if isinstance(document, DecisionDocument):
         if recommendation is not None:
             raise InputError(

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from epsilens.document import (
+    PUBLIC_BODY,
     OutcomeInterval,
     Provenance,
     WhatIfCell,
@@ -46,12 +48,15 @@ class Study:
         Of the schema.
     template : object
         The user's table, for the library of the frames.
+    declared : mapping
+        What the user has declared of a network.
     """
 
     baseline: AnyBaseline
     estimator: str
     fingerprint: str
     template: object
+    declared: Mapping[str, bool]
 
     def provenance(
         self, asked: Asked, method: str, seed: int, seconds: float, **settings: object
@@ -66,6 +71,7 @@ class Study:
                 "groups": [group.name for group in asked.groups],
                 "estimator": self.estimator,
                 "loss": self.baseline.problem.loss.name,
+                **self.declared,
                 **settings,
                 **place_of_work(),
             },
@@ -96,7 +102,9 @@ class Study:
         return WhatIfDocument(
             provenance=provenance,
             warnings=notes,
-            number_types=whatif_number_types(retrained=retrained),
+            number_types=whatif_number_types(
+                retrained=retrained, is_about_privacy=self.declared.get(PUBLIC_BODY, True)
+            ),
             baseline=self.baseline.numbers(),
             cells=cells,
             intervals=intervals,

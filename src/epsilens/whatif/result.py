@@ -170,7 +170,13 @@ class LossChangeEstimate(Documented):
         Returns
         -------
         Choice
+
+        Raises
+        ------
+        InputError
+            If the result is of a network whose body was not declared public.
         """
+        self.document.require_privacy()
         limit = as_finite(max_loss_increase, name="max_loss_increase")
         level = as_share(confidence, name="confidence")
         wanted = group_names(self.document)

@@ -72,6 +72,10 @@ class WhatIf(FittedStudy):
         With a head only: C of LogisticRegression, the objective being Σℓ + ‖W‖²/(2C). SGD's
         `weight_decay` λ beside a mean loss over n records is C = 1/(nλ), up to its shrinking the bias
         too, which is free here; AdamW's has no objective.
+    public_body : bool
+        With a head only: True declares that the layers before it were trained without the answers that
+        are protected, such as on public data. Without that no ε is stated: `record_epsilon` is infinite,
+        `estimate` raises a `PrivacyLeakWarning`, and `choose`, `decide` and the report refuse.
 
     Attributes
     ----------
