@@ -112,6 +112,14 @@ def randomise(
             "--seed", metavar="N", min=0, help="Simulate, repeatably. Never for a real release."
         ),
     ] = None,
+    total_budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            metavar="B",
+            help="Refuse if all releases of these records together would spend more than this ε.",
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -119,7 +127,7 @@ def randomise(
     """Randomise columns for release, with the operating system's randomness, and write a receipt.
 
     All other columns are written as they are: they are not protected. Leave out with --drop what
-    nobody needs.
+    nobody needs. Each release is entered in a ledger beside the data, and their budgets are added up.
 
     Example: [bold]epsilens randomise survey.csv --protect smokes --epsilon 1
     --categories "smokes=no|yes" --out released.csv[/bold]
@@ -127,21 +135,28 @@ def randomise(
     import time
     import warnings
 
+    from epsilens._validate import as_positive
     from epsilens.channels.release import release_table
-    from epsilens.cli.session import print_json
+    from epsilens.cli.release_files import PlannedRelease, receipt_of, refuse_copy, write_release
+    from epsilens.cli.session import held_warnings, print_json
     from epsilens.cli.target import check_target
-    from epsilens.data import read_table, replacing, write_table
+    from epsilens.data import read_table, write_table
     from epsilens.data.files import WRITABLE_SUFFIXES
     from epsilens.document import to_json
 
     started = time.perf_counter()
     budget = _budget(comma_list(protect), epsilon)
-    receipt = out.with_name(f"{out.name}.receipt.json")
+    limit = None if total_budget is None else as_positive(total_budget, name="--budget")
+    receipt = receipt_of(out)
     check_target(out, sources={"the data": data}, suffixes=WRITABLE_SUFFIXES)
+    check_target(receipt, sources={"the data": data, "the released table": out})
     replaces = _replaces(out, receipt, force=force)
     given = categories_of(categories, protected=tuple(budget.per_column))
     table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding, spelled=True)
     _refuse_partitions(table, budget)
+    if data == "-":
+        refuse_copy(out, table.frame)
+    planned = PlannedRelease.of(data, table.frame, budget, limit=limit) if seed is None else None
     release = release_table(
         _with_written_answers(table, given),
         budget=budget,
@@ -158,14 +173,18 @@ def randomise(
         release, seed=seed, missing=missing.value, replaces=replaces, started=started
     )
     as_text = out.name.lower().endswith(TEXT_SUFFIXES)
-    with replacing(receipt) as scratch:
-        scratch.write_text(to_json(document) + "\n", encoding="utf-8")
-        write_table(_as_written_before(table, release) if as_text else release.frame, out)
+    written = _as_written_before(table, release) if as_text else release.frame
+    document = write_release(
+        lambda announce: write_table(written, out, announce=announce),
+        document,
+        out=out,
+        planned=planned,
+    )
     if json:
         print_json(to_json(document))
     elif not quiet:
         # Warnings have had a line each on standard error; what is no warning is said here.
-        warned = {*release.warnings, EARLIER_RELEASE}
+        warned = {*release.warnings, *held_warnings()}
         remarks = [f"Note: {note}." for note in table.notes]
         remarks += [note for note in document.warnings if note not in warned]
         _print(document, remarks, out=out, receipt=receipt)
@@ -173,7 +192,11 @@ def randomise(
 
 def _replaces(out: Path, receipt: Path, *, force: bool) -> bool:
     """Say whether an earlier release is replaced; refuse that unless it was asked for."""
+    from epsilens.cli.release_files import is_pending
+
     existing = [path for path in (out, receipt) if path.exists()]
+    if existing == [receipt] and is_pending(receipt):
+        return False  # a release that was stopped before its table appeared
     if existing and not force:
         raise InputError(
             f"`--out` must be a new file, but {existing[0].name!r} exists. Choose another name, or "

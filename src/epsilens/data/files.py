@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -196,7 +196,9 @@ def _read_content(
     )
 
 
-def write_table(frame: pd.DataFrame, path: str | Path) -> None:
+def write_table(
+    frame: pd.DataFrame, path: str | Path, *, announce: Callable[[], None] | None = None
+) -> None:
     """Write a table in the format that the file's name asks for.
 
     The file appears whole or not at all. An older file of that name is replaced.
@@ -207,6 +209,8 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
         The rows; its index is not written. A missing value is written as an empty field.
     path : str or Path
         Ends in .csv, .csv.gz, .tsv, .parquet, .arrow or .feather.
+    announce : callable, optional
+        Called when the file is whole, before it takes its name.
 
     Raises
     ------
@@ -229,7 +233,7 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
             f"the output file must end in {', '.join(WRITABLE_SUFFIXES)}, got {target.name!r}. "
             "The ending decides the format."
         )
-    with replacing(target) as scratch:
+    with replacing(target, announce=announce) as scratch:
         if suffix == ".parquet":
             frame.to_parquet(scratch, index=False)
         elif suffix in {".arrow", ".feather"}:
