@@ -99,6 +99,7 @@ for first in (True, False):
         killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
         spent = float(read_table(out).frame["spent"].iloc[0]) if out.exists() else 0.0
         assert out.exists() or first, number
+        stated = None
         if out.exists() or receipt_of(out).exists():
             stated = load_document(receipt_of(out))
             assert stated.epsilon["smokes"] >= spent, (number, stated.epsilon, spent)
@@ -107,7 +108,7 @@ for first in (True, False):
             # Others may read the table for the instant before its renaming, when its receipt is there.
             is_table = path.name.endswith(".part") and "receipt" not in path.name
             if is_table and path.stat().st_mode & 0o777 != 0o600:
-                assert stated.epsilon["smokes"] >= 30.0
+                assert stated is not None and stated.epsilon["smokes"] >= 30.0, number
         release(out, 1.0)
         assert load_document(receipt_of(out)).epsilon == {"smokes": 1.0}
         assert {path.name for path in place.iterdir()} == {"out.csv", "out.csv.receipt.json"}
