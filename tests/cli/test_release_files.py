@@ -229,13 +229,14 @@ def test_the_data_are_never_replaced_by_any_of_their_names(
         assert run(survey, *options, out) == 2
         assert "`--out` must be another file than the " in capsys.readouterr().err
     # Through a pipe no name is known, but what comes is.
-    read, write = os.pipe()
-    os.write(write, before)
-    os.close(write)
-    with os.fdopen(read, encoding="utf-8") as pipe, monkeypatch.context() as patched:
-        patched.setattr(sys, "stdin", pipe)
-        assert run("-", *options, survey) == 2
-    assert "`--out` must be another file than the data" in capsys.readouterr().err
+    for name in ("-", "/dev/fd/{}"):
+        read, write = os.pipe()
+        os.write(write, before)
+        os.close(write)
+        with os.fdopen(read, encoding="utf-8") as pipe, monkeypatch.context() as patched:
+            patched.setattr(sys, "stdin", pipe)
+            assert run(name.format(read), *options, survey) == 2
+        assert "`--out` must be another file than the data" in capsys.readouterr().err
     assert survey.read_bytes() == before
 
 

@@ -137,7 +137,13 @@ def randomise(
 
     from epsilens._validate import as_positive
     from epsilens.channels.release import release_table
-    from epsilens.cli.release_files import PlannedRelease, receipt_of, refuse_copy, write_release
+    from epsilens.cli.release_files import (
+        PlannedRelease,
+        is_stream,
+        receipt_of,
+        refuse_copy,
+        write_release,
+    )
     from epsilens.cli.session import held_warnings, print_json
     from epsilens.cli.target import check_target
     from epsilens.data import read_table, write_table
@@ -154,7 +160,7 @@ def randomise(
     given = categories_of(categories, protected=tuple(budget.per_column))
     table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding, spelled=True)
     _refuse_partitions(table, budget)
-    if data == "-":
+    if is_stream(data):
         refuse_copy(out, table.frame)
     planned = PlannedRelease.of(data, table.frame, budget, limit=limit) if seed is None else None
     release = release_table(

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from epsilens.channels.ledger import ReleaseLedger
     from epsilens.document import ReleaseDocument
 
-__all__ = ["PlannedRelease", "is_pending", "receipt_of", "refuse_copy", "write_release"]
+__all__ = [
+    "PlannedRelease",
+    "is_pending",
+    "is_stream",
+    "receipt_of",
+    "refuse_copy",
+    "write_release",
+]
 
 _PENDING = "pending"
 _PENDING_NOTE = (
@@ -33,6 +40,11 @@ def receipt_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.receipt.json")
 
 
+def is_stream(data: str) -> bool:
+    """Say whether data come through a pipe or standard input, so that no file is known to hold them."""
+    return data == "-" or not (os.path.isfile(data) or os.path.isdir(data))
+
+
 def is_pending(receipt: Path) -> bool:
     """Say whether a receipt is of a release that was stopped while it was written."""
     found = _read(receipt)
@@ -40,7 +52,7 @@ def is_pending(receipt: Path) -> bool:
 
 
 def refuse_copy(out: Path, frame: pd.DataFrame) -> None:
-    """Refuse to replace a file that holds the same table as standard input, whatever brought it there."""
+    """Refuse to replace a file that holds the same table as the data, which came through a pipe."""
     from epsilens.data import read_table
 
     try:
@@ -120,7 +132,7 @@ def _ledger_for(data: str) -> ReleaseLedger | None:
     from epsilens.data.private_files import make_private_folder
 
     folder = Path(os.path.realpath(data)).parent
-    if data != "-" and os.access(folder, os.W_OK):
+    if not is_stream(data) and os.access(folder, os.W_OK):
         return ReleaseLedger(folder)
     own = default_folder().with_name("epsilens-ledger")
     try:
