@@ -54,6 +54,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
 
 
+@pytest.fixture(autouse=True)
+def forget_fits() -> None:
+    """Begin every test as a new process does: no record was fitted."""
+    if "epsilens.models.fit_ledger" in sys.modules:
+        sys.modules["epsilens.models.fit_ledger"].FITS.clear()
+
+
 @dataclass(frozen=True)
 class Survey:
     """A generated survey: three numbers, a category, a yes/no answer."""

@@ -119,18 +119,19 @@ def system_refusal(error: OSError, *, subject: str | None = None, must: str) -> 
     >>> str(system_refusal(full, subject="'answer.json'", must="be writable"))
     "'answer.json' must be writable, but no space is left on the disk. Free some space, or choose another place."
     """
+    if error.errno is None:
+        fallback = f"the operating system reports {type(error).__name__}"
+    else:
+        fallback = f"the operating system says {os.strerror(error.errno)!r}"
+    reason, advice = _REFUSALS.get(error.errno or 0, (fallback, "Choose another place."))
     if subject is None:
         too_many = error.errno in {errno.EMFILE, errno.ENFILE}  # whichever file came last
         name = "" if too_many else os.path.basename(os.fsdecode(error.filename or ""))
+        if not name and reason == fallback:
+            return InputError(f"the command must be able to go on, but {reason}. Try again.")
         subject = repr(name) if name else "every file"
     if len(subject) > _NAME_SHOWN:
         subject = f"{subject[:_NAME_SHOWN]}…{subject[-1]}"
-    fallback = (
-        f"the operating system reports {type(error).__name__}"
-        if error.errno is None
-        else f"the operating system says {os.strerror(error.errno)!r}"
-    )
-    reason, advice = _REFUSALS.get(error.errno or 0, (fallback, "Choose another place."))
     return InputError(f"{subject} must {must}, but {reason}. {advice}")
 
 

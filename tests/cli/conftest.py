@@ -19,3 +19,11 @@ def file(table, tmp_path):
     path = tmp_path / "survey.csv"
     table.to_csv(path, index=False)
     return path
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path_factory, monkeypatch):
+    """Keep what commands remember of standard input out of the folder of whoever runs the tests."""
+    folder = tmp_path_factory.mktemp("own")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder

@@ -190,3 +190,5 @@ def test_a_message_never_quotes_what_is_not_a_name() -> None:
     error = system_refusal(OSError("could not write 'HIV+'"), must="be writable")
     assert isinstance(error, InputError)
     assert "HIV" not in str(error)
+    refused = system_refusal(OSError(errno.ECONNREFUSED, "x"), must="be writable")
+    assert "file" not in str(refused)

@@ -120,6 +120,14 @@ def randomise(
             "--seed", metavar="N", min=0, help="Simulate, repeatably. Never for a real release."
         ),
     ] = None,
+    total_budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            metavar="B",
+            help="Refuse if all releases of these records together would spend more than this ε.",
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -127,24 +135,35 @@ def randomise(
     """Randomise columns for release, with the operating system's randomness, and write a receipt.
 
     All other columns are written as they are: they are not protected. Leave out with --drop what
-    nobody needs. Columns that look like identifiers are released with --keep-identifiers only.
+    nobody needs. Columns that look like identifiers are released with --keep-identifiers only. Each
+    release is entered in a ledger beside the data, and their budgets are added up.
 
     Example: [bold]epsilens randomise survey.csv --protect smokes --epsilon 1
     --categories "smokes=no|yes" --out released.csv[/bold]
     """
     import warnings
 
+    from epsilens._validate import as_positive
     from epsilens.channels.release import release_table
     from epsilens.channels.written_release import written_release
-    from epsilens.cli.session import print_json
+    from epsilens.cli.release_files import (
+        PlannedRelease,
+        is_stream,
+        receipt_of,
+        refuse_copy,
+        write_release,
+    )
+    from epsilens.cli.session import held_warnings, print_json
     from epsilens.cli.target import check_target
-    from epsilens.data import read_table, replacing, write_table
+    from epsilens.data import read_table, write_table
     from epsilens.data.files import WRITABLE_SUFFIXES
     from epsilens.document import to_json
 
     budget = _budget(comma_list(protect), epsilon)
-    receipt = out.with_name(f"{out.name}.receipt.json")
+    limit = None if total_budget is None else as_positive(total_budget, name="--budget")
+    receipt = receipt_of(out)
     check_target(out, sources={"the data": data}, suffixes=WRITABLE_SUFFIXES)
+    check_target(receipt, sources={"the data": data, "the released table": out})
     replaces = _replaces(out, receipt, force=force)
     given = categories_of(categories, protected=tuple(budget.per_column))
     table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding, spelled=True)
@@ -156,6 +175,9 @@ def randomise(
         keep_identifiers=keep_identifiers,
         keep_order=keep_order,
     )
+    if is_stream(data):
+        refuse_copy(out, table.frame)
+    planned = PlannedRelease.of(data, table.frame, budget, limit=limit) if seed is None else None
     release = release_table(
         _with_written_answers(table, given),
         budget=budget,
@@ -174,14 +196,17 @@ def randomise(
     written, dialect = release.frame, None
     if out.name.lower().endswith(TEXT_SUFFIXES):
         written, dialect = written_release(table, release, categories=given, encoding=encoding)
-    with replacing(receipt) as scratch:
-        scratch.write_text(to_json(document) + "\n", encoding="utf-8")
-        write_table(written, out, dialect=dialect)
+    write_release(
+        lambda announce: write_table(written, out, dialect=dialect, announce=announce),
+        document,
+        out=out,
+        planned=planned,
+    )
     if json:
         print_json(to_json(document))
     elif not quiet:
         # Warnings have had a line each on standard error; what is no warning is said here.
-        warned = {*release.warnings, *identified, EARLIER_RELEASE}
+        warned = {*release.warnings, *held_warnings()}
         remarks = [f"Note: {note}." for note in table.notes]
         if dialect is not None and dialect.encoding != table.encoding:
             remarks.append("Note: the release is written as UTF-8.")
@@ -191,7 +216,11 @@ def randomise(
 
 def _replaces(out: Path, receipt: Path, *, force: bool) -> bool:
     """Say whether an earlier release is replaced; refuse that unless it was asked for."""
+    from epsilens.cli.release_files import is_pending
+
     existing = [path for path in (out, receipt) if path.exists()]
+    if existing == [receipt] and is_pending(receipt):
+        return False  # a release that was stopped before its table appeared
     if existing and not force:
         raise InputError(
             f"`--out` must be a new file, but {existing[0].name!r} exists. Choose another name, or "

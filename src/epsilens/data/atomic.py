@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -87,7 +87,9 @@ def target_file(path: str | Path) -> Path:
 
 
 @contextmanager
-def replacing(path: str | Path, *, private: bool = False) -> Iterator[Path]:
+def replacing(
+    path: str | Path, *, private: bool = False, announce: Callable[[], None] | None = None
+) -> Iterator[Path]:
     """Give a scratch file that takes the place of `path` when all has gone well.
 
     A reader of `path` sees the old file or the complete new one, never a half. If anything
@@ -101,6 +103,8 @@ def replacing(path: str | Path, *, private: bool = False) -> Iterator[Path]:
         The file to be written. Its folder must exist.
     private : bool
         Whether its owner alone may read the new file, whoever could read the old one.
+    announce : callable, optional
+        Called when the new file is whole and on the disk, before it takes its name.
 
     Yields
     ------
@@ -125,9 +129,11 @@ def replacing(path: str | Path, *, private: bool = False) -> Iterator[Path]:
     try:
         with scratch_beside(target) as scratch:
             yield scratch
-            scratch.chmod(0o600 if private else _mode_of(target))
             with scratch.open("rb") as written:
                 os.fsync(written.fileno())
+            if announce is not None:
+                announce()
+            scratch.chmod(0o600 if private else _mode_of(target))
             os.replace(scratch, target)
             sync_folder(target.parent)
     except OSError as error:

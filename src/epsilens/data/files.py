@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -201,7 +201,13 @@ def _read_content(
     )
 
 
-def write_table(frame: pd.DataFrame, path: str | Path, *, dialect: Dialect | None = None) -> None:
+def write_table(
+    frame: pd.DataFrame,
+    path: str | Path,
+    *,
+    dialect: Dialect | None = None,
+    announce: Callable[[], None] | None = None,
+) -> None:
     """Write a table in the format that the file's name asks for.
 
     The file appears whole or not at all. An older file of that name is replaced.
@@ -214,6 +220,8 @@ def write_table(frame: pd.DataFrame, path: str | Path, *, dialect: Dialect | Non
         Ends in .csv, .csv.gz, .tsv, .parquet, .arrow or .feather.
     dialect : Dialect, optional
         How a text file is written; `frame` then holds text. A tsv file has tabs in any case.
+    announce : callable, optional
+        Called when the file is whole, before it takes its name.
 
     Raises
     ------
@@ -236,7 +244,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, *, dialect: Dialect | Non
             f"the output file must end in {', '.join(WRITABLE_SUFFIXES)}, got {target.name!r}. "
             "The ending decides the format."
         )
-    with replacing(target) as scratch:
+    with replacing(target, announce=announce) as scratch:
         if suffix == ".parquet":
             frame.to_parquet(scratch, index=False)
         elif suffix in {".arrow", ".feather"}:

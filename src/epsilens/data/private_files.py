@@ -212,6 +212,7 @@ class PrivateStore:
     def _make(self) -> None:
         try:
             make_private_file(self.file)
+            sync_folder(self.file.parent)
         except FileExistsError:
             return
         except OSError as error:

@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from epsilens._validate import as_between, as_choice, as_generator, as_share
+from epsilens._validate import as_between, as_choice, as_generator, as_positive, as_share
 from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.models.adassp import adassp_releases
 from epsilens.models.ball_ridge import least_penalty, minimise_in_ball
+from epsilens.models.fit_ledger import FITS
 from epsilens.models.gaussian_release import GaussianRelease, epsilon_of_rho, rho_of_epsilon
 from epsilens.models.ridge_bounds import ClippedShare, RidgeBounds, bounds_of
 from epsilens.models.ridge_sensitivity import (
@@ -84,6 +85,8 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         replaced, which takes up to twice the noise.
     bounds_from_data : bool, default False
         Whether bounds that are None may be read off the data. That leaks, and warns.
+    max_total_rho : float, optional
+        The largest sum of ρ over all real fits of a record in this process. A fit beyond it is refused.
 
     Attributes
     ----------
@@ -95,6 +98,9 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     sigma_ : float or None
         Standard deviation of the noise on each coefficient. On the intercept it is c times this.
     rho_ : float
+    total_rho_ : float or None
+        The largest sum of ρ over the real fits of one of these records in this process, this one included.
+        None for a simulation, which does not count.
     epsilon_, delta_ : float or None
         What ρ means as (ε, δ), exactly, if a δ was given; `epsilon_at` says it for any.
     excess_risk_upper_bound_ : float or None
@@ -110,11 +116,13 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ------
     InputError
         If a bound or the budget is missing, or the numbers are not usable.
+    BudgetExceededError
+        If the fits of these records would spend more than `max_total_rho`.
 
     Warns
     -----
     PrivacyLeakWarning
-        If a seed was given, or bounds were read off the data.
+        If a seed was given, bounds were read off the data, or records were used in an earlier fit.
 
     Notes
     -----
@@ -175,6 +183,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         sensitivity: SensitivityBound = "tight",
         adjacency: Adjacency = "add-remove",
         bounds_from_data: bool = False,
+        max_total_rho: float | None = None,
     ) -> None:
         self.rho = rho
         self.epsilon = epsilon
@@ -190,6 +199,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.sensitivity = sensitivity
         self.adjacency = adjacency
         self.bounds_from_data = bounds_from_data
+        self.max_total_rho = max_total_rho
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the model and add the noise: one release, which spends the budget.
@@ -209,6 +219,10 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         generator = self._generator()
         rows, targets = checked_input(self, X, y, reset=True)
         penalty = self._penalty()
+        limit = self._limit()
+        records = None if generator is not None else FITS.digests(rows, targets)
+        if records is not None:
+            FITS.total(records, rho, limit=limit)
         bounds = self._bounds(rows, targets, penalty)
         design, target = bounds.rows(rows), bounds.targets(targets)
         if self.mechanism == "output":
@@ -231,6 +245,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
             self.releases_ = (plan.least_eigenvalue, plan.products, plan.moments)
             self.sensitivity_ = self.sigma_ = self.excess_risk_upper_bound_ = None
+        self.total_rho_ = None if records is None else _enter(records, rho, limit)
         p = rows.shape[1]
         self.coef_ = theta[:p]
         self.intercept_ = float(theta[p] * bounds.constant) if bounds.constant else 0.0
@@ -406,6 +421,11 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rho = rho_of_epsilon(epsilon, as_share(self.delta, name="delta"))
         return as_between(rho, *RHO_RANGE, name="rho")
 
+    def _limit(self) -> float | None:
+        if self.max_total_rho is None:
+            return None
+        return as_positive(self.max_total_rho, name="max_total_rho")
+
     def _generator(self) -> np.random.Generator | None:
         if self.random_state is None:
             return None
@@ -508,6 +528,18 @@ def exact_coefficients(
     if distance < 2.0 * bounds.coef_bound and not within_allowance:
         raise too_small
     return found.theta
+
+
+def _enter(records: NDArray[np.uint64], rho: float, limit: float | None) -> float:
+    """Record a real fit, and warn if some of its records were used before."""
+    total = FITS.enter(records, rho, limit=limit)
+    if total.n_fits > 1:
+        _warn_of(
+            f"these records have been used in {total.n_fits} fits of this process, so ρ adds up to "
+            f"{total.rho:g}",
+            stacklevel=4,
+        )
+    return total.rho
 
 
 def _warn_of(leak: str, *, stacklevel: int = 3) -> None:

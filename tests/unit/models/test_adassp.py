@@ -10,6 +10,8 @@ from epsilens.models.adassp import _sums, adassp_releases
 from epsilens.models.ball_ridge import minimise_quadratic_in_ball
 from epsilens.ridge import PrivateRidge
 
+# Several fits on the same records are meant here.
+pytestmark = pytest.mark.filterwarnings("ignore:PrivateRidge. these records have been used")
 BOUNDS = {"x_bound": 1.5, "y_bound": 2.0, "coef_bound": 1.0, "alpha": 0.5}
 
 

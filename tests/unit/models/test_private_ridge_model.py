@@ -13,6 +13,8 @@ from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.models.private_ridge import exact_coefficients
 from epsilens.ridge import PrivateRidge, RidgeBounds, epsilon_of_rho, rho_of_epsilon
 
+# Several fits on the same records are meant here.
+pytestmark = pytest.mark.filterwarnings("ignore:PrivateRidge. these records have been used")
 BOUNDS = {"x_bound": 2.0, "y_bound": 3.0, "coef_bound": 1.5, "alpha": 2.0}
 
 

@@ -12,6 +12,8 @@ import scipy.sparse
 from epsilens.errors import InputError, InputTypeError
 from epsilens.ridge import PrivateRidge, what_if_rho
 
+# Several fits on the same records are meant here.
+pytestmark = pytest.mark.filterwarnings("ignore:PrivateRidge. these records have been used")
 SECRET = 7331.25
 MODEL = {"rho": 1.0, "x_bound": 1.0, "y_bound": 1.0, "coef_bound": 1.0, "alpha": 1.0}
 GOOD = np.array([[SECRET], [1.0], [2.0]])

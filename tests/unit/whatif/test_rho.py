@@ -16,6 +16,8 @@ from epsilens.reporting import write_report
 from epsilens.reporting.sentences import whatif_sentence
 from epsilens.ridge import PrivateRidge, epsilon_of_rho, what_if_rho
 
+# Several fits on the same records are meant here.
+pytestmark = pytest.mark.filterwarnings("ignore:PrivateRidge. these records have been used")
 MODEL = PrivateRidge(x_bound=1.5, y_bound=2.0, coef_bound=1.0, alpha=8.0)
 
 

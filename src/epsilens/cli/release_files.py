@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a release reaches the disk: its record precedes the data, so that no crash can understate ε."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from epsilens.errors import BudgetExceededError, InputError, PrivacyLeakWarning
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from epsilens.channels import Budget
+    from epsilens.channels.ledger import ReleaseLedger
+    from epsilens.document import ReleaseDocument
+
+__all__ = [
+    "PlannedRelease",
+    "is_pending",
+    "is_stream",
+    "receipt_of",
+    "refuse_copy",
+    "write_release",
+]
+
+_PENDING = "pending"
+_PENDING_NOTE = (
+    "This release was being written: the table beside this receipt may be the new one or an earlier one. "
+    "The budgets of both are added up here."
+)
+
+
+def receipt_of(out: Path) -> Path:
+    """Return where the receipt of a release is."""
+    return out.with_name(f"{out.name}.receipt.json")
+
+
+def is_stream(data: str) -> bool:
+    """Say whether data come through a pipe or standard input, so that no file is known to hold them."""
+    return data == "-" or not (os.path.isfile(data) or os.path.isdir(data))
+
+
+def is_pending(receipt: Path) -> bool:
+    """Say whether a receipt is of a release that was stopped while it was written."""
+    found = _read(receipt)
+    return found is not None and found.provenance.settings.get(_PENDING) is True
+
+
+def refuse_copy(out: Path, frame: pd.DataFrame) -> None:
+    """Refuse to replace a file that holds the same table as the data, which came through a pipe."""
+    from epsilens.data import read_table
+
+    try:
+        same = out.exists() and read_table(out).frame.equals(frame)
+    except InputError:
+        return
+    if same:
+        raise InputError(
+            "`--out` must be another file than the data, which the result would replace. "
+            "Choose another name."
+        )
+
+
+@dataclass(frozen=True)
+class PlannedRelease:
+    """A release that will be entered in the ledger of its data.
+
+    Parameters
+    ----------
+    ledger : ReleaseLedger or None
+        None: there is no place for one.
+    digests : dict of str to bytes
+        Of the data's columns.
+    budget : Budget
+        What is spent.
+    limit : float or None
+        The largest total ε of a record.
+    """
+
+    ledger: ReleaseLedger | None
+    digests: dict[str, bytes]
+    budget: Budget
+    limit: float | None
+
+    @classmethod
+    def of(
+        cls, data: str, frame: pd.DataFrame, budget: Budget, *, limit: float | None
+    ) -> PlannedRelease:
+        """Find the ledger, and refuse a release beyond the limit before anything is drawn."""
+        from epsilens.channels.ledger import column_digests
+
+        found = cls(_ledger_for(data), column_digests(frame), budget, limit)
+        if limit is not None:
+            if found.ledger is None:
+                raise BudgetExceededError(
+                    "`--budget` needs a ledger of earlier releases, but neither the folder of the data nor "
+                    "the user's own can be written. Make one of them writable."
+                )
+            found.ledger.require(found.digests, budget, limit=limit)
+        return found
+
+    def enter(self, out: Path) -> None:
+        """Record the release, and warn of the total if there are others of the same answers.
+
+        The total is for the curator alone: that the answers are the same as before depends on them.
+        """
+        import warnings
+
+        if self.ledger is None:
+            text = (
+                "This release is in no ledger: neither the folder of the data nor the user's own can be "
+                "written. A later release will not know of it."
+            )
+            warnings.warn(text, PrivacyLeakWarning, stacklevel=2)
+            return
+        limit = math.inf if self.limit is None else self.limit
+        spending = self.ledger.enter(self.digests, self.budget, output=out.name, limit=limit)
+        for text in spending.notes():
+            warnings.warn(text, PrivacyLeakWarning, stacklevel=2)
+
+
+def _ledger_for(data: str) -> ReleaseLedger | None:
+    """Return the ledger in the folder of the data, else in the user's own folder."""
+    from epsilens.app.folder import default_folder
+    from epsilens.channels.ledger import ReleaseLedger
+    from epsilens.data.private_files import make_private_folder
+
+    folder = Path(os.path.realpath(data)).parent
+    if not is_stream(data) and os.access(folder, os.W_OK):
+        return ReleaseLedger(folder)
+    own = default_folder().with_name("epsilens-ledger")
+    try:
+        make_private_folder(own)
+    except OSError:
+        return None
+    return ReleaseLedger(own) if os.access(own, os.W_OK) else None
+
+
+def write_release(
+    write: Callable[[Callable[[], None]], None],
+    document: ReleaseDocument,
+    *,
+    out: Path,
+    planned: PlannedRelease | None,
+) -> None:
+    """Write table and receipt. At every instant the receipt states at least what the table beside it spent.
+
+    The new table is first written in full under another name. Then the release is entered in the ledger, and
+    a receipt that covers the earlier table and the new one takes its place. Then the table does, and last the
+    final receipt. Each step is on the disk before the next begins.
+
+    Parameters
+    ----------
+    write : callable
+        Writes the table; calls its argument when the table is whole, before it takes the name `out`.
+    document : ReleaseDocument
+        The receipt.
+    out : Path
+        Where the table goes.
+    planned : PlannedRelease or None
+        None: a simulation, which is in no ledger.
+    """
+    from epsilens.data import write_text
+    from epsilens.document import to_json
+
+    receipt = receipt_of(out)
+    before, old_receipt = _identity(out), receipt.read_bytes() if receipt.exists() else None
+    is_announced = False
+
+    def announce() -> None:
+        nonlocal is_announced
+        if planned is not None:
+            planned.enter(out)
+        pending = _pending(document, _read(receipt), replaces=before is not None)
+        is_announced = True
+        write_text(to_json(pending) + "\n", receipt)
+
+    try:
+        write(announce)
+    except BaseException:
+        # Only if the earlier table is in its place: a signal may come right after the renaming.
+        if is_announced and _identity(out) == before:
+            _put_back(receipt, old_receipt)
+        raise
+    write_text(to_json(document) + "\n", receipt)
+
+
+def _pending(
+    new: ReleaseDocument, earlier: ReleaseDocument | None, *, replaces: bool
+) -> ReleaseDocument:
+    """Return the receipt that holds for the new table and for the one that it replaces."""
+    if earlier is None and not replaces:
+        return _noted(new, [_PENDING_NOTE], **{_PENDING: True})
+    # Nothing is known of a table without a receipt.
+    before = dict.fromkeys(new.columns, math.inf) if earlier is None else earlier.epsilon
+    columns = list(dict.fromkeys([*new.columns, *before]))
+    simulated = new.simulated or (earlier is not None and earlier.simulated)
+    changes = {
+        "columns": columns,
+        "epsilon": {name: new.epsilon.get(name, 0.0) + before.get(name, 0.0) for name in columns},
+        "record_epsilon": new.record_epsilon
+        + (math.inf if earlier is None else earlier.record_epsilon),
+        "simulated": simulated,
+        "number_types": {"rows": "measured"} if simulated else new.number_types,
+    }
+    return _noted(new.model_copy(update=changes), [_PENDING_NOTE], **{_PENDING: True})
+
+
+def _noted(
+    document: ReleaseDocument, notes: list[str] | tuple[str, ...], **settings: object
+) -> ReleaseDocument:
+    provenance = document.provenance
+    changed = provenance.model_copy(update={"settings": {**provenance.settings, **settings}})
+    return document.model_copy(
+        update={"provenance": changed, "warnings": [*document.warnings, *notes]}
+    )
+
+
+def _read(receipt: Path) -> ReleaseDocument | None:
+    from epsilens.document import ReleaseDocument, load_document
+
+    try:
+        found = load_document(receipt)
+    except InputError:
+        return None
+    return found if isinstance(found, ReleaseDocument) else None
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def _put_back(path: Path, content: bytes | None) -> None:
+    from epsilens.data import replacing
+
+    if content is None:
+        path.unlink(missing_ok=True)
+    else:
+        with replacing(path) as scratch:
+            scratch.write_bytes(content)

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A release on the disk: killed at any call no receipt understates it, and no other file is harmed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from epsilens.channels.ledger import LEDGER_FILE
+from epsilens.cli import main
+from epsilens.cli.release_files import is_pending
+from epsilens.document import ReleaseDocument, load_document
+
+OPTIONS = ("--protect=smokes", "--categories=smokes=no|yes", "--quiet")
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    rows = [f"{person % 47},{('no', 'yes', 'no')[person % 3]}" for person in range(60)]
+    (folder / "survey.csv").write_text("\n".join(["age,smokes", *rows]) + "\n")
+    return folder / "survey.csv"
+
+
+def run(*arguments: object) -> int:
+    return main(["randomise", *map(str, arguments)])
+
+
+def receipt(out: Path) -> ReleaseDocument:
+    found = load_document(out.with_name(f"{out.name}.receipt.json"))
+    assert isinstance(found, ReleaseDocument)
+    return found
+
+
+KILLED = """
+import os, shutil, signal, sys
+from pathlib import Path
+import pandas as pd
+from epsilens.channels import Budget
+from epsilens.cli.release_files import PlannedRelease, is_pending, receipt_of, write_release
+from epsilens.data import read_table, write_table
+from epsilens.document import Provenance, ReleaseDocument, load_document
+
+folder = Path(sys.argv[1])
+
+def release(out, epsilon):
+    # The table says what it has spent, so that it can be compared with the receipt beside it.
+    truth = pd.DataFrame({"smokes": ["no", "yes"] * 5})
+    planned = PlannedRelease.of(str(folder / "data.csv"), truth, Budget({"smokes": epsilon}), limit=None)
+    document = ReleaseDocument(provenance=Provenance(method="test"), columns=["smokes"],
+        epsilon={"smokes": epsilon}, record_epsilon=epsilon, rows=10, simulated=False, mechanism="test")
+    table = pd.DataFrame({"spent": [epsilon] * 10})
+    write_release(lambda announce: write_table(table, out, announce=announce), document,
+        out=out, planned=planned)
+
+# Calls that only look are left out: the disk is the same before and after them.
+CHANGES = {"open", "write", "flush", "close", "fsync", "chmod", "replace", "unlink", "execute", "executemany"}
+
+def changes_the_disk(function):
+    owner = type(getattr(function, "__self__", None)).__module__
+    ours = function.__module__ in ("posix", "_io", "io") or owner in ("_io", "sqlite3")
+    return ours and function.__name__ in CHANGES
+
+def kill_at(number):
+    calls = 0
+    def count(frame, event, function):
+        nonlocal calls
+        if event == "c_call" and changes_the_disk(function):
+            calls += 1
+            if calls == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.setprofile(count)
+
+earlier = folder / "earlier"
+earlier.mkdir()
+release(earlier / "out.csv", 0.5)
+for first in (True, False):
+    for number in range(1, 1000):
+        place = folder / f"{first}-{number}"
+        place.mkdir()
+        for file in () if first else earlier.iterdir():
+            shutil.copy(file, place)
+        out = place / "out.csv"
+        child = os.fork()
+        if child == 0:
+            kill_at(number)
+            release(out, 30.0)
+            sys.setprofile(None)
+            os._exit(0)
+        killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        spent = float(read_table(out).frame["spent"].iloc[0]) if out.exists() else 0.0
+        assert out.exists() or first, number
+        stated = None
+        if out.exists() or receipt_of(out).exists():
+            stated = load_document(receipt_of(out))
+            assert stated.epsilon["smokes"] >= spent, (number, stated.epsilon, spent)
+            assert stated.record_epsilon >= spent
+        for path in place.iterdir():
+            # Others may read the table for the instant before its renaming, when its receipt is there.
+            is_table = path.name.endswith(".part") and "receipt" not in path.name
+            if is_table and path.stat().st_mode & 0o777 != 0o600:
+                assert stated is not None and stated.epsilon["smokes"] >= 30.0, number
+        release(out, 1.0)
+        assert load_document(receipt_of(out)).epsilon == {"smokes": 1.0}
+        assert {path.name for path in place.iterdir()} == {"out.csv", "out.csv.receipt.json"}
+        if not killed:
+            print(number)
+            break
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_at_any_call_the_receipt_states_at_least_what_was_spent() -> None:
+    # In memory where there is such a folder: every step waits for the disk.
+    memory = Path("/dev/shm")
+    place = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", KILLED, folder],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+    assert done.returncode == 0, done.stderr
+    first, forced = map(int, done.stdout.split())
+    assert first > 30  # calls that were killed at
+    assert forced > 30
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_table_that_cannot_take_its_place_changes_nothing(
+    forced: bool,
+    survey: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "released.csv"
+    if forced:
+        assert run(survey, *OPTIONS, "--epsilon=0.5", "--out", out) == 0
+        capsys.readouterr()
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    replaced = os.replace
+
+    def refused(source: str | Path, target: str | Path) -> None:
+        if Path(target).name == "released.csv":
+            raise PermissionError(1, "no", str(source))
+        replaced(source, target)
+
+    monkeypatch.setattr(os, "replace", refused)
+    assert run(survey, *OPTIONS, "--epsilon=9", "--out", out, "--force") == 2
+    assert "'released.csv' must be a file that can be written, but" in capsys.readouterr().err
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()} == before
+
+
+def test_a_signal_right_after_the_renaming_leaves_a_receipt_that_covers_both(
+    survey: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "released.csv"
+    assert run(survey, *OPTIONS, "--epsilon=0.5", "--out", out) == 0
+    replaced = os.replace
+
+    def interrupted(source: str | Path, target: str | Path) -> None:
+        replaced(source, target)
+        if Path(target).name == "released.csv":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", interrupted)
+        assert run(survey, *OPTIONS, "--epsilon=9", "--out", out, "--force") == 130
+    assert is_pending(tmp_path / "released.csv.receipt.json")
+    assert (receipt(out).epsilon, receipt(out).record_epsilon) == ({"smokes": 9.5}, 9.5)
+    assert run(survey, *OPTIONS, "--epsilon=1", "--out", out, "--force") == 0
+    assert receipt(out).epsilon == {"smokes": 1.0}
+    assert not is_pending(tmp_path / "released.csv.receipt.json")
+
+
+def test_nothing_is_known_of_a_table_without_a_receipt(
+    survey: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, seen = tmp_path / "released.csv", []
+    out.write_text("smokes\nyes\n")
+    monkeypatch.setattr(
+        "epsilens.data.write_text", lambda text, _: seen.append(json.loads(text)["epsilon"])
+    )
+    assert run(survey, *OPTIONS, "--epsilon=1", "--out", out, "--force") == 0
+    assert seen == [{"smokes": "inf"}, {"smokes": 1.0}]
+
+
+def test_a_release_that_was_stopped_before_its_table_appeared_needs_no_force(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "released.csv"
+    assert run(survey, *OPTIONS, "--epsilon=0.5", "--out", out) == 0
+    out.unlink()
+    assert run(survey, *OPTIONS, "--epsilon=0.5", "--out", out) == 2
+    path = tmp_path / "released.csv.receipt.json"
+    content = json.loads(path.read_text())
+    content["provenance"]["settings"]["pending"] = True
+    path.write_text(json.dumps(content))
+    assert run(survey, *OPTIONS, "--epsilon=0.5", "--out", out) == 0
+
+
+def test_the_data_are_never_replaced_by_any_of_their_names(
+    survey: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = survey.read_bytes()
+    (tmp_path / "soft.csv").symlink_to(survey)
+    os.link(survey, tmp_path / "hard.csv")
+    (tmp_path / "out.csv.receipt.json").symlink_to(survey)
+    (tmp_path / "twice.csv").touch()
+    (tmp_path / "twice.csv.receipt.json").symlink_to(tmp_path / "twice.csv")
+    monkeypatch.chdir(tmp_path)
+    options = (*OPTIONS, "--epsilon=1", "--force", "--out")
+    for out in ("soft.csv", "hard.csv", "data/../data/survey.csv", "out.csv", "twice.csv"):
+        assert run(survey, *options, out) == 2
+        assert "`--out` must be another file than the " in capsys.readouterr().err
+    # Through a pipe no name is known, but what comes is.
+    for name in ("-", "/dev/fd/{}"):
+        read, write = os.pipe()
+        os.write(write, before)
+        os.close(write)
+        with os.fdopen(read, encoding="utf-8") as pipe, monkeypatch.context() as patched:
+            patched.setattr(sys, "stdin", pipe)
+            assert run(name.format(read), *options, survey) == 2
+        assert "`--out` must be another file than the data" in capsys.readouterr().err
+    assert survey.read_bytes() == before
+
+
+def test_a_second_release_of_the_same_answers_is_added_up(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(survey, *OPTIONS, "--epsilon=0.5", "--out", tmp_path / "a.csv") == 0
+    assert capsys.readouterr().err == ""
+    ledger = survey.parent / LEDGER_FILE
+    assert stat.S_IMODE(ledger.stat().st_mode) == 0o600
+    # A simulation is no release.
+    assert run(survey, *OPTIONS, "--epsilon=9", "--seed=1", "--out", tmp_path / "s.csv") == 0
+    assert "add up" not in capsys.readouterr().err
+    # Another name, another format, a column less.
+    copy = survey.with_name("copy.parquet")
+    pd.read_csv(survey)[["smokes"]].to_parquet(copy)
+    assert run(copy, *OPTIONS, "--epsilon=1", "--out", tmp_path / "b.csv") == 0
+    words = "The answers of 'smokes' were released before. Over 2 releases their budgets add up to ε = 1.5."
+    assert words in capsys.readouterr().err
+    # The receipt travels: that the answers are those of the first release depends on the answers.
+    assert "add up" not in receipt(tmp_path / "b.csv").model_dump_json()
+    assert b"yes" not in ledger.read_bytes()
+
+
+def test_a_budget_for_all_releases_is_kept(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (*OPTIONS, "--budget=0.3", "--out")
+    assert run(survey, "--epsilon=0.1", *options, tmp_path / "a.csv") == 0
+    assert run(survey, "--epsilon=0.2", *options, tmp_path / "b.csv") == 0
+    capsys.readouterr()
+    assert run(survey, "--epsilon=0.1", *options, tmp_path / "c.csv") == 2
+    line = capsys.readouterr().err
+    assert "must stay within a total of ε = 0.3, but with the ε = 0.1 of this one" in line
+    assert "they come to 0.4. Lower `--epsilon`, or raise `--budget`." in line
+    # Another column of the same records counts too.
+    others = ("--protect=age", "--bins=age=0:50:2", "--quiet", "--budget=0.3", "--epsilon=0.1")
+    assert run(survey, *others, "--out", tmp_path / "d.csv") == 2
+    assert "they come to 0.4" in capsys.readouterr().err
+    assert not list(tmp_path.glob("[cd].csv*"))
+    assert run(survey, *OPTIONS, "--epsilon=1", "--budget=0", "--out=e.csv") == 2
+    assert "`--budget` must be finite and greater than 0" in capsys.readouterr().err
+
+
+def test_standard_input_and_folders_that_are_closed_have_the_user_s_own_ledger(
+    survey: Path,
+    tmp_path: Path,
+    own_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = (*OPTIONS, "--epsilon=1", "--out")
+    for name in ("a.csv", "b.csv"):
+        with survey.open(encoding="utf-8") as redirected, monkeypatch.context() as patched:
+            patched.setattr(sys, "stdin", redirected)
+            assert run("-", *options, tmp_path / name) == 0
+    assert "add up to ε = 2" in capsys.readouterr().err
+    own = own_folder / "epsilens-ledger"
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    closed = {str(survey.parent)}
+    monkeypatch.setattr("os.access", lambda path, mode: str(path) not in closed)
+    assert run(survey, *options, tmp_path / "c.csv") == 0
+    assert "add up to ε = 3" in capsys.readouterr().err
+    closed.add(str(own))
+    assert run(survey, *options, tmp_path / "d.csv") == 0
+    assert "This release is in no ledger" in capsys.readouterr().err
+    assert run(survey, *OPTIONS, "--epsilon=1", "--budget=9", "--out", tmp_path / "e.csv") == 2
+    assert "`--budget` needs a ledger" in capsys.readouterr().err
+
+
+def test_a_damaged_ledger_stops_the_release(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (survey.parent / LEDGER_FILE).write_text("Dear ledger, " * 500)
+    assert run(survey, *OPTIONS, "--epsilon=1", "--out", tmp_path / "a.csv") == 2
+    assert "must be a record of releases, but it cannot be read" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*a.csv*"))
