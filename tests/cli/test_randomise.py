@@ -635,7 +635,7 @@ def test_identifiers_are_dropped_or_kept_on_purpose(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert len(shown.err.splitlines()) == 1
-    assert "`--drop name,dob`, or use `--keep-identifiers`" in shown.err
+    assert "`--drop name,dob`, or `--keep-identifiers`" in shown.err
     assert SECRET not in shown.err
     assert not out.exists()
 

@@ -26,7 +26,7 @@ OPTIONS = ("--protect=smokes", "--categories=smokes=no|yes", "--quiet")
 def survey(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
-    rows = [f"{person % 47},{('no', 'yes', 'no')[person % 3]}" for person in range(60)]
+    rows = [f"{person * 29 % 47},{('no', 'yes', 'no')[person % 3]}" for person in range(60)]
     (folder / "survey.csv").write_text("\n".join(["age,smokes", *rows]) + "\n")
     return folder / "survey.csv"
 
