@@ -65,6 +65,26 @@ def test_without_a_limit_the_default_holds_and_is_named(file, capsys):
     assert (own.epsilon, own.rule, own.is_default) == (0.5, "max_advantage", False)
 
 
+def test_costs_that_failed_their_check_are_measured(file, capsys, monkeypatch):
+    """First order fails its checks at small ε; without time nothing is measured."""
+    monkeypatch.setattr("epsilens.whatif.study.plan", lambda *_, **__: "influence")
+    found = {}
+    for seconds in ("0", "60"):
+        arguments = (*BASE, "--max-loss-increase", 0.02, "--seconds", seconds, "--json")
+        run(file, *arguments)
+        found[seconds] = load_document(capsys.readouterr().out)
+    untouched, measured = found["0"].cost.cells, found["60"].cost.cells
+    assert {cell.method for cell in untouched} == {"influence"}
+    assert not all(cell.trusted for cell in untouched)
+    chosen = found["60"].recommendation
+    assert chosen.holds
+    for before, after in zip(untouched, measured, strict=True):
+        if after.epsilon >= chosen.epsilon:
+            assert after.trusted
+            assert after.method == ("influence" if before.trusted else "retrain")
+    assert any("the cost there is measured" in warning for warning in found["60"].warnings)
+
+
 def test_a_limit_on_the_loss_alone_says_what_is_not_protected(file, capsys):
     assert run(file, *BASE, "--max-loss-increase", 0.01) == 0
     text = " ".join(capsys.readouterr().out.split())

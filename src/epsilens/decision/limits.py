@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from epsilens._validate import as_finite, as_share
 from epsilens.errors import InputError
 
-__all__ = ["DEFAULT_MAX_ADVANTAGE", "NO_COST", "PROVES", "Limits", "read_limits"]
+__all__ = ["DEFAULT_MAX_ADVANTAGE", "NO_COST", "PROVES", "SMALL_COST", "Limits", "read_limits"]
 
 DEFAULT_MAX_ADVANTAGE = 0.1
 """Largest advantage where no limit is given."""
 PROVES = 0.8
 """Largest advantage at which the proof is said to say something."""
+SMALL_COST = 0.01
+"""Share of the loss before up to which an expected increase may count as none."""
 NO_COST = 0.001
-"""Share of the loss before up to which an increase counts as none."""
+"""Share of the loss before up to which every increase counts as none."""
 
 
 @dataclass(frozen=True)

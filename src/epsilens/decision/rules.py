@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from epsilens.decision.limits import NO_COST, PROVES, Limits, read_limits
+from epsilens.decision.limits import NO_COST, PROVES, SMALL_COST, Limits, read_limits
 from epsilens.decision.result import Decision, Standing
 from epsilens.decision.trade_off import Point, join
 from epsilens.decision.words import RecommendationWords
@@ -106,8 +106,8 @@ def decide(
     upper end of what was measured, never by the measured rate. The sentence says which.
 
     The recommendation also names both ends of the curve. From `no_cost_from` on no cost is measurable:
-    there and at every larger ε the interval of the loss change reaches 0, or its upper end is at most a
-    thousandth of the loss before. Up to `proof_up_to` the proof says something: there and at every
+    there and at every larger ε the interval of the loss change reaches 0 and the expected change is at
+    most a hundredth of the loss before, or the upper end is at most a thousandth of it. Up to `proof_up_to` the proof says something: there and at every
     smaller ε the advantage is at most 0.8.
 
     Examples
@@ -330,10 +330,10 @@ def _no_cost_from(points: Sequence[Point], loss: float | None) -> float | None:
 
 
 def _costs_nothing(cell: WhatIfCell, loss: float | None) -> bool:
-    low, high = cell.loss_change_low, cell.loss_change_high
-    if low is None or high is None:
+    change, low, high = cell.loss_change, cell.loss_change_low, cell.loss_change_high
+    if loss is None or change is None or low is None or high is None:
         return False
-    return low <= 0 or high <= NO_COST * (loss or 0.0)
+    return high <= NO_COST * loss or (low <= 0 and change <= SMALL_COST * loss)
 
 
 def _unsettled(

@@ -57,7 +57,8 @@ class Recommendation(Part):
     """The largest budget that meets the limits; null if none does."""
     no_cost_from: OptionalNonNegative = None
     """Smallest budget from which on no cost is measurable: there and at every larger one the interval of
-    the loss change reaches 0, or its upper end is at most a thousandth of the loss before."""
+    the loss change reaches 0 and the expected change is at most a hundredth of the loss before, or the
+    upper end is at most a thousandth of it."""
     proof_up_to: OptionalNonNegative = None
     """Largest budget up to which something is proven: there and at every smaller one the advantage is at
     most 0.8, so that one in five of the answers that other data do not give away stays hidden."""

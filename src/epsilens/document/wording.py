@@ -253,7 +253,9 @@ def face_value_text(document: RiskDocument, cell: RiskCell) -> str | None:
         return None
     said = f"{100 * max(shares.values()):.1f}% of the time"
     if 1 < len(shares) <= _MOST_NAMED:
-        said = ", ".join(f"{100 * share:.1f}% for “{name}”" for name, share in shares.items())
+        said = "; ".join(
+            f"{100 * share:.1f}% of the time for “{name}”" for name, share in shares.items()
+        )
     elif len(shares) > 1:
         said = f"up to {said}"
     return f"Taking a randomised answer at face value is right {said}."

@@ -31,8 +31,8 @@ def holder_text(cost: WhatIfCell, risk: RiskCell | None, *, many: bool = False) 
     --------
     >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
     ...                   loss_change=0.02)
-    >>> holder_text(cell, None)[:57]
-    'The collector, or a reader of the randomised table, can gu'
+    >>> holder_text(cell, None)[:51]
+    'The collector, or a reader of the randomised table,'
     """
     said = (
         "The collector, or a reader of the randomised table, can guess better than from the model: "

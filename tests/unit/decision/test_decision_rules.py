@@ -191,7 +191,7 @@ def test_a_grid_without_a_small_budget_has_none_within_the_default(build):
 
 def test_both_ends_of_the_curve_are_named_beside_the_default(build):
     """The loss change of the last two reaches 0; an advantage of 0.8 is passed between 1 and 3."""
-    cost = make_cost(build, [0.4, 0.2, 0.1, 0.02, 0.015], FINE)
+    cost = make_cost(build, [0.4, 0.2, 0.1, 0.015, 0.012], FINE)
     found = decide(cost, make_risk(build, RISING, MEASURED, FINE)).recommendation
     assert (found.no_cost_from, found.proof_up_to) == (1.0, 1.0)
     assert found.sentence.endswith(
@@ -200,6 +200,12 @@ def test_both_ends_of_the_curve_are_named_beside_the_default(build):
     dear = decide(make_cost(build, [0.4] * 5, FINE), make_risk(build, RISING, MEASURED, FINE))
     assert dear.recommendation.no_cost_from is None
     assert "No ε of the grid is without measurable cost" in dear.recommendation.sentence
+    # An interval that reaches 0 is not enough where the expected cost is large.
+    wide = decide(
+        make_cost(build, [0.4, 0.2, 0.1, 0.019, 0.012], FINE),
+        make_risk(build, RISING, MEASURED, FINE),
+    )
+    assert wide.recommendation.no_cost_from == 3.0
     # An upper end that is small beside the loss before counts as none.
     small = make_cost(build, [0.4, 0.2, 0.1, 0.05, 0.0], FINE)
     cells = [*small.document.cells]

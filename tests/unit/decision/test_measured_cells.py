@@ -105,24 +105,31 @@ def test_what_cannot_be_trained_is_left_as_it_was(cost, risk):
         assert decision.recommendation.epsilon == 4.0
 
 
-def test_time_that_runs_out_ends_the_training(cost, risk):
-    calls = []
+@pytest.mark.parametrize(("first", "calls"), [(0.0, 2), (2.0, 1)])
+def test_time_that_runs_out_ends_the_training(cost, risk, monkeypatch, first, calls):
+    """The clock is ours: one run takes `first` seconds, and 20 seconds pass before the second block."""
+    now, seen, told = [0.0], [], []
+    monkeypatch.setattr("epsilens.whatif.measured_cells.time.monotonic", lambda: now[0])
 
-    def slow(*, progress, **_: object) -> LossChangeEstimate:
-        calls.append(1)
-        progress(1, 20, "retrain")
-        raise AssertionError("it went on")
+    def slow(*, repeats, progress=None, **_: object) -> object:
+        seen.append(repeats)
+        now[0] += first
+        if repeats > 1:
+            now[0] += 20.0
+            progress(4, repeats, "retrain")
+            raise AssertionError("it went on")
+        return None
 
-    told = []
     decision = decide(
         replace(cost, again=slow),
         risk,
         max_loss_increase=0.05,
-        seconds=1e-6,
         progress=lambda *said: told.append(said),
     )
     assert decision.document.cost == cost.document
-    assert len(calls) <= 1
+    # What would take too long as far as one run can tell is not begun.
+    assert seen == [1, FEWEST_REPEATS][:calls]
+    assert len(told) == calls - 1
 
 
 def test_the_page_measures_all_of_them_from_the_largest_down(cost):

@@ -263,7 +263,7 @@ def test_the_fact_on_a_single_answer_counts_the_possible_answers(
         )
     several = build.make_risk(epsilons=[1.0], protect=["sex", "income"], n_answers=[2, 3])
     assert face_value_text(several, several.cells[0]).endswith(
-        "73.1% for “sex”, 57.6% for “income”."
+        "73.1% of the time for “sex”; 57.6% of the time for “income”."
     )
     many = build.make_risk(epsilons=[1.0], protect=list("abcd"), n_answers=[2, 3, 4, 5])
     assert face_value_text(many, many.cells[0]).endswith("is right up to 73.1% of the time.")
@@ -279,7 +279,9 @@ def test_each_column_has_its_own_budget(build: ModuleType) -> None:
     risk = build.make_risk(
         epsilons=[None], protect=list(budgets), n_answers=[2, 2], settings=settings
     )
-    assert face_value_text(risk, risk.cells[0]).endswith("88.1% for “sex”, 62.2% for “income”.")
+    assert face_value_text(risk, risk.cells[0]).endswith(
+        "88.1% of the time for “sex”; 62.2% of the time for “income”."
+    )
 
 
 def test_what_is_shown_large_is_what_the_recommendation_says(
