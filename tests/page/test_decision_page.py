@@ -685,13 +685,13 @@ def test_a_loss_that_must_fall_can_be_asked_for(
         )
         for cell, high in zip(build.make_whatif(epsilons=grid).cells, highs, strict=True)
     ]
-    document = build.make_decision(epsilons=grid, max_loss_increase=-0.005, max_attack_rate=None)
+    document = build.make_decision(epsilons=grid, max_loss_increase=0.0, max_attack_rate=None)
     assert document.recommendation.epsilon is None
     document = document.model_copy(
         update={"cost": document.cost.model_copy(update={"cells": cells})}
     )
     opened = open_page(write_report(document, tmp_path / "r.html"), viewport=WIDE)
-    assert opened.page.input_value("#accepted") == "-0.005"
+    assert opened.page.input_value("#accepted") == "0"
     assert opened.page.get_attribute("#within", "data-solved") == "1"
     opened.page.fill("#accepted", "-0.015")
     assert opened.text("big") == "ε = 2"

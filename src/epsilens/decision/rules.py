@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from epsilens._validate import LARGEST_FINITE_EPSILON, as_finite, as_share
+from epsilens._validate import LARGEST_FINITE_EPSILON, as_loss_limit, as_share
 from epsilens.decision.result import Decision, Standing
 from epsilens.decision.trade_off import Point, join
 from epsilens.document import (
@@ -110,11 +110,7 @@ def decide(
                 f"`{name}` must be what `{whence}(...).estimate` returns, got {type(came).__name__}. "
                 "The cost comes first, then the risk."
             )
-    limit = (
-        None
-        if max_loss_increase is None
-        else as_finite(max_loss_increase, name="max_loss_increase")
-    )
+    limit = None if max_loss_increase is None else as_loss_limit(max_loss_increase)
     feared = None if max_attack_rate is None else as_share(max_attack_rate, name="max_attack_rate")
     level = as_share(confidence, name="confidence")
     if limit is None and feared is None:
