@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.argument_help import must_exist
 from epsilens.cli.gathered import Without, gathered
 from epsilens.cli.options import (
     Anonymous,
@@ -115,6 +116,7 @@ def mask(
         typer.Option(
             "--public",
             metavar="FILE",
+            callback=must_exist,
             help="Public records of other people: choose the mask by these alone.",
         ),
     ] = None,

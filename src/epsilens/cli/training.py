@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -255,11 +254,10 @@ def check_rate(max_attack_rate: float | None) -> None:
 
 def check_loss(max_loss_increase: float | None) -> None:
     """Refuse a limit that no loss can be compared with, before any work."""
-    if max_loss_increase is not None and not math.isfinite(max_loss_increase):
-        raise InputError(
-            f"`--max-loss-increase` must be a finite number, got {max_loss_increase}. "
-            "Use for instance 0.01."
-        )
+    if max_loss_increase is not None:
+        from epsilens._validate import as_loss_limit
+
+        as_loss_limit(max_loss_increase, name="--max-loss-increase")
 
 
 def check_gives_probabilities(model: ModelChoice) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epsilens._validate import as_finite, as_share
+from epsilens._validate import as_loss_limit, as_share
 from epsilens.errors import InputError
 
 __all__ = ["DEFAULT_MAX_ADVANTAGE", "NO_COST", "PROVES", "SMALL_COST", "Limits", "read_limits"]
@@ -51,9 +51,7 @@ def read_limits(
     is_default = max_loss_increase is None and max_attack_rate is None and max_advantage is None
     advantage = DEFAULT_MAX_ADVANTAGE if is_default else max_advantage
     return Limits(
-        loss=None
-        if max_loss_increase is None
-        else as_finite(max_loss_increase, name="max_loss_increase"),
+        loss=None if max_loss_increase is None else as_loss_limit(max_loss_increase),
         rate=None if max_attack_rate is None else as_share(max_attack_rate, name="max_attack_rate"),
         advantage=None if advantage is None else as_share(advantage, name="max_advantage"),
         confidence=as_share(confidence, name="confidence"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from epsilens._validate import as_epsilon, as_finite, as_share
+from epsilens._validate import as_epsilon, as_loss_limit, as_share
 from epsilens.data.documented import Documented
 from epsilens.document import DecisionDocument, Recommendation
 from epsilens.errors import InputError
@@ -144,7 +144,7 @@ class Decision(Documented):
         """
         from epsilens.decision.rules import loss_limit
 
-        limit = loss_limit(self.standings, as_finite(max_loss_increase, name="max_loss_increase"))
+        limit = loss_limit(self.standings, as_loss_limit(max_loss_increase))
         return None if limit is None else self.at(limit).attack_ceiling
 
     def plot(self) -> alt.VConcatChart:
