@@ -21,6 +21,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from chromium import CHROMIUM, browsing
 
+# What ignores a signal, as `nohup` and a shell's background do, passes that on to the programs that tests start;
+# what has a handler does not.
+for _ignored in (getattr(signal, name, None) for name in ("SIGHUP", "SIGINT")):
+    if _ignored is not None and signal.getsignal(_ignored) is signal.SIG_IGN:
+        signal.signal(_ignored, lambda number, frame: None)
+
 # No timed assertions, and the same examples everywhere.
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.load_profile("house")
@@ -147,7 +153,7 @@ class Server:
             text=True,
             **process,
         )
-        address = re.search(r"(http://\S+)/\?token=(\S+)", self.process.stdout.readline())
+        address = re.search(r"(http://\S+)/#token=(\S+)", self.process.stdout.readline())
         assert address is not None, self.process.communicate()[1]
         self.base, self.token = address.groups()
         self.link = address.group(0)
@@ -160,8 +166,8 @@ class Server:
 
     def enter(self) -> None:
         """Exchange the link for the cookie and the key."""
-        entered = self.client.get("/", params={"token": self.token})
-        self.client.headers["x-epsilens-key"] = re.search(r'data-key="([\w-]+)"', entered.text)[1]
+        entered = self.client.post("/api/enter", json={"token": self.token})
+        self.client.headers["x-epsilens-key"] = entered.json()["key"]
 
     def json(self, method: str, path: str, body: object = None, *, status: int = 200) -> Any:
         answer = self.client.request(method, path, json=body)

@@ -101,6 +101,16 @@ def as_finite(value: object, *, name: str) -> float:
     return number
 
 
+def as_loss_limit(value: object, *, name: str = "max_loss_increase") -> float:
+    """Return the largest acceptable increase of a loss: a finite number of at least 0."""
+    number = _as_real(value, name=name, what="a number")
+    if not (math.isfinite(number) and number >= 0):
+        raise InputError(
+            f"`{name}` must be a finite number of at least 0, got {number:g}. Use for instance 0.01."
+        )
+    return number
+
+
 def as_between(value: object, least: float, most: float, *, name: str) -> float:
     """Return a number greater than 0 within limits that are themselves allowed."""
     number = as_positive(value, name=name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import dataclass
+from typing import Literal
 
 __all__ = [
     "ApproximationWarning",
@@ -12,8 +14,10 @@ __all__ = [
     "EstimateNotTrustworthyError",
     "InputError",
     "InputTypeError",
+    "MissingAnswersError",
     "MissingExtraError",
     "PrivacyLeakWarning",
+    "Remedy",
 ]
 
 
@@ -23,6 +27,33 @@ class InputError(ValueError):
 
 class InputTypeError(InputError, TypeError):
     """An argument is of the wrong type."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A setting under which a table with missing answers is used: a policy, or a column left out.
+
+    Parameters
+    ----------
+    missing : {"drop", "category"} or None
+        What to do with missing answers.
+    column : str or None
+        The column to leave out.
+    n_rows : int
+        Rows that have missing answers.
+    """
+
+    missing: Literal["drop", "category"] | None
+    column: str | None
+    n_rows: int
+
+
+class MissingAnswersError(InputError):
+    """Too many rows have missing answers; `remedies` are the settings that go on from here."""
+
+    def __init__(self, message: str, remedies: tuple[Remedy, ...]) -> None:
+        super().__init__(message)
+        self.remedies = remedies
 
 
 class BudgetExceededError(InputError):

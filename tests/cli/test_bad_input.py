@@ -502,3 +502,17 @@ def test_whatif_with_unseen_categories_in_the_test_file(
     command = ["whatif", data, "--label", "smokes", "--protect", "smokes", "--epsilon", "1"]
     assert main([*command, "--test", test]) == 2
     assert_one_line(capsys.readouterr(), "1 rows have 1 others")
+
+
+@pytest.mark.parametrize("command", [["decide"], ["risk", "--epsilon=1"], ["value", "local"]])
+def test_a_model_too_wide_for_memory_is_refused_before_it_is_trained(
+    command, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("epsilens.models.default.MOST_FACTORISED", 20)
+    monkeypatch.setattr("sklearn.linear_model.LogisticRegression.fit", None)
+    places = [f"{SECRET} {row % 40}" for row in range(200)]
+    answers = ["no", "yes", "yes", "no", "no"] * 40
+    path = tmp_path / "survey.csv"
+    pd.DataFrame({"place": places, "smokes": answers}).to_csv(path, index=False)
+    assert main([*command, str(path), "--label", "smokes"]) == 2
+    assert_one_line(capsys.readouterr(), "Leave out the widest columns with `--drop`")

@@ -48,12 +48,48 @@ def test_a_limit_that_cannot_be_kept_is_exit_code_3(file, capsys):
     assert text.startswith("No ε of the grid keeps attackers within 5% of the answers")
 
 
-def test_without_a_limit_most_of_the_gain_is_kept(file, capsys):
-    assert run(file, *BASE) == 0
+def test_without_a_limit_the_default_holds_and_is_named(file, capsys):
+    """Of two possible answers ε = 0.2 has an advantage of tanh(0.1), just below 0.1."""
+    arguments = (*BASE, "--epsilon", "0.1,0.2,0.5,4")
+    assert run(file, *arguments) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "no limit was given: the loss may rise by" in text
-    assert "is the most private choice." in text
+    assert "Use ε = 0.2. It is the largest ε of the grid within our default limit" in text
+    assert "Taking a randomised answer at face value is right 55.0% of the time." in text
     assert "choosing ε by them, leaks" in text
+    assert run(file, *arguments, "--json") == 0
+    chosen = load_document(capsys.readouterr().out).recommendation
+    assert (chosen.max_advantage, chosen.is_default) == (0.1, True)
+    assert chosen.advantage == pytest.approx(math.tanh(0.1))
+    assert run(file, *arguments, "--max-advantage", 0.3, "--json") == 0
+    own = load_document(capsys.readouterr().out).recommendation
+    assert (own.epsilon, own.rule, own.is_default) == (0.5, "max_advantage", False)
+
+
+def test_costs_that_failed_their_check_are_measured(file, capsys, monkeypatch):
+    """First order fails its checks at small ε; without time nothing is measured."""
+    monkeypatch.setattr("epsilens.whatif.study.plan", lambda *_, **__: "influence")
+    found = {}
+    for seconds in ("0", "60"):
+        arguments = (*BASE, "--max-loss-increase", 0.02, "--seconds", seconds, "--json")
+        run(file, *arguments)
+        found[seconds] = load_document(capsys.readouterr().out)
+    untouched, measured = found["0"].cost.cells, found["60"].cost.cells
+    assert {cell.method for cell in untouched} == {"influence"}
+    assert not all(cell.trusted for cell in untouched)
+    chosen = found["60"].recommendation
+    assert chosen.holds
+    for before, after in zip(untouched, measured, strict=True):
+        if after.epsilon >= chosen.epsilon:
+            assert after.trusted
+            assert after.method == ("influence" if before.trusted else "retrain")
+    assert any("the cost there is measured" in warning for warning in found["60"].warnings)
+
+
+def test_a_limit_on_the_loss_alone_says_what_is_not_protected(file, capsys):
+    assert run(file, *BASE, "--max-loss-increase", 0.01) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "You set no limit on what an attacker gets." in text
+    assert "proven" in text.split("You set no limit on what an attacker gets.")[1]
 
 
 def test_the_ceiling_decides_unless_the_attack_that_was_tried_is_asked_for(file, capsys):
@@ -110,6 +146,8 @@ def test_the_same_seed_gives_the_same_decision(file, capsys):
     [
         (("--max-attack-rate", "80"), "less than 1"),
         (("--max-attack-rate", "nan"), "less than 1"),
+        (("--max-advantage", "1.5"), "--max-advantage"),
+        (("--max-attack-rate", "0.9", "--max-advantage", "0.1"), "got two"),
         (("--max-loss-increase", "nan"), "finite"),
         (("--confidence", "1"), "confidence"),
         (("--measured", "--proven-only"), "contradict each other"),
@@ -167,11 +205,11 @@ def test_a_stranger_s_file_leads_to_a_recommendation(tmp_path, capsys):
     )
     path = tmp_path / "umfrage.csv"
     frame.to_csv(path, index=False, sep=";", encoding="utf-8")
-    arguments = ("--label", "raucht", "--shadow-models", 48, "--epsilon", "0.5:8:6")
+    arguments = ("--label", "raucht", "--shadow-models", 48, "--epsilon", "0.1:8:6")
     assert run(path, *arguments) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Kennung" in text  # left out, and said
-    assert "is the most private choice" in text
+    assert "Use ε = 0.1. It is the largest ε of the grid within our default limit" in text
 
 
 def test_demo_tells_the_story_and_writes_the_report(tmp_path, capsys):
@@ -179,7 +217,7 @@ def test_demo_tells_the_story_and_writes_the_report(tmp_path, capsys):
     assert main(["demo", "--out", str(out)]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "6,366 married women" in text
-    assert "is the most private choice that keeps both limits" in text
+    assert "It is the most private choice within both limits" in text
     assert "The cost, checked by really randomising and retraining" in text
     assert {path.name for path in out.iterdir()} == {
         "report.html",

@@ -25,10 +25,10 @@ def survey(tmp_path: Path) -> Path:
     """200 people; spellings, marks and quotes that must survive in unprotected columns."""
     random = np.random.default_rng(0)
     lines = ["id,smokes,drinks,score,note"]
-    for person in range(200):
+    for person in random.permutation(200):
         smokes, drinks = random.choice(["yes", "no", "no"]), random.integers(4)
         note = ("?", '"a, b"', "NA", "", "007")[person % 5]
-        lines.append(f"{person:03d},{smokes},{drinks},{person / 10:.2f},{note}")
+        lines.append(f"{person % 10:03d},{smokes},{drinks},{person / 10:.2f},{note}")
     file = tmp_path / "survey.csv"
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -42,6 +42,10 @@ def spelled(file: Path) -> pd.DataFrame:
     return pd.read_csv(file, dtype=str, na_filter=False)
 
 
+def by_score(file: Path) -> pd.DataFrame:
+    return spelled(file).sort_values("score", ignore_index=True)
+
+
 def test_release_and_receipt(
     survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,11 +56,12 @@ def test_release_and_receipt(
     )
     shown = capsys.readouterr()
     assert (code, shown.err) == (0, "")
-    assert "200 records" in shown.out
+    assert "200 records released by k-ary randomised response, in random order." in shown.out
     assert "ε = 1" in shown.out
     assert "4 other columns are released unchanged and not protected" in shown.out
 
-    before, after = spelled(survey), spelled(out)
+    assert spelled(out)["id"].tolist() != spelled(survey)["id"].tolist()
+    before, after = by_score(survey), by_score(out)
     assert list(after.columns) == list(before.columns)
     pd.testing.assert_frame_equal(after.drop(columns="smokes"), before.drop(columns="smokes"))
     assert set(after["smokes"]) == {"no", "yes"}
@@ -69,7 +74,8 @@ def test_release_and_receipt(
     assert (receipt.record_epsilon, receipt.rows, receipt.simulated) == (1.0, 200, False)
     assert receipt.provenance.seed is None
     assert receipt.provenance.settings["n_categories"] == {"smokes": 2}
-    assert receipt.provenance.settings["order"] == "kept"
+    assert receipt.provenance.settings["order"] == "shuffled"
+    assert receipt.provenance.seconds is None
     assert receipt.number_types["epsilon"] == "proven"
     assert any("not protected" in warning for warning in receipt.warnings)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -119,7 +125,7 @@ def test_every_format(survey: Path, tmp_path: Path, suffix: str) -> None:
         after = pd.read_csv(io.BytesIO(text), sep="\t" if suffix == "tsv" else ",")
     assert after["drinks"].dtype == np.int64
     assert set(after["drinks"]) == {0, 1, 2, 3}
-    np.testing.assert_allclose(after["score"], np.arange(200) / 10)
+    np.testing.assert_allclose(sorted(after["score"]), np.arange(200) / 10)
 
 
 def test_budget_per_column_adds_up(survey: Path, tmp_path: Path) -> None:
@@ -168,7 +174,7 @@ def test_infinite_epsilon_is_the_file_itself_and_said_so(
     options = ("--protect=smokes", "--epsilon=inf", "--categories=smokes=no|yes")
     assert run(survey, *options, "--out", out) == 0
     assert "ε is infinite for smokes" in capsys.readouterr().err
-    pd.testing.assert_frame_equal(spelled(out), spelled(survey))
+    pd.testing.assert_frame_equal(by_score(out), by_score(survey))
     receipt = load_document(tmp_path / "released.csv.receipt.json")
     assert isinstance(receipt, ReleaseDocument)
     assert receipt.record_epsilon == math.inf
@@ -179,7 +185,7 @@ def test_fingerprint_is_of_the_released_table(tmp_path: Path) -> None:
     prints = []
     for name, answers in (("a", ["no", "no", "yes"]), ("b", ["no", "no", "no"])):
         file = tmp_path / f"{name}.csv"
-        rows = (f"{i},{answer}" for i, answer in enumerate(answers * 100))
+        rows = (f"{i % 7},{answer}" for i, answer in enumerate(answers * 100))
         file.write_text("\n".join(["row,smokes", *rows]))
         out = tmp_path / f"{name}.released.csv"
         options = ("--protect=smokes", "--epsilon=0.1", "--categories=smokes=no|yes")
@@ -195,7 +201,7 @@ def test_standard_input(survey: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert (
         run("-", "--protect=smokes", "--epsilon=1", "--categories=smokes=no|yes", "--out", out) == 0
     )
-    assert spelled(out)["id"].tolist() == spelled(survey)["id"].tolist()
+    assert by_score(out)["id"].tolist() == by_score(survey)["id"].tolist()
 
 
 def test_missing_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,10 +211,10 @@ def test_missing_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run(file, *options, "--out", tmp_path / "a.csv") == 2
     assert "smokes 2 of 4 rows" in capsys.readouterr().err
     assert run(file, *options, "--missing=drop", "--out", tmp_path / "b.csv") == 0
-    assert spelled(tmp_path / "b.csv")["age"].tolist() == ["31", "58"]
+    assert sorted(spelled(tmp_path / "b.csv")["age"]) == ["31", "58"]
     assert run(file, *options, "--missing=category", "--out", tmp_path / "c.csv") == 0
     released = spelled(tmp_path / "c.csv")
-    assert released["age"].tolist() == ["31", "42", "58", "60"]
+    assert sorted(released["age"]) == ["31", "42", "58", "60"]
     assert set(released["smokes"]) <= {"", "no", "yes"}
 
 
@@ -292,7 +298,6 @@ def test_nothing_half_written_stays(
             ("--protect=smokes", "--epsilon=1", *["--categories=smokes=no|yes"] * 2),
             "once, got it twice",
         ),
-        (("--protect=id", "--epsilon=1"), "every value differs"),
         (("--protect=score", "--epsilon=1"), "Put them into bins: `--bins score=LOW:HIGH:10`"),
         (("--protect=smokes", "--epsilon=1", "--bins=smokes=3"), "numeric column"),
         (("--protect=smokes", "--epsilon=1", "--bins=score=3"), "must name protected columns"),
@@ -414,22 +419,38 @@ def test_a_dictionary_of_a_file_declares_nothing(
     assert len(seen) == 1
 
 
-def test_sorted_rows_are_shuffled_and_said_to_be(
+@pytest.mark.parametrize("last", ["yes", "no"])
+def test_one_answer_does_not_decide_the_order_or_what_is_said_of_it(
+    tmp_path: Path, last: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # At a tiny ε. Sorted or not sorted by the last answer: no release may tell which.
+    file, out = tmp_path / "survey.csv", tmp_path / "released.csv"
+    ages = [58, 31, 44, 70, 25, 39, 62, 51, 28, 47]
+    answers = [*["no"] * 5, *["yes"] * 4, last]
+    pd.DataFrame({"age": ages, "smokes": answers}).to_csv(file, index=False)
+    options = ("--protect=smokes", "--categories=smokes=no|yes", "--epsilon=0.01", "--out", out)
+    orders = set()
+    for number in range(10):
+        assert run(file, *options, *(["--force"] if number else [])) == 0
+        receipt = load_document(tmp_path / "released.csv.receipt.json")
+        assert receipt.provenance.settings["order"] == "shuffled"
+        assert not any("order" in note for note in receipt.warnings)
+        orders.add(tuple(spelled(out)["age"]))
+    capsys.readouterr()
+    # Ten orders of 10!: two are alike with a probability below 2 in 100,000.
+    assert len(orders) == 10
+
+
+def test_the_order_is_kept_if_asked_for_with_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ages = np.random.default_rng(0).permutation(200)
+    ages = np.random.default_rng(0).permutation(200) / 2
     frame = pd.DataFrame({"age": ages, "smokes": np.repeat(["no", "yes"], 100)})
     file, out = tmp_path / "survey.csv", tmp_path / "released.csv"
     frame.to_csv(file, index=False)
     options = ("--protect=smokes", "--categories=smokes=no|yes", "--out", out)
     assert run(file, *options, "--epsilon=40") == 0
-    shown = capsys.readouterr()
-    said = "The rows were shuffled: their order in the data would have shown true answers of smokes"
-    assert shown.err == ""
-    assert said in shown.out
-    receipt = load_document(tmp_path / "released.csv.receipt.json")
-    assert receipt.provenance.settings["order"] == "shuffled"
-    assert any(said in warning for warning in receipt.warnings)
+    assert capsys.readouterr().err == ""
     released = pd.read_csv(out)
     assert released["age"].tolist() != ages.tolist()
     # At ε = 40 nobody lies: the answers have moved with their rows.
@@ -437,10 +458,64 @@ def test_sorted_rows_are_shuffled_and_said_to_be(
         released.sort_values("age", ignore_index=True), frame.sort_values("age", ignore_index=True)
     )
     assert run(file, *options, "--epsilon=1", "--keep-order", "--force") == 0
-    assert "The order of the rows is kept although it shows" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "The order of the rows is kept, as asked for." in shown.err
+    assert "random order" not in shown.out
     assert pd.read_csv(out)["age"].tolist() == ages.tolist()
     receipt = load_document(tmp_path / "released.csv.receipt.json")
     assert receipt.provenance.settings["order"] == "kept"
+    assert any("order of the rows is kept" in warning for warning in receipt.warnings)
+
+
+@pytest.mark.parametrize("kind", ["id", "date", "number"])
+def test_a_column_that_undoes_the_shuffle_is_refused(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Sorted by the answer: whoever sorts the release by such a column knows all answers.
+    numbers = np.arange(300)
+    numbers[[10, 200]] = numbers[[200, 10]]
+    columns = {
+        "id": [f"p{number}" for number in range(1, 301)],
+        "date": pd.date_range("2024-01-01", periods=60).repeat(5).strftime("%d.%m.%Y"),
+        "number": numbers,
+    }
+    file, out = tmp_path / "survey.csv", tmp_path / "released.csv"
+    frame = pd.DataFrame({kind: columns[kind], "smokes": np.repeat(["no", "yes"], 150)})
+    frame.to_csv(file, index=False)
+    options = ("--protect=smokes", "--categories=smokes=no|yes", "--epsilon=0.8", "--out", out)
+    assert run(file, *options) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert f"'{kind}' follows the order of the rows" in shown.err
+    assert f"`--drop {kind}`, or " in shown.err
+    assert "`--keep-order`" in shown.err
+    assert [path.name for path in tmp_path.iterdir()] == ["survey.csv"]
+    assert run(file, *options, "--drop", kind) == 0
+    assert list(spelled(out).columns) == ["smokes"]
+
+
+def test_a_copy_of_the_answer_is_named_on_the_screen_alone(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = spelled(survey)
+    frame["tobacco"] = frame["smokes"].map({"no": "0", "yes": "1"})
+    frame.to_csv(survey, index=False)
+    options = ("--protect=smokes", "--categories=smokes=no|yes", "--epsilon=1")
+    assert run(survey, *options, "--out", tmp_path / "released.csv") == 0
+    said = "tobacco has the same content as the protected column smokes"
+    assert said in capsys.readouterr().err
+    assert said not in (tmp_path / "released.csv.receipt.json").read_text()
+
+
+def test_mixed_encodings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # One protected field in another encoding must not change how the towns are read.
+    file, out = tmp_path / "survey.csv", tmp_path / "released.csv"
+    file.write_bytes("town,s\nKöln,x\nBonn,y\nMünchen,".encode() + b"\xe9\n")
+    assert run(file, "--protect=s", "--epsilon=1", "--categories=s=x|y|é", "--out", out) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert "must be in one encoding" in shown.err
+    assert not out.exists()
 
 
 def test_a_column_that_divides_a_folder_cannot_be_protected(
@@ -504,7 +579,7 @@ def test_columns_that_nobody_needs_stay_out_of_the_release(
     assert run(*question, "--drop", "id,note", "--out", out) == 0
     shown = capsys.readouterr().out
     assert "2 other columns are released unchanged" in shown
-    assert "shuffled: their order in the data could have shown what stood in id, note" in shown
+    assert "in random order" in shown
     after = spelled(out) if ending == ".csv" else pd.read_parquet(out)
     assert list(after.columns) == ["smokes", "drinks", "score"]
     # By whatever they were sorted: the order must not bring back what was left out.
@@ -530,5 +605,107 @@ def test_an_order_that_may_show_what_was_left_out_is_kept_with_a_warning(
     out = tmp_path / "released.csv"
     question = (survey, "--protect", "smokes", "--epsilon", 1, "--categories", "smokes=no|yes")
     assert run(*question, "--drop", "id", "--keep-order", "--out", out) == 0
-    assert "may show what stood in id" in capsys.readouterr().err
+    assert "by a column that was left out, the order shows it" in capsys.readouterr().err
     assert spelled(out)["score"].tolist() == spelled(survey)["score"].tolist()
+
+
+def _people(tmp_path: Path) -> Path:
+    """60 people with names and birth dates that all differ, in another order than their numbers."""
+    random = np.random.default_rng(3)
+    days = pd.to_datetime("1950-01-01") + pd.to_timedelta(random.permutation(9000)[:60], "D")
+    frame = pd.DataFrame(
+        {
+            "name": [f"{SECRET} {number}" for number in random.permutation(60)],
+            "dob": days.strftime("%Y-%m-%d"),
+            "width": random.normal(size=60).round(6),
+            "smokes": random.choice(["no", "yes"], 60),
+        }
+    )
+    file = tmp_path / "people.csv"
+    frame.to_csv(file, index=False)
+    return file
+
+
+def test_identifiers_are_dropped_or_kept_on_purpose(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = _people(tmp_path), tmp_path / "released.csv"
+    question = (file, "--protect=smokes", "--epsilon=1", "--categories=smokes=no|yes")
+    assert run(*question, "--out", out) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert len(shown.err.splitlines()) == 1
+    assert "`--drop name,dob`, or `--keep-identifiers`" in shown.err
+    assert SECRET not in shown.err
+    assert not out.exists()
+
+    assert run(*question, "--drop", "name,dob", "--out", out) == 0
+    assert list(spelled(out)) == ["width", "smokes"]
+    assert "identifiers" not in capsys.readouterr().err
+
+    kept = tmp_path / "kept.csv"
+    assert run(*question, "--keep-identifiers", "--out", kept) == 0
+    warning = "Columns that look like identifiers are released: name, dob."
+    assert warning in capsys.readouterr().err
+    receipt = load_document(tmp_path / "kept.csv.receipt.json")
+    assert any(note.startswith(warning) for note in receipt.warnings)
+
+
+def test_a_protected_column_that_identifies_is_refused_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "people.csv"
+    names = [f"{SECRET} {row % 110}" for row in range(120)]
+    pd.DataFrame({"name": names, "age": np.arange(120) % 7}).to_csv(file, index=False)
+    assert run(file, "--protect=name", "--epsilon=1", "--out", tmp_path / "out.csv") == 2
+    shown = capsys.readouterr().err
+    assert "110 of 120 values differ, as in an identifier" in shown
+    assert SECRET not in shown
+
+
+GERMAN = (
+    "Größe;Gehalt;Stufe;Stadt;raucht\r\n"
+    '1,80;2500,50;01;"Köln; Ehrenfeld";ja\r\n'
+    "1,65;1800,00;02;Bonn;nein\r\n"
+    "1,80;2500,50;01;Bonn;\r\n"
+    "1,71;1800,00;02;Bonn;ja\r\n"
+)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-8", "utf-16"])
+def test_a_german_export_stays_one(tmp_path: Path, encoding: str) -> None:
+    file, out = tmp_path / "umfrage.csv", tmp_path / "released.csv"
+    file.write_bytes(GERMAN.encode(encoding))
+    # An infinite ε draws nothing: the release must then be the file itself, byte by byte.
+    budget = "Gehalt=inf,Stufe=inf,raucht=inf"
+    options = ("--protect=Gehalt,Stufe,raucht", "--missing=category", "--keep-order")
+    assert run(file, *options, "--epsilon", budget, "--out", out) == 0
+    assert out.read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("named", ["1800.00|2500.50", "1800,00|2500,50"])
+def test_declared_numbers_get_the_decimal_comma_of_the_data(tmp_path: Path, named: str) -> None:
+    file, out = tmp_path / "umfrage.csv", tmp_path / "released.csv"
+    file.write_bytes(GERMAN.encode("cp1252"))
+    options = ("--protect=Gehalt", "--epsilon=1", f"--categories=Gehalt={named}")
+    assert run(file, *options, "--out", out) == 0
+    lines = out.read_text(encoding="cp1252").splitlines()
+    assert {line.split(";")[1] for line in lines[1:]} <= {"1800,00", "2500,50"}
+
+
+def test_bins_get_the_decimal_comma_and_a_tsv_file_gets_tabs(tmp_path: Path) -> None:
+    file, out = tmp_path / "umfrage.csv", tmp_path / "released.tsv"
+    file.write_bytes(GERMAN.encode("cp1252"))
+    options = ("--protect=Gehalt", "--epsilon=1", "--bins=Gehalt=0:3001:2")
+    assert run(file, *options, "--out", out) == 0
+    rows = [line.split("\t") for line in out.read_text(encoding="cp1252").splitlines()]
+    assert {len(row) for row in rows} == {5}
+    assert {row[1] for row in rows[1:]} <= {"750,25", "2250,75"}
+
+
+def test_an_answer_that_the_encoding_lacks_makes_the_release_utf_8(tmp_path: Path) -> None:
+    file, out = tmp_path / "umfrage.csv", tmp_path / "released.csv"
+    file.write_bytes(GERMAN.encode("cp1252"))
+    options = ("--protect=raucht", "--epsilon=1", "--categories=raucht=ja|nein|≥ 5")
+    assert run(file, *options, "--missing=drop", "--out", out) == 0
+    assert "Größe" in out.read_text(encoding="utf-8")

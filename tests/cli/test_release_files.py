@@ -27,7 +27,7 @@ OPTIONS = ("--protect=smokes", "--categories=smokes=no|yes", "--quiet")
 def survey(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
-    rows = [f"{person % 47},{('no', 'yes', 'no')[person % 3]}" for person in range(60)]
+    rows = [f"{person * 29 % 47},{('no', 'yes', 'no')[person % 3]}" for person in range(60)]
     (folder / "survey.csv").write_text("\n".join(["age,smokes", *rows]) + "\n")
     return folder / "survey.csv"
 
@@ -306,9 +306,8 @@ def test_a_second_release_of_the_same_answers_is_added_up(
     assert run(copy, *OPTIONS, "--epsilon=1", "--out", tmp_path / "b.csv") == 0
     words = "The answers of 'smokes' were released before. Over 2 releases their budgets add up to ε = 1.5."
     assert words in capsys.readouterr().err
-    found = receipt(tmp_path / "b.csv")
-    assert (found.epsilon, words in found.warnings) == ({"smokes": 1.0}, True)
-    assert found.provenance.settings["total_epsilon"] == {"smokes": 1.5}
+    # The receipt travels: that the answers are those of the first release depends on the answers.
+    assert "add up" not in receipt(tmp_path / "b.csv").model_dump_json()
     assert b"yes" not in ledger.read_bytes()
 
 

@@ -155,3 +155,35 @@ def test_names_of_options_of_a_simulation_are_not_cut(
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["federate", "simulate", "--help"]) == 0
     assert "--i-know-it-is-not-private" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("inspect", "no.csv"),
+        ("whatif", "no.csv", "--label", "a"),
+        ("whatif", __file__, "--label", "a", "--test", "no.csv"),
+        ("decide", "no.csv", "--label", "a"),
+        ("risk", "no.csv", "--label", "a"),
+        ("mask", "no.csv", "--label", "a", "--identity", "b"),
+        ("mask", __file__, "--label", "a", "--identity", "b", "--public", "no.csv"),
+        ("randomise", "no.csv", "--epsilon", "1", "--protect", "a", "--out", "b.csv"),
+        ("value", "local", "no.csv", "--label", "a"),
+        ("value", "local", __file__, "--label", "a", "--candidates", "no.csv"),
+    ],
+    ids=" ".join,
+)
+def test_a_missing_file_is_found_before_anything_heavy_is_imported(
+    arguments: tuple[str, ...],
+) -> None:
+    code = (
+        "import sys; from epsilens.cli import main; "
+        f"assert main({list(arguments)!r}) == 2; "
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (
+        done.stderr == "Error: the data must be a file that exists, got 'no.csv'. Check the path.\n"
+    )
+    # The words of a message need numpy's types; what takes long is not loaded.
+    assert not set(done.stdout.split()) & (set(HEAVY) - {"numpy", "epsilens.document"})

@@ -55,7 +55,7 @@ def test_a_long_path_is_printed_in_one_piece(file, tmp_path, capsys):
 
 
 def test_a_limit_that_is_not_met_is_exit_code_3(file, capsys):
-    assert run(file, *DECLARED, "--max-loss-increase", "-0.5", "--quiet") == 3
+    assert run(file, *DECLARED, "--max-loss-increase", "0", "--quiet") == 3
     assert "nearest miss" in " ".join(capsys.readouterr().out.split())
 
 

@@ -122,6 +122,29 @@ def test_what_is_not_met_is_listed_at_the_head(book, results, pages):
             assert listed == bar.verdict.startswith("**not"), (name, bar.asked)
 
 
+def test_what_was_not_run_is_counted_wherever_the_book_is_mentioned(pages):
+    papers = {name: text for name, text in pages.items() if name.startswith("reproduction/p")}
+    listed = [
+        row
+        for text in papers.values()
+        for row in re.findall(
+            r"^\| (?:Tables?|Figs?\.) .*\bnot run\b.*\|$", text, flags=re.MULTILINE
+        )
+    ]
+    count = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}[len(listed)]
+    index = pages["reproduction/index.md"]
+    section = index[index.index("## What was not run") : index.index("## What was asked for")]
+    assert f"{count.capitalize()} parts of the papers were not run:" in section
+    assert section.count("\n- ") == len(listed)
+    for row in listed:
+        place = re.match(r"\| ((?:Table|Fig\.) \w+)", row)[1]
+        assert place in section, place
+    for page in ("README.md", "docs/index.md", "docs/evidence.md"):
+        text = " ".join((DOCS.parent / page).read_text(encoding="utf-8").split())
+        assert re.search(rf"except \[?{count} that were not run", text), page
+        assert "very table and figure" not in text, page
+
+
 def test_every_miss_has_a_note_and_every_note_a_miss(book, results, pages):
     every = [bar for bars in book.overview.judged(results).values() for bar in bars]
     bars = sys.modules[f"{book.__name__}.verdicts"]

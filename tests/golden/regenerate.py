@@ -134,7 +134,7 @@ CASES = (
     Case(
         "randomise-simulated",
         "randomise untidy.csv --protect smokes --epsilon 1 --categories 'smokes=no|yes' "
-        "--out released.csv --seed 1",
+        "--drop id --out released.csv --seed 1",
         files=("released.csv", "released.csv.receipt.json"),
     ),
     Case(

@@ -16,7 +16,11 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 TELLS = {
-    "choose_epsilon.py": ("answer_inference_ceiling", "ε = 2 is the most private choice", "Open"),
+    "choose_epsilon.py": (
+        "answer_inference_ceiling",
+        "Use ε = 2. It is the most private choice",
+        "Open",
+    ),
     "audit_own_mechanism.py": ("honest: no evidence of a breach", "careless: the claim is broken"),
     "value_an_offer.py": ("first clinic: the test loss would fall by +", "second clinic: "),
     "mask_features.py": ("masked: gait, voice", " chosen: the task is right for "),

@@ -13,9 +13,11 @@ import epsilens
 
 SOURCE = Path(epsilens.__file__).parent
 
-LEFT = {"errors", "_validate", "document"}
+LEFT = {"errors", "_validate", "_scratch", "_processes", "document"}
 ALLOWED = {
     "errors": set(),
+    "_scratch": set(),
+    "_processes": set(),
     "_validate": {"errors"},
     "document": {"errors", "_validate"},
     "data": LEFT,

@@ -267,7 +267,6 @@ def test_a_first_answer_that_failed_its_checks_is_not_shown(
         name="calls",
         question=question,
         limits=Limits(),
-        kept_gain=0.02,
         is_anonymous=False,
         document=first_order,
     )
@@ -339,7 +338,7 @@ def test_from_a_file_to_a_decision_by_keyboard(
     page.keyboard.type("0.05")
     tab.tab_to("feared")
     page.keyboard.type("99")
-    assert "keeps both limits" in decision.inner_text("#within")
+    assert "within both limits" in decision.inner_text("#within")
     tab.shoot("keyboard_4_limits")
     tab.wait_until_kept(max_loss_increase=0.05, max_attack_rate=0.99)
     tab.tab_to("save-json", "Shift+Tab")
@@ -395,15 +394,14 @@ def test_a_wrong_file_is_refused_in_one_line_and_another_is_taken(
     tab.page.wait_for_selector("#going.wrong")
     assert "nobody" in tab.page.inner_text("#going")
     tab.shoot("wrong_question")
-    # So is a budget: the field that is named is opened and has the focus.
+    # The field that a refusal names is opened and has the focus.
     tab.page.click("#people summary")
     tab.page.click("#groups button")
-    tab.page.evaluate("document.getElementById('epsilon').value = '0:10:5'")
+    tab.page.evaluate("document.getElementById('test-share').value = '0.01'")
     tab.page.keyboard.press("Escape")
     tab.page.click("#go")
-    tab.page.wait_for_selector("#going.wrong:has-text('the budgets')")
-    assert tab.focused() == "epsilon"
-    assert "inf" not in tab.page.inner_text("#going")
+    tab.page.wait_for_selector("#going.wrong:has-text('the share set aside for testing')")
+    assert tab.focused() == "test-share"
     # And a table that cannot be deleted.
     refusal = {"status": 422, "json": {"error": "this table must stay."}}
     tab.page.route(
@@ -417,6 +415,116 @@ def test_a_wrong_file_is_refused_in_one_line_and_another_is_taken(
     tab.page.wait_for_selector("#alarm:has-text('must stay')")
     # The refusals themselves are the only things the browser complains of.
     assert all("422" in text or "413" in text for text in tab.complaints)
+
+
+def test_missing_answers_are_settled_by_a_button_and_another_table_clears_the_refusal(
+    start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
+) -> None:
+    survey = pd.read_csv(survey_file)
+    survey.loc[:36, "sex"] = None
+    survey.to_csv(tmp_path / "gaps.csv", index=False)
+    server = start_server(tmp_path / "state", str(survey_file), opens=False)
+    tab.open(server.link)
+    page = tab.page
+    page.set_input_files("#file", tmp_path / "gaps.csv")
+    page.wait_for_selector("#table option:checked:has-text('gaps')", state="attached")
+    page.wait_for_selector("#go", state="visible")
+    page.click("#go")
+    page.wait_for_selector("#going.wrong:has-text('37 of 500')")
+    words = page.locator("#remedies button").all_inner_texts()
+    assert words == [
+        "Leave these 37 rows out",
+        "Count missing as a category of its own",
+        "Leave the column sex out",
+    ]
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        tab.shoot(f"missing_{scheme}", full_page=True)
+    # The refusal is of this table and of these choices.
+    page.select_option("#table", label="clinic.csv")
+    assert page.inner_text("#going") == page.inner_text("#remedies") == ""
+    # Nor is one shown that arrives when another table has been chosen.
+    page.wait_for_selector("#go", state="visible")
+    late: list[Any] = []
+
+    def hold(route: Any) -> None:
+        late.append(route)
+
+    page.route("**/schema", hold, times=1)
+    page.select_option("#table", label="gaps.csv")
+    page.select_option("#table", label="clinic.csv")
+    page.wait_for_selector("#go", state="visible")
+    late[0].fulfill(status=422, json={"error": "this table cannot be read."})
+    page.select_option("#table", label="gaps.csv")
+    page.wait_for_selector("#go", state="visible")
+    assert page.inner_text("#table-note") == ""
+    page.click("#go")
+    page.wait_for_selector("#going.wrong")
+    page.click("#more > summary")
+    page.fill("#seed", "1")
+    assert page.inner_text("#going") == page.inner_text("#remedies") == ""
+    page.fill("#epsilon", "0,2:10:6")
+    assert page.inner_text("#epsilon-note") == "6 budgets from 0.2 to 10."
+    page.fill("#shadow-models", "20")
+    page.click("#go")
+    page.click("#remedies button:has-text('Leave these')")
+    report = tab.wait_for_report()
+    assert "37 of 500 rows were dropped" in report.inner_text("main")
+
+
+def test_a_number_that_cannot_be_used_is_refused_at_its_field(
+    start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
+) -> None:
+    server = start_server(tmp_path / "state", str(survey_file), opens=False)
+    tab.open(server.link)
+    page = tab.page
+    page.wait_for_selector("#go", state="visible")
+    wrong = {
+        "max-loss": ("-1", "0,05", "Type a loss of 0 or more"),
+        "max-rate": ("100", "80,5", "Type a share of more than 0 and less than 100 %"),
+        "test-share": ("0", "12,5", "Type a share of more than 0 and less than 100 %"),
+        "regularisation": ("none", "0,5", "Type a number greater than 0"),
+        "seed": ("1.5", "7", "Type a whole number of 0 or more"),
+        "epsilon": ("0,05", "0,05; 1,5", "A comma separates budgets here."),
+        "shadow-models": ("10,000", "32", "A comma before three digits can be read in two ways."),
+    }
+    sent: list[Any] = []
+    page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
+    for place in ("limits", "more"):
+        page.click(f"#{place} > summary")
+    for name, (typed, _, words) in wrong.items():
+        page.fill(f"#{name}", typed)
+        assert page.inner_text(f"#{name}-note").startswith(words)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        tab.shoot(f"fields_{scheme}", full_page=True)
+    for place in ("limits", "more"):
+        page.click(f"#{place} > summary")
+    for name, (_, right, _) in wrong.items():
+        # The first that is wrong is opened and has the focus; nothing is sent.
+        page.click("#go")
+        assert page.inner_text("#going") == "Correct the field that is marked."
+        assert tab.focused() == name
+        page.keyboard.press("Control+A")
+        page.keyboard.type(right)
+        assert page.get_attribute(f"#{name}", "aria-invalid") == "false"
+        assert page.inner_text("#going") == ""
+    assert sent == []
+    assert page.inner_text("#epsilon-note") == "2 budgets: 0.05 and 1.5."
+    refusal = {"status": 422, "json": {"error": "not now.", "remedies": []}}
+    page.route("**/api/studies", lambda route: route.fulfill(**refusal))
+    with page.expect_request("**/api/studies") as asked:
+        page.click("#go")
+    question, limits = (asked.value.post_data_json[part] for part in ("question", "limits"))
+    assert limits == {"max_loss_increase": 0.05, "max_attack_rate": 0.805}
+    assert (question["test_share"], question["regularisation"]) == (0.125, 0.5)
+    assert (question["seed"], question["shadow_models"], question["epsilon"]) == (7, 32, "0.05,1.5")
+    # Another table begins with nothing wrong.
+    page.wait_for_selector("#going:has-text('not now')")
+    page.fill("#max-loss", "-1")
+    page.select_option("#table", "")
+    page.select_option("#table", label="clinic.csv")
+    assert page.inner_text("#max-loss-note") == ""
 
 
 def free_port() -> int:
@@ -491,15 +599,76 @@ def test_another_program_of_this_machine_gets_the_cookie_and_nothing_by_it(
         stolen = server.client.get("/api/session", headers={"cookie": cookies[0]})
         assert stolen.status_code == 403
         assert other.page.evaluate("localStorage.length") == 0
-        # Nor may its page lead to ours; somebody who types the address may go there.
-        other.page.evaluate("there => { document.links[0].href = there; }", server.base)
+        # Nor may its page lead further than to the start page, which shows nothing to it.
+        other.page.evaluate(
+            "there => { document.links[0].href = there; }", f"{server.base}/api/tables"
+        )
         other.page.click("a")
-        other.page.wait_for_selector("body:has-text('our own page')")
+        other.page.wait_for_selector("body:has-text('cannot be opened by itself')")
         other.open(server.base)
         for one in (tab, other):
             one.page.reload()
             one.page.wait_for_selector("html[data-at]")
     assert other.page.inner_text("#alarm") == tab.page.inner_text("#alarm") == ""
+
+
+def test_the_link_opens_in_another_browser_and_again(
+    start_server: Callable[..., Any], browser: Any, tab: Tab, tmp_path: Path
+) -> None:
+    server = start_server(tmp_path / "state", opens=False)
+    old = server.link.replace(server.token, "x" * 43)
+    for scheme in ("light", "dark"):
+        context = browser.new_context(color_scheme=scheme, viewport={"width": 1000, "height": 700})
+        other = Tab(context)
+        # Without the link there is a page that says what to do, and so there is with an old one.
+        for address in (server.base, f"{server.base}/#/study/0123456789abcdef", old):
+            other.page.goto("about:blank")
+            other.open(address)
+            assert other.page.inner_text("h1:visible") == "This browser is not let in yet"
+            assert "Open the link that the terminal shows" in other.page.inner_text("#not-let-in")
+            assert not other.page.is_visible("#asking")
+            assert "token" not in other.page.url
+        other.shoot(f"not_let_in_{scheme}")
+        # Pasted into that very tab, where only the fragment changes.
+        other.page.evaluate("link => { location.href = link; }", server.link)
+        other.page.wait_for_selector("html[data-at=asking]")
+        assert other.page.is_visible("#drop")
+        assert "token" not in other.page.url
+        context.close()
+    tab.open(server.link)
+    assert tab.page.is_visible("#drop")
+    # Once more, and an old one: it does not throw out who is in.
+    tab.page.goto("about:blank")
+    tab.open(server.link)
+    tab.page.goto("about:blank")
+    tab.open(old)
+    tab.page.wait_for_selector("#alarm:has-text('of another start')")
+    assert tab.page.is_visible("#drop")
+    tab.page.goto(f"{server.base}/studies/0123456789abcdef/page")
+    assert "This address cannot be opened by itself." in tab.page.inner_text("main")
+    tab.shoot("by_itself")
+    tab.page.click("a")
+    tab.page.wait_for_selector("html[data-at=asking]")
+    assert all(server.token not in url for url in tab.requests if "#" not in url)
+
+
+@pytest.mark.nightly
+def test_an_old_tab_goes_on_when_the_new_link_is_opened(
+    start_server: Callable[..., Any], context: Any, tab: Tab, tmp_path: Path
+) -> None:
+    port = str(free_port())
+    server = start_server(tmp_path / "state", "--port", port, opens=False)
+    tab.open(server.link)
+    server.end(signal.SIGTERM)
+    again = start_server(tmp_path / "state", "--port", port, opens=False)
+    tab.page.click("a[href='#/studies']")
+    tab.page.wait_for_selector("#alarm:has-text('Open the link that the terminal shows')")
+    tab.shoot("server_started_again")
+    tab.page.reload()
+    tab.page.wait_for_selector("#not-let-in", state="visible")
+    Tab(context).open(again.link)
+    tab.page.wait_for_selector("#listing", state="visible")
+    assert not tab.page.is_visible("#not-let-in")
 
 
 @pytest.mark.nightly

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may come in: one browser with the link from the terminal, on this machine, from our own page."""
+"""Who may come in: browsers of this machine that were given the link, from our own page."""
 
 from __future__ import annotations
 
 import hmac
+import html
 import json
 import re
 import secrets
@@ -26,18 +27,25 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _LOOPBACK = re.compile(r"^(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?$")
 _SAFE = ("GET", "HEAD")
-_GO_ON = (
-    '<!doctype html><html lang="en" data-key="{key}"><title>epsilens</title>'
-    '<link rel="icon" href="data:,"><script type="module" src="/static/enter.js"></script>'
-    '<p><a href="/">Go on to the page</a></p></html>'
-)
-"""A redirection would be part of the visit that somebody else's page began, without our cookie."""
 KEY_HEADER = "x-epsilens-key"
-"""How the page shows what it was given at the first visit."""
+"""How the page shows the key that it was given for the link."""
+ENTRANCE = "/api/enter"
+"""Where the page exchanges the link's token for the cookie and the key."""
 TICKET_SECONDS = 60.0
 _OURS_ONLY = (
-    "open the link that the terminal shows. It opens once; start the server again for a new one. "
-    "Nothing is lost by that."
+    "this browser is not let in, or the server was started again. Open the link that the terminal "
+    "shows; it works as often as you like while the server runs. Nothing is lost by that."
+)
+OTHER_LINK = (
+    "this link is of another start of the server. Open the link that the terminal shows now."
+)
+_NOT_BY_ITSELF = "this address cannot be opened by itself. Go to the start page."
+_REFUSAL_PAGE = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<meta name="color-scheme" content="light dark"><title>epsilens</title>'
+    '<link rel="icon" href="data:,"><link rel="stylesheet" href="/static/report.css"></head>'
+    "<body><main><h1>epsilens</h1><p>{reason}</p>{way}</main></body></html>\n"
 )
 _LARGEST_QUESTION = 2**20
 UPLOADS = "/api/tables"
@@ -62,18 +70,21 @@ _HEADERS = {
 
 
 class Gate:
-    """The link that is printed, and the cookie and the key that it is exchanged for, once.
+    """The link that is printed, and the cookie and the key that a browser gets for it.
 
-    The link ends up in the history of a browser or on a screen; after its first use it opens
-    nothing. A browser sends the cookie to every port of this machine, so to other programs too; the
+    The link opens the page in any browser of this machine for as long as the server runs. Its token
+    stands in the fragment, which browsers send to nobody; our own page sends it in the body of a
+    request. A browser sends the cookie to every port of this machine, so to other programs too; the
     key is kept where only pages of our own address and port can read it. Neither is enough alone.
 
     Examples
     --------
     >>> gate = Gate()
     >>> cookie, key = gate.exchange(gate.token)
-    >>> gate.admits(f"{gate.name}={cookie}"), gate.knows(key), gate.exchange(gate.token)
+    >>> gate.admits(f"{gate.name}={cookie}"), gate.knows(key), gate.exchange("another")
     (True, True, None)
+    >>> gate.exchange(gate.token) == (cookie, key)
+    True
     >>> ticket = gate.ticket("/studies/1/page")
     >>> [gate.takes("/studies/1/page", ticket) for _ in range(2)]
     [True, False]
@@ -86,22 +97,23 @@ class Gate:
         # Cookies do not know ports: two servers on this machine must not share a name.
         self.name = f"epsilens-{secrets.token_hex(4)}"
         self.on_exchange: Callable[[], None] = lambda: None
-        self._is_used = False
         self._tickets: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
 
+    def link(self, base: str) -> str:
+        """Return the link to the page at an address such as `http://127.0.0.1:8080`."""
+        return f"{base}/#token={self.token}"
+
     def exchange(self, token: str) -> tuple[str, str] | None:
-        """Return the cookie and the key for the token, the first time."""
-        with self._lock:
-            if self._is_used or not self.is_link(token):
-                return None
-            self._is_used = True
+        """Return the cookie and the key for the token of the link, and nothing for another."""
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            return None
         self.on_exchange()
         return self._cookie, self._key
 
-    def is_link(self, token: str) -> bool:
-        """Say whether a token is that of the link, used or not."""
-        return hmac.compare_digest(token.encode(), self.token.encode())
+    def cookie_header(self, cookie: str) -> str:
+        """Return the header that gives a browser the cookie: not for scripts, not from other sites."""
+        return f"{self.name}={cookie}; Path=/; HttpOnly; SameSite=Strict"
 
     def admits(self, header: str) -> bool:
         """Say whether a Cookie header holds ours."""
@@ -180,52 +192,47 @@ class Guard:
         ):
             await _refuse(send, 400, "a request must have one Host and one Origin.")
             return
+        as_page = _is_visit(scope, headers)
         if not _LOOPBACK.match(headers.get("host", "")):
             await _refuse(
                 send,
                 400,
                 "this server answers to 127.0.0.1 and localhost only. Open the link that it printed.",
+                as_page=as_page,
             )
             return
-        cookie, asked = headers.get("cookie", ""), _asked(scope)
-        if scope["path"] == "/" and scope["method"] == "GET" and "token" in asked:
-            await self._exchange(asked["token"], cookie, send)
-            return
-        if not self._gate.admits(cookie) or not self._may_see(scope, headers, asked):
-            await _refuse(send, 403, _OURS_ONLY)
-            return
-        reason = _not_ours(scope, headers)
+        reason = self._refusal(scope, headers, as_page=as_page)
         if reason is not None:
-            await _refuse(send, *reason)
+            await _refuse(send, *reason, as_page=as_page, way='<p><a href="/">Start page</a></p>')
             return
         await self.app(scope, receive, send)
 
-    def _may_see(self, scope: Scope, headers: dict[str, str], asked: dict[str, str]) -> bool:
-        """Say whether a request shows what belongs to its path; the bare page belongs to nobody."""
+    def _refusal(
+        self, scope: Scope, headers: dict[str, str], *, as_page: bool
+    ) -> tuple[int, str] | None:
+        """Say why a request is not answered; the bare page, which says nothing of anybody, always is."""
         path = scope["path"]
-        if path == "/" or path.startswith("/static/"):
-            return True
+        if as_page:
+            # A visit may begin anywhere: in a terminal, in a file, on another page.
+            return None if path == "/" else (403, _NOT_BY_ITSELF)
+        if path == "/" or path.startswith("/static/") or path == ENTRANCE:
+            return _not_ours(scope, headers)
         if path.startswith("/studies/"):
-            return self._gate.takes(path, asked.get("ticket", ""))
-        return self._gate.knows(headers.get(KEY_HEADER, ""))
+            is_shown = self._gate.takes(path, _asked(scope).get("ticket", ""))
+        else:
+            is_shown = self._gate.knows(headers.get(KEY_HEADER, ""))
+        if not is_shown or not self._gate.admits(headers.get("cookie", "")):
+            return 403, _OURS_ONLY
+        return _not_ours(scope, headers)
 
-    async def _exchange(self, token: str, cookie: str, send: Send) -> None:
-        found = self._gate.exchange(token)
-        headers = {"content-type": "text/html; charset=utf-8"}
-        key = ""
-        if found is not None:
-            cookie, key = found
-            headers["set-cookie"] = f"{self._gate.name}={cookie}; Path=/; HttpOnly; SameSite=Strict"
-        # Whoever follows the link again has the key already: it is given once.
-        elif not (self._gate.is_link(token) and self._gate.admits(cookie)):
-            await _refuse(
-                send,
-                403,
-                "this link was used already, or is of another start. Start the server again for a new "
-                "one. Nothing is lost by that.",
-            )
-            return
-        await _answer(send, 200, headers, _GO_ON.format(key=key).encode("ascii"))
+
+def _is_visit(scope: Scope, headers: dict[str, str]) -> bool:
+    """Say whether somebody opens an address in a browser, who must be answered by a page."""
+    if "sec-fetch-dest" in headers:
+        is_page = headers["sec-fetch-dest"] == "document"
+    else:
+        is_page = "text/html" in headers.get("accept", "")
+    return is_page and scope["method"] in _SAFE
 
 
 def _asked(scope: Scope) -> dict[str, str]:
@@ -271,7 +278,21 @@ def is_longer(length: str, most: int) -> bool:
     return len(digits) > len(str(most)) or int(digits or "0") > most
 
 
-async def _refuse(send: Send, status: int, reason: str, id: str | None = None) -> None:
+async def _refuse(
+    send: Send,
+    status: int,
+    reason: str,
+    id: str | None = None,
+    *,
+    as_page: bool = False,
+    way: str = "",
+) -> None:
+    """Answer with the reason: a page to somebody who opens an address, JSON to a script."""
+    if as_page:
+        said = html.escape(reason[:1].upper() + reason[1:])
+        page = _REFUSAL_PAGE.format(reason=said, way=way)
+        await _answer(send, status, {"content-type": "text/html; charset=utf-8"}, page.encode())
+        return
     body = json.dumps({"error": reason, "id": id}, ensure_ascii=False).encode("utf-8")
     await _answer(send, status, {"content-type": "application/json"}, body)
 

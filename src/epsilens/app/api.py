@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import resources
 from typing import Annotated, Any, Literal
@@ -20,7 +20,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from epsilens import __version__
-from epsilens.app.access import ERROR_NUMBER, FAULT, POLICY, Gate, Guard, is_longer
+from epsilens.app.access import (
+    ENTRANCE,
+    ERROR_NUMBER,
+    FAULT,
+    OTHER_LINK,
+    POLICY,
+    Gate,
+    Guard,
+    is_longer,
+)
 from epsilens.app.child import StoppedError, WorkFault
 from epsilens.app.database import unwritten
 from epsilens.app.desk import Desk
@@ -28,6 +37,8 @@ from epsilens.app.questions import (
     MOST_COMPARED,
     Delimiter,
     Encoding,
+    Entrance,
+    EntranceQuestion,
     Failure,
     GroupQuestion,
     Identifier,
@@ -45,7 +56,7 @@ from epsilens.app.questions import (
 from epsilens.app.store import NotKeptError
 from epsilens.app.uploads import StalledError, TooLargeError
 from epsilens.app.wording import in_page_words
-from epsilens.errors import InputError
+from epsilens.errors import InputError, MissingAnswersError, Remedy
 
 __all__ = ["create_app"]
 
@@ -95,12 +106,25 @@ def static(name: str) -> Response:
 
 def _file(name: str) -> Response:
     known = {entry.name: entry for entry in (resources.files("epsilens.app") / "static").iterdir()}
-    # The page looks like the report.
-    known["report.css"] = resources.files("epsilens.reporting") / "templates" / "report.css"
+    # The page looks like the report, and reads numbers as it does.
+    for shared in ("report.css", "numbers.js"):
+        known[shared] = resources.files("epsilens.reporting") / "templates" / shared
     kind = _TYPES.get(f".{name.rpartition('.')[2]}")
     if name not in known or kind is None:
         raise HTTPException(404, "this part of the page does not exist.")
     return Response(known[name].read_bytes(), headers={"content-type": kind})
+
+
+@router.post(ENTRANCE)
+def enter(asked: EntranceQuestion, request: Request, response: Response) -> Entrance:
+    """Give the cookie and the key for the token of the link."""
+    gate: Gate = request.app.state.gate
+    found = gate.exchange(asked.token)
+    if found is None:
+        raise HTTPException(403, OTHER_LINK)
+    cookie, key = found
+    response.headers["set-cookie"] = gate.cookie_header(cookie)
+    return Entrance(key=key)
 
 
 @router.get("/api/session")
@@ -319,8 +343,9 @@ def _download(content: bytes, kind: str, name: str) -> Response:
 # --- Refusals ---
 
 
-def _failure(status: int, reason: str) -> JSONResponse:
-    return JSONResponse({"error": reason, "id": None}, status_code=status)
+def _failure(status: int, reason: str, remedies: Sequence[Remedy] = ()) -> JSONResponse:
+    failure = Failure(error=reason, remedies=list(remedies))
+    return JSONResponse(failure.model_dump(), status_code=status)
 
 
 def _explain(error: RequestValidationError) -> str:
@@ -398,7 +423,8 @@ def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
     @app.exception_handler(InputError)
     async def refused(request: Request, error: InputError) -> JSONResponse:
         known = {TooLargeError: 413, StalledError: 408}
-        return _failure(known.get(type(error), 422), in_page_words(str(error)))
+        remedies = error.remedies if isinstance(error, MissingAnswersError) else ()
+        return _failure(known.get(type(error), 422), in_page_words(str(error)), remedies)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:

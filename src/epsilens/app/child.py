@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from epsilens.app.uploads import TooLargeError
-from epsilens.errors import InputError
+from epsilens.errors import InputError, MissingAnswersError, Remedy
 
 __all__ = ["Child", "Helper", "StoppedError", "WorkFault"]
 
@@ -83,6 +83,9 @@ class Child:
                 if progress is not None:
                     progress(*message["progress"])
             elif "refused" in message:
+                if message["remedies"]:
+                    remedies = tuple(Remedy(**found) for found in message["remedies"])
+                    raise MissingAnswersError(message["refused"], remedies)
                 kind = TooLargeError if message["is_too_large"] else InputError
                 raise kind(message["refused"])
             elif "fault" in message:

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from epsilens.app.questions import Limits
 from epsilens.app.wording import in_page_words
-from epsilens.decision.kept_gain import NO_LIMIT, kept_gain_note
 from epsilens.document import own_budget
 
 if TYPE_CHECKING:
     from epsilens.document import DecisionDocument, WhatIfDocument
 
-__all__ = ["EXAMPLE", "decide_on", "furthest_of"]
+__all__ = ["decide_on", "furthest_of"]
 
 Task = dict[str, Any]
-EXAMPLE = 0.01
-"""A rise of the loss to show where nothing better is known."""
 
 
 def _costs(task: Task) -> WhatIfDocument:
@@ -28,10 +25,7 @@ def _costs(task: Task) -> WhatIfDocument:
 
 
 def decide_on(task: Task) -> DecisionDocument:
-    """Join the cost and the attack of a study, and decide by its limits.
-
-    Without a limit, nine tenths of what the model gains over guessing are kept.
-    """
+    """Join the cost and the attack of a study, and decide by its limits."""
     import numpy as np
 
     from epsilens.decision import decide
@@ -42,32 +36,14 @@ def decide_on(task: Task) -> DecisionDocument:
     cost, limits = _costs(task), Limits.model_validate(task["limits"])
     risk: Any = load_document(task["risk"])
     nothing = np.empty(0)
-    most, note = _loss_limit(task, limits)
-    document = decide(
+    return decide(
         LossChangeEstimate(cost, tuple(nothing for _ in cost.cells)),
         RiskCurve(risk, (), np.empty(0, dtype=np.intp)),
-        max_loss_increase=most,
+        max_loss_increase=limits.max_loss_increase,
         max_attack_rate=limits.max_attack_rate,
+        max_advantage=limits.max_advantage,
         measured=limits.measured,
     ).document
-    if note is None:
-        return document
-    return document.model_copy(update={"warnings": [note, *document.warnings]})
-
-
-def _loss_limit(task: Task, limits: Limits) -> tuple[float | None, str | None]:
-    """Return the limit on the loss, and what must be said if it is not the user's own."""
-    if limits.max_loss_increase is not None or limits.max_attack_rate is not None:
-        return limits.max_loss_increase, None
-    kept = task["kept_gain"]
-    is_number = task["cost"]["baseline"]["accuracy"] is None
-    guess = "the mean" if is_number else "the shares of the answers"
-    if kept is None:
-        return EXAMPLE, (
-            f"{NO_LIMIT}, and the model predicts no better than {guess}: a "
-            f"rise of the loss by {EXAMPLE:g} stands as an example. Set your own limits."
-        )
-    return kept, kept_gain_note(kept, guess=guess)
 
 
 def _preview_note(cost: WhatIfDocument) -> str:
@@ -95,11 +71,9 @@ def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
             cost = cost.model_copy(update={"warnings": said})
     if task["is_preview"]:
         cost = cost.model_copy(update={"warnings": [_preview_note(cost), *cost.warnings]})
-    most, note = _loss_limit(task, Limits.model_validate(task["limits"]))
+    most = Limits.model_validate(task["limits"]).max_loss_increase
     if most is None:
         return cost, None
-    if note is not None and not task["is_preview"]:
-        cost = cost.model_copy(update={"warnings": [note, *cost.warnings]})
     estimate = LossChangeEstimate(cost, tuple(np.empty(0) for _ in cost.cells))
     choice = estimate.choose(max_loss_increase=most, group=cost.cells[0].group)
     if task["is_preview"] and not choice.holds:

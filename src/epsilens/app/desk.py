@@ -236,7 +236,6 @@ class Desk:
             name="" if self.anonymous else asked.name.strip(),
             question=question,
             limits=asked.limits,
-            kept_gain=answer["kept_gain"],
             is_anonymous=self.anonymous,
             document=answer["document"],
             kind="cost" if answer["is_cost"] else "preview",
@@ -260,6 +259,13 @@ class Desk:
         if change.limits is not None:
             # What was not sent stays: another tab may have changed it.
             sent = {part: getattr(change.limits, part) for part in change.limits.model_fields_set}
+            # A new limit on the attack takes the place of the other kind.
+            for one, other in (
+                ("max_attack_rate", "max_advantage"),
+                ("max_advantage", "max_attack_rate"),
+            ):
+                if sent.get(one) is not None:
+                    sent.setdefault(other, None)
             limits = limits.model_copy(update=sent)
         name = None if self.anonymous else change.name
         return self.store.change_study(id, name=name, limits=limits)
@@ -323,7 +329,6 @@ class Desk:
             table_name=self._name(self.store.table(study.table_id)),
             question=question,
             limits=study.limits,
-            kept_gain=study.kept_gain,
             has_attack=study.question.has_attack,
             stage=stage,
             unanswered=self._unanswered(study.id) if stage == "preview" else None,
@@ -341,13 +346,12 @@ class Desk:
         return {
             **self._task(table, study.question, anonymous=study.is_anonymous),
             "limits": study.limits.model_dump(mode="json"),
-            "kept_gain": study.kept_gain,
             "is_preview": stage == "preview",
             "cost": self.store.document(study.id, "preview" if stage == "preview" else "cost"),
             "risk": self.store.document(study.id, "risk") if stage == "decision" else None,
             "command": None
             if self.anonymous
-            else command_for(study.question, study.limits, table.name, kept_gain=study.kept_gain),
+            else command_for(study.question, study.limits, table.name),
         }
 
     def page(self, id: str) -> str:

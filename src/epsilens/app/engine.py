@@ -40,6 +40,8 @@ Progress = Callable[[int, int, str], None]
 
 EXACT_SECONDS = 60.0
 """Planned time of the cost; the most accurate method that fits is used."""
+RETRAINING_SECONDS = 60.0
+"""Time for training again where an estimate of the cost failed its check."""
 PREVIEW_SECONDS = 30.0
 """Planned time of the first answer. Plans are cautious: it takes a tenth of that or less, and a model of
 so many columns that the exact method would be slow gets another one."""
@@ -304,7 +306,6 @@ class Engine:
     def _preview(self, task: Task, progress: Progress) -> Answer:
         """Answer at a few budgets at once; at all of them, as `_cost` does, where that is quick."""
         from epsilens.channels import parse_grid
-        from epsilens.decision.kept_gain import kept_gain
         from epsilens.display.cell_text import thinned
 
         question = Question.model_validate(task["question"])
@@ -319,13 +320,16 @@ class Engine:
                 asked["epsilon"] = thinned(parse_grid(question.epsilon), PREVIEW_BUDGETS)
                 asked |= {"seconds": PREVIEW_SECONDS, "n_draws": PREVIEW_DRAWS}
             result = trained.study.estimate(**asked)  # type: ignore[arg-type]
+        # What failed its check is measured by the cost.
+        is_trusted = all(cell.trusted for cell in result.document.cells)
         return {
             "document": _told(result.document, trained.prepared, notes, task),
-            "is_cost": is_quick,
-            "kept_gain": kept_gain(trained.prepared, baseline.loss),
+            "is_cost": is_quick and is_trusted,
         }
 
     def _cost(self, task: Task, progress: Progress) -> Answer:
+        from epsilens.whatif.measured_cells import measure_untrusted
+
         question = Question.model_validate(task["question"])
         with _noted() as notes:
             trained = self._train(task)
@@ -334,15 +338,18 @@ class Engine:
                 seconds=EXACT_SECONDS,
                 progress=progress,
             )
+            result = measure_untrusted(result, seconds=RETRAINING_SECONDS, progress=progress)
         return {"document": _told(result.document, trained.prepared, notes, task)}
 
     def _attack(self, task: Task, progress: Progress) -> Answer:
+        from epsilens.models.default import require_factorisable
         from epsilens.models.fitting import fit_on
         from epsilens.risk.study import AttackStudy
 
         question = Question.model_validate(task["question"])
         with _noted() as notes:
             trained = self._train(task)
+            require_factorisable(trained.prepared, what="an attack")
             asked = self._asked(trained, question)
             study = fit_on(AttackStudy(trained.estimator), trained.prepared)
             curve = study.estimate(

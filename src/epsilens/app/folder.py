@@ -97,13 +97,13 @@ def put_signpost(folder: Path, address: str) -> Path:
     folder : Path
         Opened by `open_folder`.
     address : str
-        The link, which must be used at once: `clear_signposts` takes the page away.
+        The link; `clear_signposts` takes the page away once it was used.
 
     Examples
     --------
     >>> import tempfile
     >>> folder = open_folder(tempfile.mkdtemp())
-    >>> path = put_signpost(folder, "http://127.0.0.1:8080/?token=secret")
+    >>> path = put_signpost(folder, "http://127.0.0.1:8080/#token=secret")
     >>> "secret" in path.name, "secret" in path.read_text()
     (False, True)
     >>> clear_signposts(folder)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -14,11 +14,15 @@ from pydantic import (
     model_validator,
 )
 
+from epsilens.errors import Remedy
+
 __all__ = [
     "API_VERSION",
     "MOST_COMPARED",
     "Delimiter",
     "Encoding",
+    "Entrance",
+    "EntranceQuestion",
     "Failure",
     "GroupQuestion",
     "Identifier",
@@ -130,10 +134,11 @@ class Question(Reading):
 
 
 class Limits(Message):
-    """The loss that can be borne, the attack that is feared, and the budget that is looked at."""
+    """The acceptable loss, what an attacker may get, and the budget that is looked at."""
 
     max_loss_increase: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     max_attack_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
+    max_advantage: Annotated[float, Field(gt=0, lt=1)] | None = None
     measured: bool = False
     chosen_epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
@@ -144,6 +149,12 @@ class Limits(Message):
         if isinstance(given, dict):
             return {name: value for name, value in given.items() if name != "proven_only"}
         return given
+
+    @model_validator(mode="after")
+    def _has_one_limit_on_the_attack(self) -> Self:
+        if self.max_attack_rate is not None and self.max_advantage is not None:
+            raise ValueError("give max_attack_rate or max_advantage, not both")
+        return self
 
 
 class NewStudy(Message):
@@ -207,7 +218,6 @@ class Study(Message):
     table_name: str
     question: Question
     limits: Limits
-    kept_gain: float | None
     has_attack: bool
     stage: Stage
     unanswered: str | None
@@ -228,6 +238,18 @@ class Session(Message):
     given: Identifier | None
 
 
+class EntranceQuestion(Message):
+    """The token of the link."""
+
+    token: Annotated[str, StringConstraints(max_length=200)]
+
+
+class Entrance(Message):
+    """The key that the page shows with every request."""
+
+    key: str
+
+
 class TicketQuestion(Message):
     """The report that a frame is going to load."""
 
@@ -241,7 +263,8 @@ class Ticket(Message):
 
 
 class Failure(Message):
-    """Why a request was refused, in one line."""
+    """Why a request was refused, in one line, and settings under which it would not be."""
 
     error: str
     id: str | None = None
+    remedies: list[Remedy] = []

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +51,7 @@ def run(
     from epsilens.app.api import create_app
     from epsilens.app.desk import Desk
     from epsilens.app.folder import clear_signposts, default_folder, open_folder, put_signpost
+    from epsilens.app.http_limits import LARGEST_HEADERS, LimitedProtocol
     from epsilens.app.store import Store
 
     listening = _listen(port)
@@ -71,10 +73,11 @@ def run(
             date_header=False,
             ws="none",
             timeout_graceful_shutdown=3,
-            h11_max_incomplete_event_size=64 * 1024,
+            http=LimitedProtocol,
+            h11_max_incomplete_event_size=LARGEST_HEADERS,
         )
         server = uvicorn.Server(config)
-        address = f"http://{HOST}:{listening.getsockname()[1]}/?token={gate.token}"
+        address = gate.link(f"http://{HOST}:{listening.getsockname()[1]}")
         startup = server.startup
 
         async def started(sockets: list[socket.socket] | None = None) -> None:
@@ -97,9 +100,13 @@ def _listen(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
-    except (OSError, OverflowError) as error:
+        # Until it listens, another program could take the same port.
+        listening.listen()
+    except OSError as error:
         listening.close()
-        raise InputError(
-            f"`--port` must be free, got {type(error).__name__} for {port}. Choose another, or 0."
-        ) from None
+        reason = {
+            errno.EADDRINUSE: f"must be free, but another program uses {port}. End that program,",
+            errno.EACCES: f"must be open to you, but the system keeps {port} for itself. Please",
+        }.get(error.errno or 0, f"must be usable, but the system refuses {port}. Please")
+        raise InputError(f"`--port` {reason} choose another port, or leave `--port` out.") from None
     return listening

@@ -6,16 +6,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from epsilens.app.conclusions import EXAMPLE
 from epsilens.app.questions import Limits, Question
 from epsilens.data.typed_names import typed_name
 
 __all__ = ["command_for"]
 
 
-def command_for(
-    question: Question, limits: Limits, name: str, *, kept_gain: float | None = None
-) -> str:
+def command_for(question: Question, limits: Limits, name: str) -> str:
     """Return the command that asks the same of the same file.
 
     What the command cannot say is said beneath it, in a line that a shell passes over.
@@ -26,9 +23,6 @@ def command_for(
     limits : Limits
     name : str
         Of the file.
-    kept_gain : float, optional
-        The rise of the loss that the page takes for a limit where none was given; None if the
-        model gains nothing, so that an example stands in its place.
 
     Examples
     --------
@@ -36,10 +30,10 @@ def command_for(
     "epsilens decide 'my survey.csv' --label smokes --protect smokes --max-loss-increase 0.01"
     >>> known = Question(label="smokes", declared=["smokes"])
     >>> print(command_for(known, Limits(), "-v.csv"))
-    epsilens decide ./-v.csv --label smokes --protect smokes --max-loss-increase 0.01
+    epsilens decide ./-v.csv --label smokes --protect smokes
     # Not in it: which answers of 1 column everybody may know (--categories COL=A|B says that).
     >>> number = Question(label="income", protect=["sex"], model="ridge")
-    >>> command_for(number, Limits(), "a.csv", kept_gain=2.5)
+    >>> command_for(number, Limits(max_loss_increase=2.5), "a.csv")
     'epsilens whatif a.csv --label income --protect sex --max-loss-increase 2.5 --model ridge'
     """
     file = f"./{name}" if name.startswith("-") else name
@@ -48,15 +42,13 @@ def command_for(
     words = ["epsilens", command, file, "--label", question.label]
     for column in question.protected:
         words += ["--protect", typed_name(column)]
-    most = limits.max_loss_increase
-    # Without any limit `decide` keeps most of the gain by itself; `whatif` recommends nothing.
-    is_said = question.has_attack and kept_gain is not None
-    if most is None and limits.max_attack_rate is None and not is_said:
-        most = EXAMPLE if kept_gain is None else kept_gain
-    if most is not None:
-        words += ["--max-loss-increase", f"{most:.10g}"]
-    if question.has_attack and limits.max_attack_rate is not None:
-        words += ["--max-attack-rate", f"{limits.max_attack_rate:.10g}"]
+    for option, limit, is_known in (
+        ("--max-loss-increase", limits.max_loss_increase, True),
+        ("--max-attack-rate", limits.max_attack_rate, question.has_attack),
+        ("--max-advantage", limits.max_advantage, question.has_attack),
+    ):
+        if limit is not None and is_known:
+            words += [option, f"{limit:.10g}"]
     if question.has_attack and limits.measured:
         words.append("--measured")
     usual = Question(label=question.label)

@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS tables (
     format TEXT NOT NULL, size INTEGER, number INTEGER NOT NULL, created REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS studies (
     id TEXT PRIMARY KEY, table_id TEXT NOT NULL REFERENCES tables(id) ON DELETE CASCADE,
-    name TEXT NOT NULL, question TEXT NOT NULL, limits TEXT NOT NULL, kept_gain REAL,
+    name TEXT NOT NULL, question TEXT NOT NULL, limits TEXT NOT NULL,
     is_anonymous INTEGER NOT NULL, revision INTEGER NOT NULL, created REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS documents (
     study_id TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE, kind TEXT NOT NULL,
@@ -69,7 +69,6 @@ class StoredStudy:
     name: str
     question: Question
     limits: Limits
-    kept_gain: float | None
     is_anonymous: bool
     revision: int
     created: float
@@ -227,7 +226,6 @@ class Store:
         name: str,
         question: Question,
         limits: Limits,
-        kept_gain: float | None,
         is_anonymous: bool,
         document: dict[str, object],
         kind: Literal["preview", "cost"] = "preview",
@@ -242,14 +240,14 @@ class Store:
                 "SELECT COALESCE(MAX(rowid), 0) + 1 FROM studies"
             ).fetchone()
             connection.execute(
-                "INSERT INTO studies VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?)",
+                "INSERT INTO studies (id, table_id, name, question, limits, is_anonymous, revision, "
+                "created) VALUES (?, ?, ?, ?, ?, ?, 1, ?)",
                 (
                     found,
                     table_id,
                     name or f"study {number}: {', '.join(question.protected)}",
                     question.model_dump_json(),
                     limits.model_dump_json(),
-                    kept_gain,
                     is_anonymous,
                     time.time(),
                 ),
@@ -403,6 +401,8 @@ def _only(rows: list[sqlite3.Row], what: str) -> sqlite3.Row:
 
 def _study(row: sqlite3.Row) -> StoredStudy:
     values = dict(row)
+    # Folders of earlier versions have a column that is no longer used.
+    values.pop("kept_gain", None)
     values["question"] = Question.model_validate_json(values["question"])
     values["limits"] = Limits.model_validate_json(values["limits"])
     values["is_anonymous"] = bool(values["is_anonymous"])

@@ -43,6 +43,7 @@ _AT_THE_START = frozenset({"--anonymous", "--max-upload", "--state", "--port"})
 
 _TICK = "Tick “everybody may know” at the column"
 _PHRASES = (
+    (r"`--drop` (the column|columns)", r"leave \1 out"),
     # A test file of its own is for the command line.
     (r",? or a test file with `--test`", ""),
     (r"or put the numbers into classes; as numbers, .* `--model ridge`", "or predict the numbers"),

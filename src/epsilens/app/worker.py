@@ -14,11 +14,18 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
 from epsilens.app.uploads import TooLargeError
-from epsilens.errors import EstimateNotTrustworthyError, InputError, MissingExtraError, place_of
+from epsilens.errors import (
+    EstimateNotTrustworthyError,
+    InputError,
+    MissingAnswersError,
+    MissingExtraError,
+    place_of,
+)
 
 __all__ = ["bound_memory", "main"]
 
@@ -128,7 +135,14 @@ def main() -> None:
                 task, lambda done, total, what: say({"progress": [done, total, what]})
             )
         except (InputError, EstimateNotTrustworthyError, MissingExtraError) as error:
-            say({"refused": str(error), "is_too_large": isinstance(error, TooLargeError)})
+            remedies = error.remedies if isinstance(error, MissingAnswersError) else ()
+            say(
+                {
+                    "refused": str(error),
+                    "is_too_large": isinstance(error, TooLargeError),
+                    "remedies": [asdict(found) for found in remedies],
+                }
+            )
         except MemoryError:
             # Whoever asked is told by our end, and the next process begins with nothing in it.
             _leave(1)

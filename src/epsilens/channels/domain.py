@@ -12,12 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.data.binning import Bins
+from epsilens.data.identifiers import ALL_DIFFER
 from epsilens.data.schema import (
     LARGEST_NUMERIC_DOMAIN,
     Category,
@@ -101,12 +103,10 @@ class Domain:
         if self.bins is not None:
             codes = self.values.get_indexer(pd.Index(self.bins.apply(floats_of(series))))
         else:
-            # Each different answer is looked up once. A missing one has position -1, the last.
-            positions, answers = pd.factorize(series)
-            find = self._finder()
+            # By type as well: 1 equals True, and nobody's answer may decide what another's means.
+            find = lru_cache(maxsize=None, typed=True)(self._finder())
             # As an array: a short float is then written 0.1, not 0.10000000149.
-            found = [find(answer) for answer in np.asarray(answers)]
-            codes = np.array([*found, -1], dtype=np.int64)[positions]
+            codes = np.array([find(answer) for answer in np.asarray(series)], dtype=np.int64)
         codes = codes.astype(np.int64)
         is_missing = series.isna().to_numpy(dtype=np.bool_)
         n_outside = int(np.count_nonzero((codes < 0) & ~is_missing))
@@ -386,11 +386,11 @@ def _require_protectable(series: pd.Series) -> None:
     if column.protectable or column.kind == "constant":
         return
     is_measured = column.kind == "numeric" and column.n_distinct > LARGEST_NUMERIC_DOMAIN
-    if not is_measured and column.n_distinct == len(series) - column.n_missing:
+    if not is_measured:
         raise InputError(
-            f"column {name!r} must hold categories to be protected, but every value differs, as in "
-            f"an identifier. Remove it, name all answers with `--categories {name}=A|B`, or put a "
-            f"measurement into bins: `--bins {name}=LOW:HIGH:10`."
+            f"column {name!r} must hold categories to be protected, but "
+            f"{column.identifies or ALL_DIFFER}. Remove it, name all answers with `--categories "
+            f"{name}=A|B`, or put a measurement into bins: `--bins {name}=LOW:HIGH:10`."
         )
     raise InputError(
         f"column {name!r} must have at most {LARGEST_NUMERIC_DOMAIN} different numbers to be "

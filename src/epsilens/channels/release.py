@@ -12,14 +12,21 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._validate import LARGEST_FINITE_EPSILON, as_choice, require_column
+from epsilens._validate import LARGEST_FINITE_EPSILON, as_choice, require_column, require_unique
 from epsilens.channels.budget import Budget
 from epsilens.channels.domain import Domain, domain_of
-from epsilens.channels.draw import Words, released_words
-from epsilens.channels.order import is_shown_by_order, numbering_columns, random_order
+from epsilens.channels.draw import released_words
+from epsilens.channels.order import (
+    LARGEST_CHANCE,
+    distinct_answers,
+    following_columns,
+    log_arrangements,
+    random_order,
+)
 from epsilens.channels.randomized_response import RandomizedResponse
 from epsilens.data.binning import Bins
 from epsilens.data.schema import DomainOrigin
+from epsilens.data.typed_names import typed_name
 from epsilens.errors import InputError, PrivacyLeakWarning
 
 if TYPE_CHECKING:
@@ -28,6 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["MissingAnswers", "Release", "release_table", "require_drawable"]
 
 MissingAnswers = Literal["error", "drop", "category"]
+
+KEPT_ORDER = (
+    "The order of the rows is kept, as asked for. If the data were sorted by a protected answer or "
+    "by a column that was left out, the order shows it, whatever ε is."
+)
+LEFT_OUT_ROWS = (
+    "Rows without a protected answer are left out: who is missing from the file is visible and not "
+    "protected."
+)
 
 
 @dataclass(frozen=True)
@@ -56,8 +72,6 @@ class Release:
         Bins of the columns that were put into some, with their bounds.
     warnings : tuple of str
         Where the guarantee is weaker than it looks, one sentence each.
-    remarks : tuple of str
-        What else was done, one sentence each.
     simulated : bool
         Whether a seed was given.
     """
@@ -72,7 +86,6 @@ class Release:
     origin: Mapping[str, DomainOrigin]
     bins: Mapping[str, Bins]
     warnings: tuple[str, ...]
-    remarks: tuple[str, ...]
     simulated: bool
 
 
@@ -91,9 +104,8 @@ def release_table(
 
     Each protected answer passes once through k-ary randomised response with its column's ε, drawn
     from the operating system's randomness. Type and spelling of a released column follow from its
-    possible answers alone, never from the true ones. If the rows stand in an order that shows
-    protected answers, or a column is left out by which they may be sorted, they are shuffled. The
-    other columns are not protected.
+    possible answers alone, never from the true ones. The rows are always put in random order,
+    unless their order is to be kept. The other columns are not protected.
 
     Parameters
     ----------
@@ -115,8 +127,8 @@ def release_table(
     drop : sequence of str
         Columns to leave out of the release; not protected ones.
     keep_order : bool
-        Whether to keep the order of the rows even if it shows protected answers or what was left
-        out, with a warning.
+        Whether to keep the order of the rows, with a warning. If it depends on protected answers,
+        as in a table sorted by them, the release then shows these answers.
     random_state : None, int or numpy.random.Generator
         None: operating-system randomness. Anything else simulates, with a warning.
 
@@ -128,18 +140,28 @@ def release_table(
     Raises
     ------
     InputError
-        If a column is unknown or cannot be protected as it is; the message never has a value.
+        If a column is unknown or cannot be protected as it is, or if another column follows the
+        order of the rows, so that the random order could be undone. No message has a value.
 
     Warns
     -----
     PrivacyLeakWarning
         If domains or bounds come from the data, rows are left out, ε is infinite, the order of
-        the rows shows answers and is kept or can be restored, or a `random_state` is given.
+        the rows is kept, another column is a copy of a protected one, or a `random_state` is given.
 
     Notes
     -----
     Assumptions: one row per person, each released once; domains are public. Neighbouring tables
     differ in the protected answers of one row.
+
+    Row i of the table becomes the row (uᵢ, R(aᵢ, wᵢ)): its unprotected values uᵢ, and a report that
+    depends on its own protected answers aᵢ and random words wᵢ of its own. Then the rows are
+    permuted by a permutation that is uniform and independent of everything. Everything else in a
+    `Release` follows from the arguments, the released rows or unprotected columns. So neighbouring
+    tables give every output with probabilities that differ by a factor of at most e^ε, where ε is
+    the sum over columns. Three things may depend on true answers: domains and bounds taken from the
+    data, rows left out by ``missing="drop"`` (both with a warning), and a refusal, which releases
+    nothing. Copies of protected columns are named in a warning only, not in the `Release`.
 
     Examples
     --------
@@ -150,12 +172,14 @@ def release_table(
     >>> release = release_table(
     ...     survey, budget=Budget({"smokes": 1.0}), categories={"smokes": ["no", "yes"]}
     ... )
-    >>> release.frame["age"].tolist(), release.n_categories["smokes"]
+    >>> sorted(release.frame["age"].tolist()), release.n_categories["smokes"]
     ([31, 42, 58], 2)
     """
     require_drawable(budget)
     as_choice(missing, get_args(MissingAnswers), name="missing")
     columns = list(budget.per_column)
+    hidden = [name for name in columns if budget.per_column[name] < math.inf]
+    require_unique(frame.columns, what="column names")
     for name in columns:
         require_column(name, [str(column) for column in frame.columns], argument="protect")
     for name in drop:
@@ -177,7 +201,11 @@ def release_table(
         raise InputError(f"column {name!r} must be named in `categories` or `bins`, not both.")
 
     notes: list[str] = []
-    remarks: list[str] = []
+    if keep_order:
+        notes.append(KEPT_ORDER)
+        warnings.warn(KEPT_ORDER, PrivacyLeakWarning, stacklevel=2)
+    elif hidden:
+        _refuse_following(frame.drop(columns=[*hidden, *drop]))
     kept = _settle(frame, columns, missing, notes)
     table = frame.iloc[kept].drop(columns=list(drop))
     if table.empty:
@@ -193,22 +221,16 @@ def release_table(
     }
     codes = {name: domain.codes(table[name]) for name, domain in domains.items()}
     notes.extend(_leaks(domains, budget))
-    finite = [epsilon for epsilon in budget.per_column.values() if epsilon < math.inf]
-    words = released_words(max(finite, default=math.inf), random_state)
+    largest = max((budget.per_column[name] for name in hidden), default=math.inf)
+    words = released_words(largest, random_state)
     if random_state is not None:
         notes.append("The reports are simulated: a seed was given, so they protect nobody.")
 
-    shown = [
-        name
-        for name, epsilon in budget.per_column.items()
-        if epsilon < math.inf and is_shown_by_order(codes[name])
-    ]
-    order = (
-        _order(table, columns, shown, drop, words, notes, remarks, keep_order=keep_order)
-        if shown or drop
-        else None
-    )
+    _name_copies(table, {name: codes[name] for name in hidden})
+    order = np.arange(len(table)) if keep_order else random_order(len(table), words)
     released = table.copy(deep=False)
+    # What is attached to the frame as a whole is no value of any row.
+    released.attrs = {}
     as_typed: dict[str, pd.Series] = {}
     for name, domain in domains.items():
         channel = RandomizedResponse(domain.size, budget.per_column[name])
@@ -217,7 +239,7 @@ def release_table(
         texts = domain.decode_texts(reports, index=table.index)
         if texts is not None:
             as_typed[name] = texts
-    if order is not None:
+    if not keep_order:
         # The old labels of the rows would show the old order.
         released = released.iloc[order].reset_index(drop=True)
         as_typed = {
@@ -225,8 +247,8 @@ def release_table(
         }
     return Release(
         frame=released,
-        rows=kept if order is None else kept[order],
-        shuffled=order is not None,
+        rows=kept[order],
+        shuffled=not keep_order,
         as_typed=as_typed,
         budget=budget,
         n_categories={name: domain.size for name, domain in domains.items()},
@@ -234,7 +256,6 @@ def release_table(
         origin={name: domain.origin for name, domain in domains.items()},
         bins={name: domain.bins for name, domain in domains.items() if domain.bins is not None},
         warnings=tuple(notes),
-        remarks=tuple(remarks),
         simulated=random_state is not None,
     )
 
@@ -270,67 +291,73 @@ def _settle(
     frame: pd.DataFrame, columns: list[str], missing: MissingAnswers, notes: list[str]
 ) -> NDArray[np.int64]:
     """Return the rows to release, and warn if some are left out."""
+    if missing == "category":
+        return np.arange(len(frame), dtype=np.int64)
     counts = {name: int(frame[name].isna().sum()) for name in columns}
-    counts = {name: count for name, count in counts.items() if count}
-    everybody = np.arange(len(frame), dtype=np.int64)
-    if not counts or missing == "category":
-        return everybody
-    listed = ", ".join(f"{name} {count}" for name, count in counts.items())
-    if missing == "error":
+    listed = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+    if missing == "error" and listed:
         raise InputError(
             f"protected columns must have no missing answers, but some do ({listed} of "
             f"{len(frame)} rows). Choose `--missing category` or `--missing drop`."
         )
-    # The count is for the curator's eyes; the receipt, which travels, does not have it.
-    warnings.warn(
-        f"rows without a protected answer are left out ({listed} of {len(frame)}): who is missing "
-        "from the file is visible and not protected.",
-        PrivacyLeakWarning,
-        stacklevel=3,
-    )
-    notes.append(
-        "Rows without a protected answer were left out: who is missing from the file is visible "
-        "and not protected."
-    )
+    if missing == "drop":
+        # The receipt travels: it must not tell whether anybody was left out. The count is for the
+        # curator's eyes.
+        notes.append(LEFT_OUT_ROWS)
+    if listed:
+        warnings.warn(
+            f"{LEFT_OUT_ROWS} There are {listed} of {len(frame)}.", PrivacyLeakWarning, stacklevel=3
+        )
     return np.flatnonzero(frame[columns].notna().all(axis=1)).astype(np.int64)
 
 
-def _order(
-    table: pd.DataFrame,
-    columns: list[str],
-    shown: Sequence[str],
-    dropped: Sequence[str],
-    words: Words,
-    notes: list[str],
-    remarks: list[str],
-    *,
-    keep_order: bool,
-) -> NDArray[np.int64] | None:
-    """Return a random order of the rows, or None if theirs is to be kept, and say which."""
-    told = [f"true answers of {', '.join(shown)}"] if shown else []
-    told += [f"what stood in {', '.join(dropped)}"] if dropped else []
-    what = " and ".join(told)
-    if keep_order:
-        text = (
-            f"The order of the rows is kept although it {'shows' if shown else 'may show'} {what}: "
-            "equal answers stand together or take turns. These answers are not protected."
+def _refuse_following(open_columns: pd.DataFrame) -> None:
+    """Refuse columns by which the random order of the rows could be undone."""
+    following = following_columns(open_columns)
+    if following:
+        raise InputError(
+            "released columns must not follow the order of the rows, but "
+            f"{', '.join(map(repr, following))} {'does' if len(following) == 1 else 'do'}. Whoever "
+            "sorts by such a column undoes the shuffle, and sees the answers if the data were sorted "
+            f"by them. Use `--drop {','.join(map(typed_name, following))}`, or `--keep-order` if the order of the rows "
+            "may be known."
         )
-        notes.append(text)
-        warnings.warn(text, PrivacyLeakWarning, stacklevel=3)
-        return None
-    remarks.append(
-        f"The rows were shuffled: their order in the data {'would' if shown else 'could'} have shown "
-        f"{what}."
-    )
-    numbering = numbering_columns(table.drop(columns=columns))
-    if numbering:
-        text = (
-            f"The rows were shuffled, but {', '.join(numbering)} restores their order and so "
-            f"{'shows' if shown else 'may show'} {what}. Drop such a column before the release."
-        )
-        notes.append(text)
-        warnings.warn(text, PrivacyLeakWarning, stacklevel=3)
-    return random_order(len(table), words)
+
+
+def _name_copies(table: pd.DataFrame, codes: Mapping[str, NDArray[np.int64]]) -> None:
+    """Warn of open columns that say the same as a protected one, in these or other words.
+
+    Whether there is one depends on the true answers: this is for the curator, not for the receipt.
+    """
+    import pandas as pd
+
+    versions = {
+        name: [distinct_answers(answers) for answers in (table[name], pd.Series(codes[name]))]
+        for name in codes
+    }
+    for other in table.columns.difference(list(codes), sort=False):
+        for name, both in versions.items():
+            if any(_is_copy(version, table[other]) for version in both):
+                warnings.warn(
+                    f"{other} has the same content as the protected column {name}, and shows its "
+                    f"true answers. Use `--drop {typed_name(str(other))}`.",
+                    PrivacyLeakWarning,
+                    stacklevel=3,
+                )
+
+
+def _is_copy(protected: tuple[NDArray[np.int64], pd.Index], column: pd.Series) -> bool:
+    """Say whether a column groups people as the protected one does, beyond what chance explains."""
+    codes, values = protected
+    # Answers are numbered as they come: equal numbers mean equal groups. Most differ early.
+    for part in (column.head(1000), column):
+        other_codes, other_values = distinct_answers(part)
+        if not np.array_equal(codes[: len(part)], other_codes):
+            return False
+    log_chance = -log_arrangements(np.unique(codes, return_counts=True)[1])
+    if list(map(str, values)) != list(map(str, other_values)):
+        log_chance += math.lgamma(len(values) + 1)
+    return log_chance < math.log(LARGEST_CHANCE)
 
 
 def _leaks(domains: Mapping[str, Domain], budget: Budget) -> list[str]:

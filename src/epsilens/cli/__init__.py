@@ -7,20 +7,14 @@ import codecs
 import errno
 import io
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
-from epsilens.cli.exit_codes import (
-    EXIT_BAD_INPUT,
-    EXIT_BROKEN_PIPE,
-    EXIT_BY_SIGNAL,
-    EXIT_INTERRUPTED,
-)
+from epsilens.cli.ending import ENDED, INTERRUPTED, Ended, ends_when_told
+from epsilens.cli.exit_codes import EXIT_BAD_INPUT, EXIT_BROKEN_PIPE, EXIT_INTERRUPTED
 from epsilens.errors import (
     ApproximationWarning,
     EstimateNotTrustworthyError,
@@ -44,10 +38,6 @@ _PLAIN_SIGNS = {
     "·": "|",
 }
 """Our own signs for encodings that lack them."""
-
-
-class _Ended(SystemExit):
-    """The operating system asked this program to end."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,15 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     _print_whatever_comes()
     try:
-        with _signals_end_in_order():
+        with ends_when_told(lambda line: _say(line, _RED), is_program=arguments is None):
             code = _run(arguments)
+            if code == EXIT_INTERRUPTED:
+                raise KeyboardInterrupt
     except KeyboardInterrupt:
-        code = EXIT_INTERRUPTED
-    except _Ended as ended:
-        _say("Stopped: nothing half-written was left behind.", _RED)
+        _say(INTERRUPTED, _RED)
+        return EXIT_INTERRUPTED
+    except Ended as ended:
+        _say(ENDED, _RED)
         return int(str(ended.code))
-    if code == EXIT_INTERRUPTED:
-        _say("Interrupted: nothing half-written was left behind.", _RED)
     return code
 
 
@@ -112,7 +103,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _explain_usage(error)
     except typer.Abort:
         return EXIT_INTERRUPTED
-    except _Ended:
+    except Ended:
         raise
     except (BrokenPipeError, SystemExit):  # Typer turns the first into the second
         _forget(sys.stdout)
@@ -182,31 +173,6 @@ def _warnings_held() -> Iterator[None]:
         for category in ours:
             warnings.simplefilter("always", category=category)
         yield
-
-
-@contextmanager
-def _signals_end_in_order() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the program as Ctrl-C does: scratch files go first."""
-
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        raise _Ended(EXIT_BY_SIGNAL + number)
-
-    arranged: list[signal.Signals] = []
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        # Whoever has arranged something else, as `nohup` does, has a reason.
-        if number is None or signal.getsignal(number) is not signal.SIG_DFL:
-            continue
-        try:
-            signal.signal(number, end)
-            arranged.append(number)
-        except ValueError:  # only a program's main thread may arrange that
-            break
-    try:
-        yield
-    finally:
-        for number in arranged:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def _print_whatever_comes() -> None:

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands whose help explains their arguments, whichever Typer and click have come together."""
+"""Commands that explain their arguments, and look whether their files exist before they load anything."""
 
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+import typer
 from typer.core import TyperCommand
 
-__all__ = ["ExplainedCommand"]
+from epsilens.errors import InputError
+
+__all__ = ["ExplainedCommand", "must_exist"]
+
+_SOURCES = "epsilens.sources"
 
 
 class ExplainedCommand(TyperCommand):
@@ -28,6 +34,22 @@ class ExplainedCommand(TyperCommand):
         for parameter in parameters:
             if parameter.param_type_name == "argument" and not parameter.help:
                 parameter.help = _said_of(self.callback, parameter.name)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, if the files that it is to read exist."""
+        for source in ctx.meta.get(_SOURCES, ()):
+            if source != "-" and not (source and os.path.lexists(source)):
+                raise InputError(
+                    f"the data must be a file that exists, got {source!r}. Check the path."
+                )
+        return super().invoke(ctx)
+
+
+def must_exist(ctx: typer.Context, source: str | None) -> str | None:
+    """Note a file to be looked for once all that was typed is understood; a parameter's callback."""
+    if source is not None:
+        ctx.meta.setdefault(_SOURCES, []).append(source)
+    return source
 
 
 def _said_of(callback: Any, name: str) -> str | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`epsilens decide`: the budget that the loss one can bear and the attack one fears lead to."""
+"""`epsilens decide`: the budget that limits on the loss and on the attack lead to."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
+
     from epsilens.cli.progress import Progress
     from epsilens.data import Prepared
     from epsilens.decision import Decision
@@ -63,7 +65,7 @@ def decide(
         typer.Option(
             "--max-loss-increase",
             metavar="X",
-            help="The increase of the test loss that you can bear.",
+            help="Largest acceptable increase of the test loss.",
         ),
     ] = None,
     max_attack_rate: Annotated[
@@ -71,8 +73,17 @@ def decide(
         typer.Option(
             "--max-attack-rate",
             metavar="R",
-            help="The share of answers that you let an attacker guess, such as 0.9; the proven ceiling "
+            help="Largest share of answers that an attacker may guess, such as 0.9; the proven ceiling "
             "must be within it.",
+        ),
+    ] = None,
+    max_advantage: Annotated[
+        float | None,
+        typer.Option(
+            "--max-advantage",
+            metavar="A",
+            help="Largest advantage: the share of the answers that other data do not give away and that "
+            "become guessable. 0.1 if no limit is given.",
         ),
     ] = None,
     epsilon: Annotated[
@@ -86,7 +97,7 @@ def decide(
         typer.Option(
             "--confidence",
             metavar="C",
-            help="Of the interval whose upper end a limit is compared with.",
+            help="Confidence level of the interval whose upper end is compared with a limit.",
         ),
     ] = 0.9,
     measured: Measured = False,
@@ -97,6 +108,15 @@ def decide(
             help="The attack limit must be met by the proven ceiling: the default.",
         ),
     ] = False,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            "--seconds",
+            metavar="S",
+            min=0,
+            help="Time for training again where an estimate of the cost failed its check.",
+        ),
+    ] = 20.0,
     identity: Annotated[
         str | None,
         typer.Option(
@@ -134,8 +154,7 @@ def decide(
 ) -> None:
     """Recommend a privacy budget: what each costs and what it buys, on one axis.
 
-    Without a limit, the most private ε that keeps nine tenths of what the model gains over guessing
-    by the shares of the answers.
+    Without a limit, the largest ε with an advantage of at most 0.1, our default.
 
     Example: [bold]epsilens decide survey.csv --label smokes --protect smokes --max-loss-increase 0.01
     --max-attack-rate 0.9 --out report.html[/bold]
@@ -157,6 +176,12 @@ def decide(
     )
     check_loss(max_loss_increase)
     check_rate(max_attack_rate)
+    if max_advantage is not None:
+        as_share(max_advantage, name="--max-advantage")
+    if max_attack_rate is not None and max_advantage is not None:
+        raise InputError(
+            "expected one limit on the attack, got two. Give `--max-attack-rate` or `--max-advantage`."
+        )
     check_gives_probabilities(table.model)
     as_share(confidence, name="--confidence")
     if measured and proven_only:
@@ -184,8 +209,10 @@ def decide(
             categories=table.domains(prepared, columns),
             max_loss_increase=max_loss_increase,
             max_attack_rate=max_attack_rate,
+            max_advantage=max_advantage,
             confidence=confidence,
             measured=measured,
+            seconds=seconds,
             shadow_models=shadow_models,
             checkpoint=checkpoint,
             progress=progress,
@@ -223,8 +250,10 @@ class _Question:
     categories: dict[str, list[object]] | None
     max_loss_increase: float | None
     max_attack_rate: float | None
+    max_advantage: float | None
     confidence: float
     measured: bool
+    seconds: float
     shadow_models: int
     checkpoint: str | None
     progress: Progress
@@ -234,23 +263,13 @@ class _Question:
         import warnings
 
         from epsilens.decision import decide as join_and_decide
-        from epsilens.decision.kept_gain import kept_gain, kept_gain_note
         from epsilens.errors import PrivacyLeakWarning
         from epsilens.models.fitting import fit_on
         from epsilens.risk.study import AttackStudy
         from epsilens.whatif import WhatIf
 
-        estimator = self.table.estimator(prepared, protect=self.protect)
+        estimator = self.table.estimator(prepared, protect=self.protect, factorised_for="an attack")
         study = fit_on(WhatIf(estimator), prepared)
-        max_loss_increase, note = self.max_loss_increase, None
-        if max_loss_increase is None and self.max_attack_rate is None:
-            max_loss_increase = kept_gain(prepared, study.baseline_.outcomes.loss)
-            if max_loss_increase is None:
-                raise InputError(
-                    "the model predicts no better than the shares of the answers, so there is no gain to "
-                    "keep. Give `--max-loss-increase` or `--max-attack-rate`."
-                )
-            note = kept_gain_note(max_loss_increase)
         cost = study.estimate(
             protect=self.protect,
             epsilon=self.epsilon,
@@ -270,20 +289,17 @@ class _Question:
                 checkpoint=self.checkpoint,
                 progress=self.progress,
             )
-        decision = join_and_decide(
+        return join_and_decide(
             cost,
             risk,
-            max_loss_increase=max_loss_increase,
+            max_loss_increase=self.max_loss_increase,
             max_attack_rate=self.max_attack_rate,
+            max_advantage=self.max_advantage,
             confidence=self.confidence,
             measured=self.measured,
+            seconds=self.seconds,
+            progress=self.progress,
         )
-        if note is None:
-            return decision
-        said = decision.document.model_copy(
-            update={"warnings": [note, *decision.document.warnings]}
-        )
-        return replace(decision, document=said)
 
 
 def _with_lever(
@@ -308,6 +324,7 @@ def _with_lever(
         question,
         max_loss_increase=chosen.max_loss_increase,
         max_attack_rate=chosen.max_attack_rate,
+        max_advantage=chosen.max_advantage,
         checkpoint=None if beside is None else f"{beside.rstrip('/')}-masked",
     ).ask(without_columns(prepared, masked))
     lever = masking_lever(decision, again, masked=masked)
@@ -333,6 +350,15 @@ def write_decision(out: str, document: DecisionDocument, *, names: dict[str, str
         save_chart(decision_chart(document), out)
 
 
+def print_recommendation(console: Console, document: DecisionDocument) -> None:
+    """Print the recommendation, and below it how often a randomised answer is the true one."""
+    from rich.text import Text
+
+    console.print(Text(document.recommendation.sentence, style="bold"))
+    if (fact := document.face_value()) is not None:
+        console.print(Text(fact))
+
+
 def print_decision(document: DecisionDocument, *, quiet: bool, out: str | None) -> None:
     """Print the decision as a table and in words."""
     from rich.console import Console
@@ -345,7 +371,7 @@ def print_decision(document: DecisionDocument, *, quiet: bool, out: str | None) 
     if not quiet:
         console.print(decision_table(document))
         print_notes(console, document.warnings)
-    console.print(Text(document.recommendation.sentence, style="bold"))
+    print_recommendation(console, document)
     if document.lever is not None:
         gone = ", ".join(document.lever.masked)
         console.print(Text(f"Masking {gone}: {document.lever.sentence}"))

@@ -170,6 +170,7 @@ def _print(
     from rich.console import Console
     from rich.text import Text
 
+    from epsilens.cli.decide import print_recommendation
     from epsilens.display.rounding import format_change, format_epsilon
     from epsilens.reporting import decision_table
 
@@ -185,7 +186,7 @@ def _print(
             )
         )
         console.print(decision_table(document))
-    console.print(Text(document.recommendation.sentence, style="bold"))
+    print_recommendation(console, document)
     if quiet:
         return
     console.print(Text("The cost, checked by really randomising and retraining:"))

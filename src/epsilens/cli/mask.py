@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens.cli.argument_help import must_exist
 from epsilens.cli.gathered import Without, gathered
 from epsilens.cli.options import (
     Anonymous,
@@ -115,6 +116,7 @@ def mask(
         typer.Option(
             "--public",
             metavar="FILE",
+            callback=must_exist,
             help="Public records of other people: choose the mask by these alone.",
         ),
     ] = None,
@@ -251,7 +253,7 @@ def study_of(prepared: Prepared, table: TableOptions) -> MaskStudy:
     public = None
     if offer is not None and offer.beside is not None:
         public = (offer.X, offer.y, offer.beside.iloc[:, 0])
-    return MaskStudy(table.estimator(prepared)).fit(
+    return MaskStudy(table.estimator(prepared, factorised_for="masking", is_dense=True)).fit(
         prepared.X_train,
         prepared.y_train,
         prepared.beside.iloc[:, 0],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from epsilens.cli.argument_help import must_exist
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
+        callback=must_exist,
         help="csv, csv.gz, tsv, parquet (or a folder of parquet files), arrow; - for standard input.",
     ),
 ]
@@ -108,7 +110,12 @@ Measured = Annotated[
 ]
 Test = Annotated[
     str | None,
-    typer.Option("--test", metavar="FILE", help="Test data; otherwise a part is set aside."),
+    typer.Option(
+        "--test",
+        metavar="FILE",
+        callback=must_exist,
+        help="Test data; otherwise a part is set aside.",
+    ),
 ]
 Drop = Annotated[
     list[str] | None,

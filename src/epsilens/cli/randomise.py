@@ -100,8 +100,16 @@ def randomise(
         bool,
         typer.Option(
             "--keep-order",
-            help="Keep the order of the rows even if it shows protected answers, or what was left "
-            "out; otherwise they are shuffled then.",
+            help="Keep the order of the rows, which shows an answer that they were sorted by. "
+            "Otherwise they are shuffled.",
+        ),
+    ] = False,
+    keep_identifiers: Annotated[
+        bool,
+        typer.Option(
+            "--keep-identifiers",
+            help="Release columns that look like identifiers, such as names and birth dates; "
+            "otherwise they must be left out with --drop.",
         ),
     ] = False,
     delimiter: Delimiter = None,
@@ -127,16 +135,17 @@ def randomise(
     """Randomise columns for release, with the operating system's randomness, and write a receipt.
 
     All other columns are written as they are: they are not protected. Leave out with --drop what
-    nobody needs. Each release is entered in a ledger beside the data, and their budgets are added up.
+    nobody needs. Columns that look like identifiers are released with --keep-identifiers only. Each
+    release is entered in a ledger beside the data, and their budgets are added up.
 
     Example: [bold]epsilens randomise survey.csv --protect smokes --epsilon 1
     --categories "smokes=no|yes" --out released.csv[/bold]
     """
-    import time
     import warnings
 
     from epsilens._validate import as_positive
     from epsilens.channels.release import release_table
+    from epsilens.channels.written_release import written_release
     from epsilens.cli.release_files import (
         PlannedRelease,
         is_stream,
@@ -150,7 +159,6 @@ def randomise(
     from epsilens.data.files import WRITABLE_SUFFIXES
     from epsilens.document import to_json
 
-    started = time.perf_counter()
     budget = _budget(comma_list(protect), epsilon)
     limit = None if total_budget is None else as_positive(total_budget, name="--budget")
     receipt = receipt_of(out)
@@ -160,6 +168,13 @@ def randomise(
     given = categories_of(categories, protected=tuple(budget.per_column))
     table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding, spelled=True)
     _refuse_partitions(table, budget)
+    identified = _settle_open_columns(
+        table,
+        budget,
+        comma_list(drop),
+        keep_identifiers=keep_identifiers,
+        keep_order=keep_order,
+    )
     if is_stream(data):
         refuse_copy(out, table.frame)
     planned = PlannedRelease.of(data, table.frame, budget, limit=limit) if seed is None else None
@@ -176,12 +191,13 @@ def randomise(
     if replaces:
         warnings.warn(EARLIER_RELEASE, PrivacyLeakWarning, stacklevel=2)
     document = _receipt(
-        release, seed=seed, missing=missing.value, replaces=replaces, started=started
+        release, seed=seed, missing=missing.value, replaces=replaces, identified=identified
     )
-    as_text = out.name.lower().endswith(TEXT_SUFFIXES)
-    written = _as_written_before(table, release) if as_text else release.frame
-    document = write_release(
-        lambda announce: write_table(written, out, announce=announce),
+    written, dialect = release.frame, None
+    if out.name.lower().endswith(TEXT_SUFFIXES):
+        written, dialect = written_release(table, release, categories=given, encoding=encoding)
+    write_release(
+        lambda announce: write_table(written, out, dialect=dialect, announce=announce),
         document,
         out=out,
         planned=planned,
@@ -192,6 +208,8 @@ def randomise(
         # Warnings have had a line each on standard error; what is no warning is said here.
         warned = {*release.warnings, *held_warnings()}
         remarks = [f"Note: {note}." for note in table.notes]
+        if dialect is not None and dialect.encoding != table.encoding:
+            remarks.append("Note: the release is written as UTF-8.")
         remarks += [note for note in document.warnings if note not in warned]
         _print(document, remarks, out=out, receipt=receipt)
 
@@ -272,6 +290,56 @@ def _refuse_partitions(table: TableFile, budget: Budget) -> None:
             )
 
 
+def _settle_open_columns(
+    table: TableFile,
+    budget: Budget,
+    drop: Sequence[str],
+    *,
+    keep_identifiers: bool,
+    keep_order: bool,
+) -> list[str]:
+    """Refuse columns that name people or undo the shuffle, all at once; return the warning of those kept.
+
+    The protected columns are not looked at: what a release refuses must not depend on them.
+    """
+    import warnings
+
+    from epsilens.channels.order import following_columns
+    from epsilens.data import infer_schema
+    from epsilens.data.typed_names import typed_name
+
+    others = [n for n in table.frame.columns if n not in budget.per_column and n not in drop]
+    open_frame = table.frame[others]
+    identifying = [c.name for c in infer_schema(open_frame).columns if c.identifies]
+    following = [] if keep_order else following_columns(open_frame)
+    refused = [] if keep_identifiers else identifying
+    if refused or following:
+        named = ",".join(typed_name(n) for n in others if n in refused or n in following)
+        reasons = [
+            f"{_listed(refused)} like {'an identifier' if len(refused) == 1 else 'identifiers'}"
+        ] * bool(refused) + [
+            f"{_listed(following, verb='follow')} the order of the rows, so that sorting undoes the shuffle"
+        ] * bool(following)
+        options = ["`--keep-identifiers`"] * bool(refused) + ["`--keep-order`"] * bool(following)
+        raise InputError(
+            f"a release must not show who a row belongs to, but {', and '.join(reasons)}. Use "
+            f"`--drop {named}`, or {' and '.join(options)} if that may be known."
+        )
+    if not identifying:
+        return []
+    text = (
+        f"Columns that look like identifiers are released: {', '.join(identifying)}. They show whose "
+        "randomised answer stands in a row."
+    )
+    warnings.warn(text, PrivacyLeakWarning, stacklevel=3)
+    return [text]
+
+
+def _listed(names: Sequence[str], *, verb: str = "look") -> str:
+    """Return the names with their verb."""
+    return f"{', '.join(map(repr, names))} {verb}{'s' if len(names) == 1 else ''}"
+
+
 def _with_written_answers(table: TableFile, given: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Return the table with the text of columns whose possible answers were named.
 
@@ -292,10 +360,17 @@ def _with_written_answers(table: TableFile, given: Mapping[str, Sequence[str]]) 
 
 
 def _receipt(
-    release: Release, *, seed: int | None, missing: str, replaces: bool, started: float
+    release: Release,
+    *,
+    seed: int | None,
+    missing: str,
+    replaces: bool,
+    identified: Sequence[str],
 ) -> ReleaseDocument:
-    import time
+    """Return the receipt. It travels with the data, so it holds nothing but arguments and reports.
 
+    Not even the time taken: that depends on the true answers as well.
+    """
     from epsilens.channels import RandomizedResponse
     from epsilens.data import infer_schema
     from epsilens.document import Provenance, ReleaseDocument
@@ -303,7 +378,7 @@ def _receipt(
 
     budget = release.budget
     columns = list(budget.per_column)
-    notes = [*release.warnings, *release.remarks]
+    notes = [*identified, *release.warnings]
     n_open = release.frame.shape[1] - len(columns)
     if n_open:
         notes.append(
@@ -312,8 +387,7 @@ def _receipt(
         )
     if replaces:
         notes.append(EARLIER_RELEASE)
-    # The receipt travels with the data, so the fingerprint is of the released table: that of the
-    # true one would be a function of the true answers.
+    # Of the released table: that of the true one would be a function of the true answers.
     fingerprint = infer_schema(release.frame).fingerprint
     settings: dict[str, object] = {
         "protect": columns,
@@ -339,7 +413,6 @@ def _receipt(
             seed=seed,
             simulated=release.simulated,
             schema_fingerprint=fingerprint,
-            seconds=round(time.perf_counter() - started, 3),
         ),
         warnings=notes,
         number_types=numbers,
@@ -350,21 +423,6 @@ def _receipt(
         simulated=release.simulated,
         mechanism=MECHANISM,
     )
-
-
-def _as_written_before(table: TableFile, release: Release) -> pd.DataFrame:
-    """Return the release for a text file, every field spelled as it was.
-
-    Otherwise 1.50 would come out as 1.5 and a mark for a missing answer as an empty field.
-    Possible answers that were named are spelled as they were typed.
-    """
-    if table.spelled is None:
-        written = release.frame.copy(deep=False)
-    else:
-        written = table.spelled.select(list(release.frame.columns)).take(release.rows).to_pandas()
-    for name in release.budget.per_column:
-        written[name] = release.as_typed.get(name, release.frame[name]).array
-    return written
 
 
 def _print(document: ReleaseDocument, remarks: list[str], *, out: Path, receipt: Path) -> None:

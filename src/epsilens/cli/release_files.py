@@ -104,8 +104,11 @@ class PlannedRelease:
             found.ledger.require(found.digests, budget, limit=limit)
         return found
 
-    def enter(self, document: ReleaseDocument, out: Path) -> ReleaseDocument:
-        """Record the release and return its receipt with the total of all releases, if there are others."""
+    def enter(self, out: Path) -> None:
+        """Record the release, and warn of the total if there are others of the same answers.
+
+        The total is for the curator alone: that the answers are the same as before depends on them.
+        """
         import warnings
 
         if self.ledger is None:
@@ -114,15 +117,11 @@ class PlannedRelease:
                 "written. A later release will not know of it."
             )
             warnings.warn(text, PrivacyLeakWarning, stacklevel=2)
-            return document
+            return
         limit = math.inf if self.limit is None else self.limit
         spending = self.ledger.enter(self.digests, self.budget, output=out.name, limit=limit)
-        notes = spending.notes()
-        for text in notes:
+        for text in spending.notes():
             warnings.warn(text, PrivacyLeakWarning, stacklevel=2)
-        if not notes:
-            return document
-        return _noted(document, notes, total_epsilon=dict(spending.epsilon))
 
 
 def _ledger_for(data: str) -> ReleaseLedger | None:
@@ -148,7 +147,7 @@ def write_release(
     *,
     out: Path,
     planned: PlannedRelease | None,
-) -> ReleaseDocument:
+) -> None:
     """Write table and receipt. At every instant the receipt states at least what the table beside it spent.
 
     The new table is first written in full under another name. Then the release is entered in the ledger, and
@@ -165,24 +164,19 @@ def write_release(
         Where the table goes.
     planned : PlannedRelease or None
         None: a simulation, which is in no ledger.
-
-    Returns
-    -------
-    ReleaseDocument
-        The receipt as written.
     """
     from epsilens.data import write_text
     from epsilens.document import to_json
 
     receipt = receipt_of(out)
     before, old_receipt = _identity(out), receipt.read_bytes() if receipt.exists() else None
-    final, is_announced = document, False
+    is_announced = False
 
     def announce() -> None:
-        nonlocal final, is_announced
+        nonlocal is_announced
         if planned is not None:
-            final = planned.enter(document, out)
-        pending = _pending(final, _read(receipt), replaces=before is not None)
+            planned.enter(out)
+        pending = _pending(document, _read(receipt), replaces=before is not None)
         is_announced = True
         write_text(to_json(pending) + "\n", receipt)
 
@@ -193,8 +187,7 @@ def write_release(
         if is_announced and _identity(out) == before:
             _put_back(receipt, old_receipt)
         raise
-    write_text(to_json(final) + "\n", receipt)
-    return final
+    write_text(to_json(document) + "\n", receipt)
 
 
 def _pending(

@@ -290,7 +290,12 @@ class _Question:
         randomised = self.mechanism is MechanismChoice.rr
         if not randomised:
             _check_delta(self.training.get("delta"), n_records=len(prepared.rows))
-        estimator = self.table.estimator(prepared, protect=self.protect if randomised else ())
+        estimator = self.table.estimator(
+            prepared,
+            protect=self.protect if randomised else (),
+            factorised_for="an attack",
+            is_dense=not randomised,
+        )
         study = fit_on(AttackStudy(estimator), prepared)
         settings: dict[str, object] = {
             "epsilon": self.epsilon,

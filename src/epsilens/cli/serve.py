@@ -39,9 +39,10 @@ def serve(
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:
-    """Open the page: choose a table, move ε, walk out with a decision.
+    """Open the page: choose a table, move ε, leave with a decision.
 
-    The server answers on 127.0.0.1 only, to whoever has the link that it prints. On another machine:
+    The server answers on 127.0.0.1 only, to browsers that opened the link. The link works until the
+    server ends, as often as you like. On another machine:
     forward its port by ssh -L and open the link there. Ctrl-C ends it.
 
     Example: [bold]epsilens serve survey.csv[/bold]
@@ -50,9 +51,10 @@ def serve(
     from contextlib import suppress
 
     from epsilens.app.server import run
+    from epsilens.cli.ending import others_handle_signals
 
     def announce(address: str, folder: Path) -> None:
-        typer.echo(f"Open once: {address}")
+        typer.echo(f"Open: {address}")
         if not quiet:
             typer.echo(f"Tables and studies are kept in {folder}; delete them on the page.")
             typer.echo("Ctrl-C ends the server; nothing finished is lost.")
@@ -64,6 +66,7 @@ def serve(
         # A browser in the terminal would hold up the server that it waits for.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
+    others_handle_signals()
     # Ctrl-C is how one ends it; by then everything is in order.
     with warnings.catch_warnings(), suppress(KeyboardInterrupt):
         warnings.simplefilter("ignore")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -145,7 +144,13 @@ class TableOptions:
         return read_table(source, delimiter=delimiter_from(self.delimiter), encoding=self.encoding)
 
     def estimator(
-        self, prepared: Prepared, *, protect: Sequence[str] = (), keep_all: Sequence[str] = ()
+        self,
+        prepared: Prepared,
+        *,
+        protect: Sequence[str] = (),
+        keep_all: Sequence[str] = (),
+        factorised_for: str | None = None,
+        is_dense: bool = False,
     ) -> Pipeline:
         """Build the default model; a protected feature has a column for every declared answer.
 
@@ -157,8 +162,15 @@ class TableOptions:
             The columns that are randomised.
         keep_all : sequence of str
             Columns whose first category gets a column too.
+        factorised_for : str, optional
+            What needs matrices of its parameters; a model too wide for that is refused.
+        is_dense : bool
+            Whether it also needs the encoded records with all their zeros.
         """
-        from epsilens.models.default import default_estimator
+        from epsilens.models.default import default_estimator, require_factorisable
+
+        if factorised_for is not None:
+            require_factorisable(prepared, what=factorised_for, is_dense=is_dense)
 
         return default_estimator(
             prepared.schema,
@@ -242,11 +254,10 @@ def check_rate(max_attack_rate: float | None) -> None:
 
 def check_loss(max_loss_increase: float | None) -> None:
     """Refuse a limit that no loss can be compared with, before any work."""
-    if max_loss_increase is not None and not math.isfinite(max_loss_increase):
-        raise InputError(
-            f"`--max-loss-increase` must be a finite number, got {max_loss_increase}. "
-            "Use for instance 0.01."
-        )
+    if max_loss_increase is not None:
+        from epsilens._validate import as_loss_limit
+
+        as_loss_limit(max_loss_increase, name="--max-loss-increase")
 
 
 def check_gives_probabilities(model: ModelChoice) -> None:

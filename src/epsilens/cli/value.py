@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epsilens.cli.argument_help import ExplainedCommand
+from epsilens.cli.argument_help import ExplainedCommand, must_exist
 from epsilens.cli.gathered import Without, gathered
 from epsilens.cli.options import (
     Anonymous,
@@ -68,6 +68,7 @@ def local(
         str,
         typer.Argument(
             metavar="TRAIN",
+            callback=must_exist,
             help="The training data: csv, csv.gz, tsv, parquet, arrow; - for standard input.",
         ),
     ],
@@ -78,6 +79,7 @@ def local(
         typer.Option(
             "--candidates",
             metavar="FILE",
+            callback=must_exist,
             help="Records on offer: score these (add one) instead of TRAIN's (leave one out).",
         ),
     ] = None,
@@ -206,7 +208,7 @@ def _fit(prepared: Prepared, table: TableOptions) -> Appraisal:
     from epsilens.valuation import Appraisal
 
     return Appraisal.of(
-        table.estimator(prepared),
+        table.estimator(prepared, factorised_for="a value per record"),
         prepared.X_train,
         prepared.y_train,
         prepared.X_test,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from epsilens._scratch import announce_scratch
 from epsilens.errors import InputError, system_refusal
 
 try:
@@ -152,6 +153,7 @@ def scratch_beside(target: Path) -> Iterator[Path]:
     scratch = target.with_name(
         f".{target.name[:_NAME_SHOWN_IN_SCRATCH]}.{secrets.token_hex(4)}.epsilens.part"
     )
+    announce_scratch(scratch)
     descriptor = -1
     while descriptor < 0 or not scratch.exists():  # taken for a stale one before it was locked
         if descriptor >= 0:

@@ -7,11 +7,13 @@ import codecs
 import csv
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from epsilens._validate import require_unique
+from epsilens.data.dialect import Dialect, detect_dialect
 from epsilens.data.fields import are_numbers, type_fields
 from epsilens.errors import InputError
 
@@ -28,6 +30,10 @@ _SAMPLE_RECORDS = 50
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 26
 _END = "end"
+_NOT_WINDOWS = rb"[\x81\x8d\x8f\x90\x9d]"
+"""Bytes that Windows-1252 does not define; Latin-1 has a control character for each."""
+_WINDOWS_ONLY = rb"[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f]"
+"""Bytes that are a character in Windows-1252 and a control character in Latin-1."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class DelimitedTable:
     encoding: str
     missing_marks: dict[str, int]
     notes: tuple[str, ...]
+    dialect: Dialect
 
 
 def parse_delimited(
@@ -111,8 +118,9 @@ def parse_delimited(
         )
     if '"' in text:
         notes += _check_line_breaks(spelled, used_delimiter, name=name)
+    is_spaced = _is_spaced(table)
     typed = type_fields(
-        _trimmed(spelled) if _is_spaced(table) else spelled,
+        _trimmed(spelled) if is_spaced else spelled,
         header,
         decimal_comma=used_delimiter != ",",
     )
@@ -123,6 +131,9 @@ def parse_delimited(
         used_encoding,
         typed.missing_marks,
         (*notes, *typed.notes),
+        detect_dialect(
+            text, header, delimiter=used_delimiter, encoding=used_encoding, is_spaced=is_spaced
+        ),
     )
 
 
@@ -130,7 +141,9 @@ def detect_encoding(content: bytes, *, name: str = "the file") -> str:
     """Say in which encoding a text file was written.
 
     A byte order mark decides; then UTF-8 if every byte agrees with it; then Windows-1252, and
-    Latin-1, which accepts everything, last.
+    Latin-1, which accepts everything, last. A file that has letters in UTF-8 and bytes that are not
+    UTF-8 is refused: one field would decide how all others are read. So is a file with characters of
+    Windows-1252 and bytes that it does not define.
 
     Parameters
     ----------
@@ -147,7 +160,7 @@ def detect_encoding(content: bytes, *, name: str = "the file") -> str:
     Raises
     ------
     InputError
-        If the file is no text.
+        If the file is no text, or its encodings are mixed.
 
     Examples
     --------
@@ -167,13 +180,28 @@ def detect_encoding(content: bytes, *, name: str = "the file") -> str:
         return "utf-16-be"
     if b"\x00" in content:
         raise _not_text(name)
-    for candidate in ("utf-8", "cp1252"):
-        try:
-            content.decode(candidate)
-        except UnicodeDecodeError:
-            continue
-        return candidate
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    else:
+        return "utf-8"
+    _refuse_binary(sample.decode("latin-1"), name=name)
+    if not content.decode("utf-8", errors="ignore").isascii():
+        raise _mixed(name, "UTF-8")
+    if not re.search(_NOT_WINDOWS, content):
+        return "cp1252"
+    # Beyond these bytes and those that Windows-1252 leaves out, the two encodings agree.
+    if re.search(_WINDOWS_ONLY, content):
+        raise _mixed(name, "Windows-1252")
     return "latin-1"
+
+
+def _mixed(name: str, encoding: str) -> InputError:
+    return InputError(
+        f"{name!r} must be in one encoding, but some of its bytes are {encoding} and others are not. "
+        "Save it as UTF-8, or name the encoding of all of it, such as `--encoding cp1252`."
+    )
 
 
 def detect_delimiter(text: str) -> str:
@@ -210,16 +238,21 @@ def detect_delimiter(text: str) -> str:
 
 
 def _first_records(text: str, delimiter: str) -> list[list[str]]:
-    sample = text[:_SAMPLE_BYTES]
-    whole_lines = sample.rfind("\n") + 1
-    if len(text) > len(sample) and whole_lines:
-        sample = sample[:whole_lines]
+    """Return the first records, each of them whole: the header and a row at least, however long."""
+    n_read = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal n_read
+        for line in re.finditer(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text):
+            n_read = line.end()
+            yield line[0]
+
     records: list[list[str]] = []
     try:
-        for record in csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter):
+        for record in csv.reader(lines(), delimiter=delimiter):
             if record:
                 records.append(record)
-            if len(records) == _SAMPLE_RECORDS:
+            if len(records) == _SAMPLE_RECORDS or (n_read > _SAMPLE_BYTES and len(records) > 1):
                 break
     except csv.Error:
         return records
@@ -304,8 +337,9 @@ def _parse_strings(text: str, delimiter: str, *, name: str) -> pa.Table:
 
 def _open_quotation(name: str) -> InputError:
     return InputError(
-        f"{name!r} must be a text table, but its rows cannot be told apart. "
-        "Check for a quotation mark that is never closed, or name the delimiter."
+        f"{name!r} must be a text table, but its rows cannot be told apart. Check for a quotation mark "
+        f"that is never closed, or a column name over {csv.field_size_limit():,} characters, or name the "
+        "delimiter."
     )
 
 
@@ -347,11 +381,11 @@ def _is_spaced(table: pa.Table) -> bool:
 
 
 def _trimmed(table: pa.Table) -> pa.Table:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    for index, field in enumerate(table.schema):
-        table = table.set_column(index, field, pc.utf8_trim_whitespace(table.column(index)))
-    return table
+    columns = [pc.utf8_trim_whitespace(column) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _refuse_missing_header(

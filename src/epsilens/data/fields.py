@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["MISSING_MARKS", "TypedFields", "are_numbers", "type_fields", "written_answers"]
+__all__ = [
+    "MISSING_MARKS",
+    "TypedFields",
+    "are_numbers",
+    "spellings",
+    "type_fields",
+    "written_answers",
+]
 
 MISSING_MARKS = (
     *("", "NA", "N/A", "n/a", "#N/A", "<NA>"),
@@ -178,6 +185,22 @@ def written_answers(
             answers,
         )
     return pd.Series(answers.to_pandas(), name=name)
+
+
+def spellings(column: pa.ChunkedArray, answers: pd.Series) -> dict[object, str]:
+    """Say how every answer of a column is written; of several ways the shortest, first in order.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import pyarrow as pa
+    >>> spellings(pa.chunked_array([["1,50", "2", "1,5"]]), pd.Series([1.5, 2.0, 1.5]))
+    {1.5: '1,5', 2.0: '2'}
+    """
+    texts = (text.strip() for text in column.to_pylist())
+    pairs = set(zip(answers, texts, answers.notna(), strict=True))
+    ways = sorted((len(text), text, answer) for answer, text, is_known in pairs if is_known)
+    return {answer: text for _, text, answer in reversed(ways)}
 
 
 def _numbers(column: pa.ChunkedArray) -> pd.Series | None:

@@ -7,7 +7,7 @@ import gzip
 import sys
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +20,7 @@ from epsilens.data.columnar import (
     read_parquet_folder,
 )
 from epsilens.data.delimited import parse_delimited
+from epsilens.data.dialect import Dialect
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class TableFile:
         The columns by which a folder is divided: its rows are sorted by them.
     spelled : pyarrow.Table or None
         Every field of a text file as it is written there, if that was asked for.
+    dialect : Dialect or None
+        How a text file is written.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -69,6 +72,7 @@ class TableFile:
     notes: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
     spelled: pa.Table | None = field(default=None, repr=False)
+    dialect: Dialect | None = field(default=None, repr=False)
 
     @property
     def marks_note(self) -> tuple[str, ...]:
@@ -193,11 +197,16 @@ def _read_content(
         table.missing_marks,
         table.notes,
         spelled=table.spelled if spelled else None,
+        dialect=table.dialect,
     )
 
 
 def write_table(
-    frame: pd.DataFrame, path: str | Path, *, announce: Callable[[], None] | None = None
+    frame: pd.DataFrame,
+    path: str | Path,
+    *,
+    dialect: Dialect | None = None,
+    announce: Callable[[], None] | None = None,
 ) -> None:
     """Write a table in the format that the file's name asks for.
 
@@ -209,6 +218,8 @@ def write_table(
         The rows; its index is not written. A missing value is written as an empty field.
     path : str or Path
         Ends in .csv, .csv.gz, .tsv, .parquet, .arrow or .feather.
+    dialect : Dialect, optional
+        How a text file is written; `frame` then holds text. A tsv file has tabs in any case.
     announce : callable, optional
         Called when the file is whole, before it takes its name.
 
@@ -239,9 +250,11 @@ def write_table(
         elif suffix in {".arrow", ".feather"}:
             frame.reset_index(drop=True).to_feather(scratch)
         else:
-            text = frame.to_csv(
-                index=False, sep="\t" if suffix == ".tsv" else ",", lineterminator="\n"
-            )
-            content = text.encode("utf-8")
+            delimiter = "\t" if suffix == ".tsv" else dialect.delimiter if dialect else ","
+            if dialect is not None:
+                content = replace(dialect, delimiter=delimiter).write(frame)
+            else:
+                text = frame.to_csv(index=False, sep=delimiter, lineterminator="\n")
+                content = text.encode("utf-8")
             # Without a time stamp the same table always gives the same file.
             scratch.write_bytes(gzip.compress(content, mtime=0) if suffix == ".csv.gz" else content)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from epsilens._validate import as_choice
-from epsilens.errors import InputError
+from epsilens.errors import InputError, MissingAnswersError, Remedy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,17 +119,18 @@ def settle_missing(
     kept = frame[list(counts)].notna().all(axis=1).to_numpy(dtype=bool)
     n_rows, n_lost = len(frame), int((~kept).sum())
     listed = listed_counts(counts)
+    found = _remedies(frame, counts, n_lost, required=must, codes=set(categorical))
     if policy == "error":
-        choices = _choices(frame, counts, required=must, codes=set(categorical))
-        raise InputError(
+        raise MissingAnswersError(
             f"missing values are not allowed (`--missing error`), but {n_lost} of {n_rows} rows"
-            f"{place} have some ({listed}). {choices}"
+            f"{place} have some ({listed}). {_choices(found, counts, must)}",
+            found,
         )
     if policy != "drop" and n_lost > LARGEST_DROPPED_SHARE * n_rows:
-        choices = _choices(frame, counts, required=must, codes=set(categorical))
-        raise InputError(
+        raise MissingAnswersError(
             f"at most {LARGEST_DROPPED_SHARE:.0%} of the rows may have missing values, but "
-            f"{n_lost} of {n_rows}{place} do ({listed}). {choices}"
+            f"{n_lost} of {n_rows}{place} do ({listed}). {_choices(found, counts, must)}",
+            found,
         )
     if n_lost == n_rows:
         raise InputError(
@@ -153,21 +154,37 @@ def listed_counts(counts: dict[str, int]) -> str:
     return shown if len(ordered) <= 8 else f"{shown} and {len(ordered) - 8} more columns"
 
 
-def _choices(
-    frame: pd.DataFrame, counts: dict[str, int], *, required: list[str], codes: set[str]
-) -> str:
-    """Say which settings would go on from here: none that would be refused in its turn."""
+def _remedies(
+    frame: pd.DataFrame,
+    counts: dict[str, int],
+    n_lost: int,
+    *,
+    required: list[str],
+    codes: set[str],
+) -> tuple[Remedy, ...]:
+    """Return the settings that go on from here: none that would be refused in its turn."""
     optional = [name for name in counts if name not in required]
-    choices = []
-    if frame[list(counts)].notna().all(axis=1).any():
-        choices.append("`--missing drop`")
+    found = []
+    if n_lost < len(frame):
+        found.append(Remedy("drop", None, n_lost))
     in_required = frame[[name for name in counts if name in required]].isna().any(axis=1)
+    n_required = int(in_required.sum())
+    is_settled = n_required <= LARGEST_DROPPED_SHARE * len(frame)
     if (
         optional
-        and in_required.sum() <= LARGEST_DROPPED_SHARE * len(frame)
+        and is_settled
         and all(name in codes or not _is_amount(frame[name]) for name in optional)
     ):
-        choices.append("`--missing category`")
+        found.append(Remedy("category", None, n_lost))
+    if len(optional) == 1 and is_settled:
+        found.append(Remedy(None, optional[0], n_lost))
+    return tuple(found)
+
+
+def _choices(remedies: tuple[Remedy, ...], counts: dict[str, int], required: list[str]) -> str:
+    """Say in a sentence which settings go on from here."""
+    choices = [f"`--missing {found.missing}`" for found in remedies if found.missing]
+    optional = [name for name in counts if name not in required]
     if optional:
         most = max(optional, key=lambda name: counts[name])
         choices.append(

@@ -14,7 +14,7 @@ from epsilens.data.files import TableFile
 from epsilens.data.frames import to_pandas
 from epsilens.data.missing import MissingPolicy, settle_missing
 from epsilens.data.parts import PartSettings, Task, split_part
-from epsilens.data.schema import Category, Schema, infer_schema
+from epsilens.data.schema import Category, Schema, infer_schema, is_date
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def prepare(
     described = infer_schema(frame[[label]]).columns[0]
     schema = replace(schema, label=described)
     for column in schema.columns:
-        if column.encoding == "left out" or (column.note and "date" in column.note):
+        if column.encoding == "left out" or is_date(features[column.name]):
             notes.append(f"{column.name}: {column.note}")
     everything = settings.part(frame, answers, schema, labels.values, features, kept=settled.kept)
     notes += labels.notes

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from epsilens._validate import require_column, require_unique
 from epsilens.data.binning import Bins
+from epsilens.data.identifiers import ALL_DIFFER, ValueKind, Values, identifier_reason
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ __all__ = [
     "Schema",
     "as_category",
     "days",
-    "identifier_reason",
     "infer_schema",
     "is_date",
     "left_out",
@@ -40,12 +40,7 @@ Category = str | int | float | bool
 LARGEST_NUMERIC_DOMAIN = 20
 """A numeric column with at most this many distinct values can be randomised as it is."""
 
-FEWEST_WORDS_FOR_IDENTIFIER = 3
-FEWEST_NUMBERS_FOR_IDENTIFIER = 10
-"""In a smaller table whole numbers that all differ are no sign of an identifier."""
-
 MANY_CATEGORIES = 100
-ALL_DIFFER = "every value differs"
 NO_ANSWERS = "no answers at all"
 
 _PER_DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
@@ -74,6 +69,8 @@ class Column:
         How the default model uses the column.
     protectable : bool
         Whether randomised response can be applied to it as it is.
+    identifies : str or None
+        Why the column identifies people, if it does.
     """
 
     name: str
@@ -84,6 +81,7 @@ class Column:
     note: str | None = None
     encoding: ColumnUse = "number"
     protectable: bool = False
+    identifies: str | None = None
 
     @property
     def domain(self) -> tuple[Category, ...] | None:
@@ -158,8 +156,8 @@ def infer_schema(
 
     Words and truths are categories. Numbers stay numbers for the model, but with at most 20
     different values they can also be protected as they are. A column of whole numbers or words
-    in which every answer differs identifies people and is left out. Dates become days. Where every
-    answer differs, the answers are the records themselves and never a domain.
+    that identifies people is left out. Dates become days. Where every answer differs, the answers
+    are the records themselves and never a domain.
 
     Parameters
     ----------
@@ -300,34 +298,37 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
     is_number = pd.api.types.is_numeric_dtype(series.dtype) and not is_truth
     base = Column(name, "numeric", n_distinct, n_missing)
     if n_distinct <= 1 and not isinstance(series.dtype, pd.CategoricalDtype):
-        why = NO_ANSWERS if n_distinct == 0 else "the same answer everywhere"
-        return left_out(base, "constant", why)
+        return left_out(
+            base, "constant", NO_ANSWERS if n_distinct == 0 else "the same answer everywhere"
+        )
     if bins is not None:
         if not is_number:
             raise InputError(f"`bins` must name a numeric column, got {name!r}, which is not.")
         return _binned(base, answers, bins)
-    if is_date(series):
-        return Column(
-            name, "numeric", n_distinct, n_missing, note="a date: used as a number of days"
-        )
-    is_declared = is_truth or isinstance(series.dtype, pd.CategoricalDtype)
-    all_differ = n_distinct == len(answers) and not is_declared
     is_float = pd.api.types.is_float_dtype(series.dtype)
-    enough = FEWEST_NUMBERS_FOR_IDENTIFIER if is_number else FEWEST_WORDS_FOR_IDENTIFIER
-    if all_differ and len(answers) >= enough and not coded and not is_float:
-        return left_out(base, "identifier", identifier_reason(is_number=is_number))
+    value_kind: ValueKind = "number" if is_float else "whole number"
+    looked_at = Values(name, value_kind, n_distinct, len(answers))
+    if is_number and not is_float:
+        looked_at = replace(looked_at, n_possible=int(distinct.max()) - int(distinct.min()) + 1)
+    if is_date(series):
+        why = identifier_reason(replace(looked_at, kind="date"))
+        note = "a date: used as a number of days" + (f"; {why}" if why else "")
+        return replace(base, note=note, identifies=why)
+    if not is_number:
+        looked_at = Values.of_text(name, list(distinct), len(answers))
+    why = None if is_truth else identifier_reason(looked_at)
+    is_declared = is_truth or isinstance(series.dtype, pd.CategoricalDtype)
+    if why is not None and not coded and not is_declared:
+        hint = "; put a measurement into bins to use it" if is_number else ""
+        return left_out(replace(base, identifies=why), "identifier", why + hint)
+    all_differ = n_distinct == len(answers) and not is_declared
     if is_number and not coded:
         return base if all_differ else _numeric(base, distinct)
-    described = _categorical(base, series, distinct)
+    described = replace(_categorical(base, series, distinct), identifies=why)
     # The model may need such categories, but they are the records: nothing to hide among.
-    return replace(described, note=ALL_DIFFER, protectable=False) if all_differ else described
-
-
-def identifier_reason(*, is_number: bool, where: str = "") -> str:
-    """Say why a column of different values is left out."""
-    return f"{ALL_DIFFER}{where}, as in an identifier" + (
-        "; put a measurement into bins to use it" if is_number else ""
-    )
+    if all_differ or (why is not None and not is_declared):
+        described = replace(described, note=why or ALL_DIFFER, protectable=False)
+    return described
 
 
 def left_out(base: Column, kind: ColumnKind, why: str) -> Column:
@@ -339,6 +340,7 @@ def left_out(base: Column, kind: ColumnKind, why: str) -> Column:
         base.n_missing,
         note=f"left out: {why}",
         encoding="left out",
+        identifies=base.identifies,
     )
 
 

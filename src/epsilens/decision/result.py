@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from epsilens._validate import as_epsilon, as_finite, as_share
+from epsilens._validate import as_epsilon, as_loss_limit, as_share
 from epsilens.data.documented import Documented
 from epsilens.document import DecisionDocument, Recommendation
 from epsilens.errors import InputError
@@ -33,6 +33,9 @@ class Standing:
         The upper end of what was measured, where the decision may rest on that; None otherwise.
     is_trusted : bool
         Whether the cost passed its checks.
+    advantage : float or None
+        The proven advantage: of the answers that other data do not give away, the share that becomes
+        guessable.
     """
 
     epsilon: float
@@ -40,6 +43,7 @@ class Standing:
     attack_ceiling: float | None
     attack_high: float | None
     is_trusted: bool
+    advantage: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,7 +144,7 @@ class Decision(Documented):
         """
         from epsilens.decision.rules import loss_limit
 
-        limit = loss_limit(self.standings, as_finite(max_loss_increase, name="max_loss_increase"))
+        limit = loss_limit(self.standings, as_loss_limit(max_loss_increase))
         return None if limit is None else self.at(limit).attack_ceiling
 
     def plot(self) -> alt.VConcatChart:
@@ -150,7 +154,8 @@ class Decision(Documented):
         return decision_chart(self.document)
 
     def __repr__(self) -> str:
-        return f"Decision({len(self.standings)} epsilon)\n{self.recommendation.sentence}"
+        said = (f"Decision({len(self.standings)} epsilon)", self.recommendation.sentence)
+        return "\n".join(filter(None, [*said, self.document.face_value()]))
 
     def _repr_html_(self) -> str:
         """Show itself in a notebook."""

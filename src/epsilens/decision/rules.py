@@ -1,33 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules: the most private ε within a loss, the most accurate ε under an attack rate, or both."""
+"""The rules: the smallest ε within a loss, the largest ε within a limit on the attack, or both."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Literal
 
-from epsilens._validate import LARGEST_FINITE_EPSILON, as_finite, as_share
+from epsilens.decision.limits import NO_COST, PROVES, SMALL_COST, Limits, read_limits
 from epsilens.decision.result import Decision, Standing
 from epsilens.decision.trade_off import Point, join
+from epsilens.decision.words import RecommendationWords
 from epsilens.document import (
+    EVERYBODY,
     DecisionDocument,
     NumberType,
     Provenance,
     Recommendation,
-    RiskCell,
-    at_most_text,
-    ceiling_clause,
-    epsilon_text,
+    WhatIfCell,
+    WhatIfDocument,
+    cost_type,
+    own_budget,
 )
 from epsilens.errors import InputError, InputTypeError
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
+from epsilens.whatif.measured_cells import measure_cell
 
 __all__ = ["attack_limit", "decide", "loss_limit"]
 
+RETRAINING_SECONDS = 20.0
+"""Time for training again where the cost failed its check."""
 SIMULATED_CONFIDENCE = 0.9
 """Of the interval that comes with a measured attack rate."""
+Progress = Callable[[int, int, str], None]
 RestsOn = Literal["proven", "measured"]
 
 
@@ -37,35 +44,47 @@ def decide(
     *,
     max_loss_increase: float | None = None,
     max_attack_rate: float | None = None,
+    max_advantage: float | None = None,
     confidence: float = SIMULATED_CONFIDENCE,
     measured: bool = False,
     proven_only: bool = False,
+    seconds: float = RETRAINING_SECONDS,
+    progress: Progress | None = None,
 ) -> Decision:
-    """Pick the ε that the loss one can bear and the attack one fears lead to.
+    """Pick the ε that the limits lead to.
 
-    With a limit on the loss, the most private ε that keeps it; with a limit on the attack, the most
-    accurate ε that keeps it; with both, the most private ε that keeps both. If there is none, that
-    is said, with the nearest miss.
+    With a limit on the loss, the smallest ε that meets it, which has the smallest advantage. With a limit
+    on the attack, the largest ε that meets it. With one of each, the smallest ε that meets both. Without
+    any limit an advantage of at most 0.1 is the limit, and named as the default of epsilens. If no ε meets
+    the limits, the sentence says so and names the nearest miss.
 
     Parameters
     ----------
     cost : LossChangeEstimate
-        What `WhatIf.estimate` (or `retrain`) says of everybody.
+        Result of `WhatIf.estimate` or `retrain` for everybody.
     risk : RiskCurve
-        What `AttackStudy.estimate` says of the same columns on the same grid.
+        Result of `AttackStudy.estimate` for the same columns on the same grid.
     max_loss_increase : float, optional
-        The largest increase of the mean test loss that can be borne.
+        Largest acceptable increase of the mean test loss.
     max_attack_rate : float in (0, 1), optional
-        The largest share of answers that attackers may guess.
+        Largest share of answers that attackers may guess.
+    max_advantage : float in (0, 1), optional
+        Largest acceptable advantage: of the answers that other data do not give away, the share that
+        becomes guessable. Give this or `max_attack_rate`.
     confidence : float in (0, 1)
-        Of the two-sided interval whose upper end is compared: each limit is kept with probability
-        ½ + confidence/2 by one realised release, or by proof.
+        Confidence level of the two-sided interval whose upper end is compared: one realised release
+        meets each limit with probability ½ + confidence/2, or by proof.
     measured : bool
-        Whether the upper end of the attack that was tried may meet the attack limit where the ceiling
+        Whether the upper end of the attack that was tried may meet `max_attack_rate` where the ceiling
         does not. That attack is one of many: a better one, or whoever holds the randomised answers,
         may guess more. By default only the ceiling decides, which holds against every attack.
     proven_only : bool
         A synonym of the default.
+    seconds : float
+        Time for training again. Where the cost at an ε failed its check and could change the decision,
+        it is measured by training again, if `cost` comes from a study that is at hand.
+    progress : callable, optional
+        Called with (done, total, what).
 
     Returns
     -------
@@ -74,8 +93,9 @@ def decide(
     Raises
     ------
     InputError
-        If no limit is given, or cost and risk are not of one mechanism, or share no ε, or both
-        `measured` and `proven_only` are asked for.
+        If cost and risk are not of one question, which the message says by the difference, or share no
+        ε; if `measured` and `proven_only` are both asked for, or two limits on the attack are given; if
+        the body of a network was not declared public.
 
     Notes
     -----
@@ -84,6 +104,11 @@ def decide(
     cell that is better by chance must not decide. The attack limit is met by the ceiling, which is
     proven given the upper bound of what everybody else's data give away; with `measured` also by the
     upper end of what was measured, never by the measured rate. The sentence says which.
+
+    The recommendation also names both ends of the curve. From `no_cost_from` on no cost is measurable:
+    there and at every larger ε the interval of the loss change reaches 0 and the expected change is at
+    most a hundredth of the loss before, or the upper end is at most a thousandth of it. Up to `proof_up_to` the proof says something: there and at every
+    smaller ε the advantage is at most 0.8.
 
     Examples
     --------
@@ -100,6 +125,8 @@ def decide(
     >>> risk = AttackStudy(LogisticRegression()).fit(*data).estimate(**question, shadow_models=64)
     >>> decide(cost, risk, max_loss_increase=0.05).recommendation.epsilon
     1.0
+    >>> decide(cost, risk, max_advantage=0.3).recommendation.epsilon
+    0.5
     """
     for name, came, kind, whence in (
         ("cost", cost, LossChangeEstimate, "WhatIf"),
@@ -110,42 +137,42 @@ def decide(
                 f"`{name}` must be what `{whence}(...).estimate` returns, got {type(came).__name__}. "
                 "The cost comes first, then the risk."
             )
-    limit = (
-        None
-        if max_loss_increase is None
-        else as_finite(max_loss_increase, name="max_loss_increase")
+    limits = read_limits(
+        max_loss_increase=max_loss_increase,
+        max_attack_rate=max_attack_rate,
+        max_advantage=max_advantage,
+        confidence=confidence,
     )
-    feared = None if max_attack_rate is None else as_share(max_attack_rate, name="max_attack_rate")
-    level = as_share(confidence, name="confidence")
-    if limit is None and feared is None:
-        raise InputError(
-            "expected a limit to decide by, got none. Give `max_loss_increase`, the loss you can "
-            "bear, or `max_attack_rate`, the attack you fear, or both."
-        )
     if measured and proven_only:
         raise InputError(
             "`measured` and `proven_only` contradict each other. Leave one of them out; without either "
             "the proven ceiling decides."
         )
-    points = join(cost.document, risk.document)
-    simulated = level <= SIMULATED_CONFIDENCE and measured
-    standings = tuple(_standing(cost, point, level, measured=simulated) for point in points)
-    words = _Words(
-        standings,
-        limit,
-        feared,
-        level,
-        n_columns=len(risk.document.protect),
-        cells={point.epsilon: point.risk for point in points},
+    cost.document.require_privacy()
+    simulated = limits.confidence <= SIMULATED_CONFIDENCE and measured
+    deadline = time.monotonic() + seconds
+    while True:
+        points = join(cost.document, risk.document)
+        standings = tuple(_standing(cost, point, limits, measured=simulated) for point in points)
+        at = _unsettled(standings, points, limits, cost.document.baseline.loss)
+        trained = at is not None and measure_cell(
+            cost, at, deadline=deadline, confidence=limits.confidence, progress=progress
+        )
+        if not trained:
+            break
+        cost = trained
+    words = RecommendationWords(
+        standings, points, cost.document, limits, n_columns=len(risk.document.protect)
     )
-    chosen = _recommend(standings, limit, feared, level, words, few=cost.has_few_runs)
+    chosen = _recommend(standings, points, limits, words, cost)
     document = DecisionDocument(
         provenance=Provenance(
             method="decision",
             settings={
-                "max_loss_increase": limit,
-                "max_attack_rate": feared,
-                "confidence": level,
+                "max_loss_increase": limits.loss,
+                "max_attack_rate": limits.rate,
+                "max_advantage": limits.advantage,
+                "confidence": limits.confidence,
                 "measured": bool(measured),
             },
             seed=cost.document.provenance.seed,
@@ -156,7 +183,7 @@ def decide(
         warnings=list(
             dict.fromkeys([*words.notes(), *cost.document.warnings, *risk.document.warnings])
         ),
-        number_types=_number_types(chosen, cost.document.number_types.get("loss_change")),
+        number_types=_number_types(chosen, cost.document),
         cost=cost.document,
         risk=risk.document,
         recommendation=chosen,
@@ -164,8 +191,15 @@ def decide(
     return Decision(document, standings)
 
 
-def _number_types(chosen: Recommendation, cost: NumberType | None) -> dict[str, NumberType]:
-    types: dict[str, NumberType] = {"max_loss_increase": cost or "estimated"}
+def _number_types(chosen: Recommendation, cost: WhatIfDocument) -> dict[str, NumberType]:
+    cells = [cell for cell in cost.cells if own_budget(cell) == chosen.epsilon]
+    everybody = next((cell for cell in cells if cell.group == EVERYBODY), None)
+    types: dict[str, NumberType] = {
+        "max_loss_increase": cost_type(cost, everybody),
+        "advantage": "proven",
+        "attack_rate_ceiling": "proven given b",
+        "max_advantage": "proven",
+    }
     if chosen.rests_on is not None:
         types["max_attack_rate"] = (
             "proven given b" if chosen.rests_on == "proven" else chosen.rests_on
@@ -178,18 +212,19 @@ def _sum(*seconds: float | None) -> float | None:
 
 
 def _standing(
-    cost: LossChangeEstimate, point: Point, confidence: float, *, measured: bool
+    cost: LossChangeEstimate, point: Point, limits: Limits, *, measured: bool
 ) -> Standing:
     place = cost.document.cells.index(point.cost)
     risk = point.risk
     return Standing(
         epsilon=point.epsilon,
         # A number that failed its own check meets no limit.
-        loss_increase=cost.upper_end(place, confidence) if point.cost.trusted else math.inf,
+        loss_increase=cost.upper_end(place, limits.confidence) if point.cost.trusted else math.inf,
         attack_ceiling=risk.answer_inference_ceiling,
         # A stricter confidence than was simulated is met by proof alone.
         attack_high=risk.answer_inference_high if measured else None,
         is_trusted=point.cost.trusted,
+        advantage=risk.advantage,
     )
 
 
@@ -248,238 +283,127 @@ def attack_limit(
     >>> attack_limit(standings, 0.75), attack_limit(standings, 0.65)
     ((2.0, 'measured'), (1.0, 'measured'))
     """
-    proven, measured = _last(standings, limit, "ceiling"), _last(standings, limit, "high")
+    proven, measured = (
+        _last(standings, limit, "attack_ceiling"),
+        _last(standings, limit, "attack_high"),
+    )
     if measured is not None and (proven is None or measured > proven):
         return measured, "measured"
     return proven, None if proven is None else "proven"
 
 
 def _last(
-    standings: Sequence[Standing], limit: float, kind: Literal["ceiling", "high"]
+    standings: Sequence[Standing],
+    limit: float,
+    kind: Literal["attack_ceiling", "attack_high", "advantage"],
 ) -> float | None:
+    """Return the last ε such that it and all smaller ones are within a limit."""
     found = None
     for standing in standings:
-        rate = standing.attack_ceiling if kind == "ceiling" else standing.attack_high
+        rate: float | None = getattr(standing, kind)
         if rate is None or not rate <= limit:
             break
         found = standing.epsilon
     return found
 
 
+def _attack_end(
+    standings: Sequence[Standing], limits: Limits
+) -> tuple[float | None, RestsOn | None]:
+    """Return the largest ε within the limit on the attack, and what it rests on."""
+    if limits.advantage is not None:
+        most = _last(standings, limits.advantage, "advantage")
+        return most, None if most is None else "proven"
+    if limits.rate is None:
+        return standings[-1].epsilon, None
+    return attack_limit(standings, limits.rate)
+
+
+def _no_cost_from(points: Sequence[Point], loss: float | None) -> float | None:
+    """Return the smallest ε from which on no cost is measurable."""
+    found = None
+    for point in reversed(points):
+        if not (point.cost.trusted and _costs_nothing(point.cost, loss)):
+            break
+        found = point.epsilon
+    return found
+
+
+def _costs_nothing(cell: WhatIfCell, loss: float | None) -> bool:
+    change, low, high = cell.loss_change, cell.loss_change_low, cell.loss_change_high
+    if loss is None or change is None or low is None or high is None:
+        return False
+    return high <= NO_COST * loss or (low <= 0 and change <= SMALL_COST * loss)
+
+
+def _unsettled(
+    standings: Sequence[Standing], points: Sequence[Point], limits: Limits, loss: float | None
+) -> float | None:
+    """Return an ε whose cost failed its check and could change what is said; None if there is none."""
+    most, _ = _attack_end(standings, limits)
+    if most is None:
+        return None
+    if limits.loss is None:
+        here = next(standing for standing in standings if standing.epsilon == most)
+        if not here.is_trusted:
+            return most
+    for standing, point in zip(reversed(standings), reversed(points), strict=True):
+        if limits.loss is None and not limits.is_default:
+            break
+        if not standing.is_trusted:
+            return standing.epsilon
+        # Smaller ε change nothing.
+        if limits.loss is None and not _costs_nothing(point.cost, loss):
+            break
+        if limits.loss is not None and not standing.loss_increase <= limits.loss:
+            break
+    return None
+
+
 def _recommend(
     standings: Sequence[Standing],
-    limit: float | None,
-    feared: float | None,
-    confidence: float,
-    words: _Words,
-    *,
-    few: bool,
+    points: Sequence[Point],
+    limits: Limits,
+    words: RecommendationWords,
+    cost: LossChangeEstimate,
 ) -> Recommendation:
-    least = standings[0].epsilon if limit is None else loss_limit(standings, limit)
-    most, rests_on = (
-        (standings[-1].epsilon, None) if feared is None else attack_limit(standings, feared)
-    )
-    rule: Literal["max_loss_increase", "max_attack_rate", "both"] = "both"
-    if feared is None:
+    least = standings[0].epsilon if limits.loss is None else loss_limit(standings, limits.loss)
+    most, rests_on = _attack_end(standings, limits)
+    rule: Literal["max_loss_increase", "max_attack_rate", "max_advantage", "both"] = "both"
+    if limits.is_loss_alone:
         rule = "max_loss_increase"
-    elif limit is None:
-        rule = "max_attack_rate"
-    found = least is not None and most is not None and least <= most
-    if not found:
-        return Recommendation(
-            epsilon=None,
-            holds=False,
-            sentence=words.none(least, most),
-            rule=rule,
-            confidence=confidence,
-            max_loss_increase=limit,
-            max_attack_rate=feared,
-        )
-    assert least is not None  # noqa: S101
-    assert most is not None  # noqa: S101
-    chosen = most if rule == "max_attack_rate" else least
-    if rests_on is not None:
-        # At the chosen ε itself the ceiling may be low enough, though not up to the largest.
-        ceiling = next(s.attack_ceiling for s in standings if s.epsilon == chosen)
-        rests_on = (
-            "proven"
-            if ceiling is not None and feared is not None and ceiling <= feared
-            else rests_on
-        )
-    few = few and limit is not None
-    return Recommendation(
-        epsilon=chosen,
-        holds=not few,
-        sentence=words.chosen(chosen, least, most, rests_on, rule, few=few),
+    elif limits.loss is None:
+        rule = "max_attack_rate" if limits.advantage is None else "max_advantage"
+    found = Recommendation(
+        epsilon=None,
+        holds=False,
+        sentence="",
         rule=rule,
-        confidence=confidence,
-        max_loss_increase=limit,
-        max_attack_rate=feared,
-        rests_on=rests_on,
-        least=least,
-        most=most,
+        confidence=limits.confidence,
+        max_loss_increase=limits.loss,
+        max_attack_rate=limits.rate,
+        max_advantage=limits.advantage,
+        is_default=limits.is_default,
+        no_cost_from=_no_cost_from(points, cost.document.baseline.loss),
+        proof_up_to=_last(standings, PROVES, "advantage"),
     )
-
-
-class _Words:
-    """The recommendation as sentences."""
-
-    def __init__(
-        self,
-        standings: Sequence[Standing],
-        limit: float | None,
-        feared: float | None,
-        confidence: float,
-        *,
-        n_columns: int,
-        cells: Mapping[float, RiskCell],
-    ) -> None:
-        self.standings = {standing.epsilon: standing for standing in standings}
-        self.limit = limit
-        self.feared = feared
-        self.sure = f"{50 + 50 * confidence:.4g} %"
-        self.several = n_columns > 1
-        self.answers = "of the people's answers, all at once," if self.several else "of the answers"
-        self.answer = "answers" if self.several else "answer"
-        self.cells = cells
-
-    def notes(self) -> list[str]:
-        """Say what a reader must know about the limits."""
-        if self.feared is None or not self.several:
-            return []
-        return [
-            "the attack rate counts people whose protected answers are all guessed at once; a single "
-            "one of them is guessed more often. Ask for one column to limit that."
-        ]
-
-    def chosen(
-        self,
-        epsilon: float,
-        least: float,
-        most: float,
-        rests_on: RestsOn | None,
-        rule: str,
-        *,
-        few: bool,
-    ) -> str:
-        """Say what was chosen, and why."""
-        here = self.standings[epsilon]
-        head = {
-            "max_loss_increase": "is the most private choice",
-            "max_attack_rate": "is the most accurate choice",
-            "both": "is the most private choice that keeps both limits",
-        }[rule]
-        parts = [f"ε = {epsilon_text(epsilon)} {head}."]
-        if self.limit is not None:
-            parts.append(
-                f"There, and at every larger ε of the grid, one release raises the test loss by no "
-                f"more than {self.limit:g} ({self.sure} sure: {here.loss_increase:+.3g})."
-            )
-        if self.feared is not None:
-            parts.append(self._attack(here, rests_on))
-        if rule == "both" and most > least:
-            parts.append(self._range(least, most))
-        if LARGEST_FINITE_EPSILON < epsilon < math.inf:
-            parts.append(
-                f"A release above ε = {LARGEST_FINITE_EPSILON:g} protects nobody and is refused: release "
-                "at a smaller ε, or at inf and say so."
-            )
-        if few:
-            parts.append("Fewer than 19 retrainings a cell are too few to be sure.")
-        if not here.is_trusted:
-            parts.append("What it costs is not known: the estimate failed its own check.")
-        return " ".join(parts)
-
-    def _range(self, least: float, most: float) -> str:
-        proven = _last(list(self.standings.values()), self.feared or 0.0, "ceiling")
-        said = f"Every ε of the grid from {epsilon_text(least)} to {epsilon_text(most)} keeps both"
-        if proven is None or proven < least:
-            return f"{said}, the limit on the attack by what was measured."
-        if proven < most:
-            return f"{said}: to {epsilon_text(proven)} by proof, beyond by what was measured."
-        return f"{said}."
-
-    def _proof(self, here: Standing) -> str:
-        """Say what is proven at one ε, with the baseline that it is proven for."""
-        if here.attack_ceiling is None or at_most_text(here.attack_ceiling) == _ALL:
-            return "nothing is proven to stay hidden"
-        clause = ceiling_clause(self.cells[here.epsilon], many=self.several)
-        return clause or f"the ceiling is {_share(here.attack_ceiling)} (proven given its baseline)"
-
-    def _attack(self, here: Standing, rests_on: RestsOn | None) -> str:
-        said = f"{100 * (self.feared or 0):.4g}%"
-        proof = self._proof(here)
-        if rests_on == "proven":
-            return f"{proof[0].upper()}{proof[1:]}. Your limit is {said}."
-        return (
-            f"The limit of {said} {self.answers} is met only by the attack that was tried, which sees "
-            f"the published model and all other columns: at most {_share(here.attack_high)} in "
-            f"{self.sure} of the releases (measured). A better attack may exist, and whoever holds the "
-            f"randomised {self.answer} guesses better: {proof}."
-        )
-
-    def none(self, least: float | None, most: float | None) -> str:
-        """Say that no ε will do, and what comes nearest."""
-        if self.limit is not None and least is None:
-            return self._too_dear(self.limit)
-        if self.feared is not None and most is None:
-            return self._too_exposed(self.feared)
-        assert least is not None  # noqa: S101
-        assert most is not None  # noqa: S101
-        private, accurate = self.standings[most], self.standings[least]
-        return (
-            f"No ε of the grid keeps both limits. The loss asks for ε = {epsilon_text(least)} or more, where "
-            f"{self._proof(accurate)}; the attack asks for ε = {epsilon_text(most)} or less, where "
-            f"{self._cost(private)}."
-        )
-
-    def _cost(self, here: Standing) -> str:
-        if not math.isfinite(here.loss_increase):
-            return "there is no estimate of the cost"
-        return (
-            f"one release may raise the test loss by {here.loss_increase:+.3g} ({self.sure} sure)"
-        )
-
-    def _too_dear(self, limit: float) -> str:
-        none = f"No ε of the grid keeps the increase of the test loss within {limit:g}"
-        known = [s for s in self.standings.values() if math.isfinite(s.loss_increase)]
-        if not known:
-            return f"{none}: there is no estimate of it. Retrain, or ask for another method."
-        nearest = min(known, key=lambda s: s.loss_increase)
-        failed = [s.epsilon for s in self.standings.values() if s not in known]
-        if nearest.loss_increase <= limit and failed:
-            return (
-                f"{none} for certain: at ε = {epsilon_text(max(failed))} the estimate of the cost failed its "
-                "own check. Retrain, or leave that ε out."
-            )
-        return (
-            f"{none}; the nearest miss is ε = {epsilon_text(nearest.epsilon)}, where one release may show "
-            f"{nearest.loss_increase:+.3g} ({self.sure} sure). Try a larger ε, or bear more."
-        )
-
-    def _too_exposed(self, feared: float) -> str:
-        first = min(self.standings.values(), key=lambda s: s.epsilon)
-        none = f"No ε of the grid keeps attackers within {100 * feared:.4g}% {self.answers}".rstrip(
-            ","
-        )
-        parts = []
-        if first.attack_ceiling is not None:
-            parts.append(self._proof(first))
-        if first.attack_high is not None:
-            parts.append(
-                f"the attack that was tried reaches at most {_share(first.attack_high)} in {self.sure} of "
-                "the releases (measured)"
-            )
-        if not parts:
-            return f"{none}: nothing is known about them."
-        return (
-            f"{none}; the nearest miss is ε = {epsilon_text(first.epsilon)}, where {', and '.join(parts)}. What "
-            f"can be guessed without the {self.answer} no ε can hide."
-        )
-
-
-_ALL = at_most_text(1.0)
-
-
-def _share(rate: float | None) -> str:
-    return "an unknown share" if rate is None or math.isnan(rate) else at_most_text(rate)
+    if least is None or most is None or least > most:
+        return found.model_copy(update={"sentence": words.none(found, least, most)})
+    chosen = most if limits.loss is None else least
+    here = next(standing for standing in standings if standing.epsilon == chosen)
+    if limits.rate is not None and here.attack_ceiling is not None:
+        # At the chosen ε itself the ceiling may be low enough, though not up to the largest.
+        rests_on = "proven" if here.attack_ceiling <= limits.rate else rests_on
+    few = cost.has_few_runs and limits.loss is not None
+    found = found.model_copy(
+        update={
+            "epsilon": chosen,
+            "holds": not few,
+            "advantage": here.advantage,
+            "attack_rate_ceiling": here.attack_ceiling,
+            "rests_on": rests_on,
+            "least": least,
+            "most": most,
+        }
+    )
+    return found.model_copy(update={"sentence": words.chosen(found, few=few)})

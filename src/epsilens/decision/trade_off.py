@@ -68,37 +68,10 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
     >>> [point.epsilon for point in join(cost, risk)]
     [2.0]
     """
-    mechanism = cost.provenance.settings.get("mechanism", "rr")
-    mechanisms = {cell.mechanism for cell in risk.cells}
-    if mechanism != "rr" or mechanisms != {"rr"}:
-        raise InputError(
-            "cost and risk must be of one mechanism, randomised response: the ε of DP-SGD is of "
-            "something else and does not belong on the same axis. Ask both with mechanism 'rr'."
-        )
-    protected = cost.provenance.settings.get("protect")
-    names = [str(name) for name in protected] if isinstance(protected, list) else None
-    if names is not None and risk.protect and set(names) != set(risk.protect):
-        raise InputError(
-            f"cost and risk must be of the same protected columns, but {len(names)} and "
-            f"{len(risk.protect)} differ. Ask both with the same `protect`."
-        )
-    prints = (cost.provenance.schema_fingerprint, risk.provenance.schema_fingerprint)
-    if None not in prints and prints[0] != prints[1]:
-        raise InputError(
-            "cost and risk must be of the same data, but their columns or numbers of rows differ. Ask "
-            "both of the same training and test data."
-        )
-    if risk.baseline is not None and not _is_same_model(cost.baseline, risk.baseline):
-        raise InputError(
-            "cost and risk must be of the same data and model, but before anything is randomised their "
-            "models differ. Ask both of the same file, without changing it between."
-        )
-    budgets = [part.provenance.settings.get("epsilon") for part in (cost, risk)]
-    if any(isinstance(budget, dict) for budget in budgets) and budgets[0] != budgets[1]:
-        raise InputError(
-            "cost and risk must have the same budget for every column, but theirs differ. Ask both "
-            "with the same `epsilon`."
-        )
+    _require_one_mechanism(cost, risk)
+    difference = _difference(cost, risk)
+    if difference is not None:
+        raise InputError(f"cost and risk must be of one question, but {difference}")
     cells = {own_budget(cell): cell for cell in cost.cells if cell.group == EVERYBODY}
     if not cells:
         raise InputError(
@@ -115,18 +88,70 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
     return sorted(points, key=lambda point: point.epsilon)
 
 
+def _require_one_mechanism(cost: WhatIfDocument, risk: RiskDocument) -> None:
+    mechanism = cost.provenance.settings.get("mechanism", "rr")
+    if mechanism != "rr" or {cell.mechanism for cell in risk.cells} != {"rr"}:
+        raise InputError(
+            "cost and risk must be of one mechanism, randomised response: the ε of DP-SGD is of "
+            "something else and does not belong on the same axis. Ask both with mechanism 'rr'."
+        )
+
+
+def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
+    """Name the first difference between the two questions and what to do about it; None if there is none."""
+    asked, attacked = cost.provenance.settings, risk.provenance.settings
+    protected = asked.get("protect")
+    names = [str(name) for name in protected] if isinstance(protected, list) else None
+    if names is not None and risk.protect and set(names) != set(risk.protect):
+        return (
+            f"the cost protects {', '.join(names)} and the attack {', '.join(risk.protect)}. Ask both "
+            "with the same `protect`."
+        )
+    corrections = [str(settings.get("correction") or "none") for settings in (asked, attacked)]
+    if corrections[0] != corrections[1]:
+        with_it, without = ("cost", "attack") if corrections[1] == "none" else ("attack", "cost")
+        return (
+            f"the {with_it} is of models with forward correction and the {without} of models without. "
+            "Ask both without `correction`."
+        )
+    budgets = [settings.get("epsilon") for settings in (asked, attacked)]
+    if any(isinstance(budget, dict) for budget in budgets) and budgets[0] != budgets[1]:
+        return (
+            "they do not have the same budget for every column. Ask both with the same `epsilon`."
+        )
+    prints = (cost.provenance.schema_fingerprint, risk.provenance.schema_fingerprint)
+    if None not in prints and prints[0] != prints[1]:
+        return (
+            "they are not of the same data: columns or numbers of rows differ. Ask both of the same "
+            "training and test data."
+        )
+    other = None if risk.baseline is None else _model_difference(cost.baseline, risk.baseline)
+    if other is not None:
+        return (
+            f"before anything is randomised their models differ: {other}. Ask both of the same model "
+            "and the same file, without changing it between."
+        )
+    return None
+
+
 _NOISE = 1e-5
 """By how much two fits of one model may differ: solvers stop at gradients far below this."""
 
 
-def _is_same_model(one: Baseline, other: Baseline) -> bool:
-    """Say whether two models are one, as far as both documents say how good they are."""
-    if (one.n_train, one.n_test) != (other.n_train, other.n_test):
-        return False
+def _model_difference(one: Baseline, other: Baseline) -> str | None:
+    """Name what tells two models apart, as far as both documents say how good they are."""
+    for name, counts in (
+        ("training rows", (one.n_train, other.n_train)),
+        ("test rows", (one.n_test, other.n_test)),
+    ):
+        if counts[0] != counts[1]:
+            return f"{counts[0]} and {counts[1]} {name}"
     if _are_apart(one.loss, other.loss, _NOISE):
-        return False
+        return f"test loss {one.loss:.6g} and {other.loss:.6g}"
     # A row that lies on the border may fall on either side of it.
-    return not _are_apart(one.accuracy, other.accuracy, 2.5 / max(one.n_test, 1))
+    if _are_apart(one.accuracy, other.accuracy, 2.5 / max(one.n_test, 1)):
+        return f"accuracy {one.accuracy:.4g} and {other.accuracy:.4g}"
+    return None
 
 
 def _are_apart(one: float | None, other: float | None, most: float) -> bool:

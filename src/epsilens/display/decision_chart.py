@@ -184,17 +184,22 @@ def recommended_text(document: DecisionDocument) -> str:
     ...                         confidence=0.9)
     >>> recommended_text(DecisionDocument(provenance=origin, cost=cost, risk=risk,
     ...                                   recommendation=chosen))
-    'Recommended: ε = 2, the most private that keeps the limit on the loss.'
+    'Recommended: ε = 2, the most private within the limit on the loss.'
     """
     chosen = document.recommendation
     if chosen.epsilon is None:
         limits = "both limits" if chosen.rule == "both" else "the limit"
-        return f"No ε of the grid keeps {limits}: none is recommended."
+        return f"No ε of the grid meets {limits}: none is recommended."
     why = {
-        "max_loss_increase": "the most private that keeps the limit on the loss",
-        "max_attack_rate": "the most accurate that keeps the limit on the attack",
-        "both": "the most private that keeps both limits",
+        "max_loss_increase": "the most private within the limit on the loss",
+        "max_attack_rate": "the largest within the limit on the attack",
+        "max_advantage": f"the largest with an advantage of at most {chosen.max_advantage:g}"
+        if chosen.max_advantage is not None
+        else "",
+        "both": "the most private within both limits",
     }[chosen.rule]
+    if chosen.is_default:
+        why += ", our default"
     if not chosen.holds:
         return (
             f"ε = {format_epsilon(chosen.epsilon)} would be {why}, but not every estimate can be "

@@ -240,7 +240,7 @@ def dashed_limit(alt: Any, limit: float, *, words: str, width: int | None = None
 
 
 def dressed(chart: Any, *, title_offset: int, legend: Mapping[str, int] | None = None) -> Any:
-    """Give a finished chart its fonts, sizes and greys.
+    """Give a finished chart its fonts, sizes and greys, and let it show itself without the network.
 
     Parameters
     ----------
@@ -261,8 +261,10 @@ def dressed(chart: Any, *, title_offset: int, legend: Mapping[str, int] | None =
     >>> dressed(plain, title_offset=14).to_dict()["config"]["font"][:9]
     'system-ui'
     """
+    from epsilens.display.offline_chart import offline
+
     # In one step: each step copies the whole chart.
-    return chart.configure(
+    finished = chart.configure(
         font=FONT,
         view={"stroke": None},
         title={
@@ -295,3 +297,4 @@ def dressed(chart: Any, *, title_offset: int, legend: Mapping[str, int] | None =
             **(legend or {}),
         },
     )
+    return offline(finished)

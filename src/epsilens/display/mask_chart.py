@@ -121,6 +121,8 @@ def mask_picture(
     """
     import altair as alt
 
+    from epsilens.display.offline_chart import offline
+
     n_rows, n_columns = (as_count(side, name="shape") for side in shape)
     # A whole number of points for every pixel: fractions would leave seams.
     side = max(round(width / n_columns), 1)
@@ -163,7 +165,7 @@ def mask_picture(
                 description=f"{title}: {n_rows} by {n_columns} pixels.",
             )
         )
-    chart: alt.HConcatChart = (
+    chart: alt.HConcatChart = offline(
         alt.hconcat(*panels, spacing=18).resolve_scale(color="independent").configure(font=FONT)
     )
     return chart

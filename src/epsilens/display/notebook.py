@@ -18,7 +18,7 @@ from epsilens.display.rounding import (
     format_loss,
     format_percent,
 )
-from epsilens.display.words import axis_budget, group_label, unanswered_text
+from epsilens.display.words import NO_PRIVACY, axis_budget, group_label, unanswered_text
 from epsilens.document import (
     EVERYBODY,
     DecisionDocument,
@@ -158,7 +158,10 @@ def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
     notes = [f"Cost: {cost_type(cost)}. Attacks: measured, ceilings proven.", *risk_notes(risk)]
     notes += rows_note(len(shown), len(common), "to_dict() has")
     notes += _caveats(document)
-    return _page(f"<b>{escape(chosen.sentence)}</b>", [*costs, *attacked], rows, notes)
+    summary = f"<b>{escape(chosen.sentence)}</b>"
+    if (fact := document.face_value()) is not None:
+        summary += f"<br>{escape(fact)}"
+    return _page(summary, [*costs, *attacked], rows, notes)
 
 
 def _summary(document: WhatIfDocument) -> str:
@@ -201,6 +204,8 @@ def _row(texts: list[str], are_numbers: list[bool], *, is_header: bool = False) 
 
 def _notes(document: WhatIfDocument, shown: list[WhatIfCell]) -> list[str]:
     notes = rows_note(len(shown), len(document.cells), _WHERE)
+    if not document.is_about_privacy:
+        notes.append(NO_PRIVACY)
     if (unanswered := unanswered_text(document)) is not None:
         notes.append(unanswered)
     if any(has_gap(shown, gap) for gap in GAPS):

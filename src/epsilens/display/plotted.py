@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, TypeGuard, get_args
 
-from epsilens._validate import as_choice, as_finite
+from epsilens._validate import as_choice, as_loss_limit
 from epsilens.display.words import (
     OUTCOME_NAMES,
     PERCENT_OUTCOMES,
@@ -106,7 +106,7 @@ def plotted_rows(
 
 
 def tolerance_for(outcome: Outcome, max_loss_increase: float | None) -> float | None:
-    """Check the accepted loss: a finite number, and only in a chart of the loss.
+    """Check the accepted loss: a finite number of at least 0, and only in a chart of the loss.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def tolerance_for(outcome: Outcome, max_loss_increase: float | None) -> float | 
             f"`max_loss_increase` belongs to the chart of the loss, got outcome {outcome!r}. "
             "Leave one of them out."
         )
-    return as_finite(max_loss_increase, name="max_loss_increase")
+    return as_loss_limit(max_loss_increase)
 
 
 def budget_limits(low: float, high: float) -> tuple[float, float]:

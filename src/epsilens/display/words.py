@@ -22,6 +22,7 @@ from epsilens.document import (
 
 __all__ = [
     "GAP_MEANINGS",
+    "NO_PRIVACY",
     "OUTCOME_NAMES",
     "PERCENT_OUTCOMES",
     "Outcome",
@@ -50,6 +51,7 @@ OUTCOME_NAMES: dict[Outcome, str] = {
     "loss_gap": "loss gap",
     "accuracy_gap": "accuracy gap",
 }
+NO_PRIVACY = "No ε is stated: the body of the network may have learnt from the true answers."
 GAP_MEANINGS = {
     "loss_gap": "Loss gap: the group's test loss less everybody else's; where it rises, the group falls behind.",
     "accuracy_gap": "Accuracy gap: the group's accuracy less everybody else's; where it falls, the group falls behind.",
@@ -174,6 +176,8 @@ def subtitle_lines(
         lines = [f"Estimated, without training again{band}."]
     else:
         lines = []
+    if not document.is_about_privacy:
+        lines.append(NO_PRIVACY)
     blur = _SEEN_APART * _height(rows)
     # Documents of earlier versions have the accuracy of the expected model, which no run need come near.
     if any(max(row["change"] - row["high"], row["low"] - row["change"]) > blur for row in banded):

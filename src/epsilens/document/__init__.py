@@ -37,6 +37,9 @@ from epsilens.document.risk import EquivalentEpsilon, RiskCell, RiskDocument, ri
 from epsilens.document.serialise import json_schema, load_document, to_dict, to_json
 from epsilens.document.value import ValueDocument, ValuePoint
 from epsilens.document.whatif import (
+    BODY_PUBLIC,
+    BODY_UNDECLARED,
+    PUBLIC_BODY,
     OutcomeInterval,
     WhatIfCell,
     WhatIfDocument,
@@ -53,6 +56,7 @@ from epsilens.document.wording import (
     cost_type,
     delta_text,
     epsilon_text,
+    face_value_text,
     group_names,
     is_model_release,
     loss_unit,
@@ -60,12 +64,15 @@ from epsilens.document.wording import (
 )
 
 __all__ = [
+    "BODY_PUBLIC",
+    "BODY_UNDECLARED",
     "DOCUMENT_VERSION",
     "EVERYBODY",
     "MASK_FROM_PUBLIC",
     "MASK_NOT_PRIVATE",
     "NUMBER_TYPES",
     "NUMBER_TYPE_MEANINGS",
+    "PUBLIC_BODY",
     "AuditDocument",
     "AuditMethod",
     "Baseline",
@@ -107,6 +114,7 @@ __all__ = [
     "cost_type",
     "delta_text",
     "epsilon_text",
+    "face_value_text",
     "federation_number_types",
     "group_names",
     "is_model_release",

@@ -15,7 +15,7 @@ from epsilens.document.mask import MASK_FROM_PUBLIC, MASK_NOT_PRIVATE, MaskDocum
 from epsilens.document.parts import DocumentHead, Provenance
 from epsilens.document.release import ReleaseDocument
 from epsilens.document.risk import RiskDocument
-from epsilens.document.whatif import WhatIfDocument
+from epsilens.document.whatif import BODY_PUBLIC, BODY_UNDECLARED, WhatIfDocument
 from epsilens.document.wording import EVERYBODY
 
 __all__ = ["WITHHELD", "WITHHELD_WARNING", "anonymise"]
@@ -125,7 +125,7 @@ _OWN_WORDS = frozenset(
         "|",
     }
 )
-_NAMELESS = frozenset({MASK_FROM_PUBLIC, MASK_NOT_PRIVATE})
+_NAMELESS = frozenset({BODY_PUBLIC, BODY_UNDECLARED, MASK_FROM_PUBLIC, MASK_NOT_PRIVATE})
 """Warnings that name nothing and must stay."""
 _GRID = re.compile(r"(lin:)?[0-9.,:e+-]*(inf)?")
 

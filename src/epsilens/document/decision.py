@@ -11,6 +11,7 @@ from epsilens.document.numbers import Flag, OptionalNonNegative, OptionalNumber
 from epsilens.document.parts import DocumentHead, Names, Part
 from epsilens.document.risk import RiskDocument
 from epsilens.document.whatif import WhatIfDocument
+from epsilens.document.wording import face_value_text, own_budget
 
 __all__ = ["DecisionDocument", "MaskingLever", "Recommendation"]
 
@@ -20,9 +21,9 @@ class Recommendation(Part):
 
     Examples
     --------
-    >>> Recommendation(epsilon=0.5, holds=True, sentence="ε = 0.5 is the most private choice.",
-    ...                rule="max_loss_increase", confidence=0.9, max_loss_increase=0.01).epsilon
-    0.5
+    >>> Recommendation(epsilon=0.18, holds=True, sentence="Use ε = 0.18.", rule="max_advantage",
+    ...                confidence=0.9, max_advantage=0.1, is_default=True).epsilon
+    0.18
     """
 
     epsilon: OptionalNonNegative
@@ -31,21 +32,36 @@ class Recommendation(Part):
     """Whether the limits are met at the stated confidence, on numbers that can be trusted."""
     sentence: StrictStr
     """The recommendation in words."""
-    rule: Literal["max_loss_increase", "max_attack_rate", "both"]
-    """Which limits were set: the most private budget within a loss, the most accurate one under an
-    attack rate, or the most private that meets both."""
+    rule: Literal["max_loss_increase", "max_attack_rate", "max_advantage", "both"]
+    """Which limits were set: the smallest budget within a loss, the largest one within an attack rate or
+    an advantage, or, with one of each kind (both), the smallest that meets both."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
-    """Of the two-sided interval whose upper end a limit is compared with."""
+    """Confidence level of the two-sided interval whose upper end is compared with a limit."""
+    advantage: OptionalNumber = None
+    """Proven advantage at the recommended budget; null if there is none."""
+    attack_rate_ceiling: OptionalNumber = None
+    """Largest share of answers that any attack can guess at the recommended budget, proven given b."""
     max_loss_increase: OptionalNumber = None
-    """The increase of the mean test loss that can be borne; null if none was set."""
+    """Largest acceptable increase of the mean test loss; null if none was set."""
     max_attack_rate: OptionalNumber = None
-    """The share of answers that attackers may guess at most; null if none was set."""
+    """Largest share of answers that attackers may guess; null if none was set."""
+    max_advantage: OptionalNumber = None
+    """Largest acceptable advantage; null if none was set."""
+    is_default: Flag = False
+    """Whether the limit is the default of epsilens: no limit was given."""
     rests_on: Literal["proven", "measured"] | None = None
     """Whether the attack rate is met by a proven ceiling or by the upper end of what was measured."""
     least: OptionalNonNegative = None
     """The smallest budget that meets the limits; null if none does or none is set from below."""
     most: OptionalNonNegative = None
     """The largest budget that meets the limits; null if none does."""
+    no_cost_from: OptionalNonNegative = None
+    """Smallest budget from which on no cost is measurable: there and at every larger one the interval of
+    the loss change reaches 0 and the expected change is at most a hundredth of the loss before, or the
+    upper end is at most a thousandth of it."""
+    proof_up_to: OptionalNonNegative = None
+    """Largest budget up to which something is proven: there and at every smaller one the advantage is at
+    most 0.8, so that one in five of the answers that other data do not give away stays hidden."""
 
 
 class MaskingLever(Part):
@@ -106,6 +122,12 @@ class DecisionDocument(DocumentHead):
     """The budget that the limits lead to."""
     lever: MaskingLever | None = None
     """What masking columns would change; null if it was not asked."""
+
+    def face_value(self) -> str | None:
+        """Say how often a randomised answer is the true one at the recommended budget; None without one."""
+        at = self.recommendation.epsilon
+        cell = next((cell for cell in self.risk.cells if own_budget(cell) == at), None)
+        return None if cell is None else face_value_text(self.risk, cell)
 
     def answered(self) -> DecisionDocument:
         """Return what may be shown as an answer: costs that failed their checks without numbers."""

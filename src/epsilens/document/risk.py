@@ -140,6 +140,8 @@ class RiskDocument(DocumentHead):
     """How many records' membership was attacked."""
     protect: Names = Field(default_factory=list)
     """The protected columns; empty for dpsgd, which protects whole records."""
+    n_answers: Annotated[list[Count], BeforeValidator(as_list)] = Field(default_factory=list)
+    """Number of possible answers of each protected column; empty for dpsgd, or where it is not known."""
     cells: Annotated[list[RiskCell], BeforeValidator(as_list)]
     """Epsilon ascending."""
     equivalent_epsilon: Annotated[list[EquivalentEpsilon], BeforeValidator(as_list)] = Field(

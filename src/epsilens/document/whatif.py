@@ -15,14 +15,30 @@ from epsilens.document.numbers import (
     OptionalNumber,
 )
 from epsilens.document.parts import Baseline, DocumentHead, Part, as_list, check_ends
+from epsilens.errors import InputError
 
 __all__ = [
+    "BODY_PUBLIC",
+    "BODY_UNDECLARED",
+    "PUBLIC_BODY",
     "OutcomeInterval",
     "WhatIfCell",
     "WhatIfDocument",
     "WhatIfMethod",
     "whatif_number_types",
 ]
+
+PUBLIC_BODY = "public_body"
+"""The setting that says whether the layers before a network's head were declared public."""
+BODY_UNDECLARED = (
+    "No ε is stated for this network: its body, the layers before the head, may have learnt from the true "
+    "answers. Such features give the answers back, whatever answers the head is trained on. If the body never "
+    "saw these answers, declare it: WhatIf(module, head=..., public_body=True)."
+)
+BODY_PUBLIC = (
+    "the body, the layers before the head, was declared public: trained without these answers. Nothing here "
+    "checks that. If the body has seen them, ε protects nothing."
+)
 
 WhatIfMethod: TypeAlias = Literal[
     "influence", "newton", "exact", "retrain", "paper", "output-perturbation"
@@ -121,6 +137,26 @@ class WhatIfDocument(DocumentHead):
     )
     """Prediction intervals of accuracy, AUC and gaps, where they were computed."""
 
+    @property
+    def is_about_privacy(self) -> bool:
+        """Whether ε protects the answers: not in a network whose body may have learnt from them."""
+        return self.provenance.settings.get(PUBLIC_BODY) is not False
+
+    def require_privacy(self) -> None:
+        """Refuse to go on where ε protects nothing.
+
+        Raises
+        ------
+        InputError
+            If the body of the network was not declared public.
+        """
+        if not self.is_about_privacy:
+            raise InputError(
+                "an ε is stated only for a network whose body, the layers before the head, is declared public. "
+                "A body that learnt from the true answers gives them back. If it never saw them, write "
+                "WhatIf(module, head=..., public_body=True)."
+            )
+
     def answered(self) -> WhatIfDocument:
         """Return what may be shown as an answer: cells that failed their checks without numbers.
 
@@ -154,7 +190,7 @@ _CHANGES = (
 """The numbers of a cell that say what its budget costs."""
 
 
-def whatif_number_types(*, retrained: bool) -> dict[str, NumberType]:
+def whatif_number_types(*, retrained: bool, is_about_privacy: bool = True) -> dict[str, NumberType]:
     """Say which numbers of a what-if are proven, measured and estimated.
 
     The budgets are proven: randomised response gives them for every data set. The model's own
@@ -165,6 +201,8 @@ def whatif_number_types(*, retrained: bool) -> dict[str, NumberType]:
     ----------
     retrained : bool
         Whether the cells come from really training again.
+    is_about_privacy : bool
+        Whether the budgets protect anything; otherwise they are no proven numbers.
 
     Returns
     -------
@@ -178,7 +216,8 @@ def whatif_number_types(*, retrained: bool) -> dict[str, NumberType]:
     >>> whatif_number_types(retrained=True)["loss_change"]
     'measured'
     """
-    types: dict[str, NumberType] = {"epsilon": "proven", "record_epsilon": "proven"}
+    budgets = ("epsilon", "record_epsilon") if is_about_privacy else ()
+    types: dict[str, NumberType] = dict.fromkeys(budgets, "proven")
     types |= dict.fromkeys(("loss", "accuracy", "auc"), "measured")
     cost: NumberType = "measured" if retrained else "estimated"
     return types | dict.fromkeys((*_CHANGES, "intervals"), cost)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from epsilens.document.numbers import NumberType
-from epsilens.document.risk import RiskCell
+from epsilens.document.risk import RiskCell, RiskDocument
 from epsilens.document.value import ValueDocument
 from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 
@@ -20,6 +20,7 @@ __all__ = [
     "cost_type",
     "delta_text",
     "epsilon_text",
+    "face_value_text",
     "group_names",
     "is_model_release",
     "loss_unit",
@@ -30,8 +31,10 @@ EVERYBODY = "all"
 """The package's own name for the group of everybody."""
 
 
-def cost_type(document: WhatIfDocument) -> NumberType:
-    """Say whether the cost in a what-if was estimated or measured by training again.
+def cost_type(document: WhatIfDocument, cell: WhatIfCell | None = None) -> NumberType:
+    """Say whether the cost in a what-if, or in one of its cells, was estimated or measured.
+
+    Single cells of an estimate may have been measured by training again.
 
     Examples
     --------
@@ -40,6 +43,8 @@ def cost_type(document: WhatIfDocument) -> NumberType:
     >>> cost_type(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start, cells=[]))
     'estimated'
     """
+    if cell is not None and cell.method == "retrain":
+        return "measured"
     stated = document.number_types.get("loss_change")
     if stated is not None:
         return stated
@@ -206,6 +211,54 @@ def ceiling_clause(cell: RiskCell, *, many: bool = False) -> str | None:
         f"from everybody else's data an attacker guesses up to {before} of the answers; with the "
         f"person's own randomised answer at most {most} (proven given that baseline)"
     )
+
+
+_MOST_NAMED = 3
+"""So many protected columns are named one by one in a sentence."""
+
+
+def face_value_text(document: RiskDocument, cell: RiskCell) -> str | None:
+    """Say how often a randomised answer is the true one: e^ε/(e^ε + k − 1) for k possible answers.
+
+    Parameters
+    ----------
+    document : RiskDocument
+        The risk.
+    cell : RiskCell
+        One of its budgets.
+
+    Returns
+    -------
+    str or None
+        One sentence; None for another mechanism, or where the number of possible answers is not known.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> cell = RiskCell(epsilon=2.04, mechanism="rr")
+    >>> face_value_text(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...     n_targets=75, protect=["smokes"], n_answers=[2], cells=[cell]), cell)
+    'Taking a randomised answer at face value is right 88.5% of the time.'
+    """
+    if not document.n_answers or len(document.n_answers) != len(document.protect):
+        return None
+    asked = document.provenance.settings.get("epsilon")
+    budgets = asked if isinstance(asked, dict) else dict.fromkeys(document.protect, cell.epsilon)
+    shares = {
+        name: 1.0 / (1.0 + (k - 1) * math.exp(-budget))
+        for name, k in zip(document.protect, document.n_answers, strict=True)
+        if isinstance(budget := budgets.get(name), int | float)
+    }
+    if not shares:
+        return None
+    said = f"{100 * max(shares.values()):.1f}% of the time"
+    if 1 < len(shares) <= _MOST_NAMED:
+        said = "; ".join(
+            f"{100 * share:.1f}% of the time for “{name}”" for name, share in shares.items()
+        )
+    elif len(shares) > 1:
+        said = f"up to {said}"
+    return f"Taking a randomised answer at face value is right {said}."
 
 
 def at_least_text(share: float) -> str:

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._scratch import scratch_folder
 from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.local_parties import LocalParties
 from epsilens.federated.parties import Traffic
@@ -145,5 +145,5 @@ def local_exchange(
     --------
     See `epsilens.federated.value`.
     """
-    with TemporaryDirectory() as folder:
-        yield LocalExchange(parties, Path(folder), answer_limits or AnswerLimits())
+    with scratch_folder() as folder:
+        yield LocalExchange(parties, folder, answer_limits or AnswerLimits())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
@@ -155,7 +156,7 @@ def _read(value: object) -> float:
         return math.inf
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise InputError('a level of privacy must be a number of at least 0 or "inf".')
-    return float(value)
+    return math.inf if value > sys.float_info.max else float(value)
 
 
 def version_record(version: Version) -> dict[str, object]:

@@ -18,6 +18,7 @@ from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence.conjugate_gradient import ConjugateGradient
 from epsilens.influence.inverse_hessian import HessianOperator
 from epsilens.models import Curvature, Problem, factorise
+from epsilens.models.curvature import MOST_FACTORISED
 from epsilens.models.objective import LinearObjective
 from epsilens.models.solver import CurvatureAt, Objective
 
@@ -33,8 +34,6 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-MOST_FACTORISED = 5000
-"""Up to so many parameters the Hessian is factorised: 200 MB a matrix."""
 _STEP_TOLERANCE = 1e-4
 _POWER_ITERATIONS = 20
 _INVERSE_ITERATIONS = 3

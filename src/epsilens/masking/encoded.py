@@ -11,7 +11,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from epsilens.errors import InputError
-from epsilens.models.tables import column_names, for_scikit_learn
+from epsilens.models.specification import final_step, refuse_class_or_search
+from epsilens.models.tables import column_names, for_scikit_learn, require_records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +34,7 @@ def split_estimator(estimator: BaseEstimator) -> tuple[BaseEstimator | None, Bas
     """
     from sklearn.pipeline import Pipeline
 
+    refuse_class_or_search(final_step(estimator))
     if isinstance(estimator, Pipeline):
         return (estimator[:-1] if len(estimator.steps) > 1 else None), estimator.steps[-1][1]
     return None, estimator
@@ -72,6 +74,7 @@ class EncodedTable:
         from sklearn.base import clone
 
         table = for_scikit_learn(X)
+        require_records(table, what="training")
         names = tuple(column_names(table))
         if transformer is None:
             n_columns = _numbers(table).shape[1]

@@ -48,7 +48,12 @@ from epsilens.masking.records import (
 )
 from epsilens.masking.relaxation import attack_masked
 from epsilens.masking.result import Mask
-from epsilens.models.tables import for_scikit_learn, in_order_of, schema_fingerprint
+from epsilens.models.tables import (
+    for_scikit_learn,
+    in_order_of,
+    require_records,
+    schema_fingerprint,
+)
 
 __all__ = ["MaskStudy"]
 
@@ -143,6 +148,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         else:
             self.table_ = EncodedTable.learn(transformer, table)
         asked = in_order_of(table, for_scikit_learn(X_test))
+        require_records(asked, what="test")
         parts = [
             self._part(table, y, identity, what="training records"),
             self._part(asked, y_test, identity_test, what="test records"),

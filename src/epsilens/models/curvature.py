@@ -15,6 +15,9 @@ __all__ = ["Curvature", "factorise", "factorise_shifted"]
 
 FloatArray = NDArray[np.float64]
 
+MOST_FACTORISED = 5000
+"""Up to so many parameters the Hessian is factorised: 200 MB a matrix."""
+
 
 @dataclass(frozen=True)
 class Curvature:

@@ -8,12 +8,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from epsilens._validate import as_positive
-from epsilens.data import Schema, build_encoder
+from epsilens.data import Prepared, Schema, build_encoder
+from epsilens.data.encoding import MOST_DENSE_CATEGORIES
+from epsilens.errors import InputError
+from epsilens.models.curvature import MOST_FACTORISED
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-__all__ = ["default_estimator"]
+__all__ = ["default_estimator", "require_factorisable"]
+
+_MOST_NAMED = 3
+_MOST_CELLS = 50_000_000
+"""Numbers of a dense table of encoded records, 400 MB; several copies of it are made."""
 
 
 def default_estimator(
@@ -67,3 +74,46 @@ def default_estimator(
     )
     schema = replace(schema, columns=columns)
     return Pipeline([("encode", build_encoder(schema, keep_all=keep_all)), ("model", final)])
+
+
+def require_factorisable(prepared: Prepared, *, what: str, is_dense: bool = False) -> None:
+    """Refuse a default model whose matrices would not fit into memory, before any is formed.
+
+    A Hessian of 5,000 parameters takes 200 MB, and training many models takes about ten of them.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        The data.
+    what : str
+        What the model is needed for.
+    is_dense : bool
+        Whether every zero of the encoded categories is stored as well.
+
+    Raises
+    ------
+    InputError
+        Naming the columns with most categories.
+
+    Examples
+    --------
+    >>> from epsilens.data import load_survey, prepare
+    >>> require_factorisable(prepare(load_survey(), label="affair"), what="an attack")
+    """
+    schema = prepared.schema
+    widths = {name: len(schema[name].categories or ()) - 1 for name in schema.encoded_as("one-hot")}
+    n_columns = sum(widths.values()) + len(schema.encoded_as("number")) + 1
+    n_classes = len(prepared.label_categories)
+    n_parameters = n_columns * (n_classes if n_classes > 2 else 1)
+    most = MOST_FACTORISED
+    if is_dense:
+        most = min(most, max(MOST_DENSE_CATEGORIES, _MOST_CELLS // max(1, len(prepared.rows))))
+    if n_parameters <= most or not widths:
+        return
+    widest = sorted(widths, key=lambda name: -widths[name])[:_MOST_NAMED]
+    listed = ", ".join(f"{name} ({widths[name] + 1:,} categories)" for name in widest)
+    raise InputError(
+        f"{what} takes a model of at most {most:,} parameters, to stay below 3 GB of "
+        f"memory, but this one has {n_parameters:,}. Leave out the widest columns with `--drop`, or "
+        f"join their categories: {listed}."
+    )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from epsilens.errors import InputError
 from epsilens.models.specification import final_step, is_search
+from epsilens.models.tables import require_records
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -100,6 +101,7 @@ def fit_transformers(estimator: BaseEstimator, X: object) -> Pipeline | None:
     _refuse_supervised(transformers)
     if is_fitted(estimator):
         return transformers
+    require_records(X, what="training")
     fresh = clone(transformers)
     with _without_values("fit the pipeline's transformers on the training data"):
         fresh.fit(X)
@@ -177,6 +179,7 @@ def transform(
     what : str
         "training" or "test", for the message.
     """
+    require_records(X, what=what)
     features: object = X
     if transformers is not None:
         with _without_values(f"transform the {what} data with the pipeline"):
@@ -208,8 +211,6 @@ def transform(
             f"the {what} features must be finite, but some are missing (NaN) or infinite. Impute or "
             "drop them first; nothing is filled in silently."
         )
-    if matrix.shape[0] == 0:
-        raise InputError(f"the {what} data must have at least one row, got 0.")
     return matrix
 
 

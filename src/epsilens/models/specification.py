@@ -22,7 +22,14 @@ from epsilens.models.losses import LogisticLoss, Loss, SoftmaxLoss, SquaredLoss
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["ClassWeight", "Specification", "final_step", "is_search", "read_specification"]
+__all__ = [
+    "ClassWeight",
+    "Specification",
+    "final_step",
+    "is_search",
+    "read_specification",
+    "refuse_class_or_search",
+]
 
 ClassWeight: TypeAlias = "str | Mapping[object, float] | None"
 
@@ -97,6 +104,28 @@ def final_step(estimator: BaseEstimator) -> BaseEstimator:
     return estimator
 
 
+def refuse_class_or_search(estimator: object) -> None:
+    """Refuse a class in place of an instance, and a search over parameters in place of what it found.
+
+    Raises
+    ------
+    InputTypeError
+        One line that says what to give instead.
+    """
+    from sklearn.model_selection._search import BaseSearchCV
+
+    if isinstance(estimator, type):
+        name = estimator.__name__
+        raise InputTypeError(
+            f"`estimator` must be an instance, got the class {name}. Call it: `{name}()`."
+        )
+    if isinstance(estimator, BaseSearchCV):
+        raise InputTypeError(
+            f"`estimator` must be one model, got {type(estimator).__name__}, which tries many. Fit the search, "
+            "and give its `best_estimator_`."
+        )
+
+
 def is_search(estimator: BaseEstimator) -> bool:
     """Return whether the estimator chooses its penalty by cross-validation."""
     from sklearn.linear_model import LogisticRegressionCV, RidgeClassifierCV, RidgeCV
@@ -131,6 +160,7 @@ def read_specification(estimator: BaseEstimator) -> Specification:
     )
 
     model = final_step(estimator)
+    refuse_class_or_search(model)
     if isinstance(model, LogisticRegression):
         return _read_logistic(model)
     if isinstance(model, SGDClassifier):

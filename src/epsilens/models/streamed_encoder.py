@@ -15,17 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.data.columnar import frame_from_arrow
+from epsilens.data.identifiers import ValueKind, Values, identifier_reason
 from epsilens.data.parquet_pieces import Piece
-from epsilens.data.schema import (
-    FEWEST_NUMBERS_FOR_IDENTIFIER,
-    FEWEST_WORDS_FOR_IDENTIFIER,
-    Category,
-    Column,
-    Schema,
-    as_category,
-    identifier_reason,
-    left_out,
-)
+from epsilens.data.schema import Category, Column, Schema, as_category, left_out
 from epsilens.errors import InputError
 from epsilens.models.default import default_estimator
 from epsilens.models.execution import Progress
@@ -159,7 +151,7 @@ def streamed_estimator(
     scales = _merged(part)
     described = {column.name: column for column in _described_numbers(numbers, part, scales[2])}
     for name in suspects:
-        why = _identifier(part["marks"][name], scales[0], is_number=name in numbers)
+        why = _identifier(name, part["marks"][name], scales[0], is_number=name in numbers)
         if why is not None:
             described[name] = left_out(Column(name, "numeric", 0, 0), "identifier", why)
     for name in words:
@@ -232,15 +224,15 @@ def _suspects(
 
 
 def _identifier(
-    marks: list[NDArray[np.uint64]] | None, n_rows: int, *, is_number: bool
+    name: str, marks: list[NDArray[np.uint64]] | None, n_rows: int, *, is_number: bool
 ) -> str | None:
     """Say why a column is left out, if all its values differ."""
-    n_compared = 0 if marks is None else sum(map(len, marks))
-    enough = FEWEST_NUMBERS_FOR_IDENTIFIER if is_number else FEWEST_WORDS_FOR_IDENTIFIER
-    if marks is None or n_compared < enough or not _all_differ(marks):
+    if marks is None or not _all_differ(marks):
         return None
+    n_compared = sum(map(len, marks))
     where = "" if n_compared == n_rows else f" in the first {n_compared:,} rows"
-    return identifier_reason(is_number=is_number, where=where)
+    kind: ValueKind = "whole number" if is_number else "text"
+    return identifier_reason(Values(name, kind, n_compared, n_compared), where=where)
 
 
 def _described_numbers(numbers: list[str], part: Part, spread: FloatArray) -> list[Column]:

@@ -10,7 +10,13 @@ import numpy as np
 from epsilens.data.frames import to_pandas
 from epsilens.errors import InputError, InputTypeError
 
-__all__ = ["column_names", "for_scikit_learn", "in_order_of", "schema_fingerprint"]
+__all__ = [
+    "column_names",
+    "for_scikit_learn",
+    "in_order_of",
+    "require_records",
+    "schema_fingerprint",
+]
 
 
 def for_scikit_learn(X: object) -> object:
@@ -34,6 +40,24 @@ def for_scikit_learn(X: object) -> object:
         return X
     table = to_pandas(X)  # refuses a name that stands twice, which polars does by itself
     return X if library == "pandas" else table
+
+
+def require_records(table: object, *, what: str) -> None:
+    """Refuse a table without rows or without columns, before any library does so in its own words.
+
+    Examples
+    --------
+    >>> require_records(np.empty((0, 3)), what="training")
+    Traceback (most recent call last):
+    ...
+    epsilens.errors.InputError: the training data must have at least one row, got 0.
+    """
+    shape = getattr(table, "shape", None)
+    if shape is None:
+        shape = (len(table),)  # type: ignore[arg-type]
+    for n, name in zip(shape, ("row", "column"), strict=False):
+        if n == 0:
+            raise InputError(f"the {what} data must have at least one {name}, got 0.")
 
 
 def in_order_of(table: object, test: object, *, what: str = "test data") -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 
-from epsilens.decision.kept_gain import NO_LIMIT
 from epsilens.display.cell_text import accuracy_text, interval_text
 from epsilens.display.risk_text import compared_p_text, range_text
 from epsilens.display.rounding import (
@@ -102,12 +101,10 @@ def assessment_paragraph(
     parts += _measured_parts(document, risk)
     parts.append(_cost_part(document, cost))
     chosen = document.recommendation
-    if chosen.epsilon is not None and chosen.epsilon == own_budget(cost):
+    if chosen.holds and chosen.epsilon == own_budget(cost):
         parts.append(f"Reason for this budget: {recommendation_text(chosen.sentence)}")
-        parts += _default_limit(document)
-    elif chosen.epsilon is None:
+    elif not chosen.holds:
         parts.append(f"No budget is recommended: {recommendation_text(chosen.sentence)}")
-        parts += _default_limit(document)
     parts.append(
         "What remains: columns that are not randomised can still give an answer away; what can be "
         "guessed without the answer no budget hides; further releases of the same answers add to "
@@ -140,15 +137,6 @@ def _odds_clause(epsilon: float, *, many: bool) -> str:
         "as other people's answers do not depend on theirs). What a model shows of people alike is "
         "not limited by this."
     )
-
-
-def _default_limit(document: DecisionDocument) -> list[str]:
-    """Say that nobody set the limit, where the document warns of it."""
-    for warning in document.warnings:
-        if warning.startswith(NO_LIMIT):
-            said = warning.removeprefix(NO_LIMIT).lstrip(" :")
-            return [f"Nobody set this limit: it is the tool's default; {said}".rstrip("; ")]
-    return []
 
 
 def _measured_parts(document: DecisionDocument, risk: RiskCell | None) -> list[str]:
@@ -188,7 +176,7 @@ def _measured_parts(document: DecisionDocument, risk: RiskCell | None) -> list[s
 def _cost_part(document: DecisionDocument, cost: WhatIfCell) -> str:
     if not cost.trusted:
         return f"Cost: {unanswered_sentence(cost)}"
-    kind = cost_type(document.cost)
+    kind = cost_type(document.cost, cost)
     decimals = change_decimals(document.cost)
     interval = interval_text(document.cost, cost)
     runs = "" if interval is None else f"; 9 in 10 runs: {interval}"

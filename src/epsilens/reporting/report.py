@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from epsilens.decision.limits import DEFAULT_MAX_ADVANTAGE
+from epsilens.display.inlining import chart_library, inline_json, inline_script, script_hash
 from epsilens.display.risk_text import risk_notes
 from epsilens.display.rounding import format_epsilon
 from epsilens.display.words import OUTCOME_NAMES, axis_budget
@@ -26,7 +28,6 @@ from epsilens.document import (
     to_dict,
 )
 from epsilens.errors import InputError, InputTypeError
-from epsilens.reporting.inlining import chart_library, inline_json, inline_script, script_hash
 from epsilens.reporting.report_charts import page_charts, page_keys, still_picture
 from epsilens.reporting.report_data import (
     baseline_rows,
@@ -125,7 +126,8 @@ def write_report(
     Raises
     ------
     InputError
-        If no budget can be drawn, or the folder does not exist.
+        If no budget can be drawn, the folder does not exist, or the body of a network was not declared
+        public.
 
     Examples
     --------
@@ -148,6 +150,7 @@ def write_report(
             f"`document` must be a WhatIfDocument or a DecisionDocument, got "
             f"{type(document).__name__}. A study gives one by `.estimate(...)`, `decide` the other."
         )
+    (document.cost if isinstance(document, DecisionDocument) else document).require_privacy()
     if isinstance(document, DecisionDocument):
         if recommendation is not None:
             raise InputError(
@@ -197,6 +200,7 @@ def _render(
     drawn = page_charts(document, at, accepted)
     groups = group_data(document, question)
     is_decision = isinstance(document, DecisionDocument)
+    is_default = recommendation is not None and bool(recommendation.get("is_default"))
     data = {
         "kind": document.kind,
         "start": {
@@ -210,13 +214,16 @@ def _render(
         "recommended": ("inf" if recommended == math.inf else recommended) if holds else None,
         "everybody": EVERYBODY,
         "attacker": ATTACKER,
+        "default_advantage": DEFAULT_MAX_ADVANTAGE,
+        "max_advantage": None if is_default else _number(recommendation, "max_advantage"),
         "groups": {group["name"]: group["cells"] for group in groups},
         "others": [(low, high) for _, low, high, _ in OTHERS] if is_decision else [],
         "steps": {"loss": _loss_step(cost), "rate": _RATE_STEP},
         **drawn,
     }
     bundle = chart_library()
-    script = inline_script(loader.get_source(environment, "report.js")[0])
+    parts = ("numbers.js", "rule.js", "report.js")
+    script = inline_script("\n".join(loader.get_source(environment, name)[0] for name in parts))
     policy = (
         f"default-src 'none'; script-src {script_hash(bundle)} {script_hash(script)}; "
         "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -252,6 +259,9 @@ def _render(
         opening=opening,
         budget_shown=f"ε = {format_epsilon(axis_budget(cost, start))}",
         own_limits=_own_limits(document, many=many),
+        own_answer=f"ε = {format_epsilon(recommended)}" if holds and recommended else _NONE,
+        advantage_limit=_advantage_words(_number(recommendation, "max_advantage"), is_default),
+        default_advantage=_advantage_words(DEFAULT_MAX_ADVANTAGE, True),
         risk_captions=drawn["risk_captions"],
         risk_notes=" ".join(risk_notes(document.risk))
         if isinstance(document, DecisionDocument)
@@ -307,6 +317,11 @@ def _may_be_measured(document: WhatIfDocument | DecisionDocument) -> bool:
     return asked and document.recommendation.confidence <= _MEASURED_CONFIDENCE
 
 
+def _advantage_words(limit: float | None, is_default: bool) -> str:
+    """Write a limit on the advantage; nothing where there is none."""
+    return f"{_typed(limit)} (our default)" if limit is not None and is_default else _typed(limit)
+
+
 def _loss_step(document: WhatIfDocument) -> float:
     """Give the step of a dragged loss: about a hundredth of what the chart shows, a round number."""
     shown = [
@@ -347,6 +362,9 @@ def _own_limits(document: WhatIfDocument | DecisionDocument, *, many: bool) -> s
     if chosen.max_attack_rate is not None:
         at_once = ", all of them at once" if many else ""
         said.append(f"at most {100 * chosen.max_attack_rate:.10g}\u00a0% guessed{at_once}")
+    if chosen.max_advantage is not None:
+        shown = _advantage_words(chosen.max_advantage, chosen.is_default)
+        said.append(f"an advantage of at most {shown}")
     return " and ".join(said)
 
 
@@ -359,22 +377,18 @@ def _opening(
 ) -> _Opening:
     """Choose what the page shows first; a budget nobody recommends is never its answer."""
     on_axis = _start(document, recommended)
-    if not on_axis.trusted:
-        return _Opening(on_axis, on_axis, verdict=_UNANSWERED)
-    if recommendation is None or "epsilon" not in recommendation:
-        return _Opening(on_axis, on_axis)
-    if recommended is None:
-        return _Opening(on_axis, on_axis, verdict=_NONE)
+    if recommendation is None or "epsilon" not in recommendation or recommended is None:
+        verdict = _NONE if recommendation is not None and "epsilon" in recommendation else ""
+        return _Opening(on_axis, on_axis, verdict=verdict if on_axis.trusted else _UNANSWERED)
     cost = document.cost if isinstance(document, DecisionDocument) else document
-    mine = [cell for cell in cost.cells if cell.group == on_axis.group]
-    if any(axis_budget(cost, cell) == recommended and not cell.trusted for cell in mine):
+    cells = [cell for cell in cost.cells if cell.group == on_axis.group]
+    chosen = next((cell for cell in cells if axis_budget(cost, cell) == recommended), None)
+    if isinstance(document, DecisionDocument) and not holds:
         return _Opening(on_axis, on_axis, verdict=_NONE)
-    if not math.isinf(recommended):
-        return _Opening(on_axis, on_axis, is_doubtful=not holds)
-    for cell in mine:
-        if math.isinf(axis_budget(cost, cell)):
-            return _Opening(cell, on_axis, is_doubtful=not holds)
-    return _Opening(on_axis, on_axis, verdict=_INFINITE if holds else _NONE)
+    if chosen is None:
+        verdict = "" if not math.isinf(recommended) else _INFINITE if holds else _NONE
+        return _Opening(on_axis, on_axis, verdict=verdict, is_doubtful=not holds)
+    return _Opening(chosen, on_axis if math.isinf(recommended) else chosen, is_doubtful=not holds)
 
 
 def _start(document: WhatIfDocument | DecisionDocument, recommended: float | None) -> WhatIfCell:

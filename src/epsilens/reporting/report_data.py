@@ -45,6 +45,8 @@ from epsilens.document import (
     WhatIfDocument,
     at_most_text,
     baseline_text,
+    cost_type,
+    face_value_text,
     group_names,
     loss_unit,
     own_budget,
@@ -63,7 +65,6 @@ __all__ = [
     "cell_data",
     "gaps_of",
     "group_data",
-    "has_two_answers",
     "origin_rows",
     "protected_words",
     "risk_at",
@@ -158,28 +159,6 @@ def risk_at(document: Report, cell: WhatIfCell) -> RiskCell | None:
     return next((risk for risk in document.risk.cells if own_budget(risk) == wanted), None)
 
 
-def has_two_answers(document: DecisionDocument, question: Mapping[str, object]) -> bool:
-    """Say whether the protected answer is known to be one of two: the label of a logistic model.
-
-    Examples
-    --------
-    >>> from epsilens.document import Baseline, Recommendation, RiskDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> origin = Provenance(method="exact", settings={"loss": "logistic"})
-    >>> document = DecisionDocument(provenance=origin,
-    ...     cost=WhatIfDocument(provenance=origin, baseline=start, cells=[]),
-    ...     risk=RiskDocument(provenance=origin, n_models=256, n_targets=75, protect=["smokes"],
-    ...                       cells=[]),
-    ...     recommendation=Recommendation(epsilon=1.0, holds=True, sentence="ε = 1.",
-    ...                                   rule="max_loss_increase", confidence=0.9))
-    >>> has_two_answers(document, {"label": "smokes"}), has_two_answers(document, {"label": "age"})
-    (True, False)
-    """
-    settings = document.cost.provenance.settings
-    label = question.get("label", settings.get("label"))
-    return settings.get("loss") == "logistic" and document.risk.protect == [label]
-
-
 def cell_data(
     document: Report, cell: WhatIfCell, question: Mapping[str, object] | None = None
 ) -> dict[str, Any]:
@@ -216,22 +195,20 @@ def cell_data(
         "accuracy_gap": gap_text(cost, cell, "accuracy_gap"),
         "expected_accuracy_gap": expected_gap_text(cost, cell, "accuracy_gap"),
         "trusted": cell.trusted,
+        "cost_type": cost_type(cost, cell),
+        "face_value": None,
         "risk": None,
     }
     if isinstance(document, DecisionDocument) and cell.group == EVERYBODY:
         risk, data = risk_at(document, cell), (question or {}).get("data")
-        shown["holder"] = holder_text(
-            cell,
-            risk,
-            two_answers=has_two_answers(document, question or {}),
-            many=len(document.risk.protect) > 1,
-        )
+        shown["holder"] = holder_text(cell, risk, many=len(document.risk.protect) > 1)
         shown["sentence"] = decision_sentence(document, cell, risk)
         shown["paragraph"] = assessment_paragraph(
             document, cell, risk, data=str(data) if data else None
         )
         if risk is not None:
             shown["risk"] = _risk_data(document, risk)
+            shown["face_value"] = face_value_text(document.risk, risk)
     return shown
 
 
@@ -242,6 +219,7 @@ def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
         "range": range_text(risk),
         "before": baseline_text(risk) or NOTHING,
         "advantage": None if risk.advantage is None else at_most_text(risk.advantage),
+        "advantage_value": risk.advantage,
         "ceiling": None if ceiling is None else at_most_text(ceiling),
         "ceiling_value": ceiling,
         "is_open": ceiling_is_open(risk),

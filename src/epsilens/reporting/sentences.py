@@ -170,7 +170,7 @@ def cell_sentence(document: WhatIfDocument, cell: WhatIfCell) -> str:
     if not cell.trusted:
         return unanswered_sentence(cell)
     parts = [cost_clause(document, cell)]
-    accuracy = _accuracy_clause(document, cell, measured=cost_type(document) == "measured")
+    accuracy = _accuracy_clause(document, cell, measured=cost_type(document, cell) == "measured")
     if accuracy is not None:
         parts.append(accuracy)
     return f"{' and '.join(parts)}."
@@ -210,7 +210,7 @@ def cost_clause(document: WhatIfDocument, cell: WhatIfCell) -> str:
             f"Randomising {protected_text(document)} of {whom_text(cell.group)} at "
             f"{budget_text(cell)}"
         )
-    measured = cost_type(document) == "measured"
+    measured = cost_type(document, cell) == "measured"
     return f"{subject} {_loss_clause(document, cell, measured=measured)}"
 
 
@@ -281,10 +281,10 @@ def _loss_clause(document: WhatIfDocument, cell: WhatIfCell, *, measured: bool) 
     before = document.baseline.loss
     interval = interval_text(document, cell)
     runs = "9 in 10 of the runs" if measured else "9 in 10 real runs"
-    note = cost_type(document) + ("" if interval is None else f"; {runs}: {interval}")
+    note = cost_type(document, cell) + ("" if interval is None else f"; {runs}: {interval}")
     change = cell.loss_change
     if change is None:
-        return f"has an effect on the {loss} that could not be {cost_type(document)}"
+        return f"has an effect on the {loss} that could not be {cost_type(document, cell)}"
     if rounds_to_zero(change, decimals=decimals):
         verb = "left" if measured else "would leave"
         at = "" if before is None else f", at {format_loss(before, decimals=decimals)}{unit}"

@@ -210,8 +210,11 @@ def release_summary(document: ReleaseDocument) -> Text:
     from rich.text import Text
 
     text = Text()
+    shuffled = document.provenance.settings.get("order") == "shuffled"
     text.append(
-        f"{format_count(document.rows)} records released by {document.mechanism}.\n", style="bold"
+        f"{format_count(document.rows)} records released by {document.mechanism}"
+        f"{', in random order' if shuffled else ''}.\n",
+        style="bold",
     )
     width = max((len(name) for name in document.columns), default=0)
     for name in document.columns:

@@ -17,6 +17,7 @@ from epsilens.errors import InputError
 from epsilens.influence.alternatives import no_alternatives
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.question import Asked
+from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models.block_passes import made_or_kept
 from epsilens.models.block_store import BlockStore
 from epsilens.risk.answer_inference import AnswerAttack
@@ -88,6 +89,11 @@ class RandomisedShadows:
     n_models: int
     seed: int
     targets: NDArray[np.intp]
+
+    def __post_init__(self) -> None:
+        n_parameters = self.baseline.problem.n_parameters
+        if is_wide(n_parameters):
+            raise refuse_matrix(n_parameters, "an attack")
 
     @classmethod
     def of_clean_records(cls, baseline: Baseline, *, n_models: int, seed: int) -> Self:

@@ -25,6 +25,8 @@ from epsilens.risk.halves import draw_members, model_generator
 __all__ = ["ShadowTraining"]
 
 FloatArray = NDArray[np.float64]
+# What the solver may keep of models that the shared Hessian does not suit: a Hessian and its factor each.
+_OWN_HESSIANS_BYTES = 1 << 29
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -72,6 +74,15 @@ class ShadowTraining:
         start : array of shape (K·p,)
             Where the search begins.
         """
+        most = max(1, _OWN_HESSIANS_BYTES // (16 * len(start) ** 2))
+        parts = [
+            self._train_some(e, models[first : first + most], start)
+            for first in range(0, len(models), most)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _train_some(self, e: int, models: range, start: FloatArray) -> FloatArray:
+        """Train so many models together that a Hessian and its factor for each fit into memory."""
         problem, label = self.problem, self.label
         members = draw_members(self.seed, models, problem.n_rows)
         values, codes = self.reports(e, models)

@@ -217,6 +217,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             started,
             seed,
             mechanism="rr",
+            correction="none",
             protect=list(asked.names),
             epsilon=dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
             shadow_models=n_models,
@@ -232,6 +233,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             shadows.targets,
             notes=[*asked.notes, *_training_note(known, len(truth))],
             protect=asked.names,
+            n_answers=_n_answers(asked, column_names(self._table)),
         )
 
     def estimate_dp_sgd(
@@ -374,6 +376,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
         *,
         notes: Sequence[str],
         protect: Sequence[str] = (),
+        n_answers: Sequence[int] = (),
     ) -> RiskCurve:
         """Return the cells as a result, with all that must be said of them."""
         document = RiskDocument(
@@ -389,6 +392,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             n_models=attacks[0].n_models,
             n_targets=len(targets),
             protect=list(protect),
+            n_answers=list(n_answers),
             cells=cells,
         )
         return RiskCurve(document, tuple(attacks), targets, template=self._template)
@@ -510,6 +514,12 @@ def _advantage(asked: Asked, e: int) -> float:
     if asked.feature_channels:
         channels += asked.feature_channels[e].channels
     return ProductChannel(channels).advantage
+
+
+def _n_answers(asked: Asked, features: Sequence[str]) -> list[int]:
+    """Return how many answers each protected column may have, in the order of the names."""
+    sizes = iter(asked.alternatives.sizes)
+    return [next(sizes) if name in features else asked.label_channels[0].k for name in asked.names]
 
 
 def membership_numbers(attack: MembershipAttack) -> dict[str, float | None]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._scratch import scratch_folder
 from epsilens._validate import require_extra
 from epsilens.data.private_files import make_private_file
 from epsilens.errors import InputError
@@ -217,8 +217,8 @@ class Ckks:
 
     def to_bytes(self, thing: object) -> bytes:
         """Return what SEAL writes of a key or a ciphertext; never called with a secret key."""
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "it"
+        with scratch_folder() as folder:
+            file = folder / "it"
             thing.save(str(file))  # type: ignore[attr-defined]
             return file.read_bytes()
 
@@ -251,8 +251,8 @@ class Ckks:
             raise InputError(
                 f"{what} must be at most {most:,} bytes, got {size}. Ask for it again."
             )
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "it"
+        with scratch_folder() as folder:
+            file = folder / "it"
             file.write_bytes(data)
             return self._read(empty, file, what=what)
 

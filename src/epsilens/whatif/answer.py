@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from epsilens.document import (
+    PUBLIC_BODY,
     OutcomeInterval,
     Provenance,
     WhatIfCell,
     WhatIfDocument,
+    epsilon_text,
+    own_budget,
     whatif_number_types,
 )
 from epsilens.influence import FirstOrder
@@ -44,12 +48,15 @@ class Study:
         Of the schema.
     template : object
         The user's table, for the library of the frames.
+    declared : mapping
+        What the user has declared of a network.
     """
 
     baseline: AnyBaseline
     estimator: str
     fingerprint: str
     template: object
+    declared: Mapping[str, bool]
 
     def provenance(
         self, asked: Asked, method: str, seed: int, seconds: float, **settings: object
@@ -64,6 +71,7 @@ class Study:
                 "groups": [group.name for group in asked.groups],
                 "estimator": self.estimator,
                 "loss": self.baseline.problem.loss.name,
+                **self.declared,
                 **settings,
                 **place_of_work(),
             },
@@ -83,7 +91,6 @@ class Study:
         retrained: bool,
     ) -> WhatIfDocument:
         """Return the document, with what must be known about its numbers."""
-        untrusted = sum(not cell.trusted for cell in cells)
         notes = [*self.baseline.notes, *asked.notes]
         lost = sum(cell.loss_change is None for cell in cells)
         if lost:
@@ -91,23 +98,40 @@ class Study:
                 f"{lost} of {len(cells)} cells have no answer: the objective has no minimum with a "
                 "positive definite Hessian near the model (a corrected loss need not be convex)."
             )
-        if untrusted:
-            # Who has the best estimate already must not be sent to it.
-            is_best = all(cell.method == "exact" for cell in cells if not cell.trusted)
-            advice = "Train" if is_best else "Take method='exact', or train"
-            notes.append(
-                f"{untrusted} of {len(cells)} estimates failed their own check: drawn runs that were solved "
-                "for real lie elsewhere, or what the method leaves out is too large beside its interval. "
-                f"{advice} again to be sure: method='retrain'."
-            )
+        notes += untrusted_notes(cells)
         return WhatIfDocument(
             provenance=provenance,
             warnings=notes,
-            number_types=whatif_number_types(retrained=retrained),
+            number_types=whatif_number_types(
+                retrained=retrained, is_about_privacy=self.declared.get(PUBLIC_BODY, True)
+            ),
             baseline=self.baseline.numbers(),
             cells=cells,
             intervals=intervals,
         )
+
+
+def untrusted_notes(cells: list[WhatIfCell], *, repeats: int | None = None) -> list[str]:
+    """Say which estimates failed their check, and which of these were measured by so many runs instead."""
+    notes = []
+    measured = [cell for cell in cells if cell.method == "retrain"]
+    if repeats is not None and measured:
+        at = ", ".join(epsilon_text(own_budget(cell)) for cell in measured)
+        notes.append(
+            f"the estimate failed its own check at ε = {at}: the cost there is measured, by training again "
+            f"{repeats} times."
+        )
+    failed = [cell for cell in cells if not cell.trusted]
+    if failed:
+        # Who has the best estimate already must not be sent to it.
+        is_best = all(cell.method == "exact" for cell in failed)
+        advice = "Train" if is_best else "Take method='exact', or train"
+        notes.append(
+            f"{len(failed)} of {len(cells)} estimates failed their own check: drawn runs that were solved "
+            "for real lie elsewhere, or what the method leaves out is too large beside its interval. "
+            f"{advice} again to be sure: method='retrain'."
+        )
+    return notes
 
 
 def write_estimate(

@@ -97,12 +97,12 @@ def fit_calibration(estimate: LossChangeEstimate, truth: object) -> Calibration:
         With the same groups and ε. A frame has the columns epsilon (per record), loss_change and,
         for several groups, group.
     """
-    cells = cells_frame(estimate.document)
+    cells = _cells_by_budget(estimate)
     if isinstance(truth, LossChangeEstimate):
-        found = cells_frame(truth.document)[["group", "record_epsilon", "loss_change"]]
+        found = _cells_by_budget(truth)[["group", "budget", "loss_change"]]
     else:
         found = _read_truth(truth, cells["group"].unique().tolist())
-    both = cells.merge(found, on=["group", "record_epsilon"], suffixes=("", "_truth"))
+    both = cells.merge(found, on=["group", "budget"], suffixes=("", "_truth"))
     if len(both) < FEWEST_CELLS:
         raise InputError(
             f"a line needs at least {FEWEST_CELLS} cells that were retrained, got {len(both)}. Ask "
@@ -129,6 +129,14 @@ def fit_calibration(estimate: LossChangeEstimate, truth: object) -> Calibration:
     )
 
 
+def _cells_by_budget(estimate: LossChangeEstimate) -> pd.DataFrame:
+    """Return the cells with the budget that tells them apart: of a record, or of its column if infinite."""
+    cells = cells_frame(estimate.document)
+    record = cells["record_epsilon"]
+    own = cells["epsilon"].fillna(record)
+    return cells.assign(budget=record.where(np.isfinite(record), own))
+
+
 def _read_truth(truth: object, groups: list[str]) -> pd.DataFrame:
     """Return the mean change of every cell of a frame, by group and ε."""
     frame = to_pandas(truth)
@@ -148,8 +156,8 @@ def _read_truth(truth: object, groups: list[str]) -> pd.DataFrame:
     if "group" not in frame.columns:
         frame = frame.assign(group=groups[0])
     means = frame.groupby(["group", "epsilon"])["loss_change"].mean().reset_index()
-    named: pd.DataFrame = means.set_axis(["group", "record_epsilon", "loss_change"], axis=1)
-    return named.astype({"record_epsilon": "float64"})
+    named: pd.DataFrame = means.set_axis(["group", "budget", "loss_change"], axis=1)
+    return named.astype({"budget": "float64"})
 
 
 def _question_of(estimate: LossChangeEstimate) -> tuple[str, tuple[str, ...]]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -11,8 +13,10 @@ from numpy.typing import NDArray
 
 from epsilens._validate import as_positive
 from epsilens.data.frames import to_vector
-from epsilens.errors import InputError
+from epsilens.document import BODY_PUBLIC, BODY_UNDECLARED
+from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
 from epsilens.influence.baseline import Baseline, fit_baseline
+from epsilens.influence.question import Asked
 from epsilens.models.execution import Progress
 from epsilens.models.label import classes_of
 from epsilens.models.torch_head import (
@@ -23,7 +27,7 @@ from epsilens.models.torch_head import (
     read_head,
 )
 
-__all__ = ["FrozenHead", "fit_head", "refuse_head", "refuse_inputs"]
+__all__ = ["FrozenHead", "fit_head", "refuse_head", "refuse_inputs", "with_body"]
 
 _FROZEN = (
     "the layers before the head are frozen: what other labels would do to them is not in these numbers. A few "
@@ -45,8 +49,8 @@ class FrozenHead:
     features: NDArray[np.float64]
 
 
-def refuse_head(estimator: object, regularisation: float) -> None:
-    """Refuse a module without a head, and a penalty beside an estimator that has its own."""
+def refuse_head(estimator: object, regularisation: float, *, public_body: object) -> None:
+    """Refuse a module without a head, and beside an estimator what belongs to a head."""
     if is_module(estimator):
         raise InputError(
             "a torch module must be given with the name of its last linear layer. Write "
@@ -56,6 +60,11 @@ def refuse_head(estimator: object, regularisation: float) -> None:
         raise InputError(
             "`regularisation` is for the head of a torch module, and there is no `head`. Set the penalty of "
             "the estimator itself."
+        )
+    if public_body:
+        raise InputError(
+            "`public_body` is about the layers before the head of a torch module, and there is no `head`. "
+            "Leave it out."
         )
 
 
@@ -68,6 +77,7 @@ def fit_head(
     y_test: object,
     *,
     regularisation: float,
+    public_body: object,
     sample_weight: object | None,
     sample_weight_test: object | None,
     progress: Progress | None,
@@ -75,6 +85,11 @@ def fit_head(
     """Train the head to convergence on frozen features; see `WhatIf.fit` for the parameters."""
     layer = read_head(module, head)
     strength = as_positive(regularisation, name="regularisation")
+    if not isinstance(public_body, bool):
+        raise InputTypeError(
+            f"`public_body` must be True or False, got {type(public_body).__name__}. True declares that the "
+            "layers before the head were trained without these answers."
+        )
     assert is_module(module)  # noqa: S101  (read_head has looked)
     was_training = bool(getattr(module, "training"))  # noqa: B009
     y, y_test = as_columns(y), as_columns(y_test)
@@ -130,3 +145,15 @@ def refuse_inputs(
             "not in the head. Give an array of booleans."
         )
     return names
+
+
+def with_body(asked: Asked, *, public_body: bool) -> Asked:
+    """Return a question with what was declared of the body; undeclared, a record's ε is infinite."""
+    if public_body:
+        return replace(asked, notes=[*asked.notes, BODY_PUBLIC])
+    warnings.warn(BODY_UNDECLARED, PrivacyLeakWarning, stacklevel=4)
+    return replace(
+        asked,
+        record_epsilons=(math.inf,) * len(asked.record_epsilons),
+        notes=[*asked.notes, BODY_UNDECLARED],
+    )

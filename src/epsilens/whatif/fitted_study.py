@@ -11,6 +11,7 @@ from typing import Self
 from sklearn.base import BaseEstimator
 
 from epsilens.data.frames import series_name
+from epsilens.document import PUBLIC_BODY
 from epsilens.errors import InputError
 from epsilens.influence.baseline import Baseline, fit_baseline
 from epsilens.influence.question import Asked, Epsilon, read_question
@@ -25,7 +26,7 @@ from epsilens.models.tables import (
     schema_fingerprint,
 )
 from epsilens.whatif.answer import Study
-from epsilens.whatif.deep import fit_head, refuse_head, refuse_inputs
+from epsilens.whatif.deep import fit_head, refuse_head, refuse_inputs, with_body
 
 __all__ = ["FittedStudy"]
 
@@ -34,11 +35,17 @@ class FittedStudy(BaseEstimator):  # type: ignore[misc]
     """A model with the data it is trained on and a test set; `WhatIf` asks the questions."""
 
     def __init__(
-        self, estimator: object, *, head: str | None = None, regularisation: float = 1.0
+        self,
+        estimator: object,
+        *,
+        head: str | None = None,
+        regularisation: float = 1.0,
+        public_body: bool = False,
     ) -> None:
         self.estimator = estimator
         self.head = head
         self.regularisation = regularisation
+        self.public_body = public_body
 
     def fit(
         self,
@@ -80,13 +87,14 @@ class FittedStudy(BaseEstimator):  # type: ignore[misc]
                 X_test,
                 y_test,
                 regularisation=self.regularisation,
+                public_body=self.public_body,
                 sample_weight=sample_weight,
                 sample_weight_test=sample_weight_test,
                 progress=progress,
             )
             self.baseline_, features = found.baseline, found.features
         else:
-            refuse_head(self.estimator, self.regularisation)
+            refuse_head(self.estimator, self.regularisation, public_body=self.public_body)
             features = for_scikit_learn(X)
             test = in_order_of(features, for_scikit_learn(X_test))
             self.baseline_ = fit_baseline(
@@ -232,6 +240,8 @@ class FittedStudy(BaseEstimator):  # type: ignore[misc]
             mechanism=mechanism,
             is_paper=is_paper,
         )
+        if self.head is not None:
+            asked = with_body(asked, public_body=self.public_body)
         return asked, replace(self.baseline_, label=asked.label)
 
     def _study(self) -> Study:
@@ -245,4 +255,5 @@ class FittedStudy(BaseEstimator):  # type: ignore[misc]
                 n_test=self.baseline_.evaluation.n_rows,
             ),
             template=self._template,
+            declared={} if self.head is None else {PUBLIC_BODY: self.public_body},
         )

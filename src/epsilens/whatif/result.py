@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsilens._validate import as_finite, as_share, require_column
+from epsilens._validate import as_loss_limit, as_share, require_column
 from epsilens.data.documented import Documented
 from epsilens.data.frames import like
 from epsilens.document import (
@@ -30,6 +31,11 @@ __all__ = ["CELL_COLUMNS", "Choice", "LossChangeEstimate", "cells_frame"]
 
 CELL_COLUMNS = tuple(WhatIfCell.model_fields)
 INTERVAL_CONFIDENCE = 0.9
+_COLUMNS_SHOWN = (
+    *("group", "epsilon", "loss_change", "loss_change_low", "loss_change_high"),
+    *("accuracy_change", "auc_change", "trusted"),
+)
+_ROWS_SHOWN = 20
 # With fewer runs not even the largest of them is an upper end at 95 %.
 _FEWEST_RUNS = 19
 
@@ -73,6 +79,8 @@ class LossChangeEstimate(Documented):
         The whole answer; what follows are views of it.
     loss_draws : tuple of arrays
         For every cell the changes of loss that single runs show, in no particular order.
+    again : callable or None
+        `WhatIf.retrain` with the same question of everybody, where the study is at hand.
 
     Examples
     --------
@@ -91,6 +99,7 @@ class LossChangeEstimate(Documented):
     loss_draws: tuple[NDArray[np.float64], ...]
     template: object = field(default=None, compare=False)
     retrained: pd.DataFrame | None = field(default=None, compare=False)
+    again: Callable[..., LossChangeEstimate] | None = field(default=None, compare=False)
 
     def to_frame(self) -> object:
         """Return one row per group and ε, in the frame library that the data came in."""
@@ -166,8 +175,14 @@ class LossChangeEstimate(Documented):
         Returns
         -------
         Choice
+
+        Raises
+        ------
+        InputError
+            If the result is of a network whose body was not declared public.
         """
-        limit = as_finite(max_loss_increase, name="max_loss_increase")
+        self.document.require_privacy()
+        limit = as_loss_limit(max_loss_increase)
         level = as_share(confidence, name="confidence")
         wanted = group_names(self.document)
         if group is not None:
@@ -237,8 +252,22 @@ class LossChangeEstimate(Documented):
         return (
             f"LossChangeEstimate({len(cells)} cells: {len(names)} group(s) × "
             f"{len(cells) // max(len(names), 1)} epsilon, method {methods})\n"
-            f"{cells_frame(self.document.answered())}"
+            f"{self._baseline_text()}"
+            f"{self._shown().to_string(index=False, max_rows=_ROWS_SHOWN, float_format='{:.4g}'.format)}"
         )
+
+    def _baseline_text(self) -> str:
+        """Say what the changes are counted from."""
+        start = self.document.baseline
+        outcomes = {"loss": start.loss, "accuracy": start.accuracy, "AUC": start.auc}
+        known = [f"{name} {value:.4g}" for name, value in outcomes.items() if value is not None]
+        return f"Without randomising: test {', '.join(known)}. Changes from there:\n"
+
+    def _shown(self) -> pd.DataFrame:
+        """Return the columns of the cells that hold something; the loss always."""
+        frame = cells_frame(self.document.answered())[list(_COLUMNS_SHOWN)]
+        always = ["group", "epsilon", "loss_change", "trusted"]
+        return frame[[name for name in frame if name in always or frame[name].notna().any()]]
 
     def _repr_html_(self) -> str:
         """Show itself in a notebook: a line that sums up, and a few rows of the grid."""
@@ -272,8 +301,8 @@ def _choice(
             )
         return Choice(epsilon=None, holds=False, sentence=sentence)
     sentence = (
-        f"ε = {epsilon_text(chosen)} is the most private choice for {whom}: there, and at every larger ε of the "
-        f"grid, a run raises the test loss by no more than {limit:g} (upper end of the "
+        f"ε = {epsilon_text(chosen)} is the most private choice for {whom} within a loss increase of "
+        f"{limit:g}. There, and at every larger ε of the grid, a run stays within it (upper end of the "
         f"{100 * confidence:.4g} % prediction interval: {upper[chosen]:+.3g})."
     )
     if max((at for at in upper if at < chosen), default=None) in failed:

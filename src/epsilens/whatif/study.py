@@ -6,12 +6,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from sklearn.utils.validation import check_is_fitted
 
 from epsilens._validate import as_choice, as_count, as_positive
+from epsilens.document import EVERYBODY
 from epsilens.errors import InputError
 from epsilens.influence import (
     InverseHessian,
@@ -70,6 +72,10 @@ class WhatIf(FittedStudy):
         With a head only: C of LogisticRegression, the objective being Σℓ + ‖W‖²/(2C). SGD's
         `weight_decay` λ beside a mean loss over n records is C = 1/(nλ), up to its shrinking the bias
         too, which is free here; AdamW's has no objective.
+    public_body : bool
+        With a head only: True declares that the layers before it were trained without the answers that
+        are protected, such as on public data. Without that no ε is stated: `record_epsilon` is infinite,
+        `estimate` raises a `PrivacyLeakWarning`, and `choose`, `decide` and the report refuse.
 
     Attributes
     ----------
@@ -215,7 +221,7 @@ class WhatIf(FittedStudy):
         answers = climb(baseline, question, used, progress=progress)
         if isinstance(baseline, Baseline) and asked.unary is not None and asked.unary.is_sampled:
             answers = with_sampling_error(baseline, asked, question, used, answers)
-        return write_estimate(
+        found = write_estimate(
             self._study(),
             asked,
             answers,
@@ -225,6 +231,19 @@ class WhatIf(FittedStudy):
             seconds=time.perf_counter() - started,
             first_order=question.first_order,
         )
+        if groups is not None and EVERYBODY not in groups:
+            return found
+        again = partial(
+            self.retrain,
+            protect=protect,
+            groups=None if groups is None else {EVERYBODY: groups[EVERYBODY]},
+            categories=categories,
+            correction=correction,
+            mechanism=mechanism,
+            random_state=seed,
+            dependent_groups=dependent_groups,
+        )
+        return replace(found, again=again)
 
     def retrain(
         self,

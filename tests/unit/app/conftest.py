@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -105,8 +104,8 @@ def serving(folder: Path, **settings: Any) -> Iterator[Visitor]:
     desk, gate = Desk(store, **given), Gate()
     app = create_app(desk, gate, warm_up=False)
     with TestClient(app, base_url=BASE, headers={"origin": BASE}) as client:
-        entered = client.get("/", params={"token": gate.token})
-        client.headers["x-epsilens-key"] = re.search(r'data-key="([\w-]+)"', entered.text)[1]
+        entered = client.post("/api/enter", json={"token": gate.token})
+        client.headers["x-epsilens-key"] = entered.json()["key"]
         yield Visitor(client, desk, gate)
 
 

@@ -1,10 +1,10 @@
-"""Who comes in: the link once, the cookie and the key, this machine, our own page."""
+"""Who comes in: the link, the cookie and the key, this machine, our own page."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.testclient import TestClient
@@ -34,51 +34,99 @@ def stranger(gate: Gate) -> TestClient:
 
 @pytest.fixture
 def guest(gate: Gate, stranger: TestClient) -> TestClient:
-    entered = stranger.get("/", params={"token": gate.token})
-    stranger.headers[KEY_HEADER] = key_in(entered.text)
+    cookie, key = gate.exchange(gate.token)
+    stranger.cookies.set(gate.name, cookie)
+    stranger.headers[KEY_HEADER] = key
     return stranger
 
 
-def key_in(page: str) -> str:
-    return re.search(r'data-key="([^"]*)"', page)[1]
-
-
-def test_without_the_link_nothing_is_shown(stranger: TestClient) -> None:
-    for path in ("/", "/api/session", "/static/page.js", "/api/tables"):
+def test_without_the_link_only_the_bare_page_is_shown(stranger: TestClient) -> None:
+    for path in ("/api/session", "/api/tables", "/studies/0123456789abcdef/page", "/openapi.json"):
         answer = stranger.get(path)
         assert answer.status_code == 403
         assert "the link that the terminal shows" in answer.json()["error"]
+    # The same for everybody: it is in the package.
+    for path in ("/", "/static/main.js"):
+        assert stranger.get(path).text == "hello"
 
 
-def test_the_link_opens_once(gate: Gate, stranger: TestClient) -> None:
-    first = stranger.get("/", params={"token": gate.token})
-    assert first.status_code == 200
-    assert "/static/enter.js" in first.text
-    assert len(key_in(first.text)) > 40
-    cookie = first.headers["set-cookie"]
-    assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
-    assert gate.token not in cookie
-    assert stranger.get("/").text == "hello"
-    # Whoever has the cookie may follow the link again, without being given the key again.
-    again = stranger.get("/", params={"token": gate.token})
-    assert (again.status_code, key_in(again.text)) == (200, "")
-    assert stranger.get("/", params={"token": "another"}).status_code == 403
-    stranger.cookies.clear()
-    again = stranger.get("/", params={"token": gate.token})
-    assert again.status_code == 403
-    assert "used already" in again.json()["error"]
+def test_the_link_opens_the_page_again_in_any_browser(visitor: Any) -> None:
+    browsers = [TestClient(visitor.client.app, base_url=OURS) for _ in range(2)]
+    for browser in (*browsers, browsers[0]):
+        entered = browser.post(
+            "/api/enter", json={"token": visitor.gate.token}, headers={"origin": OURS}
+        )
+        assert entered.status_code == 200
+        cookie = entered.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert visitor.gate.token not in cookie + entered.text
+        key = entered.json()["key"]
+        assert browser.get("/api/session", headers={KEY_HEADER: key}).status_code == 200
+
+
+def test_the_link_keeps_its_token_out_of_requests(gate: Gate) -> None:
+    link = gate.link(OURS)
+    assert link == f"{OURS}/#token={gate.token}"
+    assert gate.token not in urlsplit(link).path + urlsplit(link).query
 
 
 @pytest.mark.parametrize("token", ["", "x", "ü" * 40, "\0"])
-def test_another_token_is_refused(stranger: TestClient, token: str) -> None:
-    assert stranger.get("/", params={"token": token}).status_code == 403
+def test_another_token_is_refused(visitor: Any, token: str) -> None:
+    stranger = TestClient(visitor.client.app, base_url=OURS)
+    answer = stranger.post("/api/enter", json={"token": token}, headers={"origin": OURS})
+    assert answer.status_code == 403
+    assert "the link that the terminal shows now" in answer.json()["error"]
+    assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"origin": "http://127.0.0.1:9"}, {"origin": OURS, "sec-fetch-site": "same-site"}],
+)
+def test_the_link_is_exchanged_by_our_own_page_alone(visitor: Any, headers: dict[str, str]) -> None:
+    stranger = TestClient(visitor.client.app, base_url=OURS)
+    answer = stranger.post("/api/enter", json={"token": visitor.gate.token}, headers=headers)
+    assert answer.status_code == 403
+    assert "our own page" in answer.json()["error"]
+
+
+VISITS = (
+    {"sec-fetch-dest": "document", "sec-fetch-site": "cross-site"},
+    {"accept": "text/html,*/*"},
+)
+
+
+@pytest.mark.parametrize("headers", VISITS)
+@pytest.mark.parametrize("path", ["/studies/0123456789abcdef/page", "/api/session", "/favicon.ico"])
+def test_somebody_who_opens_an_address_sees_a_page(
+    stranger: TestClient, headers: dict[str, str], path: str
+) -> None:
+    answer = stranger.get(path, headers=headers)
+    assert answer.status_code == 403
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "This address cannot be opened by itself." in answer.text
+    assert '<a href="/">' in answer.text
+    elsewhere = stranger.get(path, headers={**headers, "host": "evil.example"})
+    assert elsewhere.status_code == 400
+    assert "<p>This server answers to 127.0.0.1 and localhost only." in elsewhere.text
+    # A visit may begin in a terminal, in a file or on another page.
+    assert stranger.get("/", headers=headers).text == "hello"
+
+
+@pytest.mark.parametrize("dest", ["iframe", "script", "empty"])
+def test_scripts_and_frames_are_refused_in_json(stranger: TestClient, dest: str) -> None:
+    answer = stranger.get(
+        "/studies/a/page", headers={"sec-fetch-dest": dest, "accept": "text/html"}
+    )
+    assert "not let in" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("cookie", ["", "epsilens=x", "=;=", "a" * 5000, "{name}=x", "{name}=ü"])
 def test_another_cookie_is_refused(gate: Gate, stranger: TestClient, cookie: str) -> None:
+    stranger.headers[KEY_HEADER] = gate.exchange(gate.token)[1]
     header = cookie.replace("{name}", gate.name).encode("latin-1")
-    assert stranger.get("/", headers={b"cookie": header}).status_code == 403
+    assert stranger.get("/api/session", headers={b"cookie": header}).status_code == 403
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:9999", "localhost", "[::1]:8000"])
@@ -173,11 +221,6 @@ def test_no_other_page_may_ask(guest: TestClient, path: str, site: str) -> None:
     assert "our own page" in answer.json()["error"]
     for allowed in ("none", "same-origin"):
         assert guest.get(path, headers={"sec-fetch-site": allowed}).status_code == 200
-
-
-def test_the_first_visit_may_come_from_anywhere(gate: Gate, stranger: TestClient) -> None:
-    headers = {"sec-fetch-site": "cross-site"}
-    assert stranger.get("/", params={"token": gate.token}, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("origin", ["http://[", "http://[::1", "://", "http://a@127.0.0.1:8000"])

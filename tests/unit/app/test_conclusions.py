@@ -16,21 +16,28 @@ def task(build: ModuleType) -> dict[str, object]:
         "cost": to_dict(build.make_whatif(epsilons=[0.5, 1.0, 2.0])),
         "risk": to_dict(build.make_risk(epsilons=[0.5, 1.0, 2.0])),
         "limits": {},
-        "kept_gain": 0.02,
         "is_preview": False,
     }
 
 
-def test_without_a_limit_most_of_the_gain_is_kept_and_that_is_said(task) -> None:
-    document = decide_on(task)
-    assert document.recommendation.max_loss_increase == 0.02
-    assert "keeps 90 %" in document.warnings[0]
+def test_without_a_limit_the_default_holds_and_is_named(task, build) -> None:
+    grid = [0.1, 0.15, 0.5, 2.0]
+    asked = {
+        **task,
+        "cost": to_dict(build.make_whatif(epsilons=grid)),
+        "risk": to_dict(build.make_risk(epsilons=grid)),
+    }
+    chosen = decide_on(asked).recommendation
+    assert (chosen.epsilon, chosen.max_advantage, chosen.is_default) == (0.15, 0.1, True)
+    assert chosen.max_loss_increase is None
+    assert "our default limit, an advantage of at most 0.1; you gave none" in chosen.sentence
+    # Without the attack there is no advantage to decide by.
+    assert furthest_of({**asked, "risk": None})[1] is None
 
 
-def test_a_model_without_any_gain_gets_an_example_that_is_called_so(task) -> None:
-    document = decide_on({**task, "kept_gain": None})
-    assert document.recommendation.max_loss_increase == 0.01
-    assert "stands as an example" in document.warnings[0]
+def test_a_limit_on_the_advantage_is_the_study_s_own(task) -> None:
+    chosen = decide_on({**task, "limits": {"max_advantage": 0.5}}).recommendation
+    assert (chosen.epsilon, chosen.rule, chosen.is_default) == (1.0, "max_advantage", False)
 
 
 def test_a_limit_of_zero_is_a_limit(task) -> None:
@@ -60,7 +67,7 @@ def test_an_attack_of_other_data_leaves_the_cost_to_be_shown(task, build) -> Non
     other = build.make_risk(epsilons=[0.5, 1.0, 2.0])
     baseline = other.baseline.model_copy(update={"loss": 0.6})
     risk = to_dict(other.model_copy(update={"baseline": baseline}))
-    shown, chosen = furthest_of({**task, "risk": risk})
+    shown, chosen = furthest_of({**task, "risk": risk, "limits": {"max_loss_increase": 0.02}})
     assert shown.kind == "whatif"
     assert "models differ" in " ".join(shown.warnings)
     assert chosen["max_loss_increase"] == 0.02

@@ -85,6 +85,19 @@ def test_many_rows_get_a_preview(
     assert not asked(engine, "preview", calls_file)["is_cost"]
 
 
+def test_costs_that_failed_their_check_are_measured_before_they_are_shown(
+    engine: Engine, calls_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("epsilens.whatif.study.plan", lambda *_, **__: "influence")
+    preview = asked(engine, "preview", calls_file, epsilon="0.5,1,8")
+    failed = [cell.epsilon for cell in load_document(preview["document"]).cells if not cell.trusted]
+    assert 1.0 in failed
+    assert not preview["is_cost"]
+    cost = load_document(asked(engine, "cost", calls_file, epsilon="0.5,1,8")["document"])
+    assert all(cell.trusted for cell in cost.cells)
+    assert [cell.epsilon for cell in cost.cells if cell.method == "retrain"] == failed
+
+
 def keep(visitor: Any, csv_bytes: bytes, document: object) -> str:
     """Keep a study with this preview."""
     table = visitor.upload(csv_bytes).json()["id"]
@@ -93,7 +106,6 @@ def keep(visitor: Any, csv_bytes: bytes, document: object) -> str:
         name="kept",
         question=Question(label="smokes"),
         limits=Limits(),
-        kept_gain=0.02,
         is_anonymous=False,
         document=to_dict(document),
     ).id

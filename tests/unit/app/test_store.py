@@ -33,11 +33,20 @@ def add_study(store: Store, *, is_anonymous: bool = False) -> StoredStudy:
         name="",
         question=Question(label="smokes"),
         limits=Limits(),
-        kept_gain=None,
         is_anonymous=is_anonymous,
         document={},
         kind="cost",
     )
+
+
+def test_a_folder_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """Its studies have a column that is no longer used."""
+    store = Store(open_folder(tmp_path / "state"))
+    with store._database.writing() as connection:
+        connection.execute("ALTER TABLE studies ADD COLUMN kept_gain REAL")
+    study = add_study(store)
+    assert store.study(study.id) == study
+    store.close()
 
 
 def leave_models(store: Store, study_id: str) -> Path:
@@ -204,7 +213,6 @@ def test_a_table_that_is_deleted_while_it_is_asked_about_is_not_kept(tmp_path: P
             name="",
             question=Question(label="smokes"),
             limits=Limits(),
-            kept_gain=None,
             is_anonymous=False,
             document={},
             kind="cost",

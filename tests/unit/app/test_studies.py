@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from epsilens.document import load_document
@@ -112,12 +114,13 @@ def test_a_finished_study_leads_to_a_decision(visitor: Any, finished: Any) -> No
     address = f"/api/studies/{finished['id']}"
     decision = visitor.json("GET", f"{address}/documents/decision")
     assert load_document(decision).kind == "decision"
-    # No limit was given: nine tenths of the gain are kept.
-    assert decision["recommendation"]["max_loss_increase"] == finished["kept_gain"]
-    assert any("no limit was given" in warning for warning in decision["warnings"])
+    # No limit was given: the default holds, and is named.
+    chosen = decision["recommendation"]
+    assert (chosen["max_advantage"], chosen["is_default"]) == (0.1, True)
+    assert "our default" in chosen["sentence"]
     limits = {"max_loss_increase": 0.5, "max_attack_rate": 0.95, "chosen_epsilon": 2.0}
     changed = visitor.json("PATCH", address, {"limits": limits})
-    assert changed["limits"] == limits | {"measured": False}
+    assert changed["limits"] == limits | {"measured": False, "max_advantage": None}
     chosen = visitor.json("GET", f"{address}/documents/decision")["recommendation"]
     assert (chosen["rule"], chosen["epsilon"]) == ("both", 0.5)
     # What is not sent stays, so that one tab does not undo what another has done.
@@ -186,10 +189,9 @@ def test_studies_are_compared(visitor: Any, finished: Any, csv_bytes: bytes) -> 
     rows = visitor.ask(
         "GET", "/api/comparison", params={"study": [finished["id"], other["id"]]}
     ).json()
-    # A preview says what its page recommends.
     assert [row["stage"] for row in rows] == ["decision", "preview"]
-    assert rows[1]["loss_change_high"] <= other["kept_gain"]
-    assert rows[0]["answer_inference_ceiling"] > 0.5
+    # Without a limit on the loss a preview recommends nothing: there is no attack yet.
+    assert (rows[1]["epsilon"], rows[1]["sentence"]) == (None, None)
     assert rows[1]["protect"] == ["sex"]
     both = {"study": [finished["id"], other["id"]], "width": 300, "titled": False}
     drawn = visitor.ask("GET", "/api/comparison/chart.svg", params=both)
@@ -219,9 +221,8 @@ def test_a_number_is_predicted_and_only_its_cost_is_shown(
     report = visitor.ask("GET", f"{address}/report.html").text
     assert "epsilens whatif survey.csv --label income --protect sex" in report
     assert "--weight age" in report
-    # `whatif` alone would recommend nothing; the model gains nothing, so an example stands there.
-    assert study["kept_gain"] is None
-    assert "--max-loss-increase 0.01" in report
+    # No limit was given, and none is made up.
+    assert "--max-loss-increase" not in report
     assert "--model ridge" in report
     # Squared errors and nats do not stand on one axis.
     joined = visitor.ask(
@@ -274,6 +275,21 @@ def test_a_question_that_cannot_be_asked_is_refused_in_one_line(
     error = answer.json()["error"]
     assert words in error
     assert "\n" not in error
+
+
+def test_missing_answers_are_refused_with_what_settles_them(visitor: Any, csv_bytes: bytes) -> None:
+    people = pd.read_csv(io.BytesIO(csv_bytes))
+    people.loc[:36, "sex"] = None
+    table = visitor.upload(people.to_csv(index=False).encode()).json()["id"]
+    asked = {"table": table, "question": {"label": "smokes", "drop": ["town"]}}
+    failure = visitor.json("POST", "/api/studies", asked, status=422)
+    assert "37 of 400 do (sex 37)" in failure["error"]
+    assert failure["error"].endswith("or leave the column out.")
+    assert failure["remedies"] == [
+        {"missing": "drop", "column": None, "n_rows": 37},
+        {"missing": "category", "column": None, "n_rows": 37},
+        {"missing": None, "column": "sex", "n_rows": 37},
+    ]
 
 
 def test_a_refusal_repeats_nothing_that_was_sent(visitor: Any, secret: str) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from epsilens.data.delimited import parse_delimited
+from epsilens.data.delimited import _parse_strings, detect_delimiter, parse_delimited
 from epsilens.errors import InputError
 
 SECRET = "HIV-positive-7731"
@@ -122,3 +122,33 @@ def test_numbers_too_large_are_said_to_be_infinite() -> None:
     table = parse("1e400,no,a", "-1e400,no,b", "inf,yes,c", "2,no,d")
     assert table.frame["x"].tolist() == [float("inf"), -float("inf"), float("inf"), 2.0]  # type: ignore[attr-defined]
     assert table.notes == ("x: 2 numbers are too large and were read as infinite",)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_a_header_may_be_longer_than_the_sample(delimiter: str) -> None:
+    names = [f"{'question ' * 40}{index}" for index in range(300)]
+    header = delimiter.join(names)
+    assert len(header) > 1 << 16
+    rows = [delimiter.join(["1", "yes"] * 150), delimiter.join(["2", "no"] * 150)]
+    table = parse(*rows, header=header)
+    assert table.delimiter == delimiter
+    assert list(table.frame.columns) == names
+    assert len(table.frame) == 2
+
+
+def test_a_header_of_twenty_thousand_columns_is_read_whole() -> None:
+    names = [f"column_{index:05d}" for index in range(20_000)]
+    text = ",".join(names) + "\n" + ",".join(["1"] * 20_000)
+    assert detect_delimiter(text) == ","
+    table = _parse_strings(text, ",", name="survey.csv")
+    assert [column[0].as_py() for column in table.columns] == names
+
+
+def test_long_names_may_hold_line_breaks() -> None:
+    long = '"' + "a question;\r\n" * 7000 + '"'
+    assert list(parse("1,2", "3,4", header=f"{long},b").frame.columns) == [long.strip('"\r\n'), "b"]
+
+
+def test_a_name_that_is_too_long_is_said_to_be_that() -> None:
+    with pytest.raises(InputError, match="a column name over 131,072 characters"):
+        parse("1,2", header=f"{'x' * 140_000},b")

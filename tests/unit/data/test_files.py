@@ -58,6 +58,39 @@ def test_bytes_outside_windows_1252_fall_back_to_latin_1(tmp_path: Path) -> None
     assert table.encoding == "latin-1"
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "town,s\nKöln,x\nUlm,".encode() + b"\xe9\n",  # one field of another encoding
+        "town,s\nCôte,x\nUlm,".encode("cp1252") + "é\n".encode(),
+        "town,s\n“Ulm”,x\nBonn,".encode("cp1252") + b"\x81\n",
+    ],
+)
+def test_one_field_does_not_decide_how_all_others_are_read(tmp_path: Path, content: bytes) -> None:
+    file = save(tmp_path, content)
+    with pytest.raises(InputError, match=r"in one encoding.*--encoding") as caught:
+        read_table(file)
+    assert "\n" not in str(caught.value)
+    assert "Ulm" not in str(caught.value)
+    # Whoever names an encoding decides for all fields.
+    assert len(read_table(file, encoding="latin-1").frame) == 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+def test_other_fields_are_read_alike_or_refused_whatever_one_field_holds(
+    tmp_path: Path, encoding: str
+) -> None:
+    # Some words and every single byte: the other fields come out in one way, or not at all.
+    words = [word.encode(encoding) for word in ("", "x", "é", "€", "Ã", "“x”", "ß,Ü")]
+    towns = "town,s\nKöln,x\nMünchen,".encode(encoding)
+    for cell in [*words, *(bytes([byte]) for byte in range(0x80, 0x100))]:
+        try:
+            table = read_table(save(tmp_path, towns + b'"' + cell + b'"\n'))
+        except InputError:
+            continue
+        assert table.frame["town"].tolist() == ["Köln", "München"]
+
+
 def test_a_given_encoding_and_delimiter_are_used(tmp_path: Path) -> None:
     file = save(tmp_path, "a;b\né;1\n".encode("cp1252"))
     table = read_table(file, delimiter=";", encoding="windows-1252")

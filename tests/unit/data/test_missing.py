@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from epsilens.data.missing import MISSING_CATEGORY, settle_missing
-from epsilens.errors import InputError
+from epsilens.errors import InputError, MissingAnswersError
 
 
 def survey(n_missing: int, n_rows: int = 100) -> pd.DataFrame:
@@ -101,12 +103,16 @@ WAYS = {
 @pytest.mark.parametrize("policy", ["auto", "error"])
 def test_only_ways_that_work_are_offered(case: str, policy: str) -> None:
     missing, choices = WAYS[case]
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(MissingAnswersError) as caught:
         settle_missing(gaps(**missing), policy=policy, required=["sex"])  # type: ignore[arg-type]
     assert str(caught.value).endswith(f"Choose {choices}")
-    for way in ("drop", "category"):
-        if f"--missing {way}" in choices:
-            settle_missing(gaps(**missing), policy=way, required=["sex"])  # type: ignore[arg-type]
+    remedies = caught.value.remedies
+    named = [one.missing for one in remedies if one.missing]
+    assert re.findall(r"--missing (\w+)", choices) == named
+    for one in remedies:
+        frame = gaps(**missing) if one.column is None else gaps(**missing).drop(columns=one.column)
+        settle_missing(frame, policy=one.missing or "auto", required=["sex"])
+        assert one.n_rows == max(missing.values())
 
 
 def test_a_label_that_nobody_answered_has_no_way_out() -> None:

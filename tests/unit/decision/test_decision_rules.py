@@ -12,6 +12,7 @@ import pytest
 
 from epsilens.decision import Decision, decide
 from epsilens.document import (
+    OutcomeInterval,
     RiskCell,
     RiskDocument,
     WhatIfDocument,
@@ -50,11 +51,13 @@ def make_cost(
 def make_risk(
     build: ModuleType, ceilings: list[float], highs: list[float], grid: tuple[float, ...] = GRID
 ) -> RiskCurve:
+    """Two possible answers; the baseline and the ceilings are made up."""
     cells = [
         RiskCell(
             epsilon=epsilon,
             mechanism="rr",
             record_epsilon=epsilon,
+            advantage=math.tanh(epsilon / 2),
             answer_inference_rate=high - 0.02,
             answer_inference_low=high - 0.04,
             answer_inference_high=high,
@@ -66,7 +69,7 @@ def make_risk(
     document = build.make_risk()
     origin = document.provenance.model_copy(update={"schema_fingerprint": "9f" * 32})
     document = document.model_copy(
-        update={"cells": cells, "protect": ["smokes"], "provenance": origin}
+        update={"cells": cells, "protect": ["smokes"], "n_answers": [2], "provenance": origin}
     )
     return RiskCurve(document, (), np.arange(0))
 
@@ -156,6 +159,127 @@ def test_the_ceiling_decides_unless_the_attack_that_was_tried_is_asked_for(build
         decide(cost, risk, max_attack_rate=0.75, measured=True, proven_only=True)
 
 
+FINE = (0.1, 0.15, 0.25, 1.0, 3.0)
+
+
+def test_without_any_limit_the_default_holds_and_is_named_as_ours(build):
+    cost, risk = make_cost(build, FALLING, FINE), make_risk(build, RISING, MEASURED, FINE)
+    found = decide(cost, risk).recommendation
+    assert (found.epsilon, found.rule, found.holds) == (0.15, "max_advantage", True)
+    assert (found.max_advantage, found.is_default) == (0.1, True)
+    assert found.max_loss_increase is None
+    assert found.advantage == pytest.approx(math.tanh(0.075))
+    assert found.attack_rate_ceiling == 0.7
+    assert found.sentence.startswith(
+        "Use ε = 0.15. It is the largest ε of the grid within our default limit, an advantage of at "
+        "most 0.1; you gave none."
+    )
+    # Somebody who asks for the same number is not told of a default.
+    own = decide(cost, risk, max_advantage=0.1).recommendation
+    assert (own.epsilon, own.is_default) == (0.15, False)
+    assert "default" not in own.sentence
+    assert "within your limit, an advantage of at most 0.1" in own.sentence
+
+
+def test_a_grid_without_a_small_budget_has_none_within_the_default(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    found = decide(cost, risk).recommendation
+    assert (found.epsilon, found.holds, found.advantage) == (None, False, None)
+    assert "has an advantage of at most 0.1, our default: you gave no limit" in found.sentence
+    assert "nearest miss is ε = 0.25, with an advantage of 0.124" in found.sentence
+
+
+def test_both_ends_of_the_curve_are_named_beside_the_default(build):
+    """The loss change of the last two reaches 0; an advantage of 0.8 is passed between 1 and 3."""
+    cost = make_cost(build, [0.4, 0.2, 0.1, 0.015, 0.012], FINE)
+    found = decide(cost, make_risk(build, RISING, MEASURED, FINE)).recommendation
+    assert (found.no_cost_from, found.proof_up_to) == (1.0, 1.0)
+    assert found.sentence.endswith(
+        "Randomising costs nothing measurable from ε = 1 up; it proves something from ε = 1 down."
+    )
+    dear = decide(make_cost(build, [0.4] * 5, FINE), make_risk(build, RISING, MEASURED, FINE))
+    assert dear.recommendation.no_cost_from is None
+    assert "No ε of the grid is without measurable cost" in dear.recommendation.sentence
+    # An interval that reaches 0 is not enough where the expected cost is large.
+    wide = decide(
+        make_cost(build, [0.4, 0.2, 0.1, 0.019, 0.012], FINE),
+        make_risk(build, RISING, MEASURED, FINE),
+    )
+    assert wide.recommendation.no_cost_from == 3.0
+    # An upper end that is small beside the loss before counts as none.
+    small = make_cost(build, [0.4, 0.2, 0.1, 0.05, 0.0], FINE)
+    cells = [*small.document.cells]
+    tiny = {"loss_change_low": 1e-6, "loss_change": 2e-6, "loss_change_high": 3e-6}
+    cells[-1] = cells[-1].model_copy(update=tiny)
+    small = LossChangeEstimate(small.document.model_copy(update={"cells": cells}), small.loss_draws)
+    ended = decide(small, make_risk(build, RISING, MEASURED, FINE)).recommendation
+    assert ended.no_cost_from == 3.0
+
+
+def test_a_limit_on_the_loss_alone_says_what_is_not_protected(build):
+    cost = make_cost(build, FALLING)
+    weak = decide(cost, make_risk(build, RISING, MEASURED), max_loss_increase=0.02).recommendation
+    assert weak.epsilon == 4.0
+    assert "You set no limit on what an attacker gets." in weak.sentence
+    assert "Almost nothing is proven at this ε: an attacker may guess up to 97.0%" in weak.sentence
+    assert "60.0% without this release" in weak.sentence
+    open_ = make_risk(build, [*RISING[:4], 1.0], MEASURED)
+    none = decide(cost, open_, max_loss_increase=0.02).recommendation
+    assert "Nothing is proven to stay hidden" in none.sentence
+
+
+@pytest.mark.parametrize("limits", [{"max_loss_increase": 0.2}, {"max_attack_rate": 0.85}, {}])
+def test_the_most_private_choice_names_its_limit(build, limits):
+    cost, risk = make_cost(build, FALLING, FINE), make_risk(build, RISING, MEASURED, FINE)
+    for more in ({}, {"max_loss_increase": 0.4}):
+        said = decide(cost, risk, **{**limits, **more}).recommendation.sentence
+        if "most private choice" in said:
+            assert "most private choice within" in said
+
+
+def test_a_limit_on_the_advantage_beside_one_on_the_loss(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    found = decide(cost, risk, max_loss_increase=0.1, max_advantage=0.8).recommendation
+    assert (found.epsilon, found.rule, found.rests_on) == (1.0, "both", "proven")
+    assert (found.least, found.most) == (1.0, 2.0)
+    none = decide(cost, risk, max_loss_increase=0.1, max_advantage=0.3).recommendation
+    assert none.epsilon is None
+    with pytest.raises(InputError, match="one limit on the attack, got two"):
+        decide(cost, risk, max_attack_rate=0.9, max_advantage=0.3)
+
+
+def test_the_cost_is_said_in_people(build):
+    """Every change of accuracy between fewer and more, as an interval."""
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    for ends, words in (
+        ((-0.004, 0.007), "between 4 fewer and 7 more right (estimated)"),
+        ((-0.045, -0.012), "12 to 45 fewer right (estimated)"),
+        ((0.002, 0.002), "2 more right (estimated)"),
+        ((-0.0001, 0.0002), "as many right as before (estimated)"),
+    ):
+        interval = OutcomeInterval(
+            group="all", epsilon=1.0, outcome="accuracy", low=ends[0], high=ends[1]
+        )
+        document = cost.document.model_copy(update={"intervals": [interval]})
+        told = LossChangeEstimate(document, cost.loss_draws)
+        assert words in decide(told, risk, max_advantage=0.5).recommendation.sentence
+
+
+def test_taking_an_answer_at_face_value(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    decision = decide(cost, risk, max_advantage=0.8)
+    assert decision.recommendation.epsilon == 2.0
+    fact = "Taking a randomised answer at face value is right 88.1% of the time."
+    assert decision.document.face_value() == fact
+    assert repr(decision).endswith(fact)
+    three = risk.document.model_copy(update={"n_answers": [3]})
+    told = decide(cost, RiskCurve(three, (), np.arange(0)), max_advantage=0.8)
+    assert "is right 78.7% of the time" in told.document.face_value()
+    unknown = risk.document.model_copy(update={"n_answers": []})
+    told = decide(cost, RiskCurve(unknown, (), np.arange(0)), max_advantage=0.8)
+    assert told.document.face_value() is None
+
+
 def test_the_inverses(build):
     decision = decide(
         make_cost(build, FALLING), make_risk(build, RISING, [0.99] * 5), max_loss_increase=0.2
@@ -190,7 +314,7 @@ def test_a_cost_that_failed_its_check_meets_no_limit(build):
     by_attack = decide(*untrusted, max_attack_rate=0.99).recommendation
     assert by_attack.epsilon is not None
     assert by_attack.holds
-    assert by_attack.sentence.endswith("the estimate failed its own check.")
+    assert "What it costs is not known: the estimate failed its own check." in by_attack.sentence
 
 
 def test_none_names_the_nearest_miss(build):
@@ -232,14 +356,13 @@ def test_the_range_says_how_far_the_proof_goes(build):
     mixed = decide(cost, risk, max_loss_increase=0.2, **asked).recommendation
     assert mixed.rests_on == "proven"
     assert (
-        "from 0.5 to 4 keeps both: to 0.5 by proof, beyond by what was measured." in mixed.sentence
+        "from 0.5 to 4 meets both: to 0.5 by proof, beyond by what was measured." in mixed.sentence
     )
     tried = decide(cost, risk, max_loss_increase=0.1, **asked).recommendation
-    assert "from 1 to 4 keeps both, the limit on the attack by what was measured." in tried.sentence
-    assert "which sees the published model and all other columns" in tried.sentence
-    assert "whoever holds the randomised answer guesses better" in tried.sentence
+    assert "from 1 to 4 meets both, the limit on the attack by what was measured." in tried.sentence
+    assert "A better attack may exist" in tried.sentence
     sure = decide(cost, risk, max_loss_increase=0.2, max_attack_rate=0.98).recommendation
-    assert sure.sentence.endswith("Every ε of the grid from 0.5 to 4 keeps both.")
+    assert sure.sentence.endswith("Every ε of the grid from 0.5 to 4 meets both.")
 
 
 def test_several_answers_are_guessed_all_at_once(build):
@@ -260,7 +383,7 @@ def test_nothing_is_claimed_where_nothing_is_proven(build):
     cost = make_cost(build, FALLING)
     found = decide(cost, risk, max_attack_rate=0.75, measured=True).recommendation
     assert found.epsilon == 4.0
-    assert "nothing is proven to stay hidden" in found.sentence
+    assert "Nothing is proven to stay hidden: an attacker may guess up to 100.0%" in found.sentence
 
 
 def test_the_loss_that_is_needed_is_enough(build):
@@ -319,6 +442,42 @@ def test_other_data_and_other_budgets_are_refused(build):
         decide(one, two, max_loss_increase=1.0)
 
 
+def test_a_corrected_cost_is_not_joined_with_an_attack_on_uncorrected_models(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+
+    def corrected(document: object, correction: str) -> object:
+        settings = document.provenance.settings | {"correction": correction}
+        origin = document.provenance.model_copy(update={"settings": settings})
+        return document.model_copy(update={"provenance": origin})
+
+    forward = LossChangeEstimate(corrected(cost.document, "forward"), cost.loss_draws)
+    plain = RiskCurve(corrected(risk.document, "none"), (), np.arange(0))
+    words = "the cost is of models with forward correction and the attack of models without"
+    # Documents that do not say it are of uncorrected models.
+    for attacked in (risk, plain):
+        with pytest.raises(InputError, match=words):
+            decide(forward, attacked, max_loss_increase=1.0)
+    same = LossChangeEstimate(corrected(cost.document, "none"), cost.loss_draws)
+    assert decide(same, plain, max_loss_increase=1.0).recommendation.holds
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_train": 74}, "and 74 training rows"),
+        ({"n_test": 24}, "and 24 test rows"),
+        ({"loss": 0.6}, "test loss 0.5432 and 0.6"),
+        ({"accuracy": 0.1}, "and 0.1"),
+    ],
+)
+def test_models_that_differ_are_told_apart_by_name(build, change, words):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    baseline = risk.document.baseline.model_copy(update=change)
+    other = RiskCurve(risk.document.model_copy(update={"baseline": baseline}), (), np.arange(0))
+    with pytest.raises(InputError, match=words):
+        decide(cost, other, max_loss_increase=1.0)
+
+
 def test_only_common_budgets_of_everybody_count(build):
     cost = make_cost(build, FALLING)
     risk = make_risk(build, RISING[:3], MEASURED[:3], grid=(0.5, 1.0, 3.0))
@@ -340,10 +499,8 @@ def test_different_mechanisms_and_columns_are_refused(build):
     with pytest.raises(InputError, match="one mechanism"):
         decide(cost, dpsgd, max_loss_increase=1.0)
     other = RiskCurve(risk.document.model_copy(update={"protect": ["income"]}), (), np.arange(0))
-    with pytest.raises(InputError, match="same protected columns"):
+    with pytest.raises(InputError, match="the cost protects smokes and the attack income"):
         decide(cost, other, max_loss_increase=1.0)
-    with pytest.raises(InputError, match="expected a limit"):
-        decide(cost, risk)
 
 
 @pytest.mark.parametrize(
@@ -353,6 +510,8 @@ def test_different_mechanisms_and_columns_are_refused(build):
         ("max_loss_increase", math.inf),
         ("max_attack_rate", 0.0),
         ("max_attack_rate", 80.0),
+        ("max_advantage", 1.0),
+        ("max_advantage", 0.0),
         ("confidence", 1.0),
     ],
 )

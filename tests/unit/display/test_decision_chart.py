@@ -137,16 +137,18 @@ def test_keys_name_groups_and_failed_checks(build: ModuleType) -> None:
 
 def test_the_recommendation_is_said_shortly(build: ModuleType) -> None:
     assert recommended_text(build.make_decision()) == (
-        "Recommended: ε = 1.49, the most private that keeps both limits."
+        "Recommended: ε = 1.49, the most private within both limits."
     )
     assert recommended_text(build.make_decision(max_attack_rate=None)).endswith(
-        "keeps the limit on the loss."
+        "within the limit on the loss."
     )
     assert recommended_text(build.make_decision(max_loss_increase=None)).endswith(
-        "keeps the limit on the attack."
+        "within the limit on the attack."
     )
+    default = build.make_decision(max_loss_increase=None, max_attack_rate=None)
+    assert recommended_text(default).endswith("an advantage of at most 0.1, our default.")
     none = build.make_decision(max_attack_rate=0.5)
-    assert recommended_text(none) == "No ε of the grid keeps both limits: none is recommended."
+    assert recommended_text(none) == "No ε of the grid meets both limits: none is recommended."
     assert all("y" in rule["encoding"] for panel in panels(none) for rule in rules(panel))
     untrusted = build.make_decision(untrusted_below=20.0)
     assert recommended_text(untrusted).endswith("none is recommended.")

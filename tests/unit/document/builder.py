@@ -214,6 +214,7 @@ def make_risk(
         "n_models": 256,
         "n_targets": 4774,
         "protect": list(protect) if mechanism == "rr" else [],
+        "n_answers": [2] * len(protect) if mechanism == "rr" else [],
         "cells": cells,
     }
     return RiskDocument.model_validate(content | changes)
@@ -308,6 +309,7 @@ def make_decision(
     *,
     max_loss_increase: float | None = 0.04,
     max_attack_rate: float | None = 0.85,
+    max_advantage: float | None = None,
     measured: bool = True,
     **changes: object,
 ) -> DecisionDocument:
@@ -317,6 +319,7 @@ def make_decision(
         risk,
         max_loss_increase=max_loss_increase,
         max_attack_rate=max_attack_rate,
+        max_advantage=max_advantage,
         measured=measured,
     ).document
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from typing import get_args
 
@@ -17,7 +18,7 @@ from .conftest import Killed, copied, let_messages_be_made, make_sites, numbers
 
 pytest.importorskip("flwr")
 
-from flwr.app import ConfigRecord, Error, Message
+from flwr.app import Array, ConfigRecord, Error, Message
 
 from epsilens.federated.flower.deployed_parties import SilentSitesError
 from epsilens.federated.flower.messages import pack, pack_sums
@@ -44,9 +45,39 @@ def with_loss(schema, n, loss):
     return pack_sums(schema.fingerprint, SiteSums(n, loss, np.zeros(p), np.zeros((p, p))))
 
 
+def written(schema, data):
+    """Sums whose gradient is these bytes."""
+    content = with_loss(schema, 80, 1.0)
+    content["arrays"]["gradient"] = Array("float64", (7,), "numpy.ndarray", data)
+    return content
+
+
+def claiming(shape):
+    """A file of numpy's whose header claims a shape."""
+    stream = io.BytesIO()
+    head = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, head)
+    return stream.getvalue() + bytes(64)
+
+
+def unlisted(schema):
+    content = with_loss(schema, 80, 1.0)
+    content["arrays"]["diary"] = Array(np.zeros(3))
+    return content
+
+
+FORM = "site 1 must send the array 'gradient' as a row of float64 numbers"
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
+        (lambda schema: written(schema, b""), FORM),
+        (lambda schema: written(schema, b"PK\x03\x04"), FORM),
+        (lambda schema: written(schema, claiming((10**15,))), FORM),
+        (lambda schema: written(schema, claiming((10**25,))), FORM),
+        (lambda schema: written(schema, b"\x93NUMPY\x02\x00\xff\xff\xff\x7f"), FORM),
+        (unlisted, "site 1 must send the arrays that it was asked for, got another"),
         (nan, "site 1 must send finite numbers"),
         (lambda schema: with_gradient(schema, np.zeros(3)), "'gradient' with 7 numbers"),
         (lambda schema: with_gradient(schema, np.zeros(10**6)), "'gradient' with 7 numbers"),
@@ -55,7 +86,10 @@ def with_loss(schema, n, loss):
         (lambda schema: with_loss(schema, 81, 1.0), "site 1 takes part with another number of rec"),
         (lambda schema: pack("", refused="\x1b[2Jwell", kind="InputError"), r"^site 1:  \[2Jwell$"),
     ],
-    ids=["nan", "shape", "huge", "contract", "loss", "n", "command"],
+    ids=[
+        *("no-bytes", "zip", "petabytes", "beyond-64-bits", "huge-header", "unlisted"),
+        *("nan", "shape", "huge", "contract", "loss", "n", "command"),
+    ],
 )
 def test_what_cannot_be_stops_the_operation_and_changes_nothing(world, schema, content, words):
     before = numbers(world.store.load())

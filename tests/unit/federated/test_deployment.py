@@ -50,6 +50,7 @@ from epsilens.federated.flower import site_worker
 fault = Path(sys.argv[1])
 answer, push = site_worker.answered, site_worker.push_message
 GRADIENTS = {"nan": np.full(7, np.nan), "shape": np.zeros(3), "huge": np.zeros(10**6)}
+HEADER = bytes(Array(np.zeros(7)).data).replace(b"(7,)", b"(%d,)" % 10**15)
 
 def wrong(message):
     kind, what = fault.read_text().split()
@@ -66,6 +67,10 @@ def answered(message, context):
         os.kill(os.getpid(), signal.SIGKILL)
     if what in GRADIENTS:
         reply.content["arrays"]["gradient"] = Array(GRADIENTS[what])
+    if what == "header":
+        reply.content["arrays"]["gradient"].data = HEADER
+    if what == "unlisted":
+        reply.content["arrays"]["diary"] = Array(np.zeros(3))
     if what == "old":
         reply.content["settings"]["protocol"] = 0
     if what == "twice":
@@ -302,12 +307,14 @@ def test_a_site_that_answers_wrongly_stops_training_with_a_word(running):
         ("nan", "site 2 must send finite numbers, but 7 of 7 in the array 'gradient' are not"),
         (
             "shape",
-            "site 2: a message must have the array 'gradient' with 7 numbers, got shape (3,)",
+            "site 2: a message must have the array 'gradient' with 7 numbers, got 3",
         ),
         (
             "huge",
-            "site 2: a message must have the array 'gradient' with 7 numbers, got shape (1000",
+            "site 2: a message must have the array 'gradient' with 7 numbers, got 1000",
         ),
+        ("header", "site 2 must send the array 'gradient' as a row of float64 numbers"),
+        ("unlisted", "site 2 must send the arrays that it was asked for, got another"),
         ("old", "site 2 speaks version 0 of the protocol, and here it is 1"),
     ):
         fault.write_text(f"query.sums {what}")

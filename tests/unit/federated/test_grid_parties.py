@@ -38,7 +38,7 @@ from flwr.app import (  # noqa: E402
 from epsilens.federated.flower import SIMULATED_SITES  # noqa: E402
 from epsilens.federated.flower.client_app import site_folder  # noqa: E402
 from epsilens.federated.flower.grid_parties import GridParties  # noqa: E402
-from epsilens.federated.flower.messages import pack, pack_sums, read_sums, unpack  # noqa: E402
+from epsilens.federated.flower.messages import arrays_answered, pack, pack_sums, read_sums, unpack  # noqa: E402
 from epsilens.federated.flower.server_app import follow, save_records  # noqa: E402
 
 
@@ -119,7 +119,11 @@ def test_sums_survive_the_journey_and_only_half_a_hessian_travels(schema, sites)
     sums = sites[0].sums(theta(schema))
     content = pack_sums(schema.fingerprint, sums)
     assert content["arrays"]["hessian"].numpy().size == p * (p + 1) // 2
-    back = read_sums(unpack(content, schema.fingerprint, sender="site 0"), p, hessian=True)
+    back = read_sums(
+        unpack(content, schema.fingerprint, sender="site 0", arrays=arrays_answered("sums", p)),
+        p,
+        hessian=True,
+    )
     np.testing.assert_array_equal(back.gradient, sums.gradient)
     np.testing.assert_array_equal(back.hessian, np.triu(sums.hessian) + np.triu(sums.hessian, 1).T)
     assert (back.n, back.loss) == (sums.n, sums.loss)
@@ -131,9 +135,9 @@ def other_version(schema):
     return content
 
 
-def with_array(schema, array):
+def with_array(schema, array, *, name="gradient"):
     arrays = ArrayRecord()
-    arrays["gradient"] = Array(array)
+    arrays[name] = Array(array)
     content = pack(schema.fingerprint, n=5, loss=1.0)
     content["arrays"] = arrays
     return content
@@ -151,11 +155,15 @@ def with_array(schema, array):
         ),
         (
             lambda schema: with_array(schema, np.zeros(3, dtype=np.float32)),
-            "site 1 must send the array 'gradient' as float64, got float32",
+            "site 1 must send the array 'gradient' as a row of float64 numbers, got something else",
         ),
         (
             lambda schema: with_array(schema, np.zeros(10_000)),
-            "site 1: a message must have the array 'gradient' with 7 numbers",
+            "site 1: a message must have the array 'gradient' with 7 numbers, got 10000",
+        ),
+        (
+            lambda schema: with_array(schema, np.zeros(7), name="diary"),
+            "site 1 must send the arrays that it was asked for, got another",
         ),
         (
             lambda schema: pack_sums(
@@ -168,7 +176,7 @@ def with_array(schema, array):
             "site 1: a message must have the setting 'n' as int, got bool",
         ),
     ],
-    ids=["version", "contract", "form", "nan", "float32", "huge", "empty", "setting"],
+    ids=["version", "contract", "form", "nan", "float32", "huge", "unlisted", "empty", "setting"],
 )
 def test_a_coordinator_refuses_what_cannot_be(schema, grid, content, words):
     parties = GridParties(grid, schema, n_sites=5)
@@ -195,7 +203,7 @@ def test_a_coordinator_refuses_what_cannot_be(schema, grid, content, words):
             lambda schema: pack(
                 schema.fingerprint, arrays={"theta": np.zeros(8)}, hessian=True, pending=False
             ),
-            "'theta' with 7 numbers, got shape",
+            "'theta' with 7 numbers, got 8",
         ),
         (lambda schema: pack(schema.fingerprint), "'theta' with 7 numbers, got none"),
     ],
@@ -207,7 +215,7 @@ def test_a_site_refuses_what_cannot_be(schema, grid, content, words):
     (reply,) = grid.send_and_receive([message], timeout=5.0)
     parties = GridParties(grid, schema, n_sites=5)
     with pytest.raises(InputError, match=words):
-        parties._opened(reply, "site 0")
+        parties._opened("sums", reply, "site 0")
 
 
 def test_a_refusal_names_the_site_and_an_unforeseen_error_tells_no_value(

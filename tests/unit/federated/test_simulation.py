@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from epsilens._processes import running
 from epsilens.errors import InputError, MissingExtraError
 from epsilens.federated.flower import simulation
-from epsilens.federated.flower.process_tree import ProcessTree, _running
+from epsilens.federated.flower.process_tree import ProcessTree
 from epsilens.federated.plan import PlannedOperation, story
 from epsilens.federated.rehearsal import Rehearsal, rehearse
 
@@ -55,7 +56,7 @@ def rehearsal(schema):
 def marked(mark):
     """Return the processes that carry a mark in their environment."""
     found = []
-    for process in _running():
+    for process in running():
         try:
             environment = Path(f"/proc/{process.pid}/environ").read_bytes()
         except OSError:
@@ -149,14 +150,14 @@ def test_ctrl_c_takes_the_engine_down(rehearsal, tmp_path):
         while len(started) < 3 and process.poll() is None:
             time.sleep(0.1)
             alive = tree.running
-            started |= {found for found in _running() if found.pid in alive}
+            started |= {found for found in running() if found.pid in alive}
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
     assert err.splitlines()[-1] == "Interrupted: nothing half-written was left behind."
     assert len(started) >= 3
-    assert not started & set(_running())
+    assert not started & set(running())
 
 
 @linux

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from epsilens.display.risk_text import ceiling_note, outside_lines
-from epsilens.document import load_document
+from epsilens.document import face_value_text, load_document
 from epsilens.errors import InputError
 from epsilens.reporting import write_report
 from epsilens.reporting.assessment import assessment_paragraph, odds_text
@@ -251,27 +251,67 @@ def test_a_ceiling_has_its_condition_or_is_called_nothing(decision: Any) -> None
     assert "Nothing is proven to stay hidden" in assessment_paragraph(decision, *at(decision, 20.0))
 
 
-def test_two_answers_are_counted_only_where_the_document_says_so(
+def test_the_fact_on_a_single_answer_counts_the_possible_answers(
     build: ModuleType, decision: Any
 ) -> None:
     cell, risk = at(decision, 1.0)
-    share = math.exp(1.0) / (1.0 + math.exp(1.0))
-    assert f"right {100 * share:.1f}% of the time at ε = 1" in holder_text(
-        cell, risk, two_answers=True
+    for n_answers, share in (([2], math.e / (1 + math.e)), ([5], math.e / (4 + math.e))):
+        told = decision.risk.model_copy(update={"n_answers": n_answers})
+        said = cell_data(decision.model_copy(update={"risk": told}), cell)
+        assert said["face_value"] == (
+            f"Taking a randomised answer at face value is right {100 * share:.1f}% of the time."
+        )
+    several = build.make_risk(epsilons=[1.0], protect=["sex", "income"], n_answers=[2, 3])
+    assert face_value_text(several, several.cells[0]).endswith(
+        "73.1% of the time for “sex”; 57.6% of the time for “income”."
     )
-    for settings, label, counted in (
-        ({"loss": "logistic"}, "affair", True),
-        ({"loss": "softmax"}, "affair", False),
-        ({"loss": "logistic"}, "age", False),
-        ({"loss": "logistic"}, None, False),
-    ):
-        cost = build.make_whatif(epsilons=[1.0], settings={"protect": ["affair"], **settings})
-        document = decision.model_copy(update={"cost": cost})
-        said = cell_data(document, cost.cells[0], {} if label is None else {"label": label})
-        assert ("73.1%" in said["holder"]) is counted
-        assert ("e^ε/(1 + e^ε)" in said["holder"]) is not counted
-        assert risk_at(document, cost.cells[0]) is not None
-        assert "randomised answer at most 85.5%" in said["holder"]
+    many = build.make_risk(epsilons=[1.0], protect=list("abcd"), n_answers=[2, 3, 4, 5])
+    assert face_value_text(many, many.cells[0]).endswith("is right up to 73.1% of the time.")
+    # Documents of an earlier version do not say how many answers there are.
+    unknown = decision.risk.model_copy(update={"n_answers": []})
+    assert cell_data(decision.model_copy(update={"risk": unknown}), cell)["face_value"] is None
+    assert "randomised answer at most" in holder_text(cell, risk)
+
+
+def test_each_column_has_its_own_budget(build: ModuleType) -> None:
+    budgets = {"sex": 2.0, "income": 0.5}
+    settings = {"mechanism": "rr", "protect": list(budgets), "epsilon": budgets}
+    risk = build.make_risk(
+        epsilons=[None], protect=list(budgets), n_answers=[2, 2], settings=settings
+    )
+    assert face_value_text(risk, risk.cells[0]).endswith(
+        "88.1% of the time for “sex”; 62.2% of the time for “income”."
+    )
+
+
+def test_what_is_shown_large_is_what_the_recommendation_says(
+    build: ModuleType, tmp_path: Path
+) -> None:
+    """A budget within a limit on the attack alone is the answer, though its cost failed its check."""
+    grid = [0.1, 0.15, 1.0, 2.0]
+    document = build.make_decision(
+        max_loss_increase=None, max_attack_rate=None, epsilons=grid, untrusted_below=0.5
+    )
+    assert document.recommendation.holds
+    assert document.recommendation.epsilon == 0.15
+    text = write_report(document, tmp_path / "r.html").read_text("utf-8").split("<script")[0]
+    assert '<span id="verdict" hidden></span>' in text
+    assert 'for="slider number">0.15<' in text
+    assert 'id="recommended">' in text
+    assert "What it costs is not known" in text
+    assert "Taking a randomised answer at face value is right 53.7% of the time." in text
+
+
+def test_nothing_is_shown_large_where_the_runs_are_too_few(
+    build: ModuleType, tmp_path: Path
+) -> None:
+    document = build.make_decision(epsilons=[0.5, 1.0, 2.0])
+    unsure = document.recommendation.model_copy(update={"holds": False})
+    text = write_report(
+        document.model_copy(update={"recommendation": unsure}), tmp_path / "r.html"
+    ).read_text("utf-8")
+    assert '<span id="verdict">no ε</span>' in text
+    assert "No recommendation" in text
 
 
 def test_all_answers_at_once_wherever_a_rate_stands(build: ModuleType) -> None:
@@ -304,12 +344,11 @@ def test_the_paragraph_tells_failed_checks_and_a_limit_that_nobody_set(build: Mo
     chosen = at(document, document.recommendation.epsilon)
     assert "default" not in assessment_paragraph(document, *chosen)
     assert "No estimate" not in assessment_paragraph(document, *chosen)
-    warning = "no limit was given: the loss may rise by 0.04, so that the model keeps 50 %."
-    document = document.model_copy(update={"warnings": ["other", warning]})
-    assert (
-        "Nobody set this limit: it is the tool's default; the loss may rise by 0.04, so that the "
-        "model keeps 50 %."
-    ) in assessment_paragraph(document, *chosen)
+    default = build.make_decision(max_loss_increase=None, max_attack_rate=None)
+    chosen = at(default, default.recommendation.epsilon)
+    assert "our default limit, an advantage of at most 0.1; you gave none" in assessment_paragraph(
+        default, *chosen
+    )
 
 
 def test_no_budget_that_nobody_recommends_is_shown_large(build: ModuleType, tmp_path: Path) -> None:

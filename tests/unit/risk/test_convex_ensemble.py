@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from epsilens.errors import EstimateNotTrustworthyError
-from epsilens.risk import AttackStudy
+from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.influence import wide
+from epsilens.risk import AttackStudy, shadow_training
 
 N_MODELS = 5
 
@@ -71,6 +72,34 @@ def test_blocks_of_any_size_give_the_same_models(shadows_of):
     for j in range(N_MODELS):
         alone = shadows.training.train(0, range(j, j + 1), start=shadows.baseline.theta)
         np.testing.assert_allclose(alone[:, 0], together[:, j], atol=1e-7)
+
+
+def test_models_share_a_block_only_as_far_as_their_hessians_fit_into_memory(
+    shadows_of, monkeypatch
+):
+    shadows = shadows_of(LogisticRegression(), ["smokes", "ill"])
+    start = shadows.baseline.theta
+    together = shadows.training.train(0, range(N_MODELS), start=start)
+    trained = []
+    of_block = shadow_training.train_side_by_side
+
+    def counted(objective, *others):
+        trained.append(objective.weights.shape[1])
+        return of_block(objective, *others)
+
+    monkeypatch.setattr(shadow_training, "train_side_by_side", counted)
+    monkeypatch.setattr(shadow_training, "_OWN_HESSIANS_BYTES", 16 * len(start) ** 2 * 2)
+    apart = shadows.training.train(0, range(N_MODELS), start=start)
+    assert max(trained) == 2
+    assert sum(trained) == N_MODELS
+    # Both are converged to a gradient of 1e-8.
+    np.testing.assert_allclose(apart, together, atol=1e-6)
+
+
+def test_an_attack_on_a_wide_model_is_refused_before_a_matrix_is_formed(shadows_of, monkeypatch):
+    monkeypatch.setattr(wide, "MOST_FACTORISED", 3)
+    with pytest.raises(InputError, match="an attack needs a matrix of parameters × parameters"):
+        shadows_of(LogisticRegression(), ["ill"])
 
 
 def test_without_noise_the_reports_are_the_truth(shadows_of):

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from epsilens import WhatIf
-from epsilens.errors import ApproximationWarning, InputError
+from epsilens.errors import ApproximationWarning, InputError, InputTypeError
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -37,7 +37,7 @@ def people(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 def study_of(module: nn.Module, n_classes: int, **settings: object) -> WhatIf:
     X, y = people(n_classes)
-    study = WhatIf(module, head="4", **settings)
+    study = WhatIf(module, head="4", **{"public_body": True, **settings})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ApproximationWarning)  # the head was never trained
         return study.fit(torch.from_numpy(X[:N]), torch.from_numpy(y[:N]), X[N:], y[N:])
@@ -161,10 +161,10 @@ def test_what_is_said_of_a_head():
     module = network(3).train()
     X, y = people(3)
     with pytest.warns(ApproximationWarning, match="the given head is not converged: its test loss"):
-        study = WhatIf(module, head="4").fit(X[:N], y[:N], X[N:], y[N:])
+        study = WhatIf(module, head="4", public_body=True).fit(X[:N], y[:N], X[N:], y[N:])
     result = study.estimate(epsilon=1.0)
     said = " ".join(result.document.warnings)
-    for words in ("the given head", "frozen", "was in training mode"):
+    for words in ("the given head", "frozen", "was in training mode", "was declared public"):
         assert words in said
     assert result.document.provenance.settings["estimator"] == "Sequential.4"
     # A head that is converged is not spoken of.
@@ -177,7 +177,7 @@ def test_what_is_said_of_a_head():
 
 def test_a_study_of_a_module_can_be_cloned():
     study = WhatIf(network(3), head="4", regularisation=2.0)
-    assert set(study.get_params()) == {"estimator", "head", "regularisation"}
+    assert set(study.get_params()) == {"estimator", "head", "public_body", "regularisation"}
     again = clone(study)
     assert again.head == "4"
     assert again.regularisation == 2.0
@@ -212,6 +212,10 @@ def test_what_does_not_fit_together_is_refused():
         WhatIf(LogisticRegression(), head="4").fit(*data)
     with pytest.raises(InputError, match="there is no `head`"):
         WhatIf(LogisticRegression(), regularisation=2.0).fit(X[:N, 0, 0], y[:N], X[N:, 0, 0], y[N:])
+    with pytest.raises(InputError, match=r"`public_body` .* there is no `head`"):
+        WhatIf(LogisticRegression(), public_body=True).fit(X[:N, 0, 0], y[:N], X[N:, 0, 0], y[N:])
+    with pytest.raises(InputTypeError, match="`public_body` must be True or False, got str"):
+        WhatIf(network(3), head="4", public_body="yes").fit(*data)
     with pytest.raises(InputError, match="got 5 outputs and labels of 3 classes"):
         WhatIf(network(5), head="4").fit(*data)
     missing = pd.Series(pd.Categorical(y[:N], categories=range(4)))

@@ -30,7 +30,7 @@ def by_hand(frame, limit):
     return chosen
 
 
-@pytest.mark.parametrize("limit", [-1.0, 0.0, 0.001, 0.01, 0.02, 0.05, 1.0])
+@pytest.mark.parametrize("limit", [0.0, 0.001, 0.01, 0.02, 0.05, 1.0])
 def test_choose_takes_the_most_private_within_the_limit(result, limit):
     choice = result.choose(max_loss_increase=limit)
     assert choice.epsilon == by_hand(result.to_frame(), limit)
@@ -38,8 +38,9 @@ def test_choose_takes_the_most_private_within_the_limit(result, limit):
     assert "\n" not in choice.sentence
 
 
-def test_a_limit_that_cannot_be_met_names_the_nearest_miss(result):
-    choice = result.choose(max_loss_increase=-1.0)
+def test_a_limit_that_cannot_be_met_names_the_nearest_miss(study):
+    costly = study.estimate(epsilon=[0.1, 0.3], method="exact")
+    choice = costly.choose(max_loss_increase=0.0)
     assert choice.epsilon is None
     assert "nearest miss" in choice.sentence
 
@@ -83,19 +84,24 @@ def test_the_choice_stops_above_an_untrusted_estimate(result):
     grid = [cell.epsilon for cell in result.document.cells]
     assert result.choose(max_loss_increase=5.0).epsilon == grid[0]
     cells = [
-        cell.model_copy(update={"trusted": cell.epsilon != grid[2]})
+        cell.model_copy(
+            update={
+                "trusted": cell.epsilon != grid[2],
+                "loss_change_high": abs(cell.loss_change_high) + 0.001,
+            }
+        )
         for cell in result.document.cells
     ]
     doubtful = replace(result, document=result.document.model_copy(update={"cells": cells}))
     choice = doubtful.choose(max_loss_increase=5.0)
     assert (choice.epsilon, choice.holds) == (grid[3], True)
     assert choice.sentence.endswith("The estimate at the next smaller ε failed its checks.")
-    nothing = doubtful.choose(max_loss_increase=-5.0)
+    nothing = doubtful.choose(max_loss_increase=0.0)
     assert nothing.epsilon is None
     assert f"ε = {grid[2]:.3g}," not in nothing.sentence
 
 
-@pytest.mark.parametrize("limit", [math.nan, math.inf, "much", True, None])
+@pytest.mark.parametrize("limit", [-1.0, math.nan, math.inf, "much", True, None])
 def test_a_limit_must_be_a_number(result, limit):
     with pytest.raises(InputError, match="max_loss_increase"):
         result.choose(max_loss_increase=limit)
@@ -125,3 +131,15 @@ def test_the_plot_is_a_chart_of_the_document(result):
 
 def test_the_repr_says_what_it_is(result):
     assert repr(result).startswith("LossChangeEstimate(12 cells: 1 group(s) × 12 epsilon")
+
+
+def test_printing_shows_the_loss(result):
+    """Of the baseline and of every change, in a terminal of any width."""
+    lines = repr(result).splitlines()
+    assert lines[1].startswith(
+        f"Without randomising: test loss {result.document.baseline.loss:.4g}"
+    )
+    assert lines[2].split()[:3] == ["group", "epsilon", "loss_change"]
+    shown = float(lines[3].split()[2])
+    assert shown == pytest.approx(result.document.cells[0].loss_change, rel=1e-3)
+    assert "..." not in repr(result)

@@ -2,23 +2,49 @@
 // Asks the server; a refusal becomes an error with the server's one line.
 
 export class Refused extends Error {
-  constructor(message, status) {
+  constructor(message, status, remedies = []) {
     super(message);
-    this.status = status;
+    Object.assign(this, { status, remedies });
   }
 }
 
-// The key was given at the first visit. It is read each time: another tab may have got a new one.
+const KEY = "epsilens-key";
+
+export function keepKey(key) {
+  try {
+    localStorage.setItem(KEY, key);
+  } catch {
+    throw new Refused("This browser keeps nothing for this address. Allow it cookies and site data, and open the link again.", 0);
+  }
+}
+
+// The key was given for the link. It is read each time: another tab may have got a new one.
+function knownKey() {
+  try {
+    return localStorage.getItem(KEY) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+// Calls back when another tab has opened a link of this address.
+export function onNewKey(call) {
+  addEventListener("storage", (event) => { if (event.key === KEY && event.newValue) call(); });
+}
+
 async function send(method, path, { body, json } = {}) {
-  const headers = { "x-epsilens-key": localStorage.getItem("epsilens-key") ?? "" };
+  const headers = { "x-epsilens-key": knownKey() };
   if (json !== undefined) headers["content-type"] = "application/json";
   let answer;
   try {
     answer = await fetch(path, { method, headers, body: json === undefined ? body : JSON.stringify(json) });
   } catch {
-    throw new Refused("The server does not answer. Start it again; what was finished is kept.", 0);
+    throw new Refused("The server does not answer. Start “epsilens serve” again and open the link that it shows; what was finished is kept.", 0);
   }
-  if (!answer.ok) throw new Refused((await answer.json()).error, answer.status);
+  if (!answer.ok) {
+    const { error, remedies } = await answer.json();
+    throw new Refused(error, answer.status, remedies);
+  }
   return answer;
 }
 

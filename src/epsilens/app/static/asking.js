@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The question: a table, its columns, who, and what is randomised.
 import { alarm, byId, get, make, post, remove, upload } from "./api.js";
+import { asTyped, epsilonGrid, hasWrongField, number, openTo, tellFields, wireFields, withPoints } from "./fields.js";
 import { chosenReading, fillReading, sayReading, setReading } from "./reading.js";
 
 const KINDS = { numeric: "numbers", categorical: "categories", binary: "two answers", constant: "one answer", identifier: "identifiers" };
@@ -8,6 +9,8 @@ const KINDS = { numeric: "numbers", categorical: "categories", binary: "two answ
 let session = null;
 let state = fresh();
 let isWired = false;
+// How often a table was chosen or looked at: what was asked for before is not heeded.
+let looks = 0;
 // A file that could not be read, until it is read otherwise.
 let refused = null;
 // The others were named in the command: they are forgotten here and stay where they are.
@@ -23,6 +26,7 @@ function fresh(table = "") {
 export async function enter(known, again) {
   session = known;
   if (!isWired) wire();
+  clearRefusal();
   byId("suffixes").textContent = `${session.suffixes.join(", ")}, at most ${Math.floor(session.max_upload / 2 ** 20)} MB`;
   byId("kept-in").textContent = session.state ? `Tables and studies are kept in ${session.state} until you delete them.` : "";
   document.title = "epsilens";
@@ -51,9 +55,12 @@ async function listTables(wanted, reading = {}) {
 
 async function chooseTable(id, reading = {}) {
   state = fresh(id);
+  looks += 1;
+  alarm(null);
+  clearRefusal();
   refused = null;
   setReading(reading);
-  byId("reading").hidden = true;
+  Object.assign(byId("reading"), { hidden: true, open: false });
   fillChoices();
   paintHeading();
   say("table-note", "");
@@ -85,9 +92,12 @@ function reading() {
 
 // Read the columns, as corrected; what cannot be read that way is said, and must be settled.
 async function look({ isNew = false } = {}) {
+  looks += 1;
+  const mine = looks;
   say("table-note", "Looking at the columns …");
   try {
     const found = await post(`/api/tables/${state.table}/schema`, reading());
+    if (mine !== looks) return;
     state.columns = found.document.columns;
     state.comparedAs = new Map(state.columns.map((column, place) => [column.name, found.compared_as[place]]));
     state.isUnread = false;
@@ -104,6 +114,7 @@ async function look({ isNew = false } = {}) {
     show(true);
     paint();
   } catch (error) {
+    if (mine !== looks) return;
     state.isUnread = true;
     say("table-note", error.message, true);
     byId("reading").hidden = false;
@@ -179,6 +190,7 @@ function fillChoices(chosen = {}) {
     const value = chosen[id] ?? usual;
     if (byId(id).type === "checkbox") byId(id).checked = value; else byId(id).value = value;
   }
+  tellFields();
 }
 
 function paintChoices() {
@@ -253,8 +265,8 @@ function paintSchema() {
     bins.setAttribute("aria-label", `bins of ${column.name}: 10, or LOW:HIGH:10`);
     const change = () => {
       state.use.set(column.name, use.value);
-      state.bins.set(column.name, bins.value);
-      if (use.value === "out") { state.protect = state.protect.filter((name) => name !== column.name); paint(); } else look();
+      state.bins.set(column.name, withPoints(bins.value));
+      if (use.value === "out") leaveOut(column.name); else look();
     };
     use.addEventListener("change", change);
     bins.addEventListener("change", change);
@@ -285,7 +297,7 @@ function literal(name, value) {
   const kind = state.comparedAs.get(name);
   // What is shown for an answer that is withheld stands for it, whatever that is.
   const isWithheld = session.anonymous && column?.categories?.includes(value);
-  if (kind === "number" && !isWithheld) return Number.isFinite(Number(value)) ? String(Number(value)) : null;
+  if (kind === "number" && !isWithheld) return asTyped(value);
   if (kind === "truth" && !isWithheld) return /^(true|false)$/i.test(value) ? value.toLowerCase() : null;
   return value.includes('"') ? (value.includes("'") ? null : `'${value}'`) : `"${value}"`;
 }
@@ -305,12 +317,17 @@ function addBuilt() {
 
 // --- Asking ---
 
-const number = (id) => (byId(id).value.trim() === "" ? null : Number(byId(id).value));
+// A refusal stands beside the button until something is changed.
+function clearRefusal() {
+  say("going", "");
+  byId("remedies").replaceChildren();
+}
 
 async function go() {
-  say("going", "");
+  clearRefusal();
   if (state.isUnread) { say("going", "The table cannot be read as asked; correct that first.", true); return; }
   if (!state.protect.length) { say("going", "Choose at least one column to randomise.", true); return; }
+  if (hasWrongField()) { say("going", "Correct the field that is marked.", true); return; }
   const rate = number("max-rate");
   const asked = {
     table: state.table,
@@ -330,7 +347,7 @@ async function go() {
       model: isNumber() ? "ridge" : "logistic",
       regularisation: number("regularisation"),
       correction: byId("correction").checked && !byId("correction-part").hidden ? "forward" : "none",
-      epsilon: byId("epsilon").value.trim(),
+      epsilon: epsilonGrid(),
       shadow_models: number("shadow-models") ?? 128,
       seed: number("seed") ?? 0,
     },
@@ -344,12 +361,32 @@ async function go() {
     byId("study-name").value = "";
     location.hash = `#/study/${study.id}`;
   } catch (error) {
+    if (asked.table !== state.table) return;
     say("going", error.message, true);
+    byId("remedies").replaceChildren(...error.remedies.map(remedy));
     byId("go").disabled = false;
-    lead(error.message);
+    if (error.remedies.length) byId("remedies").firstChild.focus(); else lead(error.message);
   } finally {
     byId("go").disabled = false;
   }
+}
+
+// A button that settles missing answers and asks again.
+function remedy({ missing, column, n_rows: rows }) {
+  const words = { drop: `Leave these ${rows} rows out`, category: "Count missing as a category of its own" }[missing] ?? `Leave the column ${column} out`;
+  const button = make("button", { type: "button", textContent: words });
+  button.addEventListener("click", () => {
+    if (missing) byId("missing").value = missing;
+    else leaveOut(column);
+    go();
+  });
+  return button;
+}
+
+function leaveOut(column) {
+  state.use.set(column, "out");
+  state.protect = state.protect.filter((name) => name !== column);
+  paint();
 }
 
 // The field that a refusal names first is opened and has the focus.
@@ -362,9 +399,7 @@ const FIELDS = {
 
 function lead(message) {
   const named = [...message.matchAll(/“([^”:]+)/g)].map((found) => FIELDS[found[1]]).find(Boolean);
-  if (!named) return;
-  for (let part = byId(named).closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
-  byId(named).focus();
+  if (named) openTo(named);
 }
 
 // Fill in what an earlier study asked, to ask something else.
@@ -417,6 +452,11 @@ function wire() {
     addGroup(byId("group-name").value.trim() || expression.slice(0, 80), expression);
   });
   byId("go").addEventListener("click", go);
+  wireFields();
+  for (const kind of ["input", "change"]) {
+    byId("asking").addEventListener(kind, () => { if (byId("going").classList.contains("wrong")) clearRefusal(); });
+  }
+  byId("group-value").addEventListener("input", () => say("group-note", ""));
   byId("forget-table").addEventListener("click", async () => {
     if (!confirm(uploaded.has(state.table) ? "Delete this table and every study of it?" : "Forget this table and delete every study of it? The file itself stays.")) return;
     try {

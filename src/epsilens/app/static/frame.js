@@ -72,10 +72,16 @@ function handOver(old, next) {
     const [from, to] = [before.getElementById(id), after.getElementById(id)];
     if (!from || !to || !old.touched.has(id)) continue;
     if (to.type === "checkbox") to.checked = from.checked; else to.value = from.value;
-    to.dispatchEvent(new next.frame.contentWindow.Event(to.type === "number" ? "input" : "change", { bubbles: true }));
+    announce(next, to);
     next.touched.add(id);
   }
   if (old.isTouched) look(next, before.getElementById("number").value);
+}
+
+// Tell a report that one of its choices was changed, as if it had been typed or clicked.
+function announce(report, choice) {
+  const kind = choice.matches("select, [type=checkbox]") ? "change" : "input";
+  choice.dispatchEvent(new report.frame.contentWindow.Event(kind, { bubbles: true }));
 }
 
 // Move a report to a budget, as if it had been typed.
@@ -100,7 +106,7 @@ export function followChoices(before, after) {
     const box = current.frame.contentDocument.getElementById(id);
     if (!box || before[key] === after[key]) continue;
     if (box.type === "checkbox") box.checked = value; else box.value = value ?? "";
-    box.dispatchEvent(new current.frame.contentWindow.Event(box.type === "number" ? "input" : "change", { bubbles: true }));
+    announce(current, box);
     current.touched.add(id);
   }
   if (before.chosen_epsilon !== after.chosen_epsilon) look(current, after.chosen_epsilon);
@@ -112,20 +118,19 @@ function watch(report, onChoices) {
   const box = (id) => inside.getElementById(id);
   let timer = null;
 
-  function number(id) {
-    const value = box(id)?.value.trim() ?? "";
-    return value === "" || !Number.isFinite(Number(value)) || Number(value) < 0 ? null : Number(value);
-  }
+  const { typedNumbers } = report.frame.contentWindow;
+  // Undefined where what is typed cannot be used: then nothing is kept of it.
+  const number = (id) => (box(id) ? typedNumbers.read(box(id)) : null);
 
   // Only what was touched here: what stands in the other boxes may be nobody's choice.
   function read() {
     const found = {};
     const rate = number("feared");
     if (report.touched.has("accepted")) found.max_loss_increase = number("accepted");
-    if (report.touched.has("feared")) found.max_attack_rate = rate === null || rate <= 0 || rate >= 100 ? null : rate / 100;
+    if (report.touched.has("feared")) found.max_attack_rate = rate > 0 && rate < 100 ? rate / 100 : rate === undefined ? undefined : null;
     if (report.touched.has("measured")) found.measured = box("measured")?.checked ?? false;
-    if (report.isTouched) found.chosen_epsilon = number("number") || null;
-    return found;
+    if (report.isTouched) found.chosen_epsilon = number("number");
+    return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
   }
 
   function note() {

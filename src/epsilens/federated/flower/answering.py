@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 
 from epsilens.errors import InputError
 from epsilens.federated.flower import SIMULATED_SITES
-from epsilens.federated.flower.messages import Content, refusal, unpack
+from epsilens.federated.flower.messages import Content, arrays_asked, refusal, unpack
 from epsilens.federated.site import Site
 from epsilens.federated.site_store import SiteStore
 
@@ -60,7 +60,12 @@ def answers(app: ClientApp, name: str) -> Callable[[Answer], Answer]:
         def handle(message: Message, context: Context) -> Message:
             try:
                 store = _opened(context)
-                content = unpack(message.content, store.fingerprint, sender="the coordinator")
+                content = unpack(
+                    message.content,
+                    store.fingerprint,
+                    sender="the coordinator",
+                    arrays=arrays_asked(name, store.schema.n_parameters),
+                )
                 with store.transaction() as site:
                     _require_masks(site, name)
                     # The answer is made within the transaction, and leaves after the commit.

@@ -115,7 +115,7 @@ class DeployedParties(GridParties):
             if reply is None or reply.has_error():
                 continue
             try:
-                self._believe(site, members[site], self._opened(reply, f"site {site}"))
+                self._believe(site, members[site], self._opened("hello", reply, f"site {site}"))
             except InputError as error:
                 if site not in self._leaving:
                     raise _with_a_way_out(error, site) from None
@@ -254,7 +254,7 @@ class DeployedParties(GridParties):
         for site in contents:
             reply = replies.get(self._nodes[site])
             if reply is not None and not reply.has_error():
-                found[site] = self._opened(reply, f"site {site}")
+                found[site] = self._opened(action, reply, f"site {site}")
         return found, set(contents) - set(found)
 
     def settle(self, sites: Sequence[int], theta: FloatArray, *, version: int) -> None:
@@ -273,7 +273,7 @@ class DeployedParties(GridParties):
                 self.missed.add(site)
                 continue
             try:
-                self._settled(site, self._opened(reply, f"site {site}"), version)
+                self._settled(site, self._opened("settle", reply, f"site {site}"), version)
             except InputError as error:
                 self.words[site] = str(error)
         for site in sites:

@@ -16,7 +16,7 @@ from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.fixed_point import flatten, sum_bounds
-from epsilens.federated.flower.messages import Content, pack, read_sums, unpack
+from epsilens.federated.flower.messages import Content, arrays_answered, pack, read_sums, unpack
 from epsilens.federated.known_draw import (
     LARGEST_VERSION,
     KnownDraw,
@@ -127,7 +127,9 @@ class GridParties:
         replies = self._carry("hello", {node: self.pack(version=-1) for node in nodes})
         found: dict[int, tuple[int, Content]] = {}
         for place, node in enumerate(nodes):
-            content = self._opened(replies.get(node), f"a site ({place + 1} of {len(nodes)})")
+            content = self._opened(
+                "hello", replies.get(node), f"a site ({place + 1} of {len(nodes)})"
+            )
             number = content.setting("site", int)
             if number in found:
                 raise InputError(
@@ -214,7 +216,7 @@ class GridParties:
             for value in settings.values():
                 self.carried.bytes += len(value) if isinstance(value, str | bytes | list) else 8
 
-    def _opened(self, reply: Message | None, who: str) -> Content:
+    def _opened(self, action: str, reply: Message | None, who: str) -> Content:
         if reply is None:
             raise NoAnswerError(
                 f"{who} did not answer within {self._timeout:g} seconds. Nothing was changed in the "
@@ -226,7 +228,12 @@ class GridParties:
                 "log."
             )
         try:
-            return unpack(reply.content, self._schema.fingerprint, sender=who)
+            return unpack(
+                reply.content,
+                self._schema.fingerprint,
+                sender=who,
+                arrays=arrays_answered(action, self._schema.n_parameters),
+            )
         except InputError as error:
             said = str(error)
             if said.startswith(who):
@@ -239,7 +246,8 @@ class GridParties:
         by_node = {self._nodes[site]: content for site, content in contents.items()}
         replies = self._carry(action, by_node)
         return {
-            site: self._opened(replies.get(self._nodes[site]), f"site {site}") for site in contents
+            site: self._opened(action, replies.get(self._nodes[site]), f"site {site}")
+            for site in contents
         }
 
     def _sums_of(
@@ -253,10 +261,7 @@ class GridParties:
         factor: float = 1.0,
     ) -> SiteSums:
         """Take sums that can be: over `n` records, unless None, each within what the contract lets it add."""
-        try:
-            found = read_sums(content, self._schema.n_parameters, hessian=hessian)
-        except InputError as error:
-            raise InputError(f"site {site}: {error}") from None
+        found = read_sums(content, self._schema.n_parameters, hessian=hessian)
         if found.n > MOST_RECORDS or (n is not None and found.n != n):
             raise _other_records(site)
         most = factor * found.n * sum_bounds(self._schema, theta, hessian=hessian)
@@ -326,7 +331,7 @@ class GridParties:
         refused: InputError | None = None
         for site in wishes:
             try:
-                content = self._opened(replies.get(self._nodes[site]), f"site {site}")
+                content = self._opened("prepare", replies.get(self._nodes[site]), f"site {site}")
             except InputError as error:
                 refused = refused or error
                 continue

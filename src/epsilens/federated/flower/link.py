@@ -52,6 +52,7 @@ from flwr.superlink.grid import HttpGrid, http_grid
 from epsilens.errors import InputError
 from epsilens.federated.flower.app_files import APP_FILES
 from epsilens.federated.flower.keys import CA_CERTIFICATE, public_key_bytes, secret_in
+from epsilens.federated.flower.received_objects import require_readable
 
 __all__ = ["CONTROL_TOKEN", "EXECUTION_SECRET", "Heartbeat", "Link", "acquiring_client"]
 
@@ -150,7 +151,8 @@ class _PromptGrid(HttpGrid):
         """Fetch the parts of a reply, until the time for all replies is over.
 
         A reply may be announced before all of it is there; Flower waits a second at least, and for one
-        whose sender has died until it gives up after minutes, one such reply after another.
+        whose sender has died until it gives up after minutes, one such reply after another. One that
+        cannot be read counts as one that never came.
         """
         found: dict[str, bytes] = pull_objects(
             object_ids,
@@ -159,6 +161,7 @@ class _PromptGrid(HttpGrid):
             backoff_cap=LONGEST_WAIT,
             max_time=max(self._until - time.monotonic(), 0.0),
         )
+        require_readable(found)
         return found
 
     def send_and_receive(

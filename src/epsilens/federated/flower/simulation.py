@@ -26,6 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from epsilens._scratch import announce_scratch
 from epsilens._validate import require_extra
 from epsilens.errors import (
     BudgetExceededError,
@@ -127,6 +128,7 @@ def _temporary_folder() -> Iterator[Path]:
     base = _base()
     _sweep(base)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    announce_scratch(folder)
     claim: int | None = None
     try:
         with suppress(OSError):  # where files cannot be locked, nobody is sure of it later

@@ -13,7 +13,7 @@ from epsilens.errors import InputError
 from epsilens.federated.flower.messages import Content, Setting, pack
 from epsilens.federated.sums import upper_half, whole_of
 from epsilens.valuation.batch_exchange import BatchMove
-from epsilens.valuation.item_messages import MOST_ITEMS, EncryptedScores, EncryptedYardstick
+from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
 
@@ -155,8 +155,8 @@ def score_parts(scores: RoundedScores) -> Parts:
 def read_scores(content: Content) -> RoundedScores:
     """Read what `score_parts` wrote."""
     found = content.arrays.get("scores")
-    if found is None or found.ndim != 1 or len(found) > MOST_ITEMS:
-        raise InputError("a message must have the array 'scores' in one row, got something else.")
+    if found is None:
+        raise InputError(f"{content.sender}: a message must have the array 'scores', got none.")
     return RoundedScores(found, content.setting("resolution", float))
 
 
@@ -168,5 +168,7 @@ def _numbered(name: str, parts: tuple[bytes, ...]) -> dict[str, Setting]:
 def _read_numbered(content: Content, name: str) -> tuple[bytes, ...]:
     n = content.setting(f"{name}s", int)
     if not 0 <= n <= MOST_PIECES:
-        raise InputError(f"a message must have at most {MOST_PIECES} ciphertexts, got {n}.")
+        raise InputError(
+            f"{content.sender}: a message must have at most {MOST_PIECES} ciphertexts, got {n}."
+        )
     return tuple(content.setting(f"{name}-{i}", bytes) for i in range(n))

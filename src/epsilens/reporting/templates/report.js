@@ -13,7 +13,7 @@
   let current = null;
   // What the limits lead to, and the words for it; null where there are none.
   let solved = null;
-  // What stands in large type instead of a budget, as "no ε" or "no estimate"; empty where a budget does.
+  // What stands in large type instead of a budget, as "no ε"; empty where a budget does.
   let verdict = "";
 
   // The charts: where they stand, what can be shown in them, and what is shown.
@@ -26,7 +26,7 @@
 
   // The limits: typed or dragged, each a dashed line in one chart.
   const limits = {
-    accepted: { box: byId("accepted"), plot: plots.cost, belongs: "loss", signal: "accepted_loss", step: page.steps.loss, least: -Infinity, most: Infinity },
+    accepted: { box: byId("accepted"), plot: plots.cost, belongs: "loss", signal: "accepted_loss", step: page.steps.loss, least: 0, most: Infinity },
     feared: { box: byId("feared"), plot: plots.risk, belongs: "answer", signal: "feared_rate", step: page.steps.rate, least: 0, most: 100 },
   };
   for (const [name, limit] of Object.entries(limits)) {
@@ -39,7 +39,7 @@
 
   // Budgets outside the axis, as infinity, have no number there.
   const keyOf = (cell) => cell.budget ?? cell.outside;
-  const isChanged = () => Object.values(limits).some((limit) => limit.box && limit.box.value !== limit.first) ||
+  const isChanged = () => Object.values(limits).some((limit) => limit.box && read(limit) !== typedNumbers.parse(limit.first)) ||
     (measuredCounts !== null && measuredCounts.checked !== measuredCounts.defaultChecked);
   const typed = (cell) => (cell.budget === null ? "" : cell.epsilon);
 
@@ -54,11 +54,17 @@
 
   function show(cell, instead = "") {
     current = cell;
-    verdict = cell.trusted ? instead : "no estimate";
+    write("nearest", "");
+    verdict = instead;
     slider.value = cell.budget === null ? (cell.outside === "inf" ? slider.max : slider.min) : Math.log10(cell.budget);
     slider.setAttribute("aria-valuetext", `ε = ${cell.epsilon}`);
     if (document.activeElement !== number) number.value = typed(cell);
     for (const id of ["epsilon", "record_epsilon", "sentence", "loss"]) write(id, cell[id]);
+    write("fact", cell.face_value ?? "");
+    for (const part of document.querySelectorAll("[data-cost-type]")) {
+      part.textContent = cell.cost_type;
+      part.className = `tag ${cell.cost_type}`;
+    }
     write("interval", cell.interval ?? "not computed");
     write("accuracy", cell.accuracy ?? "–");
     write("expected_accuracy", cell.expected_accuracy ?? "–");
@@ -78,14 +84,17 @@
   // The large type, and whether the words on the limits are of the budget shown.
   function tell() {
     const isSolved = solved !== null && solved.cell === current;
-    write("verdict", verdict);
-    byId("verdict").hidden = verdict === "";
-    byId("named").hidden = verdict !== "";
-    byId("big").classList.toggle("faint", verdict !== "" || (isSolved && solved.isDoubtful));
-    byId("looking").hidden = verdict === "" || !current.trusted;
+    // A budget that the limits lead to is the answer, even if its cost is not known.
+    const instead = verdict || (current.trusted || isSolved ? "" : "no estimate");
+    write("verdict", instead);
+    byId("verdict").hidden = instead === "";
+    byId("named").hidden = instead !== "";
+    byId("fact").hidden = instead !== "" || !current.face_value;
+    byId("big").classList.toggle("faint", instead !== "" || (isSolved && solved.isDoubtful));
+    byId("looking").hidden = instead === "" || !current.trusted;
     write("looked", `ε = ${current.epsilon}`);
     byId("outside").hidden = current.outside === null;
-    byId("recommended").hidden = verdict !== "" || isChanged() || page.recommended !== keyOf(current) || group !== page.start.group;
+    byId("recommended").hidden = instead !== "" || isChanged() || page.recommended !== keyOf(current) || group !== page.start.group;
     const words = byId("within");
     if (!words || solved === null) {
       if (byId("elsewhere")) byId("elsewhere").hidden = true;
@@ -193,53 +202,23 @@
     if (y !== null) limit.grip.style.top = `${y + limit.plot.view.padding().top}px`;
   }
 
-  // --- From limits to a budget: the rules of `decide` ---
+  // --- From limits to a budget ---
 
   // A number, null where nothing is typed, or undefined where it cannot be used.
-  function read(limit) {
-    const text = limit.box ? limit.box.value.trim() : "";
-    if (limit.box?.validity.badInput) return undefined;
-    if (text === "") return null;
-    const value = Number(text);
-    return Number.isFinite(value) && value >= limit.least && value <= limit.most ? value : undefined;
-  }
+  const read = (limit) => (limit.box ? typedNumbers.read(limit.box) : null);
 
-  // The smallest budget whose upper end is accepted there and at every larger budget.
-  function smallestWithin(cells, loss) {
-    let found = null;
-    for (const cell of [...cells].reverse()) {
-      if (cell.high === null || !(cell.high <= loss)) break;
-      found = cell;
-    }
-    return found;
-  }
-
-  // The largest budget at which attackers stay within a rate, with every smaller one: by proof, and
-  // where that is ticked by the upper end of what was measured.
-  function largestWithin(cells, rate) {
-    const last = (end) => {
-      const beyond = cells.findIndex((cell) => cell.risk[end] === null || !(cell.risk[end] <= rate));
-      return (beyond < 0 ? cells.length : beyond) - 1;
-    };
-    const [proven, measured] = [last("ceiling_value"), last("high_value")];
-    if (measured > proven && measuredCounts.checked) return [cells[measured], "measured"];
-    return proven < 0 ? [null, null] : [cells[proven], "proven"];
+  function advantageLimit(loss, rate) {
+    if (!isDecision) return null;
+    return decisionRule.advantageLimit({ loss, rate, own: page.max_advantage, usual: page.default_advantage });
   }
 
   function solution(loss, rate) {
     const everybody = isDecision && group === page.everybody;
     const cells = everybody ? page.groups[group].filter((cell) => cell.risk !== null) : page.groups[group];
-    const feared = everybody && rate !== null ? rate / 100 : null;
-    if (loss === null && feared === null) return null;
-    const least = loss === null ? cells[0] : smallestWithin(cells, loss);
-    const [most, rests] = feared === null ? [cells[cells.length - 1], null] : largestWithin(cells, feared);
-    const meets = least !== null && most !== null && cells.indexOf(least) <= cells.indexOf(most);
-    const cell = !meets ? null : loss === null ? most : least;
-    const byProof = cell !== null && feared !== null && cell.risk.ceiling_value !== null && cell.risk.ceiling_value <= feared;
-    return {
-      cells, cell, least, most, hasLoss: loss !== null, hasRate: feared !== null,
-      rests: rests !== null && byProof ? "proven" : rests,
-    };
+    return decisionRule.solve(cells, {
+      loss, rate: everybody && rate !== null ? rate / 100 : null,
+      advantage: everybody ? advantageLimit(loss, rate) : null, measuredCounts: measuredCounts?.checked ?? false,
+    });
   }
 
   function whom() {
@@ -247,6 +226,11 @@
   }
 
   function lossWords(found) {
+    if (isDecision) {
+      const only = `If only ${byId("group").selectedOptions[0].textContent} were randomised, `;
+      const met = found.cell === null ? "no ε would keep the limit on the loss." : `the limit on the loss would be met from ε = ${found.cell.epsilon} up.`;
+      return `${only}${met} The recommendation is for everyone; the attack was measured for everyone only.`;
+    }
     if (found.cell === null) return `No budget computed here keeps its 9-in-10 range within it${whom()}.`;
     return `The smallest budget whose 9-in-10 range stays within it${whom()} is ε = ${found.cell.epsilon}.`;
   }
@@ -255,6 +239,8 @@
     const { cell, least, most, cells } = found;
     const shown = (one) => `ε = ${one.epsilon}`;
     const proof = (one) => one.risk.proof;
+    const isDefault = found.advantage !== null && page.max_advantage === null;
+    const ours = isDefault ? ", our default; you gave none" : "";
     if (cell === null) {
       if (found.hasLoss && least === null) {
         const known = cells.filter((one) => one.high !== null);
@@ -263,17 +249,21 @@
         return `No ε keeps the limit on the loss; the nearest miss is ${shown(miss)}, where one release may show ${miss.high_text}.`;
       }
       if (most === null) {
-        return `No ε keeps the limit on the attack; the nearest miss is ${shown(cells[0])}, where ${proof(cells[0])}.`;
+        const limit = found.advantage === null ? "the limit on the attack" : `an advantage of at most ${found.advantage}${ours}`;
+        return `No ε keeps ${limit}; the nearest miss is ${shown(cells[0])}, where ${proof(cells[0])}.`;
       }
       return `No ε keeps both limits: the loss asks for ${shown(least)} or more, where ${proof(least)}; the attack asks for ${shown(most)} or less (loss up to ${most.high_text ?? "an unknown rise"}).`;
     }
-    const why = found.hasLoss && found.hasRate ? "the most private choice that keeps both limits"
-      : found.hasLoss ? "the most private choice that keeps the limit on the loss"
-        : "the most accurate choice that keeps the limit on the attack";
-    const parts = [`${shown(cell)} is ${why}.`];
-    if (found.hasLoss && found.hasRate && least !== most) parts.push(`Every ε from ${least.epsilon} to ${most.epsilon} keeps both.`);
+    const why = found.hasLoss && found.hasAttack ? "the most private choice within both limits"
+      : found.hasLoss ? "the most private choice within the limit on the loss"
+        : found.advantage === null ? "the largest ε within the limit on the attack"
+          : `the largest ε with an advantage of at most ${found.advantage}${ours}`;
+    const parts = [`Use ${shown(cell)}. It is ${why}.`];
+    if (!found.hasAttack) parts.push(`You set no limit on what an attacker gets: ${proof(cell)}.`);
+    if (found.hasLoss && found.hasAttack && least !== most) parts.push(`Every ε from ${least.epsilon} to ${most.epsilon} meets both.`);
     if (found.rests === "proven") parts.push(`The attack limit is met by proof: ${proof(cell)}.`);
     if (found.rests === "measured") parts.push(`The attack limit is met only by the attack that was tried (measured), of ${page.attacker}. A better attack may exist: ${proof(cell)}.`);
+    if (!cell.trusted) parts.push("What it costs is not known: the estimate failed its own check.");
     return parts.join(" ");
   }
 
@@ -293,15 +283,22 @@
     setLines({ room });
     const words = byId("within");
     if (!words) return;
-    const [loss, rate] = [limits.accepted, limits.feared].map(read);
+    const [loss, rate] = [limits.accepted, limits.feared].map((limit) => (limit.box ? typedNumbers.tell(limit.box) : null));
     const changed = isChanged();
-    if (byId("own-limits")) byId("own-limits").hidden = !changed;
+    // Under other limits the document's own recommendation is named, not repeated.
+    if (byId("own-limits")) {
+      byId("own-limits").hidden = !changed;
+      for (const id of ["advice", "advice-title"]) byId(id).hidden = changed;
+      const advantage = loss === undefined || rate === undefined ? null : advantageLimit(loss, rate);
+      byId("by-advantage").hidden = advantage === null;
+      write("by-advantage", `, with an advantage of at most ${advantage}${page.max_advantage === null ? " (our default)" : ""}`);
+    }
     for (const part of document.querySelectorAll(".first-limits")) part.hidden = !changed;
     if (byId("reset")) byId("reset").hidden = !changed;
     delete words.dataset.solved;
     if (loss === undefined || rate === undefined) {
       solved = null;
-      words.textContent = isDecision ? "Type numbers; a share is between 0 and 100 %." : "Type a number.";
+      words.textContent = "";
       tell();
       return;
     }
@@ -309,7 +306,7 @@
     if (found !== null) words.dataset.solved = found.cell === null ? "none" : String(keyOf(found.cell));
     // The limits of the document lead to what the document says.
     const isFirst = !changed && group === page.start.group && page.start.decided;
-    const said = found === null || (isFirst && isDecision) ? "" : wordsFor(found, rate);
+    const said = found === null || (isFirst && isDecision) ? "" : wordsFor(found);
     if (isFirst) {
       const first = startCell();
       solved = { cell: page.start.verdict ? null : isDecision ? first : found?.cell ?? first, words: said, isDoubtful: page.start.doubtful };
@@ -323,10 +320,9 @@
     tell();
   }
 
-  function wordsFor(found, rate) {
+  function wordsFor(found) {
     if (!isDecision) return lossWords(found);
-    if (group === page.everybody) return decisionWords(found);
-    return lossWords(found) + (rate === null ? "" : " The attack was measured for everyone only; its limit is not held here.");
+    return group === page.everybody ? decisionWords(found) : lossWords(found);
   }
 
   const onAxis = () => (current.budget === null ? nearest(page.start.epsilon) : current);
@@ -369,15 +365,17 @@
     step(by);
   });
   number.addEventListener("input", () => {
-    const wanted = Number(number.value);
-    const usable = number.value.trim() !== "" && Number.isFinite(wanted) && wanted > 0;
-    byId("nearest").textContent = usable ? "" : "Type a number greater than 0.";
-    if (!usable) return;
+    const wanted = typedNumbers.tell(number);
+    if (typeof wanted !== "number") return;
     const cell = nearest(wanted);
     show(cell);
     if (Math.abs(cell.budget / wanted - 1) > 0.005) byId("nearest").textContent = `Nearest computed budget: ε = ${cell.epsilon}.`;
   });
-  number.addEventListener("blur", () => { number.value = typed(current); });
+  number.addEventListener("blur", () => {
+    const isWrong = typedNumbers.read(number) === undefined;
+    number.value = typed(current);
+    if (isWrong) typedNumbers.tell(number);
+  });
   for (const limit of Object.values(limits)) limit.box?.addEventListener("input", () => solve());
   measuredCounts?.addEventListener("change", () => solve());
   byId("reset")?.addEventListener("click", () => {
@@ -420,10 +418,9 @@
   function pull(event) {
     const { limit, scale, plot } = dragged;
     const y = Math.min(Math.max(event.clientY - corner(plot)[1], 0), plot.view.height());
-    const steps = Math.round(Math.min(Math.max(scale.invert(y), limit.least), limit.most) / limit.step);
-    const text = (steps * limit.step).toFixed(Math.max(0, Math.ceil(-Math.log10(limit.step))));
+    const text = typedNumbers.onStep(Math.min(Math.max(scale.invert(y), limit.least), limit.most), limit.step);
     if (Number(text) === read(limit)) return;
-    limit.box.value = String(Number(text));
+    limit.box.value = text;
     solve({ room: false });
   }
 

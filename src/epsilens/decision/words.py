@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recommendation in words: which ε, within which limit, at what cost, and what stays hidden."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from epsilens._validate import LARGEST_FINITE_EPSILON
+from epsilens.decision.limits import PROVES, Limits
+from epsilens.decision.result import Standing
+from epsilens.decision.trade_off import Point
+from epsilens.document import (
+    Recommendation,
+    WhatIfCell,
+    WhatIfDocument,
+    at_most_text,
+    baseline_text,
+    ceiling_clause,
+    cost_type,
+    epsilon_text,
+)
+
+__all__ = ["RecommendationWords"]
+
+_ALL = at_most_text(1.0)
+
+
+class RecommendationWords:
+    """The sentences of one decision."""
+
+    def __init__(
+        self,
+        standings: Sequence[Standing],
+        points: Sequence[Point],
+        cost: WhatIfDocument,
+        limits: Limits,
+        *,
+        n_columns: int,
+    ) -> None:
+        self.standings = {standing.epsilon: standing for standing in standings}
+        self.points: Mapping[float, Point] = {point.epsilon: point for point in points}
+        self.cost = cost
+        self.limits = limits
+        self.sure = f"{50 + 50 * limits.confidence:.4g} %"
+        self.several = n_columns > 1
+        self.answers = "of the people's answers, all at once" if self.several else "of the answers"
+
+    def notes(self) -> list[str]:
+        """Say what a reader must know about the limits."""
+        if self.limits.rate is None or not self.several:
+            return []
+        return [
+            "the attack rate counts people whose protected answers are all guessed at once; a single "
+            "one of them is guessed more often. Ask for one column to limit that."
+        ]
+
+    def chosen(self, found: Recommendation, *, few: bool) -> str:
+        """Say what was chosen, within which limit, and what it means."""
+        assert found.epsilon is not None  # noqa: S101
+        here = self.standings[found.epsilon]
+        named = f"ε = {epsilon_text(found.epsilon)}"
+        if few:
+            parts = [
+                "Fewer than 19 retrainings a cell are too few to be sure, so no ε is recommended.",
+                f"{named} would be {self._why(here)}.",
+            ]
+        else:
+            parts = [f"Use {named}.", f"It is {self._why(here)}."]
+        parts.append(self._people(here))
+        parts += self._attack(here, found)
+        if found.rule == "both" and found.least != found.most:
+            parts.append(self._range(found))
+        parts += self._ends(found)
+        if LARGEST_FINITE_EPSILON < found.epsilon < math.inf:
+            parts.append(
+                f"A release above ε = {LARGEST_FINITE_EPSILON:g} protects nobody and is refused: release "
+                "at a smaller ε, or at inf and say so."
+            )
+        return " ".join(parts)
+
+    def none(self, found: Recommendation, least: float | None, most: float | None) -> str:
+        """Say that no ε will do, and what comes nearest."""
+        if self.limits.loss is not None and least is None:
+            said = self._too_dear(self.limits.loss)
+        elif most is None:
+            said = self._too_exposed()
+        else:
+            assert least is not None  # noqa: S101
+            private, accurate = self.standings[most], self.standings[least]
+            said = (
+                f"No ε of the grid meets both limits. The loss asks for ε = {epsilon_text(least)} or more, "
+                f"where {self._proof(accurate)}. The limit on the attack asks for ε = "
+                f"{epsilon_text(most)} or less, where {self._loss(private)}."
+            )
+        return " ".join([said, *self._ends(found)])
+
+    def _why(self, here: Standing) -> str:
+        """Name the limit that an ε is the best choice within."""
+        loss, attack = self.limits.loss, self._attack_limit()
+        if loss is None:
+            return f"the largest ε of the grid within {attack}"
+        rise = f"a loss increase of at most {loss:g} ({self.sure} sure: {here.loss_increase:+.3g})"
+        if attack is None:
+            return f"the most private choice within your limit, {rise}"
+        return f"the most private choice within both limits: {rise}, and {attack}"
+
+    def _attack_limit(self) -> str | None:
+        limits = self.limits
+        if limits.advantage is not None:
+            said = f"an advantage of at most {limits.advantage:g}"
+            if limits.is_default:
+                return f"our default limit, {said}; you gave none"
+            return f"your limit, {said}" if limits.loss is None else said
+        if limits.rate is None:
+            return None
+        said = f"at most {100 * limits.rate:.4g}% {self.answers} guessed"
+        return f"your limit, {said}" if limits.loss is None else said
+
+    def _people(self, here: Standing) -> str:
+        """Say what an ε does to the predictions, in people, else in loss."""
+        cell = self.points[here.epsilon].cost
+        if not cell.trusted:
+            return "What it costs is not known: the estimate failed its own check."
+        said = _in_thousand(self.cost, cell)
+        if said is None:
+            return f"{self._loss(here).capitalize()}."
+        return f"{said} ({cost_type(self.cost, cell)})."
+
+    def _loss(self, here: Standing) -> str:
+        if not math.isfinite(here.loss_increase):
+            return "there is no estimate of the cost"
+        return (
+            f"one release may raise the test loss by {here.loss_increase:+.3g} ({self.sure} sure)"
+        )
+
+    def _attack(self, here: Standing, found: Recommendation) -> list[str]:
+        """Say what an attacker gets; without a limit on it, that it is not limited."""
+        risk = self.points[here.epsilon].risk
+        proof = self._proof(here)
+        said = []
+        if self.limits.is_loss_alone:
+            said.append("You set no limit on what an attacker gets.")
+        if found.rests_on == "measured":
+            said.append(
+                "The limit on the attack is met only by the attack that was tried: at most "
+                f"{_share(here.attack_high)} (measured). A better attack may exist."
+            )
+        if here.advantage is not None and here.advantage > PROVES and self._has_ceiling(here):
+            before = baseline_text(risk)
+            without = "" if before is None else f", {before} without this release"
+            said.append(
+                f"Almost nothing is proven at this ε: an attacker may guess up to "
+                f"{_share(here.attack_ceiling)} {self.answers} (proven ceiling){without}."
+            )
+        else:
+            said.append(f"{proof[0].upper()}{proof[1:]}.")
+        if risk.answer_inference_rate is not None:
+            tried = f"{100 * risk.answer_inference_rate:.1f}%"
+            said.append(f"The attack that was tried guessed {tried} (measured).")
+        return said
+
+    def _has_ceiling(self, here: Standing) -> bool:
+        return here.attack_ceiling is not None and at_most_text(here.attack_ceiling) != _ALL
+
+    def _proof(self, here: Standing) -> str:
+        """Say what is proven at one ε, with the baseline that it is proven for."""
+        if not self._has_ceiling(here):
+            before = baseline_text(self.points[here.epsilon].risk)
+            without = "" if before is None else f"; without this release they guess up to {before}"
+            return (
+                "nothing is proven to stay hidden: an attacker may guess up to "
+                f"{_share(here.attack_ceiling)} {self.answers}{without}"
+            )
+        clause = ceiling_clause(self.points[here.epsilon].risk, many=self.several)
+        return clause or f"the ceiling is {_share(here.attack_ceiling)} (proven given its baseline)"
+
+    def _range(self, found: Recommendation) -> str:
+        assert found.least is not None  # noqa: S101
+        assert found.most is not None  # noqa: S101
+        said = f"Every ε of the grid from {epsilon_text(found.least)} to {epsilon_text(found.most)} meets both"
+        if self.limits.rate is None:
+            return f"{said}."
+        within = [
+            s.epsilon
+            for s in self.standings.values()
+            if s.epsilon <= found.most
+            and s.attack_ceiling is not None
+            and s.attack_ceiling <= self.limits.rate
+        ]
+        proven = max(within, default=-math.inf)
+        if proven < found.least:
+            return f"{said}, the limit on the attack by what was measured."
+        if proven < found.most:
+            return f"{said}: to {epsilon_text(proven)} by proof, beyond by what was measured."
+        return f"{said}."
+
+    def _ends(self, found: Recommendation) -> list[str]:
+        """Name both ends of the curve where the reader set no limit of their own."""
+        if not self.limits.is_default:
+            return []
+        free = (
+            "No ε of the grid is without measurable cost"
+            if found.no_cost_from is None
+            else f"Randomising costs nothing measurable from ε = {epsilon_text(found.no_cost_from)} up"
+        )
+        proof = (
+            "no ε of the grid proves much"
+            if found.proof_up_to is None
+            else f"it proves something from ε = {epsilon_text(found.proof_up_to)} down"
+        )
+        return [f"{free}; {proof}."]
+
+    def _too_dear(self, limit: float) -> str:
+        none = f"No ε of the grid keeps the increase of the test loss within {limit:g}"
+        known = [s for s in self.standings.values() if math.isfinite(s.loss_increase)]
+        if not known:
+            return f"{none}: there is no estimate of it. Retrain, or ask for another method."
+        nearest = min(known, key=lambda s: s.loss_increase)
+        failed = [s.epsilon for s in self.standings.values() if s not in known]
+        if nearest.loss_increase <= limit and failed:
+            return (
+                f"{none} for certain: at ε = {epsilon_text(max(failed))} the estimate of the cost failed its "
+                "own check. Retrain, or leave that ε out."
+            )
+        return (
+            f"{none}. The nearest miss is ε = {epsilon_text(nearest.epsilon)}, where "
+            f"{self._loss(nearest)}. Try a larger ε, or accept more."
+        )
+
+    def _too_exposed(self) -> str:
+        first = min(self.standings.values(), key=lambda s: s.epsilon)
+        miss = f"The nearest miss is ε = {epsilon_text(first.epsilon)}"
+        if self.limits.advantage is not None:
+            ours = ", our default: you gave no limit" if self.limits.is_default else ""
+            none = f"No ε of the grid has an advantage of at most {self.limits.advantage:g}{ours}"
+            if first.advantage is None:
+                return f"{none}. The advantage is not known: measure the attack again."
+            return f"{none}. {miss}, with an advantage of {first.advantage:.3g}. Add a smaller ε."
+        none = f"No ε of the grid keeps attackers within {100 * (self.limits.rate or 0):.4g}% {self.answers}"
+        parts = [self._proof(first)] if first.attack_ceiling is not None else []
+        if first.attack_high is not None:
+            parts.append(
+                f"the attack that was tried reaches at most {_share(first.attack_high)} (measured)"
+            )
+        if not parts:
+            return f"{none}: nothing is known about attackers."
+        return (
+            f"{none}. {miss}, where {', and '.join(parts)}. No ε hides what can be guessed without "
+            f"the {'answers' if self.several else 'answer'}."
+        )
+
+
+def _in_thousand(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
+    """Say how many of 1,000 people are predicted right more or less often; None where it is not known."""
+    change = cell.accuracy_change
+    ends: list[float] = []
+    for item in document.intervals:
+        if (item.group, item.epsilon, item.outcome) == (cell.group, cell.epsilon, "accuracy"):
+            ends = [end for end in (item.low, item.high) if end is not None]
+    if len(ends) < 2:
+        ends = [] if change is None else [change, change]
+    if not ends:
+        return None
+    low, high = (round(1000 * end) for end in ends)
+    of = "Of 1,000 people the model gets"
+    if low == high == 0:
+        return f"{of} as many right as before"
+    if low < 0 < high:
+        return f"{of} between {-low} fewer and {high} more right"
+    way = "more" if high > 0 else "fewer"
+    small, large = sorted((abs(low), abs(high)))
+    return f"{of} {large} {way} right" if small == large else f"{of} {small} to {large} {way} right"
+
+
+def _share(rate: float | None) -> str:
+    return "an unknown share" if rate is None or math.isnan(rate) else at_most_text(rate)
