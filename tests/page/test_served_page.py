@@ -204,6 +204,8 @@ def test_from_a_file_to_a_decision_by_mouse(
     # No note about a domain that was declared.
     assert "observed values" not in decision.inner_text("main")
     # The limit is a line that can be dragged; it leads to another budget.
+    assert (decision.input_value("#accepted"), decision.input_value("#feared")) == ("", "")
+    assert decision.inner_text("#by-advantage").endswith("0.1 (our default)")
     before = "0.02"
     decision.fill("#accepted", before)
     decision.locator(".grip[data-limit=accepted]").scroll_into_view_if_needed()

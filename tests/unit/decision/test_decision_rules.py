@@ -159,6 +159,17 @@ def test_the_ceiling_decides_unless_the_attack_that_was_tried_is_asked_for(build
         decide(cost, risk, max_attack_rate=0.75, measured=True, proven_only=True)
 
 
+@pytest.mark.parametrize("rate", [0.5, 0.66, 0.69, 0.75, 0.85, 0.99])
+@pytest.mark.parametrize("measured", [False, True])
+def test_the_risk_alone_leads_to_the_same_budget(build, rate, measured):
+    risk = make_risk(build, RISING, MEASURED)
+    decided = decide(
+        make_cost(build, FALLING), risk, max_attack_rate=rate, measured=measured
+    ).recommendation
+    chosen = risk.choose(max_attack_rate=rate, measured=measured)
+    assert (chosen.epsilon, chosen.rests_on) == (decided.epsilon, decided.rests_on)
+
+
 FINE = (0.1, 0.15, 0.25, 1.0, 3.0)
 
 

@@ -101,7 +101,8 @@
       return;
     }
     const stale = solved.cell !== null && !isSolved;
-    const text = solved.words + (solved.words && stale ? " The budget shown is another." : "");
+    const isChoice = !isDecision || group === page.everybody;
+    const text = solved.words + (solved.words && stale && isChoice ? " The budget shown is another." : "");
     if (words.textContent !== text) words.textContent = text;
     if (!byId("reset")) return;
     byId("reset").hidden = !stale && !isChanged();
