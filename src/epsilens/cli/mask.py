@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["check_identity", "mask", "masked_columns", "study_of", "without_columns"]
 
 OUT_SUFFIXES = (".json", ".csv", ".parquet", ".png", ".svg")
+SECONDS = 60.0
+"""The time that masking takes at most, unless told."""
 _ATTACK = "May ε be larger? (trains and attacks models)"
 
 
@@ -129,6 +131,15 @@ def mask(
             help="Explain at most so many records; 2000 for shap and 200 for lime unless given.",
         ),
     ] = None,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            "--seconds",
+            metavar="S",
+            min=1,
+            help="The time that it may take, without --epsilon; a large table is then sampled.",
+        ),
+    ] = SECONDS,
     epsilon: Annotated[
         str | None,
         typer.Option(
@@ -169,9 +180,13 @@ def mask(
     Example: [bold]epsilens mask walking.csv --label activity --identity person --alpha 0.5
     --out mask.png[/bold]
     """
+    import time
+
     from epsilens.cli.progress import show_progress
     from epsilens.cli.session import print_json, withhold_names
     from epsilens.cli.target import check_target
+
+    check_identity(identity, table, alpha=alpha, explainer=explainer)  # before heavy imports
     from epsilens.document import anonymise, to_json
     from epsilens.masking.choices import check_method
 
@@ -182,14 +197,16 @@ def mask(
         sources={"the data": data, "the test data": test, "the public records": public},
         suffixes=OUT_SUFFIXES,
     )
-    check_identity(identity, table, alpha=alpha)
     check_method(scope.value, method.value)
     grid = _check_attack(epsilon, delta, scope=scope)
-    prepared = table.prepare(
-        data, candidates=public, candidates_are="public records", beside=(identity,)
-    )
     with show_progress(quiet=quiet, json=json) as progress:
-        study = study_of(prepared, table)
+        progress(0, 1, "reading the table")
+        prepared = table.prepare(
+            data, candidates=public, candidates_are="public records", beside=(identity,)
+        )
+        progress(1, 1, "reading the table")
+        started = time.perf_counter()
+        study = study_of(prepared, table, seconds=seconds, progress=progress)
         found = study.choose(
             alpha=alpha,
             explainer=explainer.value,
@@ -199,6 +216,7 @@ def mask(
             keep=comma_list(keep),
             max_rows=max_rows,
             random_state=seed,
+            seconds=max(seconds - (time.perf_counter() - started), 1.0),
             progress=progress,
         )
         if grid is not None and delta is not None:
@@ -226,9 +244,17 @@ def mask(
         _print(document, quiet=quiet, out=out)
 
 
-def check_identity(identity: str, table: TableOptions, *, alpha: float) -> None:
-    """Refuse, before any work, an identity or a share that cannot be meant."""
-    from epsilens._validate import as_unit
+def check_identity(
+    identity: str,
+    table: TableOptions,
+    *,
+    alpha: float,
+    explainer: ExplainerChoice = ExplainerChoice.shap,
+) -> None:
+    """Refuse, before any work, an identity or a share that cannot be meant, or a missing extra."""
+    from epsilens._validate import as_unit, require_extra
+
+    require_extra("explain", f"explaining a model by {explainer.value.upper()}", explainer.value)
 
     if identity == table.label:
         raise InputError(
@@ -243,7 +269,13 @@ def check_identity(identity: str, table: TableOptions, *, alpha: float) -> None:
     as_unit(alpha, name="--alpha")
 
 
-def study_of(prepared: Prepared, table: TableOptions) -> MaskStudy:
+def study_of(
+    prepared: Prepared,
+    table: TableOptions,
+    *,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+) -> MaskStudy:
     """Train the two models on prepared data whose one column beside says whose record it is."""
     from epsilens.masking import MaskStudy
 
@@ -262,6 +294,8 @@ def study_of(prepared: Prepared, table: TableOptions) -> MaskStudy:
         prepared.beside_test.iloc[:, 0],
         public=public,
         random_state=table.seed,
+        seconds=seconds,
+        progress=progress,
     )
 
 
@@ -274,11 +308,12 @@ def masked_columns(
     progress: Progress,
 ) -> list[str]:
     """Return the columns that identify people and can be spared; never a protected one."""
-    found = study_of(prepared, table).choose(
+    found = study_of(prepared, table, seconds=SECONDS, progress=progress).choose(
         alpha=alpha,
         keep=[name for name in protect if name in prepared.X_train],
         alphas=(),
         random_state=table.seed,
+        seconds=SECONDS,
         progress=progress,
     )
     return found.document.masked

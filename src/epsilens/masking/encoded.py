@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens._validate import require_column
 from epsilens.errors import InputError
 from epsilens.models.specification import final_step, refuse_class_or_search
 from epsilens.models.tables import column_names, for_scikit_learn, require_records
@@ -107,6 +109,11 @@ class EncodedTable:
                 "Drop or impute them first."
             )
         return found
+
+    def held(self, keep: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which features are never masked."""
+        known = [require_column(name, self.names, argument="keep") for name in keep]
+        return np.array([name in known for name in self.names])
 
     def columns(self, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which columns of the numbers stay if these features are kept."""

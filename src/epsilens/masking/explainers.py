@@ -18,8 +18,8 @@ __all__ = ["Explainer", "Step", "lime_attributions", "shap_attributions"]
 
 FloatArray = NDArray[np.float64]
 Explainer: TypeAlias = Literal["shap", "lime"]
-Step: TypeAlias = Callable[[int], None]
-"""Called with the number of records that are explained."""
+Step: TypeAlias = Callable[[int], bool]
+"""Called with the number of records that are explained; says whether to go on."""
 
 _BATCH = 256
 _BACKGROUND = 50
@@ -34,6 +34,7 @@ def shap_attributions(
     classes: NDArray[np.intp],
     *,
     background: FloatArray,
+    order: NDArray[np.intp],
     random_state: int,
     step: Step,
 ) -> FloatArray:
@@ -50,12 +51,15 @@ def shap_attributions(
         Which column of the model's output is the record's own.
     background : array of shape (m, p)
         What a hidden feature is replaced by.
+    order : array of int, (n,)
+        The order in which records are explained.
     random_state : int
     step : callable
 
     Returns
     -------
     array of shape (n, p)
+        NaN for records that were not reached.
     """
     require_extra("explain", "explaining a model by SHAP", "shap")
     import shap
@@ -72,11 +76,12 @@ def shap_attributions(
             found = sampled(rows, max_evals=2 * rows.shape[1] + 1, silent=True)
             return np.asarray(found.values, dtype=np.float64)
 
-    result = np.empty(X.shape)
+    result = np.full(X.shape, np.nan)
     for first in range(0, len(X), _BATCH):
-        rows = slice(first, min(first + _BATCH, len(X)))
+        rows = order[first : first + _BATCH]
         result[rows] = _own_class(np.asarray(values_of(X[rows])), classes[rows])
-        step(rows.stop)
+        if not step(min(first + _BATCH, len(X))):
+            break
     return result
 
 
@@ -86,6 +91,7 @@ def lime_attributions(
     classes: NDArray[np.intp],
     *,
     background: FloatArray,
+    order: NDArray[np.intp],
     random_state: int,
     step: Step,
 ) -> FloatArray:
@@ -98,7 +104,7 @@ def lime_attributions(
 
     Parameters
     ----------
-    model, X, classes, background, random_state, step
+    model, X, classes, background, order, random_state, step
         As in `shap_attributions`.
 
     Returns
@@ -117,19 +123,21 @@ def lime_attributions(
         random_state=random_state,
     )
     n_samples = max(_FEWEST_SAMPLES, 2 * X.shape[1])
-    result = np.zeros(X.shape)
-    for i, row in enumerate(X):
+    result = np.full(X.shape, np.nan)
+    for done, i in enumerate(order, start=1):
         own = int(classes[i])
         found = explain.explain_instance(
-            row,
+            X[i],
             model.predict_proba,
             labels=(own,),
             num_features=X.shape[1],
             num_samples=n_samples,
         )
         places, weights = zip(*found.local_exp[own], strict=True)
+        result[i] = 0.0
         result[i, list(places)] = weights
-        step(i + 1)
+        if not step(done):
+            break
     return result
 
 

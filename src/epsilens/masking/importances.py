@@ -18,7 +18,17 @@ from epsilens.masking.explainers import Explainer, lime_attributions, shap_attri
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = ["EXPLAINERS", "FEWEST_EXPLAINED", "Progress", "TaskImportances", "explain_task"]
+    from epsilens.masking.records import Records
+
+__all__ = [
+    "EXPLAINERS",
+    "FEWEST_EXPLAINED",
+    "Progress",
+    "TaskImportances",
+    "answer_shares",
+    "drawn",
+    "explain_task",
+]
 
 FloatArray = NDArray[np.float64]
 Progress = Callable[[int, int, str], None]
@@ -81,6 +91,7 @@ def explain_task(
     max_rows: int | None = None,
     standard_errors: float = STANDARD_ERRORS,
     random_state: int = 0,
+    seconds: float | None = None,
     progress: Progress | None = None,
     what: str = "explaining the task",
 ) -> TaskImportances:
@@ -113,6 +124,8 @@ def explain_task(
         plain positive part.
     random_state : int
         Of the draw of records, and of the explainer.
+    seconds : float, optional
+        Time after which no further records are explained; those before it are a random sample.
     progress : callable, optional
         Called with (records done, records in all, what).
     what : str
@@ -159,12 +172,16 @@ def explain_task(
         )
     X, y = X[known], y[known]
     codes = np.searchsorted(model.classes_, y)
-    rows = _drawn(codes, most, seed)
+    rows = drawn(codes, most, seed)
     attributions = shap_attributions if explainer == "shap" else lime_attributions
+    order = np.arange(len(rows))
+    if seconds is not None:
+        order = np.random.default_rng(seed).permutation(order)
 
-    def step(done: int) -> None:
+    def step(done: int) -> bool:
         if progress is not None:
             progress(done, len(rows), what)
+        return seconds is None or time.perf_counter() - started < seconds
 
     step(0)
     values = attributions(
@@ -172,9 +189,12 @@ def explain_task(
         X[rows],
         codes[rows],
         background=X if background is None else background,
+        order=order,
         random_state=seed,
         step=step,
     )
+    reached = ~np.isnan(values).all(axis=1)
+    rows, values = rows[reached], values[reached]
     if sources is not None:
         total = int(sources.max()) + 1 if n_features is None else n_features
         values = values @ (sources[:, None] == np.arange(total)).astype(np.float64)
@@ -194,6 +214,21 @@ def explain_task(
     )
 
 
+def answer_shares(
+    shown: Records, utility: TaskImportances, people: NDArray[np.generic]
+) -> FloatArray:
+    """Return the share of every answer among each person's records, (people, answers)."""
+    counts = np.array(
+        [
+            [((shown.who == who) & (shown.y == answer)).sum() for answer in utility.classes]
+            for who in people
+        ],
+        dtype=np.float64,
+    )
+    total = counts.sum(axis=1, keepdims=True)
+    return np.where(total > 0, counts / np.maximum(total, 1.0), utility.shares)
+
+
 def _above_noise(values: FloatArray, standard_errors: float) -> NDArray[np.bool_]:
     """Say of each feature whether its mean attribution is above what chance makes of it."""
     if standard_errors == 0.0 or len(values) < 2:
@@ -207,7 +242,7 @@ def _above_noise(values: FloatArray, standard_errors: float) -> NDArray[np.bool_
     return np.asarray(clear)
 
 
-def _drawn(codes: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:
+def drawn(codes: NDArray[np.intp], most: int, seed: int) -> NDArray[np.intp]:
     """Draw at most so many records, as equally from the classes as they have them."""
     if len(codes) <= most:
         return np.arange(len(codes))

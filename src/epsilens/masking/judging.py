@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from epsilens.masking.choices import outcome
 from epsilens.masking.encoded import EncodedTable
 from epsilens.masking.importances import Progress
 from epsilens.masking.knapsack import MaskChoice, solve_mask
+from epsilens.masking.pace import Pace
 from epsilens.masking.plain_masks import mask_at_random
 from epsilens.masking.records import Labels, Records, fit_quietly
 
@@ -24,6 +25,7 @@ BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 RANDOM_MASKS = 5
 """Random masks whose outcomes are averaged."""
+_WITHOUT = "training without masked features"
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a printed record would be a leak
@@ -39,6 +41,8 @@ class Judge:
         Classifiers, not yet fitted.
     people : array of shape (n_people,)
         Whose masks the rows of `person_masks` are.
+    pace : Pace
+    progress : callable or None
     """
 
     table: EncodedTable
@@ -46,6 +50,8 @@ class Judge:
     test: Records
     models: tuple[BaseEstimator, BaseEstimator]
     people: Labels
+    pace: Pace = field(default_factory=lambda: Pace(None))
+    progress: Progress | None = None
 
     def outcomes(
         self,
@@ -57,11 +63,14 @@ class Judge:
     ) -> list[MaskOutcome]:
         """Train without masked features, at random and as chosen; see `MaskOutcome`.
 
-        What must be kept is kept at random too: else the control would mask what no choice may.
+        What must be kept is kept at random too: else the control would mask what no choice may. Once the
+        time is up, one random mask is enough.
         """
         n = len(self.table.names)
         everything = np.ones(n, dtype=bool)
+        self._step(0, 2 + RANDOM_MASKS, _WITHOUT)
         before = self._accuracies(everything)
+        self._step(1, 2 + RANDOM_MASKS, _WITHOUT)
         found = [outcome("none", 0, [before])]
         if person_masks is not None:
             blanked = self._accuracies_by_person(person_masks)
@@ -70,10 +79,15 @@ class Judge:
             mask_at_random(n, n_masked=choice.n_masked, random_state=seed + k, keep=held)
             for k in range(RANDOM_MASKS if 0 < choice.n_masked < int((~held).sum()) else 1)
         ]
-        for name, masks in (("random", drawn), ("chosen", [choice.kept])):
-            judged = [self._accuracies(mask) for mask in masks]
-            found.append(outcome(name, choice.n_masked, judged, before=before))  # type: ignore[arg-type]
-        return found
+        judged: list[tuple[BoolArray, BoolArray]] = []
+        for mask in drawn:
+            if not judged or not self.pace.is_up:
+                judged.append(self._accuracies(mask))
+                self._step(1 + len(judged), 2 + RANDOM_MASKS, _WITHOUT)
+        found.append(outcome("random", choice.n_masked, judged, before=before))
+        chosen = [self._accuracies(choice.kept)]
+        self._step(2 + RANDOM_MASKS, 2 + RANDOM_MASKS, _WITHOUT)
+        return [*found, outcome("chosen", choice.n_masked, chosen, before=before)]
 
     def curve(
         self,
@@ -81,12 +95,13 @@ class Judge:
         s: FloatArray,
         held: BoolArray,
         alphas: Sequence[float],
-        progress: Progress | None,
     ) -> list[MaskPoint]:
-        """Choose and judge a mask for every α; see `MaskPoint`."""
+        """Choose and judge a mask for every α that there is time for; see `MaskPoint`."""
         points = []
         known: dict[bytes, tuple[BoolArray, BoolArray]] = {}
         for k, at in enumerate(sorted(alphas)):
+            if self.pace.is_up:
+                break
             choice = solve_mask(u, s, alpha=at, keep=held)
             key = choice.kept.tobytes()
             if key not in known:
@@ -102,9 +117,12 @@ class Judge:
                     identity_accuracy=float(recognised.mean()),
                 )
             )
-            if progress is not None:
-                progress(k + 1, len(alphas), "training without the masked features")
+            self._step(k + 1, len(alphas), "training for other values of α")
         return points
+
+    def _step(self, done: int, total: int, what: str) -> None:
+        if self.progress is not None:
+            self.progress(done, total, what)
 
     def _accuracies(self, kept: BoolArray) -> tuple[BoolArray, BoolArray]:
         """Return which test records both tasks get right without the masked features."""

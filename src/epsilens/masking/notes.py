@@ -30,6 +30,8 @@ def mask_notes(
     n_explained: int,
     before: MaskOutcome,
     guess: float,
+    trained: tuple[int, int],
+    tried: tuple[int, int],
 ) -> list[str]:
     """Return the warnings of a mask; none names a feature.
 
@@ -48,8 +50,20 @@ def mask_notes(
         With nothing masked.
     guess : float
         How often guessing the most common person is right.
+    trained, tried : (int, int)
+        Records that models were trained on, and shares that were tried, each out of how many.
     """
     notes = [MASK_FROM_PUBLIC if is_public else MASK_NOT_PRIVATE]
+    if trained[0] < trained[1]:
+        notes.append(
+            f"to keep within the time, models were trained on {trained[0]:,} of {trained[1]:,} records, and "
+            f"{n_explained:,} records were explained. With all records people are recognised more often. "
+            "Allow more time with `seconds`."
+        )
+    if tried[0] < tried[1]:
+        notes.append(
+            f"the time was up after {tried[0]} of {tried[1]} other values of α. Allow more with `seconds`."
+        )
     if is_by_person:
         notes.append(TELLS_WHO)
     if n_explained < FEWEST_EXPLAINED:

@@ -4,24 +4,28 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
+from epsilens.data.frames import to_vector
 from epsilens.errors import InputError
 
 __all__ = [
     "Labels",
     "Records",
     "checked_people",
+    "fit_both",
     "fit_quietly",
     "guess_rate",
     "halved",
     "person_codes",
     "random_halves",
+    "read_records",
     "refuse_missing",
 ]
 
@@ -45,6 +49,33 @@ def fit_quietly(model: BaseEstimator, X: FloatArray, y: Labels) -> BaseEstimator
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, y)
+
+
+def fit_both(
+    models: tuple[BaseEstimator, BaseEstimator],
+    part: Records,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> tuple[BaseEstimator, BaseEstimator]:
+    """Train copies of the task's and the identity's model on some records."""
+    found = []
+    for k, (model, target) in enumerate(zip(models, (part.y, part.who), strict=True)):
+        if progress is not None:
+            progress(k, 2, "training both models")
+        found.append(fit_quietly(clone(model), part.X, target))
+    return found[0], found[1]
+
+
+def read_records(X: FloatArray, y: object, who: object, *, what: str) -> Records:
+    """Return records whose answers and identities are all known."""
+    answers, people = to_vector(y), to_vector(who)
+    if not len(X) == len(answers) == len(people):
+        raise InputError(
+            f"the {what} must have one answer and one identity each, got {len(X)} records, "
+            f"{len(answers)} answers and {len(people)} identities."
+        )
+    for name, values in (("the label", answers), ("identity", people)):
+        refuse_missing(values, name=name)
+    return Records(X, answers, people)
 
 
 def checked_people(y: Labels, who: Labels) -> None:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from epsilens._validate import as_choice, as_count, as_unit, require_column
-from epsilens.data.frames import series_name, to_vector
+from epsilens._validate import as_choice, as_count, as_unit
+from epsilens.data.frames import series_name
 from epsilens.document import (
     MaskDocument,
     MaskFeature,
@@ -33,18 +33,24 @@ from epsilens.masking.choices import (
 )
 from epsilens.masking.encoded import EncodedTable, split_estimator
 from epsilens.masking.explainers import Explainer
-from epsilens.masking.importances import STANDARD_ERRORS, Progress, TaskImportances, explain_task
-from epsilens.masking.judging import Judge
+from epsilens.masking.importances import (
+    STANDARD_ERRORS,
+    Progress,
+    TaskImportances,
+    answer_shares,
+    explain_task,
+)
+from epsilens.masking.judging import RANDOM_MASKS, Judge
 from epsilens.masking.knapsack import ALPHAS
 from epsilens.masking.notes import TELLS_WHO, mask_notes
+from epsilens.masking.pace import Pace, affordable
 from epsilens.masking.records import (
-    Records,
     checked_people,
-    fit_quietly,
+    fit_both,
     guess_rate,
     halved,
     person_codes,
-    refuse_missing,
+    read_records,
 )
 from epsilens.masking.relaxation import attack_masked
 from epsilens.masking.result import Mask
@@ -56,6 +62,11 @@ from epsilens.models.tables import (
 )
 
 __all__ = ["MaskStudy"]
+
+_N_FITS = 3 + RANDOM_MASKS
+"""Trainings of both models that a study takes; those for other α take what time is left."""
+_SHARE_TO_EXPLAIN = 0.2
+"""Share of the time that explaining each model may take."""
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
@@ -117,6 +128,8 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         *,
         public: tuple[object, object, object] | None = None,
         random_state: int = 0,
+        seconds: float | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Read the records and train the two models that are explained.
 
@@ -133,7 +146,12 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             are judged on all records set aside.
         random_state : int
             Of the halves, which are stratified by person and answer.
+        seconds : float, optional
+            Time for this call and for `choose` with the same: of a large table the models are then trained
+            on a sample of the records, whose size is noted in the result.
+        progress : callable, optional
         """
+        pace = Pace(seconds)
         seed = as_count(random_state, name="random_state", least=0)
         table = for_scikit_learn(X)
         transformer, final = split_estimator(self.estimator)
@@ -150,30 +168,26 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         asked = in_order_of(table, for_scikit_learn(X_test))
         require_records(asked, what="test")
         parts = [
-            self._part(table, y, identity, what="training records"),
-            self._part(asked, y_test, identity_test, what="test records"),
+            read_records(self.table_.rows(table), y, identity, what="training records"),
+            read_records(self.table_.rows(asked), y_test, identity_test, what="test records"),
         ]
         if public is not None:
-            parts.append(self._part(learnt, public[1], public[2], what="public records"))
+            parts.append(read_records(self.table_.rows(learnt), *public[1:], what="public records"))
         self._people, codes = person_codes(*(part.who for part in parts))
         self._train, test, *others = (
             replace(part, who=who) for part, who in zip(parts, codes, strict=True)
         )
         self._n_test = len(test.y)
         checked_people(self._train.y, self._train.who)
+        self._n_train, models = len(self._train.y), (self._model("task"), self._model("identity"))
+        self._train = affordable(self._train, models, n_fits=_N_FITS, pace=pace, seed=seed)
         if others:
             self._shown, self._test = halved(others[0], seed=seed), test
             checked_people(self._shown[0].y, self._shown[0].who)
         else:
             shown, self._test = halved(test, seed=seed)
             self._shown = (self._train, shown)
-        self.models_ = tuple(
-            fit_quietly(model, self._shown[0].X, target)
-            for model, target in (
-                (self._model("task"), self._shown[0].y),
-                (self._model("identity"), self._shown[0].who),
-            )
-        )
+        self.models_ = fit_both(models, self._shown[0], progress)
         self.label_name_ = series_name(y)
         self.explained_on_: Literal["held-out", "public"] = "public" if public else "held-out"
         self._template, self._features = X, table
@@ -186,14 +200,15 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         max_rows: int | None = None,
         standard_errors: float = STANDARD_ERRORS,
         random_state: int = 0,
+        seconds: float | None = None,
         progress: Progress | None = None,
     ) -> tuple[TaskImportances, TaskImportances]:
         """Explain the two models: what the task rests on, and what people are recognised by.
 
         Parameters
         ----------
-        explainer, max_rows, random_state, progress
-            As in `explain_task`.
+        explainer, max_rows, random_state, seconds, progress
+            As in `explain_task`; the time is for each model.
         standard_errors : float ≥ 0
             As in `explain_task`, for the task alone: what recognises one person of many is lost in the
             noise of all, and still identifies.
@@ -216,6 +231,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
                 max_rows=max_rows,
                 standard_errors=errors,
                 random_state=random_state,
+                seconds=seconds,
                 progress=progress,
                 what=f"explaining {what}",
             )
@@ -244,6 +260,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         standard_errors: float = STANDARD_ERRORS,
         importances: tuple[TaskImportances, TaskImportances] | None = None,
         random_state: int = 0,
+        seconds: float | None = None,
         progress: Progress | None = None,
     ) -> Mask:
         """Choose the features to mask, and measure what that does.
@@ -270,6 +287,8 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         importances : (utility, privacy), optional
             From `importances`, to be used again.
         random_state : int
+        seconds : float, optional
+            Time after which fewer records are explained and fewer other masks are tried.
         progress : callable, optional
 
         Returns
@@ -277,7 +296,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         Mask
         """
         check_is_fitted(self, "models_")
-        started = time.perf_counter()
+        started, pace = time.perf_counter(), Pace(seconds)
         level = as_unit(alpha, name="alpha")
         as_choice(scope, get_args(Scope), name="scope")
         as_choice(method, get_args(Method), name="method")
@@ -288,10 +307,15 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             max_rows=max_rows,
             standard_errors=standard_errors,
             random_state=seed,
+            seconds=pace.share(_SHARE_TO_EXPLAIN).seconds,
             progress=progress,
         )
-        u, s, held = utility.overall, privacy.overall, self._held(keep)
-        mixed = self._answers_of(utility) if scope == "identity" else None
+        u, s, held = utility.overall, privacy.overall, self.table_.held(keep)
+        mixed = (
+            answer_shares(self._shown[1], utility, self.models_[1].classes_)
+            if scope == "identity"
+            else None
+        )
         before = time.perf_counter()
         person_masks = None
         if mixed is not None:
@@ -311,9 +335,11 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             self._test,
             (self._model("task"), self._model("identity")),
             self.models_[1].classes_,
+            pace,
+            progress,
         )
         outcomes = judge.outcomes(choice, person_masks, held, seed=seed)
-        curve = judge.curve(u, s, held, alphas, progress)
+        curve = judge.curve(u, s, held, alphas)
         guesses = (
             guess_rate(self._train.y, self._test.y),
             guess_rate(self._train.who, self._test.who),
@@ -336,6 +362,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
                 keep=list(keep),
                 max_rows=max_rows,
                 standard_errors=standard_errors,
+                n_trained=len(self._train.y),
             ),
             warnings=mask_notes(
                 choice,
@@ -347,6 +374,8 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
                 n_explained=min(utility.n_explained, privacy.n_explained),
                 before=outcomes[0],
                 guess=guesses[1],
+                trained=(len(self._train.y), self._n_train),
+                tried=(len(curve), len(alphas)),
             ),
             number_types=mask_number_types(),
             kept=[name for name, is_kept in zip(names, kept, strict=True) if is_kept],
@@ -439,18 +468,6 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         )
         return replace(mask, document=document, risk=risk)
 
-    def _part(self, table: object, y: object, who: object, *, what: str) -> Records:
-        X = self.table_.rows(table)
-        answers, people = to_vector(y), to_vector(who)
-        if not len(X) == len(answers) == len(people):
-            raise InputError(
-                f"the {what} must have one answer and one identity each, got {len(X)} records, "
-                f"{len(answers)} answers and {len(people)} identities."
-            )
-        for name, values in (("the label", answers), ("identity", people)):
-            refuse_missing(values, name=name)
-        return Records(X, answers, people)
-
     def _model(self, task: Literal["task", "identity"]) -> BaseEstimator:
         if task == "task":
             return clone(split_estimator(self.estimator)[1])
@@ -459,25 +476,6 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         from sklearn.linear_model import LogisticRegression
 
         return LogisticRegression(max_iter=1000)
-
-    def _held(self, keep: Sequence[str]) -> BoolArray:
-        """Return which features are never masked."""
-        for name in keep:
-            require_column(name, self.table_.names, argument="keep")
-        return np.array([name in keep for name in self.table_.names])
-
-    def _answers_of(self, utility: TaskImportances) -> FloatArray:
-        """Return the share of every answer among each person's records, (people, answers)."""
-        shown = self._shown[1]
-        counts = np.array(
-            [
-                [((shown.who == who) & (shown.y == answer)).sum() for answer in utility.classes]
-                for who in self.models_[1].classes_
-            ],
-            dtype=np.float64,
-        )
-        total = counts.sum(axis=1, keepdims=True)
-        return np.where(total > 0, counts / np.maximum(total, 1.0), utility.shares)
 
     def _provenance(
         self, started: float, seed: int, explainer: str, **settings: object
@@ -494,7 +492,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             schema_fingerprint=schema_fingerprint(
                 self._features,
                 self.label_name_,
-                n_train=len(self._train.y),
+                n_train=self._n_train,
                 n_test=self._n_test,
             ),
             seconds=time.perf_counter() - started,
