@@ -66,7 +66,7 @@ class RecommendationWords:
                 f"{named} would be {self._why(here)}.",
             ]
         else:
-            parts = [f"Use {named}.", f"It is {self._why(here)}."]
+            parts = [f"Use {named}{self._spent(here)}.", f"It is {self._why(here)}."]
         parts.append(self._people(here))
         parts += self._attack(here, found)
         if found.rule == "both" and found.least != found.most:
@@ -104,6 +104,13 @@ class RecommendationWords:
         if attack is None:
             return f"the most private choice within your limit, {rise}"
         return f"the most private choice within both limits: {rise}, and {attack}"
+
+    def _spent(self, here: Standing) -> str:
+        """Say what a record spends where several columns have the same ε each."""
+        cell = self.points[here.epsilon].cost
+        if not self.several or cell.epsilon is None:
+            return ""
+        return f" for each column, so ε = {epsilon_text(cell.record_epsilon)} for a record"
 
     def _attack_limit(self) -> str | None:
         limits = self.limits

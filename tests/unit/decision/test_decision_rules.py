@@ -386,6 +386,8 @@ def test_several_answers_are_guessed_all_at_once(build):
     other = risk.document.model_copy(update={"protect": ["smokes", "income"]})
     decision = decide(both, RiskCurve(other, (), np.arange(0)), max_attack_rate=0.75)
     assert "all of them at once" in decision.recommendation.sentence
+    # A record spends the ε of every column.
+    assert " for each column, so ε = " in decision.recommendation.sentence
     assert "a single one of them is guessed more often" in decision.document.warnings[0]
 
 
