@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -164,6 +165,23 @@ def test_what_a_library_cannot_open_is_named_without_its_text(
     line = one_line(capsys)
     assert "'else.bin' must be readable and writable" in line
     assert "secret" not in line
+
+
+def test_too_many_open_files_from_the_start() -> None:
+    # Standard streams, the interpreter's own and no more.
+    program = "import resource, sys; from epsilens.cli import main; "
+    program += "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3)); sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "inspect", "survey.csv"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "Error: every file must be readable and writable, but too many files are open. "
+        "Raise the limit with `ulimit -n`.\n"
+    )
 
 
 def test_checkpoints_are_for_their_owner(survey: Path, tmp_path: Path) -> None:

@@ -76,6 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Ended as ended:
         _say(ENDED, _RED)
         return int(str(ended.code))
+    except OSError as error:
+        _say(f"Error: {_refusal(error)}", _RED)
+        return EXIT_BAD_INPUT
     return code
 
 
@@ -108,9 +111,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (BrokenPipeError, SystemExit):  # Typer turns the first into the second
         _forget(sys.stdout)
         result = EXIT_BROKEN_PIPE
-    except OSError as error:
-        _say(f"Error: {_refusal(error)}", _RED)
-        return EXIT_BAD_INPUT
     if result != EXIT_INTERRUPTED:
         for text in release_warnings():
             _say(f"Warning: {text}", _YELLOW)

@@ -154,18 +154,27 @@ def scratch_beside(target: Path) -> Iterator[Path]:
         f".{target.name[:_NAME_SHOWN_IN_SCRATCH]}.{secrets.token_hex(4)}.epsilens.part"
     )
     announce_scratch(scratch)
-    descriptor = -1
-    while descriptor < 0 or not scratch.exists():  # taken for a stale one before it was locked
-        if descriptor >= 0:
-            os.close(descriptor)
-        descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        with suppress(OSError):  # some network file systems have no locks
-            _lock(descriptor, wait=True)
+    lock = _make_locked(scratch)
     try:
         yield scratch
     finally:
-        os.close(descriptor)
+        if lock is not None:
+            os.close(lock)
         scratch.unlink(missing_ok=True)
+
+
+def _make_locked(scratch: Path) -> int | None:
+    """Make the file and return what holds its lock; nothing where there are no locks."""
+    while True:
+        descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        if fcntl is None:
+            os.close(descriptor)
+            return None
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if scratch.exists():
+            return descriptor
+        os.close(descriptor)  # taken for a stale one before it was locked
 
 
 def remove_stale(folder: Path) -> None:
@@ -180,6 +189,8 @@ def remove_stale(folder: Path) -> None:
     >>> list(folder.iterdir())
     []
     """
+    if fcntl is None:
+        return
     with suppress(OSError):  # a folder that cannot be listed can be written all the same
         for entry in os.scandir(folder):
             if _SCRATCH.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
@@ -191,16 +202,10 @@ def _remove_unlocked(path: str) -> None:
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDWR)
         try:
-            _lock(descriptor, wait=False)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.unlink(path)
         finally:
             os.close(descriptor)
-
-
-def _lock(descriptor: int, *, wait: bool) -> None:
-    if fcntl is None:
-        raise BlockingIOError
-    fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def _mode_of(target: Path) -> int:

@@ -50,7 +50,7 @@ class FitLedger:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._key = secrets.randbits(128)
         self.clear()
 
@@ -87,17 +87,17 @@ class FitLedger:
         BudgetExceededError
             If that is more than the limit.
         """
-        known = np.isin(self._records, records, assume_unique=True)
-        before = self._rho[known]
-        worst = int(before.argmax()) if before.size else -1
-        spent = float(before[worst]) + rho if before.size else rho
-        n_fits = int(self._n_fits[known][worst]) + 1 if before.size else 1
+        with self._lock:
+            known = np.isin(self._records, records, assume_unique=True)
+            before, n_fits = self._rho[known], self._n_fits[known]
+        worst = int(before.argmax()) if before.size else None
+        spent = rho if worst is None else float(before[worst]) + rho
         if limit is not None and spent > limit * (1.0 + _SUMMATION):
             raise BudgetExceededError(
                 f"the fits of these records must stay within `max_total_rho` = {limit:g}, but with ρ = "
                 f"{rho:g} of this one they come to {spent:g}. Lower `rho`, or raise `max_total_rho`."
             )
-        return FitTotal(spent, n_fits)
+        return FitTotal(spent, 1 if worst is None else int(n_fits[worst]) + 1)
 
     def enter(
         self, records: NDArray[np.uint64], rho: float, *, limit: float | None = None

@@ -89,3 +89,38 @@ def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
     file = tmp_path / ("n" * 250 + ".json")
     write_text("x", file)
     assert file.read_text() == "x"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks of files")
+def test_scratch_files_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path: Path) -> None:
+    left = tmp_path / ".result.json.0123abcd.epsilens.part"
+    others = [tmp_path / name for name in (".result.json.part", "result.0123abcd.epsilens.part")]
+    for path in (left, *others):
+        path.write_text("half")
+    with replacing(tmp_path / "slow.json") as scratch:
+        assert not left.exists()
+        write_text("quick", tmp_path / "quick.json")
+        assert scratch.exists()
+        assert stat.S_IMODE(scratch.stat().st_mode) == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "slow.json",
+        "quick.json",
+        *(path.name for path in others),
+    }
+
+
+def test_a_file_is_announced_when_it_is_whole_and_before_it_has_its_name(tmp_path: Path) -> None:
+    file, seen = tmp_path / "result.json", []
+    with replacing(file, announce=lambda: seen.append(file.exists())) as scratch:
+        assert seen == []
+        scratch.write_text("new")
+    assert (seen, file.read_text()) == ([False], "new")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
+def test_a_private_file_is_for_its_owner_whatever_it_replaces(tmp_path: Path) -> None:
+    file = tmp_path / "runs"
+    file.touch(mode=0o644)
+    with replacing(file, private=True) as scratch:
+        scratch.write_text("new")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
