@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -129,3 +131,29 @@ def test_masking_is_a_lever_of_a_decision(people, tmp_path, capsys):
     assert said.group(0) in " ".join(out.read_text().split())
     assert main([str(word) for word in (*base, "--alpha", 0.3)]) == 2
     assert "`--alpha` needs `--identity`" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_missing_extra_is_named_before_the_table_is_read(tmp_path, capsys, monkeypatch):
+    table = tmp_path / "junk.csv"
+    table.write_bytes(bytes(range(256)))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for command in ("mask", "decide"):
+        assert main([command, str(table), "--label", "a", "--identity", "b"]) == 2
+        shown = capsys.readouterr().err
+        assert shown.startswith("Error: explaining a model by SHAP needs shap")
+        assert 'pip install "epsilens[explain]"' in shown
+
+
+def test_a_time_that_is_too_short_is_kept_and_said(people, capsys, monkeypatch):
+    monkeypatch.setattr("epsilens.masking.pace.PILOT_RECORDS", 100)
+    # Every look at the clock takes a second, whatever the machine does.
+    clock = count()
+    slow = SimpleNamespace(perf_counter=lambda: float(next(clock)))
+    monkeypatch.setattr("epsilens.masking.pace.time", slow)
+    assert run(people, "--json", "--seconds", 1) == 0
+    document = load_document(capsys.readouterr().out)
+    assert document.provenance.settings["n_trained"] == 100
+    assert any("models were trained on 100 of 675 records" in note for note in document.warnings)
+    assert any("0 of 11 other values of α" in note for note in document.warnings)
+    assert any("`--seconds`" in note for note in document.warnings)
+    assert document.curve == []

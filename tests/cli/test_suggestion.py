@@ -33,6 +33,14 @@ def survey(folder: Path, **missing: float) -> str:
     return str(folder / "survey.csv")
 
 
+def pasted(capsys: pytest.CaptureFixture[str], words: list[str], *options: str) -> str:
+    """Run a suggested command, which must work without a warning; return what it prints."""
+    assert main([*words[1:], *options]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    return shown.out
+
+
 def suggestion(capsys: pytest.CaptureFixture[str], data: str, *options: str) -> list[str]:
     assert main(["inspect", data, *options, "--json"]) == 0
     return shlex.split(json.loads(capsys.readouterr().out)["suggestion"])
@@ -61,8 +69,8 @@ def test_most_rows_are_never_given_up(
 ) -> None:
     missing, expected = CASES[case]
     words = suggestion(capsys, survey(tmp_path, **missing))
-    assert words[words.index("--protect") + 2 :] == expected
-    assert main([*words[1:], "--epsilon", "1", "--quiet"]) == 0
+    assert words[words.index("--protect") + 2 :] == ["--categories=smokes=no|yes", *expected]
+    pasted(capsys, words, "--epsilon", "1", "--quiet")
 
 
 def test_a_column_that_the_user_named_is_not_left_out(
@@ -107,8 +115,10 @@ def test_a_few_numbers_can_be_the_answer(
     file = tmp_path / "graded.csv"
     pd.DataFrame({"z": z, "grade": grade, "w": random.normal(size=300)}).to_csv(file, index=False)
     words = suggestion(capsys, str(file))
-    assert words[words.index("--label") :] == ["--label", "grade", "--protect", "grade"]
-    assert main([*words[1:], "--epsilon", "4", "--quiet"]) == 0
+    assert words[words.index("--label") :] == [
+        *("--label", "grade", "--protect", "grade", "--categories=grade=3|4|5|6|7"),
+    ]
+    pasted(capsys, words, "--epsilon", "4", "--quiet")
 
 
 def test_a_name_with_a_comma_can_be_typed_and_is_suggested_as_it_must_be(
@@ -168,11 +178,14 @@ def test_one_column_may_be_a_delimiter_that_was_not_found(
 NUMBERS: dict[str, tuple[dict[str, object], list[str]]] = {
     "an hour to protect": (
         {"hour": [f"{i % 24}h" for i in range(N)]},
-        ["--label", "ozone", "--model", "ridge", "--protect", "hour"],
+        [
+            *("--label", "ozone", "--model", "ridge", "--protect", "hour"),
+            "--categories=hour=" + "|".join(sorted(f"{i}h" for i in range(24))),
+        ],
     ),
     "numbers alone": (
         {"heat": np.linspace(0, 1, N) ** 2},
-        ["--label", "ozone", "--model", "ridge", "--protect", "heat", "--bins=heat=5"],
+        ["--label", "ozone", "--model", "ridge", "--protect", "heat", "--bins=heat=0:1:5"],
     ),
 }
 
@@ -187,8 +200,7 @@ def test_where_nothing_has_a_few_answers_a_number_is_predicted(
     pd.DataFrame({**columns, "ozone": ozone}).to_csv(file, index=False)
     words = suggestion(capsys, str(file))
     assert words[words.index("--label") :] == expected
-    assert main([*words[1:], "--epsilon", "1", "--quiet"]) == 0
-    capsys.readouterr()
+    pasted(capsys, words, "--epsilon", "1", "--quiet")
     assert main(["inspect", str(file)]) == 0
     shown = capsys.readouterr().out
     assert "so a number is predicted" in shown
@@ -214,3 +226,40 @@ def test_names_with_odd_signs_can_be_pasted(
     assert main([*shlex.split(printed)[1:], "--epsilon", "1", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["cells"][0]["epsilon"] == 1
+
+
+ANSWERS: dict[str, list[object]] = {
+    "words": ["no", "yes"],
+    "truths": [True, False],
+    "numbers": [0, 1],
+    "numbers with a point": [0.5, 1.5],
+    "signs of a shell": ["$HOME", "it's `rare`"],
+    "signs of a list": ["never|seldom", 'so-called "often"'],
+    "commas": ["yes, daily", "no; never"],
+    "like options": ["--yes", "-no"],
+    "several": ["a", "b|c", "d", "e"],
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_whatever_the_answers_the_command_runs_without_a_warning(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv(survey(tmp_path))
+    drawn = np.random.default_rng(1).integers(0, len(ANSWERS[case]), N)
+    frame = frame.drop(columns=["job", "smokes"]).assign(
+        smokes=[ANSWERS[case][place] for place in drawn]
+    )
+    frame.to_csv(tmp_path / "my survey.csv", index=False)
+    words = suggestion(capsys, str(tmp_path / "my survey.csv"))
+    assert words[words.index("--label") + 1] == "smokes"
+    document = json.loads(pasted(capsys, words, "--epsilon", "1", "--json"))
+    assert not any("domain" in note for note in document["warnings"])
+
+
+def test_it_is_said_that_the_answers_are_those_of_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", survey(tmp_path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "--categories holds the answers of this table: add those that could" in shown

@@ -138,6 +138,14 @@ def _go_on(suggestion: str) -> str:
     label = (
         "--label is what a model is to predict: name another column if that was guessed wrongly."
     )
+    if "--categories=" in suggestion:
+        label += (
+            " --categories holds the answers of this table: add those that could have been given."
+        )
+    elif "--bins=" in suggestion:
+        label += (
+            " --bins spans the numbers of this table: widen it to those that could have been given."
+        )
     if "--model ridge" in suggestion:
         return (
             f"No column has a few answers, so a number is predicted. {label} To protect the number "

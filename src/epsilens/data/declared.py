@@ -97,9 +97,14 @@ def typed_like(given: Sequence[str], *, is_number: bool, name: str) -> list[obje
     --------
     >>> typed_like(["1", "2"], is_number=True, name="children")
     [1.0, 2.0]
+    >>> typed_like(["False", "True"], is_number=True, name="smokes")
+    [False, True]
     """
     if not is_number:
         return list(given)
+    truths = {"true": True, "false": False}
+    if all(text.casefold() in truths for text in given):
+        return [truths[text.casefold()] for text in given]
     try:
         return [float(text) for text in given]
     except ValueError:

@@ -8,7 +8,7 @@ import io
 
 from epsilens.errors import InputError
 
-__all__ = ["split_answers", "split_typed", "typed_name"]
+__all__ = ["split_answers", "split_typed", "typed_answer", "typed_name"]
 
 
 def split_typed(text: str) -> list[str]:
@@ -85,6 +85,20 @@ def typed_name(text: str) -> str:
     ('sex', '"income, net"')
     """
     if not any(mark in text for mark in ",\n\r") and not text.startswith('"'):
+        return text
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def typed_answer(text: str) -> str:
+    """Return an answer as a list with bars between its parts must hold it.
+
+    Examples
+    --------
+    >>> typed_answer("no"), typed_answer("yes|often")
+    ('no', '"yes|often"')
+    """
+    if not any(mark in text for mark in '|"\n\r'):
         return text
     doubled = text.replace('"', '""')
     return f'"{doubled}"'

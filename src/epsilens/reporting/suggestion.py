@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from epsilens.data.description import likely_label, likely_number
 from epsilens.data.missing import LARGEST_DROPPED_SHARE
-from epsilens.data.typed_names import typed_name
+from epsilens.data.typed_names import typed_answer, typed_name
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from epsilens.data import Column, Schema, TableFile
 
 __all__ = ["suggested_command"]
@@ -59,7 +62,7 @@ def suggested_command(
     >>> frame = pd.DataFrame({"age": [31, 42, 53], "smokes": ["no", "yes", "no"]})
     >>> table = TableFile(frame, name="survey.csv", format="csv")
     >>> suggested_command(table, infer_schema(frame), source="my survey.csv")
-    "epsilens whatif 'my survey.csv' --label smokes --protect smokes"
+    "epsilens whatif 'my survey.csv' --label smokes --protect smokes '--categories=smokes=no|yes'"
     """
     label = likely_label(schema)
     if label is not None and not any(
@@ -76,6 +79,8 @@ def suggested_command(
         words += ["--label", label.name, "--protect", typed_name(label.name)]
         if label.kind == "categorical" and label.categories:
             words += ["--positive", str(label.categories[-1])]
+        else:
+            words += _declared(label, typed)
         words += typed
         return shlex.join([*words, *_settle_missing(table, schema, label, named)])
     number = likely_number(schema)
@@ -84,10 +89,28 @@ def suggested_command(
     label, protected = number
     words += ["--label", label.name, "--model", "ridge", "--protect", typed_name(protected.name)]
     if not protected.protectable:
-        words.append(f"--bins={typed_name(f'{protected.name}={FEW_BINS}')}")
+        low, high = _round_bounds(table.frame[protected.name])
+        words.append(f"--bins={typed_name(f'{protected.name}={low:g}:{high:g}:{FEW_BINS}')}")
         named = {*named, protected.name}
+    else:
+        words += _declared(protected, typed)
     words += typed
     return shlex.join([*words, *_settle_missing(table, schema, label, named, protected)])
+
+
+def _declared(column: Column, typed: Sequence[str]) -> list[str]:
+    """Declare the answers that a column has, unless the user has declared bins of it."""
+    if not column.categories or any(word.startswith(f"--bins={column.name}=") for word in typed):
+        return []
+    answers = "|".join(typed_answer(str(answer)) for answer in column.categories)
+    return [f"--categories={column.name}={answers}"]
+
+
+def _round_bounds(values: pd.Series) -> tuple[float, float]:
+    """Return round numbers that all values lie between."""
+    low, high = float(values.min()), float(values.max())
+    step = 10.0 ** math.floor(math.log10(high - low)) / 2 if high > low else 1.0
+    return math.floor(low / step) * step, math.ceil(high / step) * step
 
 
 def _settle_missing(
