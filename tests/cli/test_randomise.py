@@ -559,7 +559,9 @@ def test_what_was_noticed_while_reading_is_said(
 def test_bad_target_is_refused_before_reading(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str, words: str
 ) -> None:
-    code = run("no-such-file.csv", "--protect=a", "--epsilon=1", "--out", tmp_path / out)
+    unreadable = tmp_path / "survey.csv"
+    unreadable.write_bytes(b"PK\x03\x04")
+    code = run(unreadable, "--protect=a", "--epsilon=1", "--out", tmp_path / out)
     shown = capsys.readouterr()
     assert (code, shown.out, shown.err.count("\n")) == (2, "", 1)
     assert words in shown.err
