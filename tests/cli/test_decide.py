@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from epsilens.cli import main
+from epsilens.data import load_survey
 from epsilens.document import load_document, to_dict
 
 SECRET = "unmistakable-secret"
@@ -223,7 +224,10 @@ def test_demo_tells_the_story_and_writes_the_report(tmp_path, capsys):
         "report.html",
         "decision.json",
         "decision.svg",
+        "survey.csv",
     }
+    assert f"The table, to try other commands on: {out / 'survey.csv'}" in text
+    pd.testing.assert_frame_equal(pd.read_csv(out / "survey.csv"), load_survey())
     document = load_document(out / "decision.json")
     assert len(document.cost.cells) == 60
     assert len(document.risk.cells) == 30

@@ -43,7 +43,8 @@ def demo(
 ) -> None:
     """Tell the whole story on a bundled survey: what hiding who was unfaithful costs and buys.
 
-    Writes report.html, decision.json and decision.svg into DIR and prints the answer.
+    Writes report.html, decision.json, decision.svg and the table, survey.csv, into DIR and prints the
+    answer.
 
     Example: [bold]epsilens demo --out demo[/bold]
     """
@@ -142,11 +143,12 @@ def decide_on_survey(
 
 def _write(folder: Path, document: DecisionDocument) -> None:
     from epsilens.cli.session import typed_command
-    from epsilens.data import write_text
+    from epsilens.data import load_survey, write_table, write_text
     from epsilens.display import decision_chart, save_chart
     from epsilens.document import to_json
     from epsilens.reporting import write_report
 
+    write_table(load_survey(), folder / "survey.csv")
     write_text(to_json(document) + "\n", folder / "decision.json")
     save_chart(decision_chart(document), folder / "decision.svg")
     write_report(
@@ -205,3 +207,6 @@ def _print(
         )
     )
     console.print(Text(f"Report: {folder / 'report.html'}"), soft_wrap=True)
+    console.print(
+        Text(f"The table, to try other commands on: {folder / 'survey.csv'}"), soft_wrap=True
+    )

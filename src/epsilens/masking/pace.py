@@ -25,12 +25,16 @@ _SHARE_FOR_TRAINING = 0.6
 """Of the budget; explaining, choosing and reading take the rest."""
 
 
+def _now() -> float:
+    return time.perf_counter()
+
+
 @dataclass(frozen=True)
 class Pace:
     """A time budget that runs from when it is made; None: without end."""
 
     seconds: float | None
-    started: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=_now)
 
     def __post_init__(self) -> None:
         if self.seconds is not None:
@@ -39,7 +43,7 @@ class Pace:
     @property
     def is_up(self) -> bool:
         """Whether all of it is spent."""
-        return self.seconds is not None and time.perf_counter() - self.started > self.seconds
+        return self.seconds is not None and _now() - self.started > self.seconds
 
     def share(self, part: float) -> Pace:
         """Return a part of the budget, that begins now."""

@@ -10,6 +10,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from epsilens.data import load_survey
+
+# What `make demo` leaves, with fewer rows.
+Path("demo").mkdir()
+load_survey().sample(1500, random_state=0).to_csv("demo/survey.csv", index=False)
+
 _rng = np.random.default_rng(0)
 _n = 450
 _table = pd.DataFrame(
