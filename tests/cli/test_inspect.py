@@ -67,6 +67,7 @@ def test_the_suggestion_is_ready_for_the_shell(
     assert words == [
         *("epsilens", "whatif", str(survey)),
         *("--label", "smokes daily", "--protect", "smokes daily"),
+        "--categories=smokes daily=no|yes",
     ]
 
 
@@ -80,7 +81,9 @@ def test_the_suggestion_settles_missing_values_and_many_answers(
     suggestion = str(run_json(capsys, str(file))["suggestion"])
     assert suggestion.endswith("--label y --protect y --positive c --missing category")
     pd.DataFrame({"x": [1.5, None, 2.5, None] * 10, "y": ["a", "b"] * 20}).to_csv(file, index=False)
-    assert str(run_json(capsys, str(file))["suggestion"]).endswith("--protect y --missing drop")
+    assert str(run_json(capsys, str(file))["suggestion"]).endswith(
+        "--protect y '--categories=y=a|b' --missing drop"
+    )
     pd.DataFrame({"x": [1.5, 2.5] * 20, "z": np.arange(40) % 30}).to_csv(file, index=False)
     assert "--label x" in str(run_json(capsys, str(file))["suggestion"])
     pd.DataFrame({"z": np.linspace(0, 1, 40)}).to_csv(file, index=False)

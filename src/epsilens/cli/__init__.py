@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     -------
     int
         0 done, 2 bad input, 3 ran but the asked-for limit is not met, 130 interrupted, 143
-        terminated.
+        terminated. Ended by the system inside a library, it does not return.
 
     Examples
     --------
