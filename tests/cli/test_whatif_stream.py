@@ -72,6 +72,11 @@ def test_without_test_rows_a_coin_is_said(files, capsys):
         (lambda f: f.assign(smokes="yes"), (), "two classes"),
         (lambda f: f.iloc[:0], (), "at least one row"),
         (lambda f: f.assign(age=pd.Timestamp("2024-01-31")), (), "numbers or words"),
+        (
+            lambda f: f.assign(age=[f"2024-01-{d % 28 + 1:02}" for d in f.index]),
+            (),
+            "it holds dates",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(files, tmp_path, capsys, spoil, more, words):

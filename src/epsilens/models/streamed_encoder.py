@@ -23,7 +23,7 @@ from epsilens.data.identifiers import (
     is_identifier_name,
 )
 from epsilens.data.parquet_pieces import Piece
-from epsilens.data.schema import Category, Column, Schema, as_category, left_out
+from epsilens.data.schema import Category, Column, Schema, as_category, is_date, left_out
 from epsilens.errors import InputError
 from epsilens.models.default import default_estimator
 from epsilens.models.execution import Progress
@@ -31,6 +31,7 @@ from epsilens.models.passes import Part, current_passes, reduce_pass
 from epsilens.models.streamed_records import Reading, plain_column
 
 if TYPE_CHECKING:
+    import pandas as pd
     from sklearn.pipeline import Pipeline
 
 __all__ = ["streamed_estimator"]
@@ -58,18 +59,20 @@ class _ColumnWork:
         total: Part = {}
         coin = self.reading.coin
         for positions, table in _all_rows(self.reading).tables(piece):
-            columns = [plain_column(table, name).astype(np.float64) for name in self.numbers]
-            values = np.array(columns).reshape(len(self.numbers), table.num_rows)
+            columns = {name: plain_column(table, name) for name in (*self.numbers, *self.words)}
+            values = np.empty((len(self.numbers), table.num_rows))
+            for place, name in enumerate(self.numbers):
+                values[place] = columns[name]
             trained = values if coin is None else values[:, coin.chosen(positions)]
             part = {
                 "n_rows": table.num_rows,
                 "moments": _moments(trained),
                 "low": values.min(axis=1),
                 "high": values.max(axis=1),
-                "words": {name: _different(plain_column(table, name)) for name in self.words},
+                "words": {name: _different(columns[name]) for name in self.words},
                 "marks": {
                     name: _marks(
-                        plain_column(table, name),
+                        columns[name],
                         must_differ=kind != "text" and not is_identifier_name(name, kind),
                     )
                     for name, kind in self.suspects.items()
@@ -130,13 +133,16 @@ def _marks(
 
     None stands for a repeat in a column that is an identifier only if all its values differ.
     """
+    from pandas import unique
     from pandas.util import hash_array
 
     first = values[:_ROWS_TO_COMPARE].tolist()
     if must_differ and len(set(first)) < len(first):
         return None
-    marks = np.unique(hash_array(values, categorize=False))
-    return None if must_differ and len(marks) < len(values) else (len(values), [marks])
+    different = unique(values)
+    if must_differ and len(different) < len(values):
+        return None
+    return len(values), [hash_array(different, categorize=False)]
 
 
 def streamed_estimator(
@@ -177,9 +183,12 @@ def streamed_estimator(
         raise InputError(f"the {reading.what} data must have at least one row, got 0.")
     n_trained, mean, spread = _merged(part)
     described = {column.name: column for column in _described_numbers(numbers, part, spread)}
-    sample = _all_rows(reading).first_rows(_ROWS_TO_COMPARE)
+    first = _all_rows(reading).first_rows(_ROWS_TO_COMPARE).select(list(reading.features))
+    sample = frame_from_arrow(first, name=reading.source.name)
     for name, kind in suspects.items():
-        why = _identifier(name, kind, numbers, part, plain_column(sample, name))
+        if is_date(sample[name]):
+            raise _no_numbers_or_words(name)
+        why = _identifier(name, kind, numbers, part, sample[name])
         if why is not None:
             described[name] = left_out(Column(name, "numeric", 0, 0), "identifier", why)
     for name in words:
@@ -218,11 +227,15 @@ def _kinds(reading: Reading, categorical: Sequence[str]) -> tuple[list[str], lis
         elif is_number or is_text or types.is_boolean(kind):
             words.append(name)
         else:
-            raise InputError(
-                f"column {name!r} must hold numbers or words to be streamed, but it holds dates or "
-                "something else. Drop it, or turn it into numbers."
-            )
+            raise _no_numbers_or_words(name)
     return numbers, words
+
+
+def _no_numbers_or_words(name: str) -> InputError:
+    return InputError(
+        f"column {name!r} must hold numbers or words to be streamed, but it holds dates or "
+        "something else. Drop it, or turn it into numbers."
+    )
 
 
 def _merged(part: Part) -> tuple[int, FloatArray, FloatArray]:
@@ -256,7 +269,7 @@ def _suspects(reading: Reading, categorical: Sequence[str]) -> dict[str, ValueKi
 
 
 def _identifier(
-    name: str, kind: ValueKind, numbers: list[str], part: Part, sample: NDArray[np.generic]
+    name: str, kind: ValueKind, numbers: list[str], part: Part, sample: pd.Series
 ) -> str | None:
     """Say why a column is left out as an identifier, if it is one."""
     if part["marks"][name] is None:
@@ -265,8 +278,8 @@ def _identifier(
     n_different = len(np.unique(np.concatenate(marks)))
     values = Values(name, kind, n_different, n_compared)
     if kind == "text":
-        first = list(dict.fromkeys(sample.tolist()))
-        values = replace(Values.of_text(name, first, n_compared), n_distinct=n_different)
+        first = Values.of_text(name, list(sample.unique()), n_compared)
+        values = replace(first, n_distinct=n_different)
     elif kind == "whole number":
         place = numbers.index(name)
         n_possible = int(part["high"][place]) - int(part["low"][place]) + 1
