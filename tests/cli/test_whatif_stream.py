@@ -10,6 +10,7 @@ from pyarrow import parquet
 
 from epsilens.cli import main, whatif_stream
 from epsilens.document import load_document
+from epsilens.models.streamed_records import Coin
 
 QUESTION = (
     *("--label", "smokes", "--categories", "smokes=no|yes", "--epsilon", "0.5,2"),
@@ -71,6 +72,11 @@ def test_without_test_rows_a_coin_is_said(files, capsys):
         (lambda f: f.assign(smokes="yes"), (), "two classes"),
         (lambda f: f.iloc[:0], (), "at least one row"),
         (lambda f: f.assign(age=pd.Timestamp("2024-01-31")), (), "numbers or words"),
+        (
+            lambda f: f.assign(age=[f"2024-01-{d % 28 + 1:02}" for d in f.index]),
+            (),
+            "it holds dates",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(files, tmp_path, capsys, spoil, more, words):
@@ -83,22 +89,6 @@ def test_bad_input_is_one_line_and_exit_code_2(files, tmp_path, capsys, spoil, m
     assert words in shown
     assert "Traceback" not in shown
     assert not out.exists()
-
-
-def test_a_category_that_the_encoder_has_not_seen_is_named_by_its_column(files, tmp_path, capsys):
-    train, test = files
-    word = next(
-        name
-        for name, kind in pd.read_parquet(train).dtypes.items()
-        if name != "smokes" and not pd.api.types.is_numeric_dtype(kind)
-    )
-    frame = pd.read_parquet(test)
-    frame.loc[frame.index[-1], word] = "unmistakable-secret"
-    frame.to_parquet(test, row_group_size=100)
-    assert main(["whatif", str(train), "--test", str(test), *QUESTION[:6], "--stream"]) == 2
-    shown = " ".join(capsys.readouterr().err.split())
-    assert f"column {word!r} of the test data must hold categories" in shown
-    assert "secret" not in shown
 
 
 def test_csv_cannot_be_streamed(file, capsys):
@@ -214,6 +204,102 @@ def test_local_hashing_says_what_it_says_in_memory(folders, capsys):
     memory, streamed = (ask(capsys, folders, *question, *more)[1] for more in ((), ("--stream",)))
     assert streamed.warnings == memory.warnings
     assert any("smaller effective epsilon" in note for note in streamed.warnings)
+
+
+@pytest.fixture
+def same_split(monkeypatch):
+    """Let the table in memory be split by the coin that splits the streamed one."""
+
+    def by_coin(rows, *, test_size, random_state, stratify):
+        aside = Coin(random_state, test_size, aside=True).chosen(rows)
+        return rows[~aside], rows[aside]
+
+    monkeypatch.setattr("sklearn.model_selection.train_test_split", by_coin)
+
+
+def assert_same_answer(capsys, folder):
+    """Ask about a folder that is split by a coin, in memory and streamed; return the notes."""
+    asked = ("whatif", folder, *QUESTION[:6], "--method", "exact")
+    found = []
+    for more in ((), ("--stream",)):
+        code = main([*map(str, asked), *more, "--json"])
+        shown = capsys.readouterr()
+        assert code == 0, shown.err
+        found.append(load_document(shown.out))
+    memory, streamed = found
+    assert streamed.baseline.n_test == memory.baseline.n_test
+    assert streamed.baseline.n_parameters == memory.baseline.n_parameters
+    assert streamed.baseline.loss == pytest.approx(memory.baseline.loss, abs=1e-10)
+    for one, other in zip(memory.cells, streamed.cells, strict=True):
+        for name in ("loss_change", "loss_change_low", "loss_change_high", "accuracy_change"):
+            assert getattr(other, name) == pytest.approx(getattr(one, name), abs=1e-10)
+    coin, *others = sorted(streamed.warnings, key=lambda note: "a coin for" not in note)
+    assert "a coin for every row's position" in coin
+    # Numbers cannot be put into bins while they are streamed.
+    hint = "; put a measurement into bins to use it"
+    assert sorted(others) == sorted(note.replace(hint, "") for note in memory.warnings)
+    return others
+
+
+def change_row(folder, position, name, value, otherwise=None):
+    """Give one row an answer of its own, and the others what they have or another one."""
+
+    def changed(frame, at):
+        others = frame[name] if otherwise is None else otherwise
+        is_row = np.arange(at, at + len(frame)) == position
+        return frame.assign(**{name: np.where(is_row, value, others)})
+
+    change(folder, changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "otherwise"),
+    [("sex", "X", None), ("sex", "X", "F"), ("height", 2.0, 1.5), ("weight", 70, 60)],
+    ids=["a third category", "a second category", "another number", "another whole number"],
+)
+def test_an_answer_that_only_the_rows_set_aside_have(
+    folders, capsys, same_split, name, value, otherwise
+):
+    aside = np.flatnonzero(Coin(0, 0.25, aside=True).chosen(np.arange(1200)))
+    change_row(folders[0], aside[-1], name, value, otherwise)
+    assert assert_same_answer(capsys, folders[0]) == []
+
+
+@pytest.mark.parametrize("more", [(), ("--stream",)])
+def test_a_category_that_only_a_test_file_has_is_refused(folders, capsys, more):
+    change_row(folders[1], 499, "sex", "unmistakable-secret")
+    code, words = ask(capsys, folders, "--epsilon", "1", *more)
+    assert code == 2
+    assert "column 'sex' of the test data must hold categories of the training data" in words
+    assert "secret" not in words
+
+
+def test_a_table_of_words_alone_is_streamed(folders, capsys, same_split):
+    change(folders[0], lambda frame, at: frame.drop(columns="age"))
+    assert assert_same_answer(capsys, folders[0]) == []
+
+
+def test_identifiers_are_those_of_the_table_in_memory(folders, capsys, same_split):
+    random = np.random.default_rng(4)
+    number = random.permutation(5000)
+    columns = {
+        "name": np.array([f"n{one % 4000}" for one in number]),  # nearly all differ
+        "user_id": random.integers(0, 90, 5000),  # many share a number: its name decides
+        "case_number": random.integers(0, 90, 5000) / 2,
+        "contact": np.array([f"p{one % 30}@example.org" for one in number]),
+        "person": number,
+        "rank": number % 900,
+        "town": np.array([f"t{one % 40}" for one in number]),
+    }
+    change(
+        folders[0],
+        lambda frame, at: frame.assign(
+            **{name: values[at : at + len(frame)] for name, values in columns.items()}
+        ),
+    )
+    notes = assert_same_answer(capsys, folders[0])
+    named = {note.split(":")[0] for note in notes}
+    assert named == {"name", "user_id", "case_number", "contact", "person"}
 
 
 def test_few_rows_with_missing_answers_are_dropped_as_in_memory(folders, capsys):

@@ -1,23 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The default model's encoder for a table that is too large for memory, fitted in one pass.
 
-Categories are those that occur anywhere in the training rows, numbers are centred and scaled by the mean and
-the variance of all of them: the same encoder that the table in memory would give.
+It is the encoder that the table in memory would give. Categories, constants and identifiers are those of
+all rows of the file, also of rows that are set aside for testing. Means and variances of numbers are
+those of the training rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.data.columnar import frame_from_arrow
-from epsilens.data.identifiers import ValueKind, Values, identifier_reason
+from epsilens.data.identifiers import (
+    ValueKind,
+    Values,
+    identifier_reason,
+    is_identifier_name,
+)
 from epsilens.data.parquet_pieces import Piece
-from epsilens.data.schema import Category, Column, Schema, as_category, left_out
+from epsilens.data.schema import Category, Column, Schema, as_category, is_date, left_out
 from epsilens.errors import InputError
 from epsilens.models.default import default_estimator
 from epsilens.models.execution import Progress
@@ -25,14 +31,15 @@ from epsilens.models.passes import Part, current_passes, reduce_pass
 from epsilens.models.streamed_records import Reading, plain_column
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import pandas as pd
     from sklearn.pipeline import Pipeline
 
 __all__ = ["streamed_estimator"]
 
 _MOST_CATEGORIES = 1000
 _ROWS_TO_FIT = 100
-# Rows among which a repeat is looked for: 8 bytes for each, in a column whose values differ so far.
+_ROWS_TO_COMPARE = 1000
+# Different values that are kept of a column to look for repeats, 8 bytes for each.
 _MOST_COMPARED = 10_000_000
 
 FloatArray = NDArray[np.float64]
@@ -40,39 +47,64 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _ColumnWork:
-    """Moments of the numbers and the different words of a piece."""
+    """Moments of the training numbers, and what differs among all rows of a piece."""
 
     reading: Reading
     numbers: tuple[str, ...]
     words: tuple[str, ...]
-    suspects: tuple[str, ...]
-    """Columns that are left out if all their values differ."""
+    suspects: Mapping[str, ValueKind]
+    """Columns that may be identifiers."""
 
     def __call__(self, piece: Piece) -> Part:
         total: Part = {}
-        for _, table in self.reading.tables(piece):
-            values = np.array(
-                [plain_column(table, name).astype(np.float64) for name in self.numbers]
-            ).reshape(len(self.numbers), -1)
-            mean = values.mean(axis=1)
-            # What overflows is refused when all pieces are joined.
-            with np.errstate(over="ignore", invalid="ignore"):
-                spread = np.square(values - mean[:, None]).sum(axis=1)
-            low, high = values.min(axis=1), values.max(axis=1)
+        coin = self.reading.coin
+        for positions, table in _all_rows(self.reading).tables(piece):
+            columns = {name: plain_column(table, name) for name in (*self.numbers, *self.words)}
+            values = np.empty((len(self.numbers), table.num_rows))
+            for place, name in enumerate(self.numbers):
+                values[place] = columns[name]
+            trained = values if coin is None else values[:, coin.chosen(positions)]
             part = {
-                "moments": [(values.shape[1], mean, spread, low, high)],
-                "words": {name: _different(plain_column(table, name)) for name in self.words},
-                "marks": {name: _marks(table, name) for name in self.suspects},
+                "n_rows": table.num_rows,
+                "moments": _moments(trained),
+                "low": values.min(axis=1),
+                "high": values.max(axis=1),
+                "words": {name: _different(columns[name]) for name in self.words},
+                "marks": {
+                    name: _marks(
+                        columns[name],
+                        must_differ=kind != "text" and not is_identifier_name(name, kind),
+                    )
+                    for name, kind in self.suspects.items()
+                },
             }
             total = _joined(total, part)
         return total
 
 
+def _all_rows(reading: Reading) -> Reading:
+    """Return the reading of the training rows together with those set aside from the same file."""
+    return replace(reading, coin=None)
+
+
+def _moments(values: FloatArray) -> list[tuple[int, FloatArray, FloatArray]]:
+    """Return number, means and sums of squares around them; nothing for no rows."""
+    if values.shape[1] == 0:
+        return []
+    mean = values.mean(axis=1)
+    # What overflows is refused when all pieces are joined.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [(values.shape[1], mean, np.square(values - mean[:, None]).sum(axis=1))]
+
+
 def _joined(left: Part, right: Part) -> Part:
-    """Return two parts as one; a repeated mark, or too many words, ends the list."""
+    """Return two parts as one; marks that are not needed, or too many words, end the list."""
     if not left or not right:
         return left or right
+    left["n_rows"] += right["n_rows"]
     left["moments"] += right["moments"]
+    left["low"] = np.minimum(left["low"], right["low"])
+    left["high"] = np.maximum(left["high"], right["high"])
     for name, words in right["words"].items():
         known = left["words"][name]
         left["words"][name] = None if known is None or words is None else _few(known | words)
@@ -80,14 +112,13 @@ def _joined(left: Part, right: Part) -> Part:
         known = left["marks"][name]
         if known is None or marks is None:
             left["marks"][name] = None
-        elif sum(map(len, known)) < _MOST_COMPARED:
-            known.extend(marks)
+        elif sum(map(len, known[1])) < _MOST_COMPARED:
+            known[1].extend(marks[1])
+            left["marks"][name] = known[0] + marks[0], known[1]
     return left
 
 
-def _different(
-    values: np.ndarray[tuple[int, ...], np.dtype[np.generic]],
-) -> frozenset[Category] | None:
+def _different(values: NDArray[np.generic]) -> frozenset[Category] | None:
     return _few(frozenset(as_category(value) for value in set(values.tolist())))
 
 
@@ -95,21 +126,23 @@ def _few(found: frozenset[Category]) -> frozenset[Category] | None:
     return found if len(found) <= _MOST_CATEGORIES else None
 
 
-def _marks(table: pa.Table, name: str) -> list[NDArray[np.uint64]] | None:
-    """Return 64 bits for every value, equal for equal values; None if one stands twice."""
+def _marks(
+    values: NDArray[np.generic], *, must_differ: bool
+) -> tuple[int, list[NDArray[np.uint64]]] | None:
+    """Return the number of values, and 64 bits for every different one.
+
+    None stands for a repeat in a column that is an identifier only if all its values differ.
+    """
+    from pandas import unique
     from pandas.util import hash_array
 
-    values = plain_column(table, name)
-    first = values[:1000].tolist()
-    if len(set(first)) < len(first):
+    first = values[:_ROWS_TO_COMPARE].tolist()
+    if must_differ and len(set(first)) < len(first):
         return None
-    marks = hash_array(values, categorize=False)
-    return [marks] if _all_differ([marks]) else None
-
-
-def _all_differ(marks: list[NDArray[np.uint64]]) -> bool:
-    ordered = np.sort(np.concatenate(marks))
-    return not (ordered[1:] == ordered[:-1]).any()
+    different = unique(values)
+    if must_differ and len(different) < len(values):
+        return None
+    return len(values), [hash_array(different, categorize=False)]
 
 
 def streamed_estimator(
@@ -137,7 +170,7 @@ def streamed_estimator(
     Pipeline whose final step is not fitted, and Schema
     """
     numbers, words = _kinds(reading, categorical)
-    suspects = _suspects(reading, numbers, words, categorical)
+    suspects = _suspects(reading, categorical)
     part = reduce_pass(
         current_passes(),
         _ColumnWork(reading, tuple(numbers), tuple(words), suspects),
@@ -146,18 +179,22 @@ def streamed_estimator(
         what="categories",
         progress=progress,
     )
-    if not part:
+    if not part or not part["moments"]:
         raise InputError(f"the {reading.what} data must have at least one row, got 0.")
-    scales = _merged(part)
-    described = {column.name: column for column in _described_numbers(numbers, part, scales[2])}
-    for name in suspects:
-        why = _identifier(name, part["marks"][name], scales[0], is_number=name in numbers)
+    n_trained, mean, spread = _merged(part)
+    described = {column.name: column for column in _described_numbers(numbers, part, spread)}
+    first = _all_rows(reading).first_rows(_ROWS_TO_COMPARE).select(list(reading.features))
+    sample = frame_from_arrow(first, name=reading.source.name)
+    for name, kind in suspects.items():
+        if is_date(sample[name]):
+            raise _no_numbers_or_words(name)
+        why = _identifier(name, kind, numbers, part, sample[name])
         if why is not None:
             described[name] = left_out(Column(name, "numeric", 0, 0), "identifier", why)
     for name in words:
         if name not in described:
             described[name] = _described_words(name, part["words"][name])
-    schema = Schema(tuple(described[name] for name in reading.features), n_rows=scales[0])
+    schema = Schema(tuple(described[name] for name in reading.features), n_rows=part["n_rows"])
     pipeline = default_estimator(schema, model=model, regularisation=regularisation)
     encoder = pipeline[:-1]
     # Categories and scales are set by hand, so a few rows will do.
@@ -167,10 +204,13 @@ def streamed_estimator(
     if used:
         scaler = encoder[0].named_transformers_["numbers"]
         places = [numbers.index(name) for name in used]
-        scaler.mean_ = scales[1][places]
-        scaler.var_ = scales[2][places] / scales[0]
-        scaler.scale_ = np.sqrt(scaler.var_)
-        scaler.n_samples_seen_ = scales[0]
+        scaler.mean_ = mean[places]
+        scaler.var_ = spread[places] / n_trained
+        # As scikit-learn does it: what is constant up to rounding is not scaled.
+        rounding = n_trained * np.finfo(np.float64).eps
+        is_constant = scaler.var_ <= rounding * scaler.var_ + (rounding * scaler.mean_) ** 2
+        scaler.scale_ = np.where(is_constant, 1.0, np.sqrt(scaler.var_))
+        scaler.n_samples_seen_ = n_trained
     return pipeline, schema
 
 
@@ -187,17 +227,21 @@ def _kinds(reading: Reading, categorical: Sequence[str]) -> tuple[list[str], lis
         elif is_number or is_text or types.is_boolean(kind):
             words.append(name)
         else:
-            raise InputError(
-                f"column {name!r} must hold numbers or words to be streamed, but it holds dates or "
-                "something else. Drop it, or turn it into numbers."
-            )
+            raise _no_numbers_or_words(name)
     return numbers, words
+
+
+def _no_numbers_or_words(name: str) -> InputError:
+    return InputError(
+        f"column {name!r} must hold numbers or words to be streamed, but it holds dates or "
+        "something else. Drop it, or turn it into numbers."
+    )
 
 
 def _merged(part: Part) -> tuple[int, FloatArray, FloatArray]:
     """Return number, means and sums of squares around them, pieces joined in their order."""
-    n, mean, spread = part["moments"][0][:3]
-    for more, its_mean, its_spread, *_ in part["moments"][1:]:
+    n, mean, spread = part["moments"][0]
+    for more, its_mean, its_spread in part["moments"][1:]:
         apart = its_mean - mean
         with np.errstate(over="ignore", invalid="ignore"):
             spread = spread + its_spread + apart**2 * (n * more / (n + more))
@@ -206,43 +250,48 @@ def _merged(part: Part) -> tuple[int, FloatArray, FloatArray]:
     return n, mean, spread
 
 
-def _suspects(
-    reading: Reading, numbers: list[str], words: list[str], categorical: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the columns of whole numbers and of words, but for codes: an identifier may be among them."""
+def _suspects(reading: Reading, categorical: Sequence[str]) -> dict[str, ValueKind]:
+    """Return the columns that may be identifiers: words and numbers, but for truths and codes."""
     from pyarrow import types
 
-    kinds = {name: reading.source.schema.field(name).type for name in (*numbers, *words)}
-    whole = [name for name in numbers if types.is_integer(kinds[name])]
-    texts = [
-        name
-        for name in words
-        if name not in categorical
-        and (types.is_string(kinds[name]) or types.is_large_string(kinds[name]))
-    ]
-    return (*whole, *texts)
+    kinds: dict[str, ValueKind] = {}
+    for name in reading.features:
+        kind = reading.source.schema.field(name).type
+        if name in categorical or types.is_boolean(kind):
+            continue
+        if types.is_integer(kind):
+            kinds[name] = "whole number"
+        elif not types.is_floating(kind):
+            kinds[name] = "text"
+        elif is_identifier_name(name, "number"):
+            kinds[name] = "number"
+    return kinds
 
 
 def _identifier(
-    name: str, marks: list[NDArray[np.uint64]] | None, n_rows: int, *, is_number: bool
+    name: str, kind: ValueKind, numbers: list[str], part: Part, sample: pd.Series
 ) -> str | None:
-    """Say why a column is left out, if all its values differ."""
-    if marks is None or not _all_differ(marks):
+    """Say why a column is left out as an identifier, if it is one."""
+    if part["marks"][name] is None:
         return None
-    n_compared = sum(map(len, marks))
-    where = "" if n_compared == n_rows else f" in the first {n_compared:,} rows"
-    kind: ValueKind = "whole number" if is_number else "text"
-    return identifier_reason(Values(name, kind, n_compared, n_compared), where=where)
+    n_compared, marks = part["marks"][name]
+    n_different = len(np.unique(np.concatenate(marks)))
+    values = Values(name, kind, n_different, n_compared)
+    if kind == "text":
+        first = Values.of_text(name, list(sample.unique()), n_compared)
+        values = replace(first, n_distinct=n_different)
+    elif kind == "whole number":
+        place = numbers.index(name)
+        n_possible = int(part["high"][place]) - int(part["low"][place]) + 1
+        values = replace(values, n_possible=n_possible)
+    where = "" if n_compared == part["n_rows"] else f" in the first {n_compared:,} rows"
+    return identifier_reason(values, where=where)
 
 
 def _described_numbers(numbers: list[str], part: Part, spread: FloatArray) -> list[Column]:
-    moments = part["moments"]
     columns = []
     for place, name in enumerate(numbers):
-        low, high = (
-            min(one[3][place] for one in moments),
-            max(one[4][place] for one in moments),
-        )
+        low, high = part["low"][place], part["high"][place]
         column = Column(name, "numeric", 0, 0)
         if not (np.isfinite(low) and np.isfinite(high)):
             raise InputError(

@@ -50,7 +50,7 @@ class Coin:
 
     Examples
     --------
-    >>> int(Coin(0, 0.25, aside=True).chosen(0, 10_000).sum())
+    >>> int(Coin(0, 0.25, aside=True).chosen(np.arange(10_000)).sum())
     2569
     """
 
@@ -58,9 +58,8 @@ class Coin:
     share: float
     aside: bool
 
-    def chosen(self, first: int, n_rows: int) -> NDArray[np.bool_]:
-        """Return which of some rows are meant, `first` being the position of the first."""
-        positions = np.arange(first, first + n_rows, dtype=np.int64)
+    def chosen(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which rows are meant, by their positions."""
         aside = uniform_at(positions, self.seed * 0xD1342543DE82EF95 + 1) < self.share
         return aside if self.aside else ~aside
 
@@ -204,7 +203,7 @@ class Reading:
             table = whole
             positions = np.arange(first, first + whole.num_rows, dtype=np.int64)
             if self.coin is not None:
-                chosen = self.coin.chosen(first, whole.num_rows)
+                chosen = self.coin.chosen(positions)
                 table, positions = whole.filter(chosen), positions[chosen]
             if self.complete:
                 lacking = [absent(table.column(name)) for name in self.complete]

@@ -340,7 +340,7 @@ def test_a_fitted_pipeline_encodes_every_piece_alike(tmp_path):
 def test_a_coin_for_every_position_sets_rows_aside(folders):
     study = WhatIf(LogisticRegression()).fit_parquet(folders[0], label="y", random_state=3)
     frame = people(700, 2, 1)
-    aside = Coin(3, 0.25, aside=True).chosen(0, 700)
+    aside = Coin(3, 0.25, aside=True).chosen(np.arange(700))
     assert 120 < aside.sum() < 230  # 175 ± 5 standard errors of 11
     columns = [*COLUMNS, "w"]
     memory = WhatIf(LogisticRegression()).fit(
