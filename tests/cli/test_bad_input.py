@@ -97,8 +97,9 @@ def test_files_that_are_not_there_or_cannot_be_read(
     def refused(self: Path) -> bytes:
         raise PermissionError(13, "denied", SECRET)
 
+    (tmp_path / "there.csv").touch()
     monkeypatch.setattr(Path, "read_bytes", refused)
-    assert main(["inspect", str(tmp_path / "no.csv")]) == 2
+    assert main(["inspect", str(tmp_path / "there.csv")]) == 2
     assert_one_line(capsys.readouterr(), "Check its permissions")
 
 
@@ -116,13 +117,17 @@ def test_a_pipe_is_not_replaced_by_the_result(
 
 @pytest.mark.parametrize("error", [InputError, MissingExtraError, EstimateNotTrustworthyError])
 def test_each_of_our_errors_is_one_line(
-    error: type[Exception], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    error: type[Exception],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error("what was expected,\n what came")
 
     monkeypatch.setattr(epsilens.data, "read_table", fail)
-    assert main(["inspect", "a.csv"]) == 2
+    (tmp_path / "a.csv").touch()
+    assert main(["inspect", str(tmp_path / "a.csv")]) == 2
     assert_one_line(capsys.readouterr(), "Error: what was expected, what came")
 
 
@@ -203,7 +208,10 @@ def test_a_mistake_of_ours_shows_its_traceback_but_no_variables(tmp_path: Path) 
         "from epsilens.cli import main\n"
         "sys.exit(main(['inspect', 'a.csv']))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    (tmp_path / "a.csv").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert "a mistake" in done.stderr
@@ -440,6 +448,7 @@ def test_a_limit_is_checked_before_any_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(epsilens.data, "read_table", None)
+    (tmp_path / "a.csv").touch()
     command = ["whatif", str(tmp_path / "a.csv"), "--label", "y", "--max-loss-increase", "inf"]
     assert main(command) == 2
     assert_one_line(capsys.readouterr(), "finite")
