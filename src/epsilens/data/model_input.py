@@ -73,9 +73,15 @@ def require_same_kinds(frame: pd.DataFrame, trained_on: pd.DataFrame, *, what: s
             )
         ours = pd.api.types.is_numeric_dtype(trained_on[name].dtype)
         theirs = pd.api.types.is_numeric_dtype(frame[name].dtype)
-        if ours != theirs:
-            words = {True: "numbers", False: "words"}
+        if ours and not theirs:
+            written = frame[name].astype(str).str.replace(",", ".")
+            n_words = int(pd.to_numeric(written, errors="coerce").isna().sum()) or len(frame)
             raise InputError(
-                f"column {name!r} must hold {words[ours]} in the {what} too, as in the training "
-                f"data, but it holds {words[theirs]}."
+                f"column {name!r} must hold numbers in the {what} too, as in the training data, but "
+                f"{n_words} of {len(frame)} rows hold words. Correct or remove those rows."
+            )
+        if theirs and not ours:
+            raise InputError(
+                f"column {name!r} must hold words in the {what} too, as in the training data, but "
+                "it holds numbers. Write the answers alike in both tables."
             )

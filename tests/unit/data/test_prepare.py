@@ -270,6 +270,13 @@ BAD_TESTS = {
     "unseen category": (with_cell("job", SECRET), "1 rows have 1 others"),
     "unseen label": (with_cell("smokes", SECRET), "1 rows have another"),
     "other kind": (lambda f: f.assign(age="old"), "must hold numbers in the test data"),
+    "one word among numbers": (
+        lambda f: with_cell("age", SECRET)(
+            f.assign(age=[f"{a:.1f}".replace(".", ",") for a in f["age"]])
+        ),
+        "but 1 of 200 rows hold words. Correct or remove those rows.",
+    ),
+    "numbers for words": (lambda f: f.assign(job=7), "must hold words in the test data"),
     "missing values": (lambda f: f.assign(age=f["age"].where(f.index > 20)), "of the test data"),
     "no dates": (with_cell("visit", SECRET), "must hold dates"),
     "no rows": (lambda f: f.head(0), "at least one row"),
