@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -63,7 +65,7 @@ def release(out, epsilon):
         epsilon={"smokes": epsilon}, record_epsilon=epsilon, rows=10, simulated=False, mechanism="test")
     table = pd.DataFrame({"spent": [epsilon] * 10})
     write_release(lambda announce: write_table(table, out, announce=announce), document,
-        out=out, planned=planned)
+        out=out, planned=planned, force=True)
 
 def entries():
     connection = sqlite3.connect(folder / LEDGER_FILE)
@@ -278,16 +280,75 @@ def test_the_data_are_never_replaced_by_any_of_their_names(
     for out in ("soft.csv", "hard.csv", "data/../data/survey.csv", "out.csv", "twice.csv"):
         assert run(survey, *options, out) == 2
         assert "`--out` must be another file than the " in capsys.readouterr().err
-    # Through a pipe no name is known, but what comes is.
-    for name in ("-", "/dev/fd/{}"):
+    # Through a pipe no name is known, and a filter may have changed what comes.
+    filtered = b"".join(before.splitlines(keepends=True)[:40])
+    for name, content in (("-", before), ("/dev/fd/{}", before), ("-", filtered)):
         read, write = os.pipe()
-        os.write(write, before)
+        os.write(write, content)
         os.close(write)
         with os.fdopen(read, encoding="utf-8") as pipe, monkeypatch.context() as patched:
             patched.setattr(sys, "stdin", pipe)
             assert run(name.format(read), *options, survey) == 2
-        assert "`--out` must be another file than the data" in capsys.readouterr().err
+        assert "has the columns of the data and no receipt" in capsys.readouterr().err
     assert survey.read_bytes() == before
+    (tmp_path / "backup.csv").write_bytes(before)
+    assert run(survey, *options, "backup.csv") == 2
+    assert (tmp_path / "backup.csv").read_bytes() == before
+
+
+def test_the_receipt_stands_beside_the_table_and_not_beside_its_alias(
+    survey: Path, tmp_path: Path
+) -> None:
+    table, alias = tmp_path / "released.csv", tmp_path / "alias.csv"
+    assert run(survey, *OPTIONS, "--epsilon=0.1", "--out", table) == 0
+    alias.symlink_to(table)
+    assert run(survey, *OPTIONS, "--epsilon=30", "--out", alias, "--force") == 0
+    assert receipt(table).epsilon == {"smokes": 30.0}
+    assert not alias.with_name("alias.csv.receipt.json").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_of_two_releases_to_one_name_at_once_one_is_refused(
+    survey: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import epsilens.cli.release_files as files
+
+    out, before = tmp_path / "released.csv", files.write_release
+
+    def after_another(*arguments: Any, **named: Any) -> None:
+        # Both have found the name free; the other is first to write.
+        monkeypatch.setattr(files, "write_release", before)
+        assert run(survey, *OPTIONS, "--epsilon=30", "--out", out) == 0
+        before(*arguments, **named)
+
+    monkeypatch.setattr(files, "write_release", after_another)
+    assert run(survey, *OPTIONS, "--epsilon=0.1", "--out", out) == 2
+    assert receipt(out).epsilon == {"smokes": 30.0}
+
+
+def test_tables_that_share_a_running_number_are_not_the_same_records(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = np.random.default_rng(0)
+    for name in ("one", "two"):
+        answers = random.choice(["no", "yes"], 60)
+        frame = pd.DataFrame({"nr": range(1, 61), "smokes": answers})
+        frame.to_csv(survey.with_name(f"{name}.csv"), index=False)
+        options = (*OPTIONS, "--drop=nr", "--epsilon=1", "--budget=1.5")
+        assert (
+            run(survey.with_name(f"{name}.csv"), *options, "--out", tmp_path / f"{name}.out.csv")
+            == 0
+        )
+    assert capsys.readouterr().err == ""
+
+
+def test_another_column_of_the_same_records_is_added_up(
+    survey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(survey, *OPTIONS, "--epsilon=1", "--out", tmp_path / "a.csv") == 0
+    ages = ("--protect=age", "--bins=age=0:50:2", "--quiet", "--epsilon=1")
+    assert run(survey, *ages, "--out", tmp_path / "b.csv") == 0
+    assert "Over all releases a record has spent ε = 2." in capsys.readouterr().err
 
 
 def test_a_second_release_of_the_same_answers_is_added_up(

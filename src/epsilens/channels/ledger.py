@@ -16,7 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from epsilens.channels.budget import Budget
 from epsilens.data.private_files import PrivateStore
@@ -62,12 +65,18 @@ class Spending:
         >>> Spending({"smokes": 2}, {"smokes": 1.5}, 1.5).notes()
         ("The answers of 'smokes' were released before. Over 2 releases their budgets add up to ε = 1.5.",)
         """
-        return tuple(
+        found = [
             f"The answers of {name!r} were released before. Over {count} releases their budgets add up "
             f"to ε = {self.epsilon[name]:g}."
             for name, count in self.n_releases.items()
             if count > 1
-        )
+        ]
+        if self.record_epsilon > _total(list(self.epsilon.values())):
+            found.append(
+                "Other columns of these records were released before. Over all releases a record has spent "
+                f"ε = {self.record_epsilon:g}."
+            )
+        return tuple(found)
 
 
 class ReleaseLedger:
@@ -168,7 +177,8 @@ def column_digests(frame: pd.DataFrame) -> dict[str, bytes]:
     """Return a digest of every column's values in the order of the rows, whatever their type.
 
     Numbers and texts that read alike have one digest, as in a csv file and a parquet file. A column with one
-    value only tells nothing about whose rows they are: its digest depends on all other columns.
+    value only, or a running number, tells nothing about whose rows they are: its digest depends on all other
+    columns.
 
     Examples
     --------
@@ -180,18 +190,28 @@ def column_digests(frame: pd.DataFrame) -> dict[str, bytes]:
     import pandas as pd
 
     found: dict[str, bytes] = {}
-    constant: list[str] = []
+    common: list[str] = []
     for name, series in frame.items():
         codes, values = pd.factorize(series)
         digest = hashlib.sha256(repr([_text(value) for value in values]).encode())
         digest.update(codes.astype("<i8").tobytes())
         found[str(name)] = digest.digest()
-        if not codes.any():
-            constant.append(str(name))
-    others = b"".join(sorted(digest for name, digest in found.items() if name not in constant))
-    for name in constant:
+        if not codes.any() or _is_running_number(values, len(series)):
+            common.append(str(name))
+    others = b"".join(sorted(digest for name, digest in found.items() if name not in common))
+    for name in common:
         found[name] = hashlib.sha256(name.encode() + found[name] + others).digest()
     return found
+
+
+def _is_running_number(values: pd.Index | NDArray[Any], n_rows: int) -> bool:
+    """Say whether a column counts its rows, as that of any other table of this length may."""
+    import pandas as pd
+
+    if len(values) != n_rows:
+        return False
+    steps = np.diff(pd.to_numeric(pd.Series(values), errors="coerce").to_numpy(dtype=np.float64))
+    return bool((np.abs(steps) == 1.0).all() and (steps == steps[:1]).all())
 
 
 def _text(value: object) -> str:

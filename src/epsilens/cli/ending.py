@@ -35,7 +35,7 @@ INTERRUPTED = "Interrupted: nothing half-written was left behind."
 
 SECONDS_TO_NOTICE = 2.0
 """Time for the command's own handler to run."""
-SECONDS_TO_TIDY = 10.0
+SECONDS_TO_TIDY = 5.0
 """Time for the command to end in order once its handler has run."""
 _SECONDS_APART = 0.5
 """Signals that come closer together are one: `timeout` and `make` pass on what the terminal has sent."""

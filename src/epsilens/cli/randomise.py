@@ -148,25 +148,34 @@ def randomise(
     from epsilens.channels.written_release import written_release
     from epsilens.cli.release_files import (
         PlannedRelease,
-        is_stream,
         receipt_of,
-        refuse_copy,
+        refuse_data,
+        replaces_release,
         write_release,
     )
     from epsilens.cli.session import held_warnings, print_json
     from epsilens.cli.target import check_target
     from epsilens.data import read_table, write_table
+    from epsilens.data.atomic import target_file
     from epsilens.data.files import WRITABLE_SUFFIXES
     from epsilens.document import to_json
 
     budget = _budget(comma_list(protect), epsilon)
     limit = None if total_budget is None else as_positive(total_budget, name="--budget")
+    if out.is_symlink():  # the receipt belongs beside the table, not beside its alias
+        out = target_file(out)
     receipt = receipt_of(out)
     check_target(out, sources={"the data": data}, suffixes=WRITABLE_SUFFIXES)
     check_target(receipt, sources={"the data": data, "the released table": out})
-    replaces = _replaces(out, receipt, force=force)
+    replaces = replaces_release(out, force=force)
     given = categories_of(categories, protected=tuple(budget.per_column))
     table = read_table(data, delimiter=delimiter_from(delimiter), encoding=encoding, spelled=True)
+    refuse_data(
+        out,
+        [str(name) for name in table.frame.columns],
+        delimiter=delimiter_from(delimiter),
+        encoding=encoding,
+    )
     _refuse_partitions(table, budget)
     identified = _settle_open_columns(
         table,
@@ -175,8 +184,6 @@ def randomise(
         keep_identifiers=keep_identifiers,
         keep_order=keep_order,
     )
-    if is_stream(data):
-        refuse_copy(out, table.frame)
     planned = PlannedRelease.of(data, table.frame, budget, limit=limit) if seed is None else None
     release = release_table(
         _with_written_answers(table, given),
@@ -201,6 +208,7 @@ def randomise(
         document,
         out=out,
         planned=planned,
+        force=force,
     )
     if json:
         print_json(to_json(document))
@@ -212,21 +220,6 @@ def randomise(
             remarks.append("Note: the release is written as UTF-8.")
         remarks += [note for note in document.warnings if note not in warned]
         _print(document, remarks, out=out, receipt=receipt)
-
-
-def _replaces(out: Path, receipt: Path, *, force: bool) -> bool:
-    """Say whether an earlier release is replaced; refuse that unless it was asked for."""
-    from epsilens.cli.release_files import is_pending
-
-    existing = [path for path in (out, receipt) if path.exists()]
-    if existing == [receipt] and is_pending(receipt):
-        return False  # a release that was stopped before its table appeared
-    if existing and not force:
-        raise InputError(
-            f"`--out` must be a new file, but {existing[0].name!r} exists. Choose another name, or "
-            "use `--force`; an earlier release still counts: budgets add up."
-        )
-    return bool(existing)
 
 
 def _budget(columns: Sequence[str], text: str) -> Budget:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PlannedRelease",
-    "is_pending",
-    "is_stream",
     "receipt_of",
-    "refuse_copy",
+    "refuse_data",
+    "replaces_release",
     "write_release",
 ]
 
@@ -51,18 +50,39 @@ def is_pending(receipt: Path) -> bool:
     return found is not None and found.provenance.settings.get(_PENDING) is True
 
 
-def refuse_copy(out: Path, frame: pd.DataFrame) -> None:
-    """Refuse to replace a file that holds the same table as the data, which came through a pipe."""
+def replaces_release(out: Path, *, force: bool) -> bool:
+    """Say whether an earlier release is replaced; refuse that unless it was asked for."""
+    receipt = receipt_of(out)
+    existing = [path for path in (out, receipt) if path.exists()]
+    if existing == [receipt] and is_pending(receipt):
+        return False  # a release that was stopped before its table appeared
+    if existing and not force:
+        raise InputError(
+            f"`--out` must be a new file, but {existing[0].name!r} exists. Choose another name, or "
+            "use `--force`; an earlier release still counts: budgets add up."
+        )
+    return bool(existing)
+
+
+def refuse_data(
+    out: Path, columns: Sequence[str], *, delimiter: str | None, encoding: str | None
+) -> None:
+    """Refuse to replace a table with the columns of the data that is no release.
+
+    It may be the data, which came through a pipe or a filter, or their only copy.
+    """
     from epsilens.data import read_table
 
+    if not out.is_file() or _read(receipt_of(out)) is not None:
+        return
     try:
-        same = out.exists() and read_table(out).frame.equals(frame)
+        found = read_table(out, delimiter=delimiter, encoding=encoding).frame.columns
     except InputError:
         return
-    if same:
+    if set(columns) <= set(found):
         raise InputError(
-            "`--out` must be another file than the data, which the result would replace. "
-            "Choose another name."
+            f"`--force` must replace an earlier release, but {out.name!r} has the columns of the data and "
+            "no receipt beside it. Choose another name."
         )
 
 
@@ -147,6 +167,7 @@ def write_release(
     *,
     out: Path,
     planned: PlannedRelease | None,
+    force: bool,
 ) -> None:
     """Write table and receipt. At every instant the receipt states at least what the table beside it spent.
 
@@ -164,7 +185,25 @@ def write_release(
         Where the table goes.
     planned : PlannedRelease or None
         None: a simulation, which is in no ledger.
+    force : bool
+        Whether an earlier release may be replaced.
     """
+    from epsilens.data.atomic import locked_folder
+
+    # One release at a time in a folder: table and receipt must be of the same one.
+    with locked_folder(out.parent):
+        replaces_release(out, force=force)
+        _write(write, document, out=out, planned=planned)
+
+
+def _write(
+    write: Callable[[Callable[[], None]], None],
+    document: ReleaseDocument,
+    *,
+    out: Path,
+    planned: PlannedRelease | None,
+) -> None:
+    """Write table and receipt while nobody else does."""
     from epsilens.data import write_text
     from epsilens.document import to_json
 

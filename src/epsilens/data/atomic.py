@@ -20,6 +20,7 @@ except ImportError:  # not on Windows, where scratch files of killed processes s
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
+    "locked_folder",
     "remove_stale",
     "replacing",
     "scratch_beside",
@@ -175,6 +176,28 @@ def _make_locked(scratch: Path) -> int | None:
         if scratch.exists():
             return descriptor
         os.close(descriptor)  # taken for a stale one before it was locked
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Let one process at a time into a block about a folder, where there are locks.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with locked_folder(Path(tempfile.mkdtemp())):
+    ...     pass
+    """
+    descriptor = None
+    with suppress(OSError):  # some file systems have no locks, or no folders that can be opened
+        descriptor = None if fcntl is None else os.open(folder, os.O_RDONLY)
+        if descriptor is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def remove_stale(folder: Path) -> None:

@@ -98,6 +98,8 @@ def parse_delimited(
     try:
         text = content.decode(used_encoding)
     except UnicodeError:
+        if not encoding:
+            raise _mixed(name, used_encoding) from None
         raise InputError(
             f"{name!r} must be text in the encoding {used_encoding!r}, but some bytes are not. "
             "Leave out the encoding to have it detected, or name another."

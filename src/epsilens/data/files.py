@@ -134,6 +134,10 @@ def read_table(
     ('survey.csv', ';', {'': 1})
     """
     if str(source) == "-":
+        if sys.stdin is None:  # a shell can close it: `<&-`
+            raise InputError(
+                "standard input must be open to be read, but it is closed. Name a file."
+            )
         content = sys.stdin.buffer.read()
         return _read_content(content, STANDARD_INPUT, delimiter, encoding, spelled=spelled)
     path = Path(source)

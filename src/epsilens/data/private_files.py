@@ -214,7 +214,8 @@ class PrivateStore:
             make_private_file(self.file)
             sync_folder(self.file.parent)
         except FileExistsError:
-            return
+            with suppress(OSError):  # one that came back from a backup may be open to others
+                self.file.chmod(0o600)
         except OSError as error:
             raise self._unwritable(type(error).__name__) from None
 

@@ -97,5 +97,8 @@ def workers(n_workers: int | None = None) -> Iterator[Workers]:
     try:
         with one_blas_thread():
             yield Workers(pool, n)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    except BaseException:
+        # Whoever was told to end does not wait for a long library call.
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown(wait=True, cancel_futures=True)
