@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,14 @@ LARGEST_CHANCE = 0.01
 """Probability that some column of an unrelated table seems to follow the order of its rows."""
 
 RUNS, ROWS_OF_RUN = 40, 25
-"""Rows of a larger table that are looked at: the correlation is then known to about 0.02."""
+"""Rows of a larger table that are looked at: the correlation is then known to about 0.02.
+
+Within the values of another column, so many single rows are looked at too: a run may be a small part
+of the rows that share a value. One long piece would not do, as it may have two values, half and half.
+"""
+
+SMALLEST_BLOCK = 5
+"""Average number of rows with the same value from which another column is compared within them."""
 
 _DIGITS = re.compile(r"([0-9]{1,18})")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -82,9 +90,10 @@ def following_columns(frame: pd.DataFrame) -> list[str]:
     """Name the columns by which the order of the rows could be restored, at least in part.
 
     A column follows the order if its rank correlation with the row number is 0.8 or more, up or
-    down, or if sorting by it brings a quarter of the rows behind the row that they stood behind. In
-    a small table this must also be unlikely by chance. Text is read as words, as numbers with words around
-    them, and as dates.
+    down, or if sorting by it brings a quarter of the rows behind the row that they stood behind. It
+    also follows if the correlation is 0.8 or more within the rows that have the same value of another
+    column. In a small table this must also be unlikely by chance. Text is read as words, as numbers
+    with words around them, and as dates.
 
     Parameters
     ----------
@@ -104,17 +113,58 @@ def following_columns(frame: pd.DataFrame) -> list[str]:
     >>> following_columns(pd.DataFrame({"id": ids, "age": ages}))
     ['id']
     """
-    rows = np.arange(len(frame))
-    if len(frame) > RUNS * ROWS_OF_RUN:
-        starts = np.linspace(0, len(frame) - ROWS_OF_RUN, RUNS).astype(np.int64)
-        rows = (starts[:, np.newaxis] + np.arange(ROWS_OF_RUN)).ravel()
-    log_chances = {
-        str(name): [_log_chance(reading) for reading in _readings(frame[name].iloc[rows])]
-        for name in frame.columns
-    }
-    n_readings = sum(map(len, log_chances.values()))
-    limit = math.log(LARGEST_CHANCE / max(n_readings, 1))
+    log_chances: dict[str, list[float]] = {str(name): [] for name in frame.columns}
+    for place, rows in enumerate(_looked_at(len(frame))):
+        sample = frame.iloc[rows]
+        readings = {str(name): list(_readings(sample[name])) for name in frame.columns}
+        groups = {
+            str(name): _Blocks.of(distinct_answers(sample[name])[0]) for name in frame.columns
+        }
+        for name, found in log_chances.items():
+            within = [g for other, g in groups.items() if other != name and g.are_large]
+            if place == 0:
+                found += [_log_chance_together(ranks) for ranks in readings[name]]
+                within.append(_Blocks.of(np.zeros(len(rows), dtype=np.int64)))
+            found += [_log_chance(ranks, blocks) for ranks in readings[name] for blocks in within]
+    n_tests = sum(map(len, log_chances.values()))
+    limit = math.log(LARGEST_CHANCE / max(n_tests, 1))
     return [name for name, found in log_chances.items() if min(found, default=0.0) < limit]
+
+
+def _looked_at(n_rows: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows to look at: all of them, or runs of rows and then single rows from everywhere."""
+    n_most = RUNS * ROWS_OF_RUN
+    if n_rows <= n_most:
+        yield np.arange(n_rows)
+        return
+    for length in (ROWS_OF_RUN, 1):
+        starts = np.linspace(0, n_rows - length, n_most // length).astype(np.int64)
+        yield (starts[:, np.newaxis] + np.arange(length)).ravel()
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Rows with the same value: number of every row's block, rows of each, and place in the block.
+
+    Places are counted from the middle of the block, so that their average is 0.
+    """
+
+    numbers: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    places: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, codes: NDArray[np.int64]) -> _Blocks:
+        _, numbers, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        order = np.argsort(numbers, kind="stable")
+        starts = np.cumsum(counts) - counts
+        places = np.empty(len(codes))
+        places[order] = np.arange(len(codes)) - np.repeat(starts + (counts - 1) / 2, counts)
+        return cls(numbers, counts, places)
+
+    @property
+    def are_large(self) -> bool:
+        return 1 < len(self.counts) <= len(self.numbers) / SMALLEST_BLOCK
 
 
 def distinct_answers(column: pd.Series) -> tuple[NDArray[np.int64], pd.Index]:
@@ -133,27 +183,42 @@ def log_arrangements(counts: NDArray[np.int64]) -> float:
     return math.lgamma(int(counts.sum()) + 1) - sum(math.lgamma(n + 1) for n in counts.tolist())
 
 
-def _log_chance(ranks: NDArray[np.float64]) -> float:
-    """Return the log probability of such an order by chance; 0 if the order is not followed."""
-    import pandas as pd
+def _log_chance(ranks: NDArray[np.float64], blocks: _Blocks) -> float:
+    """Return the log probability of such ranks within blocks by chance; 0 if no order is followed."""
     from scipy.special import stdtr
 
-    n = len(ranks)
-    counts = np.unique(ranks, return_counts=True)[1]
-    if len(counts) < 2 or n < 3:
+    known = ~np.isnan(ranks)
+    if not known.all():
+        ranks, blocks = ranks[known], _Blocks.of(blocks.numbers[known])
+    n_free = len(ranks) - len(blocks.counts) - 1
+    if n_free < 1:
         return 0.0
-    log_chance = 0.0
-    correlation = abs(float(np.corrcoef(pd.Series(ranks).rank(), np.arange(n))[0, 1]))
-    if correlation >= SMALLEST_CORRELATION:
-        t = correlation * math.sqrt((n - 2) / max(1 - correlation**2, 1e-300))
-        sorted_by_chance = math.log(2) - log_arrangements(counts)
-        tail = 2 * float(stdtr(n - 2, -t))
-        log_chance = max(math.log(tail) if tail > 0 else -math.inf, sorted_by_chance)
-    n_together = _n_together(ranks)
-    if n_together >= SMALLEST_SHARE_IN_ORDER * (n - 1):
-        # A random order leaves m such pairs with a probability of at most 1/m!, in each direction.
-        log_chance = min(log_chance, math.log(2) - math.lgamma(n_together + 1))
-    return min(log_chance, 0.0)
+    means = np.bincount(blocks.numbers, ranks) / blocks.counts
+    residuals = ranks - means[blocks.numbers]
+    spread = float(residuals @ residuals) * float(blocks.places @ blocks.places)
+    # Ranks are multiples of 1/2: less is an error of rounding.
+    if spread < 1e-6:
+        return 0.0
+    correlation = min(abs(float(residuals @ blocks.places)) / math.sqrt(spread), 1.0)
+    if correlation < SMALLEST_CORRELATION:
+        return 0.0
+    t = correlation * math.sqrt(n_free / max(1 - correlation**2, 1e-300))
+    tail = 2 * float(stdtr(n_free, -t))
+    sorted_by_chance = math.log(2) - sum(
+        log_arrangements(np.unique(ranks[blocks.numbers == block], return_counts=True)[1])
+        for block in range(len(blocks.counts))
+    )
+    return min(max(math.log(tail) if tail > 0 else -math.inf, sorted_by_chance), 0.0)
+
+
+def _log_chance_together(ranks: NDArray[np.float64]) -> float:
+    """Return the log probability of so many neighbours by chance; 0 if they are few."""
+    known = ranks[~np.isnan(ranks)]
+    n_together = _n_together(known)
+    if n_together < max(SMALLEST_SHARE_IN_ORDER * (len(known) - 1), 1):
+        return 0.0
+    # A random order leaves m such pairs with a probability of at most 1/m!, in each direction.
+    return min(math.log(2) - math.lgamma(n_together + 1), 0.0)
 
 
 def _n_together(ranks: NDArray[np.float64]) -> int:
@@ -165,15 +230,23 @@ def _n_together(ranks: NDArray[np.float64]) -> int:
 
 
 def _readings(column: pd.Series) -> Iterator[NDArray[np.float64]]:
-    """Yield the column as numbers to sort by, in every way that it can be read, missing ones left out."""
+    """Yield the column's different ranks, in all ways to read it; NaN for a missing answer."""
     missing = column.isna().to_numpy(dtype=np.bool_)
     if missing.any():
         yield missing.astype(np.float64)
-    answers = column[~missing]
-    codes, values = distinct_answers(answers)
+    codes, values = distinct_answers(column[~missing])
+    seen: set[tuple[int, ...]] = set()
     for keys in _sort_keys(values):
         places = {key: place for place, key in enumerate(sorted(set(keys)))}
-        yield np.array([places[key] for key in keys], dtype=np.float64)[codes]
+        order = tuple(places[key] for key in keys)
+        if order in seen:
+            continue
+        seen.add(order)
+        numbers = np.array(order, dtype=np.int64)[codes]
+        counts = np.bincount(numbers)
+        ranks = np.full(len(column), np.nan)
+        ranks[~missing] = (np.cumsum(counts) - counts / 2)[numbers]
+        yield ranks
 
 
 def _sort_keys(values: pd.Index) -> Iterator[Sequence[Any]]:

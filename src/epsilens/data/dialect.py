@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["Dialect", "can_write", "detect_dialect", "released_dialect"]
 
 _SAMPLE_RECORDS = 50
-_SAMPLE_LENGTH = 1 << 16
 _SHOWN_BY_FIRST_BYTES = ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be")
 """Encodings that the first bytes of a file show, whatever its answers are."""
 
@@ -109,7 +108,7 @@ def detect_dialect(
     Parameters
     ----------
     text : str
-        The file, or its beginning.
+        The file.
     names : sequence of str
         The names of the columns.
     delimiter, encoding : str
@@ -129,7 +128,7 @@ def detect_dialect(
     ('\r\n', True, ['b'])
     """
     line_break = re.search(r"\r\n|\r|\n", text)
-    header, *records = _quotation(text[:_SAMPLE_LENGTH], delimiter)
+    header, *records = _quotation(text, delimiter, skip_empty_lines=len(names) > 1)
     seen = {name: [row[place] for row in records if place < len(row)]
             for place, name in enumerate(names)}  # fmt: skip
     return Dialect(
@@ -144,15 +143,22 @@ def detect_dialect(
     )
 
 
-def _quotation(text: str, delimiter: str) -> list[list[bool | None]]:
-    """Say of every field of the first records whether it is quoted; None where it is missing."""
+def _quotation(text: str, delimiter: str, *, skip_empty_lines: bool) -> list[list[bool | None]]:
+    """Say of every field of the first records whether it is quoted; None where it is missing.
+
+    The records are whole, however long: a cut by length would depend on the answers before it. They
+    are told apart as the reader does, which takes a quotation mark for one at a field's start only.
+    """
     cut = re.escape(delimiter)
-    field = re.compile(rf' *("(?:[^"]|"")*"|[^{cut}\r\n]*) *({cut}|\r\n|\r|\n|$)')
+    field = re.compile(rf'((?:"[^"]*(?:""[^"]*)*")?[^{cut}\r\n]*)({cut}|\r\n|\r|\n|$)')
     records: list[list[bool | None]] = [[]]
     for match in field.finditer(text):
-        written = match[1].strip()
-        records[-1].append(None if written in MISSING_MARKS else written.startswith('"'))
-        if match[2] != delimiter:
+        written = match[1]
+        ends_record = match[2] != delimiter
+        if ends_record and not written and not records[-1] and skip_empty_lines:
+            continue
+        records[-1].append(None if written.strip() in MISSING_MARKS else written.startswith('"'))
+        if ends_record:
             if match.end() == len(text) or len(records) > _SAMPLE_RECORDS:
                 break
             records.append([])

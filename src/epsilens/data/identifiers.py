@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 __all__ = ["ALL_DIFFER", "ValueKind", "Values", "identifier_reason"]
 
@@ -88,7 +88,7 @@ class Values:
     ----------
     name : str
     kind : {"text", "date", "whole number", "number"}
-        A number that may have a fraction is judged by its column's name alone.
+        Numbers of which some have a fraction are judged by their column's name alone.
     n_distinct : int
         Number of different values.
     n_values : int
@@ -113,6 +113,18 @@ class Values:
         is_date = n_values >= FEWEST_DATES and all(re.fullmatch(_WRITTEN_DATE, v) for v in first)
         return cls(name, "date" if is_date else "text", len(distinct), n_values, first)
 
+    @classmethod
+    def of_numbers(cls, name: str, distinct: Collection[Any], n_values: int) -> Values:
+        """Describe a column of numbers: whole ones are whole, even if stored as floats.
+
+        One missing value makes floats of a column of case numbers.
+        """
+        finite = [number for number in distinct if math.isfinite(number)]
+        if not finite or any(number != int(number) for number in finite):
+            return cls(name, "number", len(distinct), n_values)
+        n_possible = int(max(finite)) - int(min(finite)) + 1
+        return cls(name, "whole number", len(distinct), n_values, n_possible=n_possible)
+
     @property
     def share(self) -> float:
         """Share of different values among all."""
@@ -128,7 +140,8 @@ class Values:
         return (
             self.kind == "whole number"
             and n < MANY_NUMBERS
-            and -n * n > 2 * self.n_possible * LOG_CHANCE
+            # Divided, as a whole number may be too large for a float.
+            and n * n / (-2 * LOG_CHANCE) < self.n_possible
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from epsilens._validate import require_column, require_unique
 from epsilens.data.binning import Bins
-from epsilens.data.identifiers import ALL_DIFFER, ValueKind, Values, identifier_reason
+from epsilens.data.identifiers import ALL_DIFFER, Values, identifier_reason
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -306,25 +306,24 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
             raise InputError(f"`bins` must name a numeric column, got {name!r}, which is not.")
         return _binned(base, answers, bins)
     is_float = pd.api.types.is_float_dtype(series.dtype)
-    value_kind: ValueKind = "number" if is_float else "whole number"
-    looked_at = Values(name, value_kind, n_distinct, len(answers))
-    if is_number and not is_float:
-        looked_at = replace(looked_at, n_possible=int(distinct.max()) - int(distinct.min()) + 1)
     if is_date(series):
-        why = identifier_reason(replace(looked_at, kind="date"))
+        why = identifier_reason(Values(name, "date", n_distinct, len(answers)))
         note = "a date: used as a number of days" + (f"; {why}" if why else "")
         return replace(base, note=note, identifies=why)
-    if not is_number:
-        looked_at = Values.of_text(name, list(distinct), len(answers))
+    describe = Values.of_numbers if is_number else Values.of_text
+    looked_at = describe(name, distinct.tolist(), len(answers))
     why = None if is_truth else identifier_reason(looked_at)
     is_declared = is_truth or isinstance(series.dtype, pd.CategoricalDtype)
-    if why is not None and not coded and not is_declared:
+    # Whole numbers stored as floats may be amounts: a release asks, but the model uses them.
+    is_kept = is_float and identifier_reason(replace(looked_at, kind="number")) is None
+    if why is not None and not coded and not is_declared and not is_kept:
         hint = "; put a measurement into bins to use it" if is_number else ""
         return left_out(replace(base, identifies=why), "identifier", why + hint)
+    base = replace(base, identifies=why)
     all_differ = n_distinct == len(answers) and not is_declared
     if is_number and not coded:
         return base if all_differ else _numeric(base, distinct)
-    described = replace(_categorical(base, series, distinct), identifies=why)
+    described = _categorical(base, series, distinct)
     # The model may need such categories, but they are the records: nothing to hide among.
     if all_differ or (why is not None and not is_declared):
         described = replace(described, note=why or ALL_DIFFER, protectable=False)
@@ -363,7 +362,7 @@ def _numeric(base: Column, distinct: object) -> Column:
         return base
     values = tuple(sorted(as_category(value) for value in distinct))  # type: ignore[attr-defined]
     kind: ColumnKind = "binary" if base.n_distinct == 2 else "numeric"
-    return Column(base.name, kind, base.n_distinct, base.n_missing, values, protectable=True)
+    return replace(base, kind=kind, categories=values, protectable=True)
 
 
 def _categorical(base: Column, series: pd.Series, distinct: object) -> Column:
@@ -388,15 +387,8 @@ def _categorical(base: Column, series: pd.Series, distinct: object) -> Column:
         f"{len(values)} categories: many for one column" if len(values) > MANY_CATEGORIES else None
     )
     kind: ColumnKind = "binary" if len(values) == 2 else "categorical"
-    return Column(
-        base.name,
-        kind,
-        base.n_distinct,
-        base.n_missing,
-        values,
-        note,
-        encoding="one-hot",
-        protectable=True,
+    return replace(
+        base, kind=kind, categories=values, note=note, encoding="one-hot", protectable=True
     )
 
 

@@ -93,6 +93,42 @@ def test_large_tables_are_judged_by_some_of_their_rows() -> None:
     assert following_columns(frame) == ["number", "block"]
 
 
+def within_blocks(kind: str, n_blocks: int, n_each: int) -> pd.DataFrame:
+    """Rows in blocks of any order, with a column that follows the order within a block."""
+    random = np.random.default_rng(5)
+    blocks = random.permutation(n_blocks).repeat(n_each)
+    if kind == "interleaved":
+        blocks = random.permutation(blocks)
+    places = pd.Series(blocks).groupby(blocks).cumcount().to_numpy()
+    follows = {
+        "falling": -places,
+        "coarse": places * 24 // n_each,
+        "text": [f"visit {place}" for place in places],
+        "some missing": np.where(random.random(len(places)) < 0.3, np.nan, places),
+    }.get(kind, places)
+    ages = random.integers(18, 90, len(blocks))
+    return pd.DataFrame({"clinic": [f"c{b}" for b in blocks], "visit": follows, "age": ages})
+
+
+@pytest.mark.parametrize(
+    "kind", ["rising", "falling", "coarse", "text", "some missing", "interleaved"]
+)
+@pytest.mark.parametrize(("n_blocks", "n_each"), [(10, 60), (8, 1000), (100, 400)])
+def test_a_column_that_follows_the_order_within_another_is_named(
+    kind: str, n_blocks: int, n_each: int
+) -> None:
+    assert following_columns(within_blocks(kind, n_blocks, n_each)) == ["visit"]
+
+
+def test_within_small_blocks_a_prediction_is_not_an_order() -> None:
+    # Sorted by a two-valued answer within each block: a correlation of 0.75 at most.
+    frame = within_blocks("rising", 10, 60)
+    frame["visit"] = (frame["visit"] >= 30) + RANDOM.random(len(frame))
+    assert following_columns(frame) == []
+    households = within_blocks("rising", 200, 3)
+    assert following_columns(households) == []
+
+
 @pytest.mark.parametrize("n_rows", [0, 1, 2, 5])
 def test_a_few_rows_are_too_few_to_tell(n_rows: int) -> None:
     assert following_columns(pd.DataFrame({"number": range(n_rows)})) == []
@@ -116,6 +152,7 @@ def test_few_unrelated_tables_seem_to_follow_their_order(n_rows: int) -> None:
                 "sex": random.integers(0, 2, n_rows),
                 "code": [f"p{number}" for number in random.permutation(n_rows)],
                 "date": random.permutation(days),
+                "group": random.integers(0, 3, n_rows),
             }
         )
         for _ in range(100)

@@ -77,3 +77,23 @@ def test_a_release_of_protected_columns_alone():
     dialect = Dialect(delimiter=";", is_header_quoted=True)
     found = released_dialect(dialect, pa.table({}), {"a": True, "b": False})
     assert found.quoted == {"a"}
+
+
+@pytest.mark.parametrize("n_before", range(6))
+def test_long_records_are_not_cut_where_a_protected_answer_ends(n_before: int) -> None:
+    # A cut after 65,536 characters would fall before the comma of the last note, or behind it.
+    def quoted(answer: str) -> set[str]:
+        rows = [f'"{"x" * 690}, y","{"w" * 690}",{word}\n' for word in [answer, *["no"] * 44]]
+        n_left = 65_536 - len("".join(["note,comment,s\n", *rows, '"'])) - n_before + len(answer)
+        rows.append(f'"{"z" * n_left}, {"q" * 50}\n, ""r""","v",no\n')
+        content = "".join(["note,comment,s\n", *rows, '"k, l","m",yes\n'])
+        return set(dialect_of(content.encode(), ["note", "comment"]).quoted)
+
+    assert quoted("no") == quoted("yes") == {"note", "comment", "s"}
+
+
+def test_empty_lines_are_no_records() -> None:
+    content = b'\n"a","b"\n\n"1","x"\n'
+    found = parse_delimited(content, name="a.csv").dialect
+    assert found.is_header_quoted
+    assert found.quoted == {"a", "b"}

@@ -139,3 +139,28 @@ def test_a_few_whole_numbers_that_may_differ_by_chance_identify_nobody() -> None
     assert [bool(column.identifies) for column in infer_schema(frame).columns] == [False, True]
     many = pd.DataFrame({"amount": [1000 * number for number in range(60)]})
     assert infer_schema(many).columns[0].identifies
+
+
+@pytest.mark.parametrize("extra", [np.nan, np.inf, 1e308])
+@pytest.mark.parametrize("dtype", ["float64", "Float64"])
+def test_numbers_stored_as_floats_identify_but_stay_numbers_of_the_model(
+    extra: float, dtype: str
+) -> None:
+    # One missing insurance number makes floats of all others.
+    random = np.random.default_rng(1)
+    for n_rows in (40, N_ROWS):
+        values = random.permutation(n_rows).astype(np.float64)
+        values[7] = extra
+        measured = random.normal(70, 9, n_rows)
+        frame = pd.DataFrame({"insurance": values, "weight": measured}).astype(dtype)
+        insurance, weight = infer_schema(frame).columns
+        # Forty numbers as far apart as 1e308 differ by chance.
+        assert bool(insurance.identifies) == (n_rows == N_ROWS or extra != 1e308)
+        assert (insurance.kind, insurance.encoding) == ("numeric", "number")
+        assert weight.identifies is None
+
+
+def test_amounts_stored_as_floats_identify_nobody_unless_all_differ() -> None:
+    amounts = [100.0 * (number % 90) for number in range(200)]
+    frame = pd.DataFrame({"amount": amounts, "weight": np.linspace(50, 90, 200)})
+    assert [column.identifies for column in infer_schema(frame).columns] == [None, None]
