@@ -19,6 +19,7 @@ from epsilens.document import (
     ceiling_clause,
     cost_type,
     epsilon_text,
+    spending_text,
 )
 
 __all__ = ["RecommendationWords"]
@@ -59,14 +60,14 @@ class RecommendationWords:
         """Say what was chosen, within which limit, and what it means."""
         assert found.epsilon is not None  # noqa: S101
         here = self.standings[found.epsilon]
-        named = f"ε = {epsilon_text(found.epsilon)}"
+        named = spending_text(self.cost, self.points[found.epsilon].cost)
         if few:
             parts = [
                 "Fewer than 19 retrainings a cell are too few to be sure, so no ε is recommended.",
                 f"{named} would be {self._why(here)}.",
             ]
         else:
-            parts = [f"Use {named}{self._spent(here)}.", f"It is {self._why(here)}."]
+            parts = [f"Use {named}.", f"It is {self._why(here)}."]
         parts.append(self._people(here))
         parts += self._attack(here, found)
         if found.rule == "both" and found.least != found.most:
@@ -104,13 +105,6 @@ class RecommendationWords:
         if attack is None:
             return f"the most private choice within your limit, {rise}"
         return f"the most private choice within both limits: {rise}, and {attack}"
-
-    def _spent(self, here: Standing) -> str:
-        """Say what a record spends where several columns have the same ε each."""
-        cell = self.points[here.epsilon].cost
-        if not self.several or cell.epsilon is None:
-            return ""
-        return f" for each column, so ε = {epsilon_text(cell.record_epsilon)} for a record"
 
     def _attack_limit(self) -> str | None:
         limits = self.limits

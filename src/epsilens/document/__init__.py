@@ -52,6 +52,7 @@ from epsilens.document.wording import (
     at_most_text,
     baseline_text,
     bound_text,
+    budgets_text,
     ceiling_clause,
     cost_type,
     delta_text,
@@ -61,6 +62,7 @@ from epsilens.document.wording import (
     is_model_release,
     loss_unit,
     own_budget,
+    spending_text,
 )
 
 __all__ = [
@@ -110,6 +112,7 @@ __all__ = [
     "at_most_text",
     "baseline_text",
     "bound_text",
+    "budgets_text",
     "ceiling_clause",
     "cost_type",
     "delta_text",
@@ -125,6 +128,7 @@ __all__ = [
     "migrate",
     "own_budget",
     "risk_number_types",
+    "spending_text",
     "to_dict",
     "to_json",
     "whatif_number_types",

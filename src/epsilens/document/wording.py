@@ -16,6 +16,7 @@ __all__ = [
     "at_most_text",
     "baseline_text",
     "bound_text",
+    "budgets_text",
     "ceiling_clause",
     "cost_type",
     "delta_text",
@@ -25,6 +26,7 @@ __all__ = [
     "is_model_release",
     "loss_unit",
     "own_budget",
+    "spending_text",
 ]
 
 EVERYBODY = "all"
@@ -135,6 +137,46 @@ def epsilon_text(epsilon: float) -> str:
         return f"{epsilon:.0f}"
     text = f"{epsilon:.3g}"
     return text if "e" not in text else f"{epsilon:.1e}"
+
+
+def budgets_text(document: WhatIfDocument) -> str | None:
+    """Write the ε of every column where these differ; None where one ε holds for all.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=1.0, accuracy=None, auc=None, n_train=9, n_test=9, n_parameters=2)
+    >>> asked = {"epsilon": {"smokes": 0.05, "sex": 0.1}}
+    >>> budgets_text(WhatIfDocument(provenance=Provenance(method="exact", settings=asked),
+    ...                             baseline=start, cells=[]))
+    'smokes = 0.05, sex = 0.1'
+    """
+    asked = document.provenance.settings.get("epsilon")
+    if not isinstance(asked, dict):
+        return None
+    return ", ".join(f"{name} = {epsilon_text(float(value))}" for name, value in asked.items())
+
+
+def spending_text(document: WhatIfDocument, cell: WhatIfCell) -> str:
+    """Name the budget of a cell as it is to be spent: of each column, and of a record where that is another.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=1.0, accuracy=None, auc=None, n_train=9, n_test=9, n_parameters=2)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.1)
+    >>> spending_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                              cells=[cell]), cell)
+    'ε = 1 for each column, so ε = 2 for a record'
+    """
+    record = f"ε = {epsilon_text(cell.record_epsilon)} for a record"
+    if cell.epsilon is None:
+        each = budgets_text(document)
+        return record if each is None else f"{each}: {record}"
+    named = f"ε = {epsilon_text(cell.epsilon)}"
+    is_same = math.isclose(cell.epsilon, cell.record_epsilon)
+    return named if is_same else f"{named} for each column, so {record}"
 
 
 def delta_text(delta: float) -> str:

@@ -50,6 +50,7 @@ from epsilens.document import (
     group_names,
     loss_unit,
     own_budget,
+    spending_text,
 )
 from epsilens.reporting.assessment import assessment_paragraph
 from epsilens.reporting.holder_words import holder_text
@@ -183,6 +184,7 @@ def cell_data(
         "outside": None if 0 < budget < math.inf else "inf" if budget else "0",
         "epsilon": format_epsilon(budget),
         "record_epsilon": format_epsilon(cell.record_epsilon),
+        "spending": spending_text(cost, cell),
         "sentence": cell_sentence(cost, cell),
         "loss": format_change(cell.loss_change, decimals=decimals),
         "interval": interval_text(cost, cell),

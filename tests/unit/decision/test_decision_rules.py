@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from types import ModuleType
 
 import numpy as np
@@ -16,10 +17,12 @@ from epsilens.document import (
     RiskCell,
     RiskDocument,
     WhatIfDocument,
+    anonymise,
     load_document,
     to_json,
 )
 from epsilens.errors import InputError, InputTypeError
+from epsilens.reporting import write_report
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
 
@@ -380,14 +383,17 @@ def test_several_answers_are_guessed_all_at_once(build):
     cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
     settings = cost.document.provenance.settings | {"protect": ["smokes", "income"]}
     origin = cost.document.provenance.model_copy(update={"settings": settings})
+    cells = [
+        cell.model_copy(update={"record_epsilon": 2 * cell.epsilon}) for cell in cost.document.cells
+    ]
     both = LossChangeEstimate(
-        cost.document.model_copy(update={"provenance": origin}), cost.loss_draws
+        cost.document.model_copy(update={"provenance": origin, "cells": cells}), cost.loss_draws
     )
     other = risk.document.model_copy(update={"protect": ["smokes", "income"]})
     decision = decide(both, RiskCurve(other, (), np.arange(0)), max_attack_rate=0.75)
     assert "all of them at once" in decision.recommendation.sentence
     # A record spends the ε of every column.
-    assert " for each column, so ε = " in decision.recommendation.sentence
+    assert "Use ε = 0.5 for each column, so ε = 1 for a record." in decision.recommendation.sentence
     assert "a single one of them is guessed more often" in decision.document.warnings[0]
 
 
@@ -553,3 +559,28 @@ def test_cost_and_risk_that_change_places_are_said(build: ModuleType) -> None:
     cost, risk = make_cost(build, [0.1] * n), make_risk(build, [0.9] * n, [0.5] * n)
     with pytest.raises(InputTypeError, match="`cost` must be what `WhatIf"):
         decide(risk, cost, max_loss_increase=0.1)  # type: ignore[arg-type]
+
+
+def test_a_budget_for_every_column_is_recommended_as_one(build, tmp_path):
+    """The sum alone, typed as `--epsilon 0.15`, would be spent on each column."""
+    each = {"smokes": 0.05, "sex": 0.1}
+    cost = make_cost(build, [0.02], (0.15,), epsilon=None, record_epsilon=0.15).document
+    settings = cost.provenance.settings | {"protect": list(each), "epsilon": each}
+    cost = cost.model_copy(
+        update={"provenance": cost.provenance.model_copy(update={"settings": settings})}
+    )
+    risk = make_risk(build, [0.65], [0.64], (0.15,)).document
+    cells = [cell.model_copy(update={"epsilon": None}) for cell in risk.cells]
+    origin = risk.provenance.model_copy(update={"settings": settings})
+    risk = risk.model_copy(
+        update={"cells": cells, "protect": list(each), "n_answers": [2, 2], "provenance": origin}
+    )
+    decision = decide(LossChangeEstimate(cost, (np.zeros(200),)), RiskCurve(risk, (), np.arange(0)))
+    said = decision.recommendation.sentence
+    assert said.startswith("Use smokes = 0.05, sex = 0.1: ε = 0.15 for a record.")
+    hidden = anonymise(decision.document).recommendation.sentence
+    assert "smokes" not in hidden
+    assert re.match(r"Use column \d = 0\.05, column \d = 0\.1: ε = 0\.15 for a record\.", hidden)
+    page = write_report(decision.document, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "0.15</output> <small>for a record</small>" in page
+    assert "with the privacy budget ε = 0.15 for a record" in page

@@ -259,7 +259,7 @@
       : found.hasLoss ? "the most private choice within the limit on the loss"
         : found.advantage === null ? "the largest ε within the limit on the attack"
           : `the largest ε with an advantage of at most ${found.advantage}${ours}`;
-    const parts = [`Use ${shown(cell)}. It is ${why}.`];
+    const parts = [`Use ${cell.spending}. It is ${why}.`];
     if (!found.hasAttack) parts.push(`You set no limit on what an attacker gets: ${proof(cell)}.`);
     if (found.hasLoss && found.hasAttack && least !== most) parts.push(`Every ε from ${least.epsilon} to ${most.epsilon} meets both.`);
     if (found.rests === "proven") parts.push(`The attack limit is met by proof: ${proof(cell)}.`);
