@@ -133,6 +133,7 @@ def _asked(
         unary=None,
         budgets=tuple(budgets),
         notes=notes,
+        n_answers=(len(values),),
     )
     return asked, replace(baseline, evaluation=evaluation)
 

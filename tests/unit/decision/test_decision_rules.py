@@ -10,7 +10,12 @@ from types import ModuleType
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
+from epsilens import WhatIf
 from epsilens.decision import Decision, decide
 from epsilens.document import (
     OutcomeInterval,
@@ -23,7 +28,7 @@ from epsilens.document import (
 )
 from epsilens.errors import InputError, InputTypeError
 from epsilens.reporting import write_report
-from epsilens.risk import RiskCurve
+from epsilens.risk import AttackStudy, RiskCurve
 from epsilens.whatif import LossChangeEstimate
 
 GRID = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -584,3 +589,23 @@ def test_a_budget_for_every_column_is_recommended_as_one(build, tmp_path):
     page = write_report(decision.document, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "0.15</output> <small>for a record</small>" in page
     assert "with the privacy budget ε = 0.15 for a record" in page
+
+
+@pytest.mark.filterwarnings("ignore::epsilens.errors.PrivacyLeakWarning")
+def test_cost_and_attack_must_have_the_same_possible_answers():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.normal(size=300), "region": rng.choice(list("ab"), size=300)})
+    y = pd.Series(rng.random(300) < 0.5, name="smokes").astype("category")
+    encoded = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["region"]), remainder="passthrough"
+    )
+    model = make_pipeline(encoded, LogisticRegression())
+    parts, asked = (X[:200], y[:200], X[200:], y[200:]), {"protect": "region", "epsilon": [1.0]}
+    declared = {"categories": {"region": list("abcd")}}
+    cost = WhatIf(model).fit(*parts).estimate(**asked, **declared)
+    study = AttackStudy(model).fit(*parts)
+    assert cost.document.provenance.settings["n_answers"] == [4]
+    risk = study.estimate(**asked, shadow_models=64)
+    with pytest.raises(InputError, match="4 possible answers for “region” and the attack 2"):
+        decide(cost, risk)
+    decide(cost, study.estimate(**asked, **declared, shadow_models=64))
