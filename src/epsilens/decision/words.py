@@ -162,7 +162,11 @@ class RecommendationWords:
         return said
 
     def _has_ceiling(self, here: Standing) -> bool:
-        return here.attack_ceiling is not None and at_most_text(here.attack_ceiling) != _ALL
+        """Say whether the proof limits something: the share of all answers, or what is added to them."""
+        if here.attack_ceiling is None:
+            return False
+        is_added = here.advantage is not None and here.advantage <= PROVES
+        return is_added or at_most_text(here.attack_ceiling) != _ALL
 
     def _proof(self, here: Standing) -> str:
         """Say what is proven at one ε, with the baseline that it is proven for."""

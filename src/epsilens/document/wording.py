@@ -243,6 +243,16 @@ def ceiling_clause(cell: RiskCell, *, many: bool = False) -> str | None:
     if before is None or ceiling is None:
         return None
     most = at_most_text(ceiling)
+    if most == at_most_text(1.0) and cell.advantage is not None:
+        whose = (
+            "their own randomised answers add"
+            if many
+            else "the person's own randomised answer adds"
+        )
+        added = at_most_text(cell.advantage)
+        return (
+            f"everybody else's data already give the answers away; {whose} at most {added} (proven)"
+        )
     if many:
         return (
             f"from everybody else's data an attacker guesses the protected answers, all of them at once, "

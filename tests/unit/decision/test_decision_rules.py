@@ -28,6 +28,7 @@ from epsilens.document import (
 )
 from epsilens.errors import InputError, InputTypeError
 from epsilens.reporting import write_report
+from epsilens.reporting.report_words import ceiling_is_open
 from epsilens.risk import AttackStudy, RiskCurve
 from epsilens.whatif import LossChangeEstimate
 
@@ -609,3 +610,15 @@ def test_cost_and_attack_must_have_the_same_possible_answers():
     with pytest.raises(InputError, match="4 possible answers for “region” and the attack 2"):
         decide(cost, risk)
     decide(cost, study.estimate(**asked, **declared, shadow_models=64))
+
+
+def test_answers_that_other_data_give_away_are_no_missing_proof(build):
+    """The ceiling is 100.0% at a small advantage as well, where other data give nearly all away."""
+    cost, risk = make_cost(build, FALLING, FINE), make_risk(build, [0.9999] * 5, MEASURED, FINE)
+    decision = decide(cost, risk)
+    said = decision.recommendation.sentence
+    assert "othing is proven" not in said
+    assert "Everybody else's data already give the answers away; " in said
+    assert "the person's own randomised answer adds at most 7.5% (proven)." in said
+    assert not ceiling_is_open(risk.document.cells[0])
+    assert ceiling_is_open(risk.document.cells[-1])
