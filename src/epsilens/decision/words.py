@@ -149,7 +149,7 @@ class RecommendationWords:
             )
         if here.advantage is not None and here.advantage > PROVES and self._has_ceiling(here):
             before = baseline_text(risk)
-            without = "" if before is None else f", {before} without this release"
+            without = "" if before is None else f", {before} from everybody else's data alone"
             said.append(
                 f"Almost nothing is proven at this ε: an attacker may guess up to "
                 f"{_share(here.attack_ceiling)} {self.answers} (proven ceiling){without}."
@@ -172,7 +172,7 @@ class RecommendationWords:
         """Say what is proven at one ε, with the baseline that it is proven for."""
         if not self._has_ceiling(here):
             before = baseline_text(self.points[here.epsilon].risk)
-            without = "" if before is None else f"; without this release they guess up to {before}"
+            without = "" if before is None else f"; from everybody else's data alone up to {before}"
             return (
                 "nothing is proven to stay hidden: an attacker may guess up to "
                 f"{_share(here.attack_ceiling)} {self.answers}{without}"

@@ -242,7 +242,7 @@ def test_a_limit_on_the_loss_alone_says_what_is_not_protected(build):
     assert weak.epsilon == 4.0
     assert "You set no limit on what an attacker gets." in weak.sentence
     assert "Almost nothing is proven at this ε: an attacker may guess up to 97.0%" in weak.sentence
-    assert "60.0% without this release" in weak.sentence
+    assert "60.0% from everybody else's data alone" in weak.sentence
     open_ = make_risk(build, [*RISING[:4], 1.0], MEASURED)
     none = decide(cost, open_, max_loss_increase=0.02).recommendation
     assert "Nothing is proven to stay hidden" in none.sentence
