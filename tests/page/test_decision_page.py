@@ -319,8 +319,8 @@ def test_a_changed_limit_can_be_taken_back(opened: Any) -> None:
 def test_what_cannot_be_a_limit_is_said(opened: Any) -> None:
     before = opened.text("epsilon")
     for name, typed, words in (
-        ("feared", "-1", "Type a share from 0 to 100 %, such as 80."),
-        ("feared", "101", "Type a share from 0 to 100 %, such as 80."),
+        ("feared", "0", "Type a share of more than 0 and less than 100 %, such as 80."),
+        ("feared", "100", "Type a share of more than 0 and less than 100 %, such as 80."),
         ("accepted", "\u22121", "Type a loss of 0 or more, such as 0.05."),
         ("accepted", "a lot", "Type a loss of 0 or more, such as 0.05."),
         ("accepted", "1,000", "A comma before three digits can be read in two ways."),

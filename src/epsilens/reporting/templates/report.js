@@ -27,7 +27,7 @@
   // The limits: typed or dragged, each a dashed line in one chart.
   const limits = {
     accepted: { box: byId("accepted"), plot: plots.cost, belongs: "loss", signal: "accepted_loss", step: page.steps.loss, least: 0, most: Infinity },
-    feared: { box: byId("feared"), plot: plots.risk, belongs: "answer", signal: "feared_rate", step: page.steps.rate, least: 0, most: 100 },
+    feared: { box: byId("feared"), plot: plots.risk, belongs: "answer", signal: "feared_rate", step: page.steps.rate, least: page.steps.rate, most: 100 - page.steps.rate },
   };
   for (const [name, limit] of Object.entries(limits)) {
     limit.grip = document.querySelector(`[data-limit=${name}]`);
