@@ -205,7 +205,7 @@ class RecommendationWords:
         if not self.limits.is_default:
             return []
         free = (
-            "No ε of the grid is without measurable cost"
+            "No ε of the grid is known to cost nothing"
             if found.no_cost_from is None
             else f"Randomising costs nothing measurable from ε = {epsilon_text(found.no_cost_from)} up"
         )

@@ -219,13 +219,20 @@ def test_both_ends_of_the_curve_are_named_beside_the_default(build):
     )
     dear = decide(make_cost(build, [0.4] * 5, FINE), make_risk(build, RISING, MEASURED, FINE))
     assert dear.recommendation.no_cost_from is None
-    assert "No ε of the grid is without measurable cost" in dear.recommendation.sentence
+    assert "No ε of the grid is known to cost nothing" in dear.recommendation.sentence
     # An interval that reaches 0 is not enough where the expected cost is large.
     wide = decide(
         make_cost(build, [0.4, 0.2, 0.1, 0.019, 0.012], FINE),
         make_risk(build, RISING, MEASURED, FINE),
     )
     assert wide.recommendation.no_cost_from == 3.0
+    # A few rows give an interval that reaches 0 and far above: nothing is known to be free.
+    few = make_cost(
+        build, FALLING, FINE, loss_change=0.0, loss_change_low=-0.2, loss_change_high=0.2
+    )
+    claimed = decide(few, make_risk(build, RISING, MEASURED, FINE)).recommendation
+    assert claimed.no_cost_from is None
+    assert "costs nothing" not in claimed.sentence
     # An upper end that is small beside the loss before counts as none.
     small = make_cost(build, [0.4, 0.2, 0.1, 0.05, 0.0], FINE)
     cells = [*small.document.cells]
