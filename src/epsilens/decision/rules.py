@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from epsilens._validate import as_at_least_zero
 from epsilens.decision.limits import CLEAR_COST, NO_COST, PROVES, SMALL_COST, Limits, read_limits
 from epsilens.decision.result import Decision, Standing
 from epsilens.decision.trade_off import Point, join
@@ -151,7 +152,7 @@ def decide(
         )
     cost.document.require_privacy()
     simulated = limits.confidence <= SIMULATED_CONFIDENCE and measured
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + as_at_least_zero(seconds, name="seconds")
     while True:
         points = join(cost.document, risk.document)
         standings = tuple(_standing(cost, point, limits, measured=simulated) for point in points)

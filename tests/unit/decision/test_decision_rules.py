@@ -629,3 +629,10 @@ def test_answers_that_other_data_give_away_are_no_missing_proof(build):
     assert "the person's own randomised answer adds at most 7.5% (proven)." in said
     assert not ceiling_is_open(risk.document.cells[0])
     assert ceiling_is_open(risk.document.cells[-1])
+
+
+@pytest.mark.parametrize("seconds", ["x", -1, math.nan, math.inf, None])
+def test_the_time_for_training_again_is_checked(build, seconds):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    with pytest.raises((InputError, InputTypeError), match="`seconds` must be"):
+        decide(cost, risk, seconds=seconds)
