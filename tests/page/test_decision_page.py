@@ -223,6 +223,23 @@ def test_the_page_solves_as_decide_does(
         assert "only by the attack that was tried (measured), of an attacker who sees only" in said
 
 
+def test_the_page_recommends_nothing_from_few_retrainings(
+    open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
+) -> None:
+    document = build.make_decision(epsilons=build.geometric(0.1, 10, 12))
+    settings = {**document.cost.provenance.settings, "repeats": 3}
+    origin = document.cost.provenance.model_copy(update={"method": "retrain", "settings": settings})
+    cost = document.cost.model_copy(update={"provenance": origin})
+    document = document.model_copy(update={"cost": cost})
+    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE)
+    opened.page.fill("#accepted", "0.1")
+    assert opened.text("big") == "no ε"
+    assert opened.text("within").startswith("Fewer than 19 retrainings a cell are too few")
+    assert "Use ε" not in opened.text("within")
+    opened.page.fill("#accepted", "")
+    assert opened.text("within").startswith("Use ε")
+
+
 def test_the_page_solves_failed_checks_and_advantages_as_decide_does(
     open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
 ) -> None:

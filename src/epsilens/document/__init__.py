@@ -48,6 +48,7 @@ from epsilens.document.whatif import (
 )
 from epsilens.document.wording import (
     EVERYBODY,
+    FEWEST_RUNS,
     at_least_text,
     at_most_text,
     baseline_text,
@@ -59,6 +60,7 @@ from epsilens.document.wording import (
     epsilon_text,
     face_value_text,
     group_names,
+    has_few_runs,
     is_model_release,
     loss_unit,
     own_budget,
@@ -70,6 +72,7 @@ __all__ = [
     "BODY_UNDECLARED",
     "DOCUMENT_VERSION",
     "EVERYBODY",
+    "FEWEST_RUNS",
     "MASK_FROM_PUBLIC",
     "MASK_NOT_PRIVATE",
     "NUMBER_TYPES",
@@ -120,6 +123,7 @@ __all__ = [
     "face_value_text",
     "federation_number_types",
     "group_names",
+    "has_few_runs",
     "is_model_release",
     "json_schema",
     "load_document",

@@ -12,6 +12,7 @@ from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 
 __all__ = [
     "EVERYBODY",
+    "FEWEST_RUNS",
     "at_least_text",
     "at_most_text",
     "baseline_text",
@@ -23,6 +24,7 @@ __all__ = [
     "epsilon_text",
     "face_value_text",
     "group_names",
+    "has_few_runs",
     "is_model_release",
     "loss_unit",
     "own_budget",
@@ -31,6 +33,24 @@ __all__ = [
 
 EVERYBODY = "all"
 """The package's own name for the group of everybody."""
+FEWEST_RUNS = 19
+"""With fewer retrainings not even the largest of them is an upper end at 95 %."""
+
+
+def has_few_runs(document: WhatIfDocument) -> bool:
+    """Say whether fewer models were trained again than an upper end at 95 % takes.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=1.0, accuracy=None, auc=None, n_train=9, n_test=9, n_parameters=2)
+    >>> origin = Provenance(method="retrain", settings={"repeats": 3})
+    >>> has_few_runs(WhatIfDocument(provenance=origin, baseline=start, cells=[]))
+    True
+    """
+    repeats = document.provenance.settings.get("repeats")
+    is_retrained = document.provenance.method == "retrain"
+    return is_retrained and isinstance(repeats, int) and repeats < FEWEST_RUNS
 
 
 def cost_type(document: WhatIfDocument, cell: WhatIfCell | None = None) -> NumberType:

@@ -16,6 +16,7 @@ from epsilens.display.rounding import format_epsilon
 from epsilens.display.words import OUTCOME_NAMES, axis_budget
 from epsilens.document import (
     EVERYBODY,
+    FEWEST_RUNS,
     NUMBER_TYPE_MEANINGS,
     NUMBER_TYPES,
     DecisionDocument,
@@ -23,6 +24,7 @@ from epsilens.document import (
     WhatIfDocument,
     cost_type,
     group_names,
+    has_few_runs,
     is_model_release,
     loss_unit,
     to_dict,
@@ -213,6 +215,7 @@ def _render(
         },
         "recommended": ("inf" if recommended == math.inf else recommended) if holds else None,
         "everybody": EVERYBODY,
+        "fewest_runs": FEWEST_RUNS if is_decision and has_few_runs(cost) else None,
         "attacker": ATTACKER,
         "default_advantage": DEFAULT_MAX_ADVANTAGE,
         "max_advantage": None if is_default else _number(recommendation, "max_advantage"),

@@ -219,6 +219,7 @@
     return decisionRule.solve(cells, {
       loss, rate: everybody && rate !== null ? rate / 100 : null,
       advantage: everybody ? advantageLimit(loss, rate) : null, measuredCounts: measuredCounts?.checked ?? false,
+      hasFewRuns: page.fewest_runs !== null,
     });
   }
 
@@ -322,6 +323,7 @@
   }
 
   function wordsFor(found) {
+    if (found.unsure) return `Fewer than ${page.fewest_runs} retrainings a cell are too few to be sure, so no ε is recommended. ε = ${found.unsure.epsilon} would be the most private choice within the limits.`;
     if (!isDecision) return lossWords(found);
     return group === page.everybody ? decisionWords(found) : lossWords(found);
   }
