@@ -68,6 +68,7 @@ class RecommendationWords:
             ]
         else:
             parts = [f"Use {named}.", f"It is {self._why(here)}."]
+        parts += self._unchecked(here)
         parts.append(self._people(here))
         parts += self._attack(here, found)
         if found.rule == "both" and found.least != found.most:
@@ -105,6 +106,14 @@ class RecommendationWords:
         if attack is None:
             return f"the most private choice within your limit, {rise}"
         return f"the most private choice within both limits: {rise}, and {attack}"
+
+    def _unchecked(self, here: Standing) -> list[str]:
+        """Say that the next smaller ε was not ruled out, where its cost is not known."""
+        smaller = [s for s in self.standings.values() if s.epsilon < here.epsilon]
+        if self.limits.loss is None or not smaller or smaller[-1].is_trusted:
+            return []
+        at = epsilon_text(smaller[-1].epsilon)
+        return [f"At ε = {at} the estimate failed its check and was not measured."]
 
     def _attack_limit(self) -> str | None:
         limits = self.limits

@@ -636,3 +636,17 @@ def test_the_time_for_training_again_is_checked(build, seconds):
     cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
     with pytest.raises((InputError, InputTypeError), match="`seconds` must be"):
         decide(cost, risk, seconds=seconds)
+
+
+def test_a_smaller_budget_that_was_not_checked_is_named(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    cells = [*cost.document.cells]
+    cells[2] = cells[2].model_copy(update={"trusted": False})
+    document = cost.document.model_copy(update={"cells": cells})
+    failed = LossChangeEstimate(document, cost.loss_draws)
+    caveat = "At ε = 1 the estimate failed its check and was not measured."
+    found = decide(failed, risk, max_loss_increase=0.2).recommendation
+    assert found.epsilon == 2.0
+    assert caveat in found.sentence
+    assert caveat not in decide(cost, risk, max_loss_increase=0.05).recommendation.sentence
+    assert caveat not in decide(failed, risk, max_loss_increase=0.02).recommendation.sentence

@@ -261,6 +261,8 @@
         : found.advantage === null ? "the largest ε within the limit on the attack"
           : `the largest ε with an advantage of at most ${found.advantage}${ours}`;
     const parts = [`Use ${cell.spending}. It is ${why}.`];
+    const smaller = cells[cells.indexOf(cell) - 1];
+    if (found.hasLoss && smaller && !smaller.trusted) parts.push(`At ${shown(smaller)} the estimate failed its check and was not measured.`);
     if (!found.hasAttack) parts.push(`You set no limit on what an attacker gets: ${proof(cell)}.`);
     if (found.hasLoss && found.hasAttack && least !== most) parts.push(`Every ε from ${least.epsilon} to ${most.epsilon} meets both.`);
     if (found.rests === "proven") parts.push(`The attack limit is met by proof: ${proof(cell)}.`);
