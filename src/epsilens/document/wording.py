@@ -289,14 +289,16 @@ _MOST_NAMED = 3
 """So many protected columns are named one by one in a sentence."""
 
 
-def face_value_text(document: RiskDocument, cell: RiskCell) -> str | None:
+def face_value_text(
+    document: RiskDocument | WhatIfDocument, cell: RiskCell | WhatIfCell
+) -> str | None:
     """Say how often a randomised answer is the true one: e^ε/(e^ε + k − 1) for k possible answers.
 
     Parameters
     ----------
-    document : RiskDocument
-        The risk.
-    cell : RiskCell
+    document : RiskDocument or WhatIfDocument
+        The risk, or the cost.
+    cell : RiskCell or WhatIfCell
         One of its budgets.
 
     Returns
@@ -312,13 +314,23 @@ def face_value_text(document: RiskDocument, cell: RiskCell) -> str | None:
     ...     n_targets=75, protect=["smokes"], n_answers=[2], cells=[cell]), cell)
     'Taking a randomised answer at face value is right 88.5% of the time.'
     """
-    if not document.n_answers or len(document.n_answers) != len(document.protect):
+    settings = document.provenance.settings
+    if isinstance(document, WhatIfDocument):
+        is_answered = settings.get("mechanism") == "rr"
+        names, counts = (
+            settings.get(key) if is_answered else [] for key in ("protect", "n_answers")
+        )
+    else:
+        names, counts = document.protect, document.n_answers
+    if not isinstance(names, list) or not isinstance(counts, list):
         return None
-    asked = document.provenance.settings.get("epsilon")
-    budgets = asked if isinstance(asked, dict) else dict.fromkeys(document.protect, cell.epsilon)
+    if not counts or len(counts) != len(names):
+        return None
+    asked = settings.get("epsilon")
+    budgets = asked if isinstance(asked, dict) else dict.fromkeys(names, cell.epsilon)
     shares = {
         name: 1.0 / (1.0 + (k - 1) * math.exp(-budget))
-        for name, k in zip(document.protect, document.n_answers, strict=True)
+        for name, k in zip(names, counts, strict=True)
         if isinstance(budget := budgets.get(name), int | float)
     }
     if not shares:

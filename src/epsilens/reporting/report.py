@@ -203,6 +203,8 @@ def _render(
     groups = group_data(document, question)
     is_decision = isinstance(document, DecisionDocument)
     is_default = recommendation is not None and bool(recommendation.get("is_default"))
+    # A limit on the loss alone says nothing of what is protected: only a decision recommends.
+    advised = holds and is_decision
     data = {
         "kind": document.kind,
         "start": {
@@ -213,7 +215,7 @@ def _render(
             "decided": recommendation is not None,
             "doubtful": opening.is_doubtful,
         },
-        "recommended": ("inf" if recommended == math.inf else recommended) if holds else None,
+        "recommended": ("inf" if recommended == math.inf else recommended) if advised else None,
         "everybody": EVERYBODY,
         "fewest_runs": FEWEST_RUNS if is_decision and has_few_runs(cost) else None,
         "attacker": ATTACKER,
@@ -279,7 +281,7 @@ def _render(
         feared=_typed(_number(recommendation, "max_attack_rate"), 100.0),
         measured=_may_be_measured(document),
         steps=data["steps"],
-        is_recommended=holds and not opening.verdict and recommended == axis_budget(cost, start),
+        is_recommended=advised and not opening.verdict and recommended == axis_budget(cost, start),
         holds=holds,
         command=command,
         cost_type=cost_type(cost),

@@ -198,7 +198,9 @@ def cell_data(
         "expected_accuracy_gap": expected_gap_text(cost, cell, "accuracy_gap"),
         "trusted": cell.trusted,
         "cost_type": cost_type(cost, cell),
-        "face_value": None,
+        "face_value": None
+        if isinstance(document, DecisionDocument)
+        else face_value_text(cost, cell),
         "risk": None,
     }
     if isinstance(document, DecisionDocument) and cell.group == EVERYBODY:

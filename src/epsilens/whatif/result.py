@@ -302,7 +302,7 @@ def _choice(
     sentence = (
         f"ε = {epsilon_text(chosen)} is the most private choice for {whom} within a loss increase of "
         f"{limit:g}. There, and at every larger ε of the grid, a run stays within it (upper end of the "
-        f"{100 * confidence:.4g} % prediction interval: {upper[chosen]:+.3g})."
+        f"{100 * confidence:.4g} % prediction interval: {upper[chosen]:+.3g}). No limit on the attack was set."
     )
     if max((at for at in upper if at < chosen), default=None) in failed:
         sentence += " The estimate at the next smaller ε failed its checks."
