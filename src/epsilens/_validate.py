@@ -101,14 +101,20 @@ def as_finite(value: object, *, name: str) -> float:
     return number
 
 
-def as_loss_limit(value: object, *, name: str = "max_loss_increase") -> float:
-    """Return the largest acceptable increase of a loss: a finite number of at least 0."""
+def as_at_least_zero(value: object, *, name: str, such_as: float = 20.0) -> float:
+    """Return a finite number of at least 0."""
     number = _as_real(value, name=name, what="a number")
     if not (math.isfinite(number) and number >= 0):
         raise InputError(
-            f"`{name}` must be a finite number of at least 0, got {number:g}. Use for instance 0.01."
+            f"`{name}` must be a finite number of at least 0, got {number:g}. Use for instance "
+            f"{such_as:g}."
         )
     return number
+
+
+def as_loss_limit(value: object, *, name: str = "max_loss_increase") -> float:
+    """Return the largest acceptable increase of a loss: a finite number of at least 0."""
+    return as_at_least_zero(value, name=name, such_as=0.01)
 
 
 def as_between(value: object, least: float, most: float, *, name: str) -> float:

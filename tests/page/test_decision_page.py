@@ -223,6 +223,23 @@ def test_the_page_solves_as_decide_does(
         assert "only by the attack that was tried (measured), of an attacker who sees only" in said
 
 
+def test_the_page_recommends_nothing_from_few_retrainings(
+    open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
+) -> None:
+    document = build.make_decision(epsilons=build.geometric(0.1, 10, 12))
+    settings = {**document.cost.provenance.settings, "repeats": 3}
+    origin = document.cost.provenance.model_copy(update={"method": "retrain", "settings": settings})
+    cost = document.cost.model_copy(update={"provenance": origin})
+    document = document.model_copy(update={"cost": cost})
+    opened = open_page(write_report(document, tmp_path / "report.html"), viewport=WIDE)
+    opened.page.fill("#accepted", "0.1")
+    assert opened.text("big") == "no ε"
+    assert opened.text("within").startswith("Fewer than 19 retrainings a cell are too few")
+    assert "Use ε" not in opened.text("within")
+    opened.page.fill("#accepted", "")
+    assert opened.text("within").startswith("Use ε")
+
+
 def test_the_page_solves_failed_checks_and_advantages_as_decide_does(
     open_page: Callable[..., Any], build: ModuleType, tmp_path: Path
 ) -> None:
@@ -319,8 +336,8 @@ def test_a_changed_limit_can_be_taken_back(opened: Any) -> None:
 def test_what_cannot_be_a_limit_is_said(opened: Any) -> None:
     before = opened.text("epsilon")
     for name, typed, words in (
-        ("feared", "-1", "Type a share from 0 to 100 %, such as 80."),
-        ("feared", "101", "Type a share from 0 to 100 %, such as 80."),
+        ("feared", "0", "Type a share of more than 0 and less than 100 %, such as 80."),
+        ("feared", "100", "Type a share of more than 0 and less than 100 %, such as 80."),
         ("accepted", "\u22121", "Type a loss of 0 or more, such as 0.05."),
         ("accepted", "a lot", "Type a loss of 0 or more, such as 0.05."),
         ("accepted", "1,000", "A comma before three digits can be read in two ways."),

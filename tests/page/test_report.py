@@ -47,7 +47,7 @@ def test_it_loads_without_complaint_and_without_the_network(opened: Any, report:
     assert opened.complaints == []
     assert opened.requests == [report.as_uri()]
     assert opened.page.locator("#chart svg").count() == 1
-    assert opened.page.is_visible("#recommended")
+    assert opened.page.is_hidden("#recommended")
 
 
 def test_code_that_was_not_written_by_us_does_not_run(opened: Any) -> None:

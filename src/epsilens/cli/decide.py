@@ -161,7 +161,7 @@ def decide(
     """
     from pathlib import Path
 
-    from epsilens._validate import as_share
+    from epsilens._validate import as_at_least_zero, as_share
     from epsilens.cli.progress import show_progress
     from epsilens.cli.session import print_json, printable, withhold_names
     from epsilens.cli.target import check_target
@@ -184,6 +184,7 @@ def decide(
         )
     check_gives_probabilities(table.model)
     as_share(confidence, name="--confidence")
+    as_at_least_zero(seconds, name="--seconds")
     if measured and proven_only:
         raise InputError(
             "`--measured` and `--proven-only` contradict each other. Leave one of them out; without "

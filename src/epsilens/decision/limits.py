@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from epsilens._validate import as_loss_limit, as_share
 from epsilens.errors import InputError
 
-__all__ = ["DEFAULT_MAX_ADVANTAGE", "NO_COST", "PROVES", "SMALL_COST", "Limits", "read_limits"]
+__all__ = [
+    "CLEAR_COST",
+    "DEFAULT_MAX_ADVANTAGE",
+    "NO_COST",
+    "PROVES",
+    "SMALL_COST",
+    "Limits",
+    "read_limits",
+]
 
 DEFAULT_MAX_ADVANTAGE = 0.1
 """Largest advantage where no limit is given."""
@@ -16,6 +24,8 @@ PROVES = 0.8
 """Largest advantage at which the proof is said to say something."""
 SMALL_COST = 0.01
 """Share of the loss before up to which an expected increase may count as none."""
+CLEAR_COST = 0.05
+"""Share of the loss before that the upper end of a cost may not pass where the cost counts as none."""
 NO_COST = 0.001
 """Share of the loss before up to which every increase counts as none."""
 

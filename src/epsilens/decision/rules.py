@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from epsilens.decision.limits import NO_COST, PROVES, SMALL_COST, Limits, read_limits
+from epsilens._validate import as_at_least_zero
+from epsilens.decision.limits import CLEAR_COST, NO_COST, PROVES, SMALL_COST, Limits, read_limits
 from epsilens.decision.result import Decision, Standing
 from epsilens.decision.trade_off import Point, join
 from epsilens.decision.words import RecommendationWords
@@ -106,8 +107,9 @@ def decide(
     upper end of what was measured, never by the measured rate. The sentence says which.
 
     The recommendation also names both ends of the curve. From `no_cost_from` on no cost is measurable:
-    there and at every larger ε the interval of the loss change reaches 0 and the expected change is at
-    most a hundredth of the loss before, or the upper end is at most a thousandth of it. Up to `proof_up_to` the proof says something: there and at every
+    there and at every larger ε the interval of the loss change reaches 0, the expected change is at
+    most a hundredth of the loss before, and the upper end at most a twentieth of it; or the upper end is
+    at most a thousandth of it. Up to `proof_up_to` the proof says something: there and at every
     smaller ε the advantage is at most 0.8.
 
     Examples
@@ -150,7 +152,7 @@ def decide(
         )
     cost.document.require_privacy()
     simulated = limits.confidence <= SIMULATED_CONFIDENCE and measured
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + as_at_least_zero(seconds, name="seconds")
     while True:
         points = join(cost.document, risk.document)
         standings = tuple(_standing(cost, point, limits, measured=simulated) for point in points)
@@ -333,7 +335,8 @@ def _costs_nothing(cell: WhatIfCell, loss: float | None) -> bool:
     change, low, high = cell.loss_change, cell.loss_change_low, cell.loss_change_high
     if loss is None or change is None or low is None or high is None:
         return False
-    return high <= NO_COST * loss or (low <= 0 and change <= SMALL_COST * loss)
+    is_small = low <= 0 and change <= SMALL_COST * loss and high <= CLEAR_COST * loss
+    return is_small or high <= NO_COST * loss
 
 
 def _unsettled(

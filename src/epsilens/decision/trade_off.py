@@ -107,6 +107,15 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
             f"the cost protects {', '.join(names)} and the attack {', '.join(risk.protect)}. Ask both "
             "with the same `protect`."
         )
+    counts = asked.get("n_answers")
+    if names is not None and isinstance(counts, list) and risk.n_answers:
+        attacked_counts = dict(zip(risk.protect, risk.n_answers, strict=False))
+        for name, count in zip(names, counts, strict=False):
+            if (other_count := attacked_counts.get(name)) not in {None, count}:
+                return (
+                    f"the cost has {count} possible answers for “{name}” and the attack {other_count}. Ask both "
+                    "with the same `categories`."
+                )
     corrections = [str(settings.get("correction") or "none") for settings in (asked, attacked)]
     if corrections[0] != corrections[1]:
         with_it, without = ("cost", "attack") if corrections[1] == "none" else ("attack", "cost")

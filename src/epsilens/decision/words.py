@@ -19,6 +19,7 @@ from epsilens.document import (
     ceiling_clause,
     cost_type,
     epsilon_text,
+    spending_text,
 )
 
 __all__ = ["RecommendationWords"]
@@ -59,14 +60,15 @@ class RecommendationWords:
         """Say what was chosen, within which limit, and what it means."""
         assert found.epsilon is not None  # noqa: S101
         here = self.standings[found.epsilon]
-        named = f"ε = {epsilon_text(found.epsilon)}"
+        named = spending_text(self.cost, self.points[found.epsilon].cost)
         if few:
             parts = [
                 "Fewer than 19 retrainings a cell are too few to be sure, so no ε is recommended.",
                 f"{named} would be {self._why(here)}.",
             ]
         else:
-            parts = [f"Use {named}{self._spent(here)}.", f"It is {self._why(here)}."]
+            parts = [f"Use {named}.", f"It is {self._why(here)}."]
+        parts += self._unchecked(here)
         parts.append(self._people(here))
         parts += self._attack(here, found)
         if found.rule == "both" and found.least != found.most:
@@ -105,12 +107,13 @@ class RecommendationWords:
             return f"the most private choice within your limit, {rise}"
         return f"the most private choice within both limits: {rise}, and {attack}"
 
-    def _spent(self, here: Standing) -> str:
-        """Say what a record spends where several columns have the same ε each."""
-        cell = self.points[here.epsilon].cost
-        if not self.several or cell.epsilon is None:
-            return ""
-        return f" for each column, so ε = {epsilon_text(cell.record_epsilon)} for a record"
+    def _unchecked(self, here: Standing) -> list[str]:
+        """Say that the next smaller ε was not ruled out, where its cost is not known."""
+        smaller = [s for s in self.standings.values() if s.epsilon < here.epsilon]
+        if self.limits.loss is None or not smaller or smaller[-1].is_trusted:
+            return []
+        at = epsilon_text(smaller[-1].epsilon)
+        return [f"At ε = {at} the estimate failed its check and was not measured."]
 
     def _attack_limit(self) -> str | None:
         limits = self.limits
@@ -155,7 +158,7 @@ class RecommendationWords:
             )
         if here.advantage is not None and here.advantage > PROVES and self._has_ceiling(here):
             before = baseline_text(risk)
-            without = "" if before is None else f", {before} without this release"
+            without = "" if before is None else f", {before} from everybody else's data alone"
             said.append(
                 f"Almost nothing is proven at this ε: an attacker may guess up to "
                 f"{_share(here.attack_ceiling)} {self.answers} (proven ceiling){without}."
@@ -168,13 +171,17 @@ class RecommendationWords:
         return said
 
     def _has_ceiling(self, here: Standing) -> bool:
-        return here.attack_ceiling is not None and at_most_text(here.attack_ceiling) != _ALL
+        """Say whether the proof limits something: the share of all answers, or what is added to them."""
+        if here.attack_ceiling is None:
+            return False
+        is_added = here.advantage is not None and here.advantage <= PROVES
+        return is_added or at_most_text(here.attack_ceiling) != _ALL
 
     def _proof(self, here: Standing) -> str:
         """Say what is proven at one ε, with the baseline that it is proven for."""
         if not self._has_ceiling(here):
             before = baseline_text(self.points[here.epsilon].risk)
-            without = "" if before is None else f"; without this release they guess up to {before}"
+            without = "" if before is None else f"; from everybody else's data alone up to {before}"
             return (
                 "nothing is proven to stay hidden: an attacker may guess up to "
                 f"{_share(here.attack_ceiling)} {self.answers}{without}"
@@ -207,7 +214,7 @@ class RecommendationWords:
         if not self.limits.is_default:
             return []
         free = (
-            "No ε of the grid is without measurable cost"
+            "No ε of the grid is known to cost nothing"
             if found.no_cost_from is None
             else f"Randomising costs nothing measurable from ε = {epsilon_text(found.no_cost_from)} up"
         )

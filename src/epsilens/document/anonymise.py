@@ -16,7 +16,7 @@ from epsilens.document.parts import DocumentHead, Provenance
 from epsilens.document.release import ReleaseDocument
 from epsilens.document.risk import RiskDocument
 from epsilens.document.whatif import BODY_PUBLIC, BODY_UNDECLARED, WhatIfDocument
-from epsilens.document.wording import EVERYBODY
+from epsilens.document.wording import EVERYBODY, budgets_text
 
 __all__ = ["WITHHELD", "WITHHELD_WARNING", "anonymise"]
 
@@ -191,8 +191,14 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
         changes["epsilon"] = {columns(name): spent for name, spent in document.epsilon.items()}
     elif isinstance(document, DecisionDocument):
         # The same column has the same number in both: cost first, as it is shown.
-        changes["cost"] = _anonymous(document.cost, columns, groups)
+        changes["cost"] = cost = _anonymous(document.cost, columns, groups)
         changes["risk"] = _anonymous(document.risk, columns, groups)
+        if (named := budgets_text(document.cost)) is not None:
+            numbered = budgets_text(cost) or ""
+            said = document.recommendation.sentence.replace(named, numbered)
+            changes["recommendation"] = document.recommendation.model_copy(
+                update={"sentence": said}
+            )
         if document.lever is not None:
             masked = [columns(name) for name in document.lever.masked]
             changes["lever"] = document.lever.model_copy(update={"masked": masked})

@@ -12,23 +12,45 @@ from epsilens.document.whatif import WhatIfCell, WhatIfDocument
 
 __all__ = [
     "EVERYBODY",
+    "FEWEST_RUNS",
     "at_least_text",
     "at_most_text",
     "baseline_text",
     "bound_text",
+    "budgets_text",
     "ceiling_clause",
     "cost_type",
     "delta_text",
     "epsilon_text",
     "face_value_text",
     "group_names",
+    "has_few_runs",
     "is_model_release",
     "loss_unit",
     "own_budget",
+    "spending_text",
 ]
 
 EVERYBODY = "all"
 """The package's own name for the group of everybody."""
+FEWEST_RUNS = 19
+"""With fewer retrainings not even the largest of them is an upper end at 95 %."""
+
+
+def has_few_runs(document: WhatIfDocument) -> bool:
+    """Say whether fewer models were trained again than an upper end at 95 % takes.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=1.0, accuracy=None, auc=None, n_train=9, n_test=9, n_parameters=2)
+    >>> origin = Provenance(method="retrain", settings={"repeats": 3})
+    >>> has_few_runs(WhatIfDocument(provenance=origin, baseline=start, cells=[]))
+    True
+    """
+    repeats = document.provenance.settings.get("repeats")
+    is_retrained = document.provenance.method == "retrain"
+    return is_retrained and isinstance(repeats, int) and repeats < FEWEST_RUNS
 
 
 def cost_type(document: WhatIfDocument, cell: WhatIfCell | None = None) -> NumberType:
@@ -137,6 +159,46 @@ def epsilon_text(epsilon: float) -> str:
     return text if "e" not in text else f"{epsilon:.1e}"
 
 
+def budgets_text(document: WhatIfDocument) -> str | None:
+    """Write the ε of every column where these differ; None where one ε holds for all.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=1.0, accuracy=None, auc=None, n_train=9, n_test=9, n_parameters=2)
+    >>> asked = {"epsilon": {"smokes": 0.05, "sex": 0.1}}
+    >>> budgets_text(WhatIfDocument(provenance=Provenance(method="exact", settings=asked),
+    ...                             baseline=start, cells=[]))
+    'smokes = 0.05, sex = 0.1'
+    """
+    asked = document.provenance.settings.get("epsilon")
+    if not isinstance(asked, dict):
+        return None
+    return ", ".join(f"{name} = {epsilon_text(float(value))}" for name, value in asked.items())
+
+
+def spending_text(document: WhatIfDocument, cell: WhatIfCell) -> str:
+    """Name the budget of a cell as it is to be spent: of each column, and of a record where that is another.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=1.0, accuracy=None, auc=None, n_train=9, n_test=9, n_parameters=2)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.1)
+    >>> spending_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                              cells=[cell]), cell)
+    'ε = 1 for each column, so ε = 2 for a record'
+    """
+    record = f"ε = {epsilon_text(cell.record_epsilon)} for a record"
+    if cell.epsilon is None:
+        each = budgets_text(document)
+        return record if each is None else f"{each}: {record}"
+    named = f"ε = {epsilon_text(cell.epsilon)}"
+    is_same = math.isclose(cell.epsilon, cell.record_epsilon)
+    return named if is_same else f"{named} for each column, so {record}"
+
+
 def delta_text(delta: float) -> str:
     """Write the δ of a privacy claim as it is typed.
 
@@ -201,6 +263,16 @@ def ceiling_clause(cell: RiskCell, *, many: bool = False) -> str | None:
     if before is None or ceiling is None:
         return None
     most = at_most_text(ceiling)
+    if most == at_most_text(1.0) and cell.advantage is not None:
+        whose = (
+            "their own randomised answers add"
+            if many
+            else "the person's own randomised answer adds"
+        )
+        added = at_most_text(cell.advantage)
+        return (
+            f"everybody else's data already give the answers away; {whose} at most {added} (proven)"
+        )
     if many:
         return (
             f"from everybody else's data an attacker guesses the protected answers, all of them at once, "
@@ -217,14 +289,16 @@ _MOST_NAMED = 3
 """So many protected columns are named one by one in a sentence."""
 
 
-def face_value_text(document: RiskDocument, cell: RiskCell) -> str | None:
+def face_value_text(
+    document: RiskDocument | WhatIfDocument, cell: RiskCell | WhatIfCell
+) -> str | None:
     """Say how often a randomised answer is the true one: e^ε/(e^ε + k − 1) for k possible answers.
 
     Parameters
     ----------
-    document : RiskDocument
-        The risk.
-    cell : RiskCell
+    document : RiskDocument or WhatIfDocument
+        The risk, or the cost.
+    cell : RiskCell or WhatIfCell
         One of its budgets.
 
     Returns
@@ -240,13 +314,23 @@ def face_value_text(document: RiskDocument, cell: RiskCell) -> str | None:
     ...     n_targets=75, protect=["smokes"], n_answers=[2], cells=[cell]), cell)
     'Taking a randomised answer at face value is right 88.5% of the time.'
     """
-    if not document.n_answers or len(document.n_answers) != len(document.protect):
+    settings = document.provenance.settings
+    if isinstance(document, WhatIfDocument):
+        is_answered = settings.get("mechanism") == "rr"
+        names, counts = (
+            settings.get(key) if is_answered else [] for key in ("protect", "n_answers")
+        )
+    else:
+        names, counts = document.protect, document.n_answers
+    if not isinstance(names, list) or not isinstance(counts, list):
         return None
-    asked = document.provenance.settings.get("epsilon")
-    budgets = asked if isinstance(asked, dict) else dict.fromkeys(document.protect, cell.epsilon)
+    if not counts or len(counts) != len(names):
+        return None
+    asked = settings.get("epsilon")
+    budgets = asked if isinstance(asked, dict) else dict.fromkeys(names, cell.epsilon)
     shares = {
         name: 1.0 / (1.0 + (k - 1) * math.exp(-budget))
-        for name, k in zip(document.protect, document.n_answers, strict=True)
+        for name, k in zip(names, counts, strict=True)
         if isinstance(budget := budgets.get(name), int | float)
     }
     if not shares:

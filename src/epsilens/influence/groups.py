@@ -25,6 +25,7 @@ __all__ = [
     "read_groups",
     "refuse_dependence",
     "refuse_dependent_groups",
+    "require_everybody",
 ]
 
 Counts = NDArray[np.int64]
@@ -99,8 +100,18 @@ def read_groups(
         else:
             mask, columns = _as_booleans(value), frozenset()
         checked = as_mask(mask, name=str(name), n_rows=n_rows)
+        require_everybody(str(name), int(checked.sum()), n_rows=n_rows)
         result.append(Group(str(name), checked, columns, test_mask))
     return result
+
+
+def require_everybody(name: str, size: int, *, n_rows: int) -> None:
+    """Refuse a group that has the name of everybody and lacks a training row."""
+    if name == EVERYBODY and size < n_rows:
+        raise InputError(
+            f"group {EVERYBODY!r} must have every training row, {n_rows}, got {size}: its name means "
+            "everybody. Choose another name."
+        )
 
 
 def _as_booleans(value: object) -> NDArray[np.bool_]:

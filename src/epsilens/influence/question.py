@@ -85,6 +85,8 @@ class Asked:
         ε of every protected column, one mapping per cell.
     notes : list of str
         Warnings given while reading.
+    n_answers : tuple of int
+        How many answers each protected column may have, in the order of the names.
     """
 
     label: Label
@@ -101,6 +103,7 @@ class Asked:
     unary: UnaryBlock | None
     budgets: tuple[dict[str, float], ...]
     notes: list[str]
+    n_answers: tuple[int, ...]
 
     def joints(self) -> list[NDArray[np.float64]]:
         """Return the probabilities of the feature alternatives, one matrix per ε."""
@@ -185,6 +188,7 @@ def read_question(
     if how in {"olh", "blh"}:
         notes.append(hashing_note(how))
     size = len(label.values) if label.values is not None else 0
+    sizes = {feature.name: len(feature.rows) for feature in features}
     return Asked(
         label=label,
         names=tuple(names),
@@ -209,6 +213,7 @@ def read_question(
         unary=unary,
         budgets=tuple(budgets),
         notes=notes,
+        n_answers=tuple(sizes.get(name, size) for name in names),
     )
 
 

@@ -14,7 +14,7 @@ from epsilens.data.expressions import QUOTE_TEXT, Expression, parse_expression
 from epsilens.document import EVERYBODY
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
 from epsilens.influence.alternatives import no_alternatives
-from epsilens.influence.groups import refuse_dependence
+from epsilens.influence.groups import refuse_dependence, require_everybody
 from epsilens.influence.mechanisms import as_mechanism, channel_of
 from epsilens.influence.question import (
     Asked,
@@ -88,6 +88,7 @@ def read_streamed_question(
             raise InputError(
                 f"group {group.name!r} must have at least one training row, got 0. Check its expression."
             )
+        require_everybody(group.name, group.size, n_rows=baseline.problem.n_rows)
     everybody = np.zeros(len(values), dtype=np.int64)
     if baseline.label.values is not None:
         everybody[np.searchsorted(values, baseline.label.values)] = baseline.labels.counts
@@ -133,6 +134,7 @@ def _asked(
         unary=None,
         budgets=tuple(budgets),
         notes=notes,
+        n_answers=(len(values),),
     )
     return asked, replace(baseline, evaluation=evaluation)
 

@@ -16,6 +16,7 @@ from epsilens.display.rounding import format_epsilon
 from epsilens.display.words import OUTCOME_NAMES, axis_budget
 from epsilens.document import (
     EVERYBODY,
+    FEWEST_RUNS,
     NUMBER_TYPE_MEANINGS,
     NUMBER_TYPES,
     DecisionDocument,
@@ -23,6 +24,7 @@ from epsilens.document import (
     WhatIfDocument,
     cost_type,
     group_names,
+    has_few_runs,
     is_model_release,
     loss_unit,
     to_dict,
@@ -201,6 +203,8 @@ def _render(
     groups = group_data(document, question)
     is_decision = isinstance(document, DecisionDocument)
     is_default = recommendation is not None and bool(recommendation.get("is_default"))
+    # A limit on the loss alone says nothing of what is protected: only a decision recommends.
+    advised = holds and is_decision
     data = {
         "kind": document.kind,
         "start": {
@@ -211,8 +215,9 @@ def _render(
             "decided": recommendation is not None,
             "doubtful": opening.is_doubtful,
         },
-        "recommended": ("inf" if recommended == math.inf else recommended) if holds else None,
+        "recommended": ("inf" if recommended == math.inf else recommended) if advised else None,
         "everybody": EVERYBODY,
+        "fewest_runs": FEWEST_RUNS if is_decision and has_few_runs(cost) else None,
         "attacker": ATTACKER,
         "default_advantage": DEFAULT_MAX_ADVANTAGE,
         "max_advantage": None if is_default else _number(recommendation, "max_advantage"),
@@ -276,7 +281,7 @@ def _render(
         feared=_typed(_number(recommendation, "max_attack_rate"), 100.0),
         measured=_may_be_measured(document),
         steps=data["steps"],
-        is_recommended=holds and not opening.verdict and recommended == axis_budget(cost, start),
+        is_recommended=advised and not opening.verdict and recommended == axis_budget(cost, start),
         holds=holds,
         command=command,
         cost_type=cost_type(cost),

@@ -50,6 +50,7 @@ from epsilens.document import (
     group_names,
     loss_unit,
     own_budget,
+    spending_text,
 )
 from epsilens.reporting.assessment import assessment_paragraph
 from epsilens.reporting.holder_words import holder_text
@@ -183,6 +184,7 @@ def cell_data(
         "outside": None if 0 < budget < math.inf else "inf" if budget else "0",
         "epsilon": format_epsilon(budget),
         "record_epsilon": format_epsilon(cell.record_epsilon),
+        "spending": spending_text(cost, cell),
         "sentence": cell_sentence(cost, cell),
         "loss": format_change(cell.loss_change, decimals=decimals),
         "interval": interval_text(cost, cell),
@@ -196,7 +198,9 @@ def cell_data(
         "expected_accuracy_gap": expected_gap_text(cost, cell, "accuracy_gap"),
         "trusted": cell.trusted,
         "cost_type": cost_type(cost, cell),
-        "face_value": None,
+        "face_value": None
+        if isinstance(document, DecisionDocument)
+        else face_value_text(cost, cell),
         "risk": None,
     }
     if isinstance(document, DecisionDocument) and cell.group == EVERYBODY:

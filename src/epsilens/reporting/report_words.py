@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from epsilens.decision.limits import PROVES
 from epsilens.display.rounding import (
     format_epsilon,
     format_percent,
@@ -115,7 +116,10 @@ def _attack_clause(risk: RiskCell | None, *, many: bool) -> str:
 
 
 def ceiling_is_open(risk: RiskCell) -> bool:
-    """Say whether the ceiling rounds to everything, so that nothing is proven to stay hidden.
+    """Say whether nothing is proven to stay hidden: the ceiling rounds to everything.
+
+    It may do so because everybody else's data give the answers away already; then the advantage is small,
+    and the proof limits what is added.
 
     Examples
     --------
@@ -123,7 +127,8 @@ def ceiling_is_open(risk: RiskCell) -> bool:
     True
     """
     ceiling = risk.answer_inference_ceiling
-    return ceiling is not None and at_most_text(ceiling) == NOTHING_HIDDEN
+    is_added = risk.advantage is not None and risk.advantage <= PROVES
+    return ceiling is not None and at_most_text(ceiling) == NOTHING_HIDDEN and not is_added
 
 
 def proof_text(risk: RiskCell, *, many: bool = False) -> str | None:

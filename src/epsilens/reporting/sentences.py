@@ -267,7 +267,7 @@ def budget_text(cell: WhatIfCell | RiskCell) -> str:
     'ε = 1 each (ε = 2 in all)'
     """
     if cell.epsilon is None:
-        return f"ε = {format_epsilon(cell.record_epsilon)} in all"
+        return f"ε = {format_epsilon(cell.record_epsilon)} for a record"
     text = f"ε = {format_epsilon(cell.epsilon)}"
     if cell.record_epsilon is not None and not math.isclose(cell.epsilon, cell.record_epsilon):
         text += f" each (ε = {format_epsilon(cell.record_epsilon)} in all)"

@@ -113,6 +113,7 @@ class RandomisedShadows:
             unary=None,
             budgets=({},),
             notes=[],
+            n_answers=(),
         )
         return cls(baseline, asked, n_models, seed, np.arange(baseline.problem.n_rows))
 

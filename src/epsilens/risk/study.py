@@ -233,7 +233,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             shadows.targets,
             notes=[*asked.notes, *_training_note(known, len(truth))],
             protect=asked.names,
-            n_answers=_n_answers(asked, column_names(self._table)),
+            n_answers=asked.n_answers,
         )
 
     def estimate_dp_sgd(
@@ -514,12 +514,6 @@ def _advantage(asked: Asked, e: int) -> float:
     if asked.feature_channels:
         channels += asked.feature_channels[e].channels
     return ProductChannel(channels).advantage
-
-
-def _n_answers(asked: Asked, features: Sequence[str]) -> list[int]:
-    """Return how many answers each protected column may have, in the order of the names."""
-    sizes = iter(asked.alternatives.sizes)
-    return [next(sizes) if name in features else asked.label_channels[0].k for name in asked.names]
 
 
 def membership_numbers(attack: MembershipAttack) -> dict[str, float | None]:

@@ -66,6 +66,7 @@ class Study:
             method=method,
             settings={
                 "protect": list(asked.names),
+                "n_answers": list(asked.n_answers),
                 "mechanism": asked.mechanism,
                 "epsilon": dict(asked.budgets[0]) if asked.is_mapping else list(asked.epsilons),
                 "groups": [group.name for group in asked.groups],

@@ -15,6 +15,7 @@ from epsilens.data.documented import Documented
 from epsilens.data.frames import like
 from epsilens.document import (
     EVERYBODY,
+    FEWEST_RUNS,
     WhatIfCell,
     WhatIfDocument,
     epsilon_text,
@@ -36,8 +37,6 @@ _COLUMNS_SHOWN = (
     *("accuracy_change", "auc_change", "trusted"),
 )
 _ROWS_SHOWN = 20
-# With fewer runs not even the largest of them is an upper end at 95 %.
-_FEWEST_RUNS = 19
 
 
 def cells_frame(document: WhatIfDocument) -> pd.DataFrame:
@@ -206,7 +205,7 @@ class LossChangeEstimate(Documented):
     @property
     def has_few_runs(self) -> bool:
         """Whether fewer models were trained again than an upper end at 95 % takes."""
-        return self.retrained is not None and min(map(len, self.loss_draws)) < _FEWEST_RUNS
+        return self.retrained is not None and min(map(len, self.loss_draws)) < FEWEST_RUNS
 
     def upper_end(self, place: int, confidence: float = INTERVAL_CONFIDENCE) -> float:
         """Return the upper end of a cell's prediction interval.
@@ -303,10 +302,10 @@ def _choice(
     sentence = (
         f"ε = {epsilon_text(chosen)} is the most private choice for {whom} within a loss increase of "
         f"{limit:g}. There, and at every larger ε of the grid, a run stays within it (upper end of the "
-        f"{100 * confidence:.4g} % prediction interval: {upper[chosen]:+.3g})."
+        f"{100 * confidence:.4g} % prediction interval: {upper[chosen]:+.3g}). No limit on the attack was set."
     )
     if max((at for at in upper if at < chosen), default=None) in failed:
         sentence += " The estimate at the next smaller ε failed its checks."
     if few:
-        sentence += f" Fewer than {_FEWEST_RUNS} retrainings a cell are too few to be sure."
+        sentence += f" Fewer than {FEWEST_RUNS} retrainings a cell are too few to be sure."
     return Choice(epsilon=chosen, holds=not few, sentence=sentence)

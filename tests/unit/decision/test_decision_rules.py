@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
+from epsilens import WhatIf
 from epsilens.decision import Decision, decide
 from epsilens.document import (
     OutcomeInterval,
     RiskCell,
     RiskDocument,
     WhatIfDocument,
+    anonymise,
     load_document,
     to_json,
 )
 from epsilens.errors import InputError, InputTypeError
-from epsilens.risk import RiskCurve
+from epsilens.reporting import write_report
+from epsilens.reporting.report_words import ceiling_is_open
+from epsilens.risk import AttackStudy, RiskCurve
 from epsilens.whatif import LossChangeEstimate
 
 GRID = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -210,13 +219,20 @@ def test_both_ends_of_the_curve_are_named_beside_the_default(build):
     )
     dear = decide(make_cost(build, [0.4] * 5, FINE), make_risk(build, RISING, MEASURED, FINE))
     assert dear.recommendation.no_cost_from is None
-    assert "No ε of the grid is without measurable cost" in dear.recommendation.sentence
+    assert "No ε of the grid is known to cost nothing" in dear.recommendation.sentence
     # An interval that reaches 0 is not enough where the expected cost is large.
     wide = decide(
         make_cost(build, [0.4, 0.2, 0.1, 0.019, 0.012], FINE),
         make_risk(build, RISING, MEASURED, FINE),
     )
     assert wide.recommendation.no_cost_from == 3.0
+    # A few rows give an interval that reaches 0 and far above: nothing is known to be free.
+    few = make_cost(
+        build, FALLING, FINE, loss_change=0.0, loss_change_low=-0.2, loss_change_high=0.2
+    )
+    claimed = decide(few, make_risk(build, RISING, MEASURED, FINE)).recommendation
+    assert claimed.no_cost_from is None
+    assert "costs nothing" not in claimed.sentence
     # An upper end that is small beside the loss before counts as none.
     small = make_cost(build, [0.4, 0.2, 0.1, 0.05, 0.0], FINE)
     cells = [*small.document.cells]
@@ -233,7 +249,7 @@ def test_a_limit_on_the_loss_alone_says_what_is_not_protected(build):
     assert weak.epsilon == 4.0
     assert "You set no limit on what an attacker gets." in weak.sentence
     assert "Almost nothing is proven at this ε: an attacker may guess up to 97.0%" in weak.sentence
-    assert "60.0% without this release" in weak.sentence
+    assert "60.0% from everybody else's data alone" in weak.sentence
     open_ = make_risk(build, [*RISING[:4], 1.0], MEASURED)
     none = decide(cost, open_, max_loss_increase=0.02).recommendation
     assert "Nothing is proven to stay hidden" in none.sentence
@@ -380,14 +396,17 @@ def test_several_answers_are_guessed_all_at_once(build):
     cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
     settings = cost.document.provenance.settings | {"protect": ["smokes", "income"]}
     origin = cost.document.provenance.model_copy(update={"settings": settings})
+    cells = [
+        cell.model_copy(update={"record_epsilon": 2 * cell.epsilon}) for cell in cost.document.cells
+    ]
     both = LossChangeEstimate(
-        cost.document.model_copy(update={"provenance": origin}), cost.loss_draws
+        cost.document.model_copy(update={"provenance": origin, "cells": cells}), cost.loss_draws
     )
     other = risk.document.model_copy(update={"protect": ["smokes", "income"]})
     decision = decide(both, RiskCurve(other, (), np.arange(0)), max_attack_rate=0.75)
     assert "all of them at once" in decision.recommendation.sentence
     # A record spends the ε of every column.
-    assert " for each column, so ε = " in decision.recommendation.sentence
+    assert "Use ε = 0.5 for each column, so ε = 1 for a record." in decision.recommendation.sentence
     assert "a single one of them is guessed more often" in decision.document.warnings[0]
 
 
@@ -553,3 +572,81 @@ def test_cost_and_risk_that_change_places_are_said(build: ModuleType) -> None:
     cost, risk = make_cost(build, [0.1] * n), make_risk(build, [0.9] * n, [0.5] * n)
     with pytest.raises(InputTypeError, match="`cost` must be what `WhatIf"):
         decide(risk, cost, max_loss_increase=0.1)  # type: ignore[arg-type]
+
+
+def test_a_budget_for_every_column_is_recommended_as_one(build, tmp_path):
+    """The sum alone, typed as `--epsilon 0.15`, would be spent on each column."""
+    each = {"smokes": 0.05, "sex": 0.1}
+    cost = make_cost(build, [0.02], (0.15,), epsilon=None, record_epsilon=0.15).document
+    settings = cost.provenance.settings | {"protect": list(each), "epsilon": each}
+    cost = cost.model_copy(
+        update={"provenance": cost.provenance.model_copy(update={"settings": settings})}
+    )
+    risk = make_risk(build, [0.65], [0.64], (0.15,)).document
+    cells = [cell.model_copy(update={"epsilon": None}) for cell in risk.cells]
+    origin = risk.provenance.model_copy(update={"settings": settings})
+    risk = risk.model_copy(
+        update={"cells": cells, "protect": list(each), "n_answers": [2, 2], "provenance": origin}
+    )
+    decision = decide(LossChangeEstimate(cost, (np.zeros(200),)), RiskCurve(risk, (), np.arange(0)))
+    said = decision.recommendation.sentence
+    assert said.startswith("Use smokes = 0.05, sex = 0.1: ε = 0.15 for a record.")
+    hidden = anonymise(decision.document).recommendation.sentence
+    assert "smokes" not in hidden
+    assert re.match(r"Use column \d = 0\.05, column \d = 0\.1: ε = 0\.15 for a record\.", hidden)
+    page = write_report(decision.document, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "0.15</output> <small>for a record</small>" in page
+    assert "with the privacy budget ε = 0.15 for a record" in page
+
+
+@pytest.mark.filterwarnings("ignore::epsilens.errors.PrivacyLeakWarning")
+def test_cost_and_attack_must_have_the_same_possible_answers():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.normal(size=300), "region": rng.choice(list("ab"), size=300)})
+    y = pd.Series(rng.random(300) < 0.5, name="smokes").astype("category")
+    encoded = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["region"]), remainder="passthrough"
+    )
+    model = make_pipeline(encoded, LogisticRegression())
+    parts, asked = (X[:200], y[:200], X[200:], y[200:]), {"protect": "region", "epsilon": [1.0]}
+    declared = {"categories": {"region": list("abcd")}}
+    cost = WhatIf(model).fit(*parts).estimate(**asked, **declared)
+    study = AttackStudy(model).fit(*parts)
+    assert cost.document.provenance.settings["n_answers"] == [4]
+    risk = study.estimate(**asked, shadow_models=64)
+    with pytest.raises(InputError, match="4 possible answers for “region” and the attack 2"):
+        decide(cost, risk)
+    decide(cost, study.estimate(**asked, **declared, shadow_models=64))
+
+
+def test_answers_that_other_data_give_away_are_no_missing_proof(build):
+    """The ceiling is 100.0% at a small advantage as well, where other data give nearly all away."""
+    cost, risk = make_cost(build, FALLING, FINE), make_risk(build, [0.9999] * 5, MEASURED, FINE)
+    decision = decide(cost, risk)
+    said = decision.recommendation.sentence
+    assert "othing is proven" not in said
+    assert "Everybody else's data already give the answers away; " in said
+    assert "the person's own randomised answer adds at most 7.5% (proven)." in said
+    assert not ceiling_is_open(risk.document.cells[0])
+    assert ceiling_is_open(risk.document.cells[-1])
+
+
+@pytest.mark.parametrize("seconds", ["x", -1, math.nan, math.inf, None])
+def test_the_time_for_training_again_is_checked(build, seconds):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    with pytest.raises((InputError, InputTypeError), match="`seconds` must be"):
+        decide(cost, risk, seconds=seconds)
+
+
+def test_a_smaller_budget_that_was_not_checked_is_named(build):
+    cost, risk = make_cost(build, FALLING), make_risk(build, RISING, MEASURED)
+    cells = [*cost.document.cells]
+    cells[2] = cells[2].model_copy(update={"trusted": False})
+    document = cost.document.model_copy(update={"cells": cells})
+    failed = LossChangeEstimate(document, cost.loss_draws)
+    caveat = "At ε = 1 the estimate failed its check and was not measured."
+    found = decide(failed, risk, max_loss_increase=0.2).recommendation
+    assert found.epsilon == 2.0
+    assert caveat in found.sentence
+    assert caveat not in decide(cost, risk, max_loss_increase=0.05).recommendation.sentence
+    assert caveat not in decide(failed, risk, max_loss_increase=0.02).recommendation.sentence

@@ -46,6 +46,13 @@ def test_bad_groups_get_one_clear_line(study, mask, words):
         ask(study, {"mine": mask})
 
 
+@pytest.mark.parametrize("given", ["age < 40", np.arange(600) > 0], ids=["expression", "mask"])
+def test_only_everybody_may_be_called_all(study, given):
+    with pytest.raises(InputError, match=r"must have every training row, 600, .* another name"):
+        ask(study, {"all": given})
+    assert ask(study, {"all": np.ones(600, dtype=bool)}).document.cells[0].group == "all"
+
+
 @pytest.mark.parametrize(
     "part", ["all of one answer", "half of one answer", "all but some", "nearly the answer"]
 )

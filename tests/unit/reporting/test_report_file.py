@@ -160,7 +160,8 @@ def test_the_page_shows_question_answer_command_and_origin(
         command="epsilens whatif survey.csv --label affair",
     ).read_text(encoding="utf-8")
     assert 'for="slider number">2</output>' in page
-    assert '<span class="tag" id="recommended">recommended</span>' in page
+    # No limit on the attack was set: nothing is recommended.
+    assert '<span class="tag" id="recommended" hidden>recommended</span>' in page
     assert "Take 2." in page
     assert "at ε = 2 would raise the test loss by" in page
     assert 'value="0.05"' in page
@@ -178,6 +179,15 @@ def test_a_choice_that_does_not_hold_is_not_recommended(build: ModuleType, tmp_p
         ).read_text(encoding="utf-8")
         assert 'id="recommended" hidden>' in page
         assert "None will do." in page
+
+
+def test_a_cost_says_how_often_an_answer_is_the_true_one(build: ModuleType, tmp_path: Path) -> None:
+    asked = {"mechanism": "rr", "protect": ["smokes"], "n_answers": [2]}
+    fact = "Taking a randomised answer at face value is right 73.1% of the time."
+    for settings, is_said in ((asked, True), (asked | {"mechanism": "oue"}, False)):
+        document = build.make_whatif(epsilons=[1.0, 2.0], settings=settings)
+        page = write_report(document, tmp_path / "r.html").read_text(encoding="utf-8")
+        assert (f'<p id="fact">{fact}</p>' in page) is is_said
 
 
 def test_a_label_stands_in_for_missing_names(build: ModuleType, tmp_path: Path) -> None:

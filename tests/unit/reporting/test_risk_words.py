@@ -140,7 +140,7 @@ def test_several_columns_and_their_sum(build: ModuleType) -> None:
         "At ε = 1 each (ε = 2 in all) the attack guesses the answers “a” and “b” of"
     )
     mapped = build.make_risk(epsilons=[None], protect=["a", "b"], record_factor=3.0)
-    assert risk_sentences(mapped)[0].startswith("At ε = 3 in all the attack")
+    assert risk_sentences(mapped)[0].startswith("At ε = 3 for a record the attack")
     assert titles(mapped)[0] == "ε of a record"
 
 

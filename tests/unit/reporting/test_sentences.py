@@ -72,7 +72,7 @@ def test_a_regression_has_no_accuracy_and_no_nats(build: ModuleType) -> None:
 def test_different_budgets_and_several_columns(build: ModuleType) -> None:
     document = build.make_whatif(epsilons=[None], settings={"protect": ["a", "b", "c"]})
     assert protected_text(document) == "the answers “a”, “b” and “c”"
-    assert "at ε = 2 in all" in whatif_sentence(document)
+    assert "at ε = 2 for a record" in whatif_sentence(document)
     cell = document.cells[0].model_copy(update={"epsilon": 1.0, "record_epsilon": 3.0})
     assert "at ε = 1 each (ε = 3 in all)" in cell_sentence(document, cell)
 

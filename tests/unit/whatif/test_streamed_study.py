@@ -235,6 +235,12 @@ def test_another_epsilon_for_the_same_groups_reads_no_training_row(folders):
     assert passes.n_tasks < 5 * test + train
 
 
+def test_only_everybody_may_be_called_all(folders):
+    study = WhatIf(LogisticRegression()).fit_parquet(*folders, label="y")
+    with pytest.raises(InputError, match=r"must have every training row.*another name"):
+        ask(study, groups={"all": next(iter(GROUPS.values()))}, epsilon=[1.0], method="influence")
+
+
 def test_no_more_rows_are_held_than_are_being_read(folders, monkeypatch):
     alive, most = 0, 0
     lock = threading.Lock()

@@ -27,7 +27,7 @@
   // The limits: typed or dragged, each a dashed line in one chart.
   const limits = {
     accepted: { box: byId("accepted"), plot: plots.cost, belongs: "loss", signal: "accepted_loss", step: page.steps.loss, least: 0, most: Infinity },
-    feared: { box: byId("feared"), plot: plots.risk, belongs: "answer", signal: "feared_rate", step: page.steps.rate, least: 0, most: 100 },
+    feared: { box: byId("feared"), plot: plots.risk, belongs: "answer", signal: "feared_rate", step: page.steps.rate, least: page.steps.rate, most: 100 - page.steps.rate },
   };
   for (const [name, limit] of Object.entries(limits)) {
     limit.grip = document.querySelector(`[data-limit=${name}]`);
@@ -219,6 +219,7 @@
     return decisionRule.solve(cells, {
       loss, rate: everybody && rate !== null ? rate / 100 : null,
       advantage: everybody ? advantageLimit(loss, rate) : null, measuredCounts: measuredCounts?.checked ?? false,
+      hasFewRuns: page.fewest_runs !== null,
     });
   }
 
@@ -259,7 +260,9 @@
       : found.hasLoss ? "the most private choice within the limit on the loss"
         : found.advantage === null ? "the largest ε within the limit on the attack"
           : `the largest ε with an advantage of at most ${found.advantage}${ours}`;
-    const parts = [`Use ${shown(cell)}. It is ${why}.`];
+    const parts = [`Use ${cell.spending}. It is ${why}.`];
+    const smaller = cells[cells.indexOf(cell) - 1];
+    if (found.hasLoss && smaller && !smaller.trusted) parts.push(`At ${shown(smaller)} the estimate failed its check and was not measured.`);
     if (!found.hasAttack) parts.push(`You set no limit on what an attacker gets: ${proof(cell)}.`);
     if (found.hasLoss && found.hasAttack && least !== most) parts.push(`Every ε from ${least.epsilon} to ${most.epsilon} meets both.`);
     if (found.rests === "proven") parts.push(`The attack limit is met by proof: ${proof(cell)}.`);
@@ -322,6 +325,7 @@
   }
 
   function wordsFor(found) {
+    if (found.unsure) return `Fewer than ${page.fewest_runs} retrainings a cell are too few to be sure, so no ε is recommended. ε = ${found.unsure.epsilon} would be the most private choice within the limits.`;
     if (!isDecision) return lossWords(found);
     return group === page.everybody ? decisionWords(found) : lossWords(found);
   }

@@ -35,16 +35,19 @@ const decisionRule = (() => {
   }
 
   // `loss`, `rate` and `advantage` are numbers, or null where there is no such limit; null without any.
-  function solve(cells, { loss, rate, advantage, measuredCounts }) {
+  // From too few runs no budget follows that keeps a limit on the loss: `unsure` is the one that would.
+  function solve(cells, { loss, rate, advantage, measuredCounts, hasFewRuns = false }) {
     const hasAttack = rate !== null || advantage !== null;
     if (loss === null && !hasAttack) return null;
     const least = loss === null ? cells[0] : smallestWithin(cells, loss);
     const [most, rests] = largestWithin(cells, { rate, advantage, measuredCounts });
     const meets = least !== null && most !== null && cells.indexOf(least) <= cells.indexOf(most);
-    const cell = !meets ? null : loss === null ? most : least;
+    const best = !meets ? null : loss === null ? most : least;
+    const isUnsure = hasFewRuns && loss !== null && best !== null;
+    const [cell, unsure] = isUnsure ? [null, best] : [best, null];
     const byProof = cell !== null && rate !== null && cell.risk.ceiling_value !== null && cell.risk.ceiling_value <= rate;
     return {
-      cells, cell, least, most, hasLoss: loss !== null, hasAttack, advantage,
+      cells, cell, unsure, least, most, hasLoss: loss !== null, hasAttack, advantage,
       rests: rests !== null && byProof ? "proven" : rests,
     };
   }
