@@ -97,8 +97,5 @@ def workers(n_workers: int | None = None) -> Iterator[Workers]:
     try:
         with one_blas_thread():
             yield Workers(pool, n)
-    except BaseException:
-        # Whoever was told to end does not wait for a long library call.
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown(wait=True, cancel_futures=True)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
