@@ -95,7 +95,7 @@ class PlannedRelease:
     ledger : ReleaseLedger or None
         None: there is no place for one.
     digests : dict of str to bytes
-        Of the data's columns.
+        Digest of every column of the data.
     budget : Budget
         What is spent.
     limit : float or None
@@ -233,8 +233,16 @@ def _pending(
     new: ReleaseDocument, earlier: ReleaseDocument | None, *, replaces: bool
 ) -> ReleaseDocument:
     """Return the receipt that holds for the new table and for the one that it replaces."""
+    origin = new.provenance
+    settings = {**origin.settings, _PENDING: True}
+    marked = new.model_copy(
+        update={
+            "provenance": origin.model_copy(update={"settings": settings}),
+            "warnings": [*new.warnings, _PENDING_NOTE],
+        }
+    )
     if earlier is None and not replaces:
-        return _noted(new, [_PENDING_NOTE], **{_PENDING: True})
+        return marked
     # Nothing is known of a table without a receipt.
     before = dict.fromkeys(new.columns, math.inf) if earlier is None else earlier.epsilon
     columns = list(dict.fromkeys([*new.columns, *before]))
@@ -247,17 +255,7 @@ def _pending(
         "simulated": simulated,
         "number_types": {"rows": "measured"} if simulated else new.number_types,
     }
-    return _noted(new.model_copy(update=changes), [_PENDING_NOTE], **{_PENDING: True})
-
-
-def _noted(
-    document: ReleaseDocument, notes: list[str] | tuple[str, ...], **settings: object
-) -> ReleaseDocument:
-    provenance = document.provenance
-    changed = provenance.model_copy(update={"settings": {**provenance.settings, **settings}})
-    return document.model_copy(
-        update={"provenance": changed, "warnings": [*document.warnings, *notes]}
-    )
+    return marked.model_copy(update=changes)
 
 
 def _read(receipt: Path) -> ReleaseDocument | None:
