@@ -711,3 +711,15 @@ def test_an_answer_that_the_encoding_lacks_makes_the_release_utf_8(tmp_path: Pat
     options = ("--protect=raucht", "--epsilon=1", "--categories=raucht=ja|nein|≥ 5")
     assert run(file, *options, "--missing=drop", "--out", out) == 0
     assert "Größe" in out.read_text(encoding="utf-8")
+
+
+def test_a_mistyped_name_is_refused_before_what_it_leaves_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Sorted by the answer: if it is not protected, it follows the order of the rows.
+    file, out = tmp_path / "survey.csv", tmp_path / "released.csv"
+    pd.DataFrame({"smokes": np.repeat(["no", "yes"], 100)}).to_csv(file, index=False)
+    for options in (["--protect=smoke"], ["--protect=smokes", "--drop=smoke"]):
+        assert run(file, *options, "--epsilon=1", "--out", out) == 2
+        assert "'smoke'" in (said := capsys.readouterr().err)
+        assert "order" not in said

@@ -297,10 +297,15 @@ def _settle_open_columns(
     """
     import warnings
 
+    from epsilens._validate import require_column
     from epsilens.channels.order import following_columns
     from epsilens.data import infer_schema
     from epsilens.data.typed_names import typed_name
 
+    # A name that was mistyped is refused for that, not for what it leaves open.
+    for argument, names in (("protect", budget.per_column), ("drop", drop)):
+        for name in names:
+            require_column(name, map(str, table.frame.columns), argument=argument)
     others = [n for n in table.frame.columns if n not in budget.per_column and n not in drop]
     open_frame = table.frame[others]
     identifying = [c.name for c in infer_schema(open_frame).columns if c.identifies]
