@@ -7,9 +7,17 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from epsilens.channels.draw import generator_words
-from epsilens.channels.order import _n_together, following_columns, random_order
+from epsilens.channels.order import (
+    SMALLEST_CORRELATION,
+    _Blocks,
+    _log_chance,
+    _n_together,
+    following_columns,
+    random_order,
+)
 
 N_ROWS = 300
 DAYS = pd.Series(pd.date_range("2024-01-01", periods=60).repeat(5))
@@ -196,3 +204,25 @@ def test_equal_words_are_drawn_again() -> None:
 def test_words_near_the_ends_of_their_range_are_sorted() -> None:
     order = random_order(2, lambda n: np.array([2**64 - 1, 0], dtype=np.uint64))
     assert order.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("noise", [3.0, 5.0, 9.0, 18.0, 60.0])
+def test_the_order_within_blocks_is_that_of_a_partial_correlation(noise: float) -> None:
+    # The slow twin: block by block in plain Python, and the t-test of a regression on the blocks.
+    random = np.random.default_rng(1)
+    codes = random.integers(0, 6, 300)
+    row_of_block = pd.Series(codes).groupby(codes).cumcount().to_numpy()
+    ranks = pd.Series(row_of_block + noise * random.normal(size=300)).rank().to_numpy()
+    left, right = [], []
+    for block in range(6):
+        rows = [row for row in range(300) if codes[row] == block]
+        left += [ranks[row] - np.mean(ranks[rows]) for row in rows]
+        right += [place - (len(rows) - 1) / 2 for place in range(len(rows))]
+    correlation = np.corrcoef(left, right)[0, 1]
+    found = _log_chance(ranks, _Blocks.of(codes))
+    if correlation < SMALLEST_CORRELATION:
+        assert found == 0.0
+        return
+    n_free = 300 - 6 - 1
+    t = correlation * math.sqrt(n_free / (1 - correlation**2))
+    assert found == pytest.approx(math.log(2 * stats.t.sf(t, n_free)), rel=1e-9)
