@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 __all__ = [
     "ApproximationWarning",
@@ -18,11 +18,142 @@ __all__ = [
     "MissingExtraError",
     "PrivacyLeakWarning",
     "Remedy",
+    "Surface",
+    "render",
+    "setting",
 ]
+
+_OPEN, _BETWEEN, _CLOSE = "\ue000", "\ue001", "\ue002"
+"""Marks of a setting inside a text: private code points, which no text of ours has otherwise."""
+
+
+def setting(name: str, value: str | None = None) -> str:
+    """Name a setting inside a message, so that each surface can write it in its own terms.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument in Python.
+    value : str, optional
+        A value to be given to it.
+
+    Returns
+    -------
+    str
+        Text that `render` understands, for use inside an f-string.
+
+    Examples
+    --------
+    >>> render(f"Use {setting('method', 'exact')} or leave {setting('seconds')} out.")
+    "Use `method='exact'` or leave `seconds` out."
+    """
+    return f"{_OPEN}{name}{_CLOSE}" if value is None else f"{_OPEN}{name}{_BETWEEN}{value}{_CLOSE}"
+
+
+class Surface(Protocol):
+    """Where a message is read: it knows what a setting is called there."""
+
+    def setting(self, name: str, value: str | None) -> str:
+        """Write a setting, with its value if one is given."""
+
+
+class _Python:
+    """The Python interface: arguments in backticks."""
+
+    def setting(self, name: str, value: str | None) -> str:
+        if value is None:
+            return f"`{name}`"
+        return f"`{name}=math.inf`" if value == "inf" else f"`{name}={value!r}`"
+
+
+PYTHON: Surface = _Python()
+
+
+def render(text: str, surface: Surface = PYTHON) -> str:
+    """Write a text in the terms of a surface: its settings by the names that they have there.
+
+    Examples
+    --------
+    >>> class Shell:
+    ...     def setting(self, name, value):
+    ...         return f"`--{name} {value}`"
+    >>> render(f"Use {setting('method', 'exact')}.", Shell())
+    'Use `--method exact`.'
+    """
+    first, *others = text.split(_OPEN)
+    parts = [first]
+    for other in others:
+        named, _, rest = other.partition(_CLOSE)
+        name, has_value, value = named.partition(_BETWEEN)
+        parts += [surface.setting(name, value if has_value else None), rest]
+    return "".join(parts)
 
 
 class InputError(ValueError):
-    """An argument, a file or a column is not what was expected; the message says what to do."""
+    """An argument, a file or a column is not what was expected; the message says what to do.
+
+    Parameters
+    ----------
+    message : str, optional
+        The whole message, where the four parts below do not fit it.
+    argument : str, optional
+        Name of the argument in Python. Each surface shows it by its own name for it.
+    expected : str, optional
+        What the argument must be, after "must be".
+    got : str, optional
+        What came instead, never a data value.
+    hint : str, optional
+        What to do, as a sentence.
+
+    Examples
+    --------
+    >>> error = InputError(argument="epsilon", expected="greater than 0", got="-1.0",
+    ...                    hint=f"Use {setting('epsilon', 'inf')} for no privacy.")
+    >>> str(error)
+    '`epsilon` must be greater than 0, got -1.0. Use `epsilon=math.inf` for no privacy.'
+    >>> error.argument
+    'epsilon'
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        argument: str | None = None,
+        expected: str | None = None,
+        got: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.message = message
+        self.argument = argument
+        self.expected = expected
+        self.got = got
+        self.hint = hint
+        super().__init__(self.render())
+
+    def render(self, surface: Surface = PYTHON) -> str:
+        """Write the message in the terms of a surface."""
+        parts = [self.message] if self.message else []
+        if self.expected is not None:
+            subject = "the input" if self.argument is None else setting(self.argument)
+            came = "" if self.got is None else f", got {self.got}"
+            parts.append(f"{subject} must be {self.expected}{came}.")
+        if self.hint:
+            parts.append(self.hint)
+        return render(" ".join(parts), surface)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (type(self), self.__dict__.copy(), self.args)
+
+
+def _rebuilt(
+    kind: type[InputError], state: dict[str, object], args: tuple[object, ...]
+) -> InputError:
+    """Make an error again in another process."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    error.args = args
+    return error
 
 
 class InputTypeError(InputError, TypeError):
