@@ -68,6 +68,30 @@ class _Python:
 
 PYTHON: Surface = _Python()
 
+_OPTIONS = {
+    "claimed_delta": "--delta",
+    "claimed_epsilon": "--epsilon",
+    "dependent_groups": "--allow-dependent-groups",
+    "groups": "--group",
+    "n_canaries": "--canaries",
+    "random_state": "--seed",
+    "sample_weight": "--weight",
+}
+"""Arguments whose option has another name. All others are spelt with dashes: `max_rows`, `--max-rows`."""
+_SWITCHES = frozenset({"dependent_groups"})
+"""Arguments whose option takes no value."""
+
+
+class _CommandLine:
+    """The command line: options in backticks. A document names settings in this way too."""
+
+    def setting(self, name: str, value: str | None) -> str:
+        option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+        return f"`{option}`" if value is None or name in _SWITCHES else f"`{option} {value}`"
+
+
+COMMAND_LINE: Surface = _CommandLine()
+
 
 def render(text: str, surface: Surface = PYTHON) -> str:
     """Write a text in the terms of a surface: its settings by the names that they have there.
@@ -199,12 +223,38 @@ class MissingExtraError(ImportError):
     """An optional dependency is needed; the message has the command that installs it."""
 
 
-class PrivacyLeakWarning(UserWarning):
-    """The privacy guarantee is weaker than it looks."""
+class _CodedWarning(UserWarning):
+    """A warning that documents hold as a note: its code says what it is about, whatever its words."""
+
+    def __init__(
+        self, message: str = "", *, code: str = "unclassified", subject: str | None = None
+    ) -> None:
+        self.message = message
+        self.code = code
+        self.subject = subject
+        super().__init__(render(message))
+
+    def render(self, surface: Surface = PYTHON) -> str:
+        """Write the message in the terms of a surface."""
+        return render(self.message, surface)
 
 
-class ApproximationWarning(UserWarning):
-    """A number is less certain than it looks."""
+class PrivacyLeakWarning(_CodedWarning):
+    """The privacy guarantee is weaker than it looks.
+
+    Parameters
+    ----------
+    message : str
+        The warning; it may name settings by `setting`.
+    code : str
+        What it is about: a key of `epsilens.notes.NOTES`.
+    subject : str, optional
+        The column, group or file it is about, where there can be several.
+    """
+
+
+class ApproximationWarning(_CodedWarning):
+    """A number is less certain than it looks; the parameters are those of `PrivacyLeakWarning`."""
 
 
 _REFUSALS = {
