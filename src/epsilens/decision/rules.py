@@ -11,12 +11,13 @@ from typing import Literal
 from epsilens._validate import as_at_least_zero
 from epsilens.decision.limits import CLEAR_COST, NO_COST, PROVES, SMALL_COST, Limits, read_limits
 from epsilens.decision.result import Decision, Standing
-from epsilens.decision.trade_off import Point, join
+from epsilens.decision.trade_off import join
 from epsilens.decision.words import RecommendationWords
 from epsilens.document import (
     EVERYBODY,
     DecisionDocument,
     NumberType,
+    Point,
     Provenance,
     Recommendation,
     WhatIfCell,

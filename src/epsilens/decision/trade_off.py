@@ -4,37 +4,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from epsilens.document import (
     EVERYBODY,
     Baseline,
-    RiskCell,
+    Point,
     RiskDocument,
-    WhatIfCell,
     WhatIfDocument,
-    own_budget,
+    joined_points,
 )
 from epsilens.errors import InputError
 
-__all__ = ["Point", "join"]
-
-
-@dataclass(frozen=True)
-class Point:
-    """What is known about one budget.
-
-    Attributes
-    ----------
-    epsilon : float
-        Per column, or of a whole record where the columns have different budgets.
-    cost : WhatIfCell
-    risk : RiskCell
-    """
-
-    epsilon: float
-    cost: WhatIfCell
-    risk: RiskCell
+__all__ = ["join"]
 
 
 def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
@@ -57,7 +38,7 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
+    >>> from epsilens.document import Provenance, RiskCell, WhatIfCell
     >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
     >>> origin = Provenance(method="exact")
     >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
@@ -72,20 +53,17 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
     difference = _difference(cost, risk)
     if difference is not None:
         raise InputError(f"cost and risk must be of one question, but {difference}")
-    cells = {own_budget(cell): cell for cell in cost.cells if cell.group == EVERYBODY}
-    if not cells:
+    if not any(cell.group == EVERYBODY for cell in cost.cells):
         raise InputError(
             f"the cost must be that of everybody, group {EVERYBODY!r}: the risk is. Leave out the "
             "groups, or add one with all records."
         )
-    points = [
-        Point(at, cells[at], cell) for cell in risk.cells if (at := own_budget(cell)) in cells
-    ]
+    points = joined_points(cost, risk)
     if not points:
         raise InputError(
             "cost and risk must share at least one ε, got none. Ask both with the same grid."
         )
-    return sorted(points, key=lambda point: point.epsilon)
+    return points
 
 
 def _require_one_mechanism(cost: WhatIfDocument, risk: RiskDocument) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from epsilens._validate import LARGEST_FINITE_EPSILON
 from epsilens.decision.limits import PROVES, Limits
 from epsilens.decision.result import Standing
-from epsilens.decision.trade_off import Point
 from epsilens.document import (
+    Point,
     Recommendation,
     WhatIfCell,
     WhatIfDocument,

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from epsilens.document.anonymise import anonymise
 from epsilens.document.audit import AuditDocument, AuditMethod
-from epsilens.document.decision import DecisionDocument, MaskingLever, Recommendation
+from epsilens.document.decision import (
+    DecisionDocument,
+    MaskingLever,
+    Point,
+    Recommendation,
+    joined_points,
+    risk_at,
+)
 from epsilens.document.federation import (
     FederationDocument,
     FederationEntry,
@@ -99,6 +106,7 @@ __all__ = [
     "MaskingLever",
     "NumberType",
     "OutcomeInterval",
+    "Point",
     "Provenance",
     "Recommendation",
     "RelaxedEpsilon",
@@ -125,12 +133,14 @@ __all__ = [
     "group_names",
     "has_few_runs",
     "is_model_release",
+    "joined_points",
     "json_schema",
     "load_document",
     "loss_unit",
     "mask_number_types",
     "migrate",
     "own_budget",
+    "risk_at",
     "risk_number_types",
     "spending_text",
     "to_dict",

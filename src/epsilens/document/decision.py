@@ -3,17 +3,91 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, StrictStr
 
 from epsilens.document.numbers import Flag, OptionalNonNegative, OptionalNumber
 from epsilens.document.parts import DocumentHead, Names, Part
-from epsilens.document.risk import RiskDocument
-from epsilens.document.whatif import WhatIfDocument
-from epsilens.document.wording import face_value_text, own_budget
+from epsilens.document.risk import RiskCell, RiskDocument
+from epsilens.document.whatif import WhatIfCell, WhatIfDocument
+from epsilens.document.wording import EVERYBODY, face_value_text, own_budget
 
-__all__ = ["DecisionDocument", "MaskingLever", "Recommendation"]
+__all__ = [
+    "DecisionDocument",
+    "MaskingLever",
+    "Point",
+    "Recommendation",
+    "joined_points",
+    "risk_at",
+]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Cost and risk at one budget.
+
+    Attributes
+    ----------
+    epsilon : float
+        Budget per column, or of a whole record where the columns have different budgets.
+    cost : WhatIfCell
+        Cost for everybody.
+    risk : RiskCell
+    """
+
+    epsilon: float
+    cost: WhatIfCell
+    risk: RiskCell
+
+
+def risk_at(risk: RiskDocument, epsilon: float | None) -> RiskCell | None:
+    """Return the cell of a risk at one budget; None if there is none.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> risk = RiskDocument(provenance=Provenance(method="shadow models"), n_models=256, n_targets=75,
+    ...                     cells=[RiskCell(epsilon=2.0, mechanism="rr")])
+    >>> risk_at(risk, 2.0).mechanism, risk_at(risk, 1.0)
+    ('rr', None)
+    """
+    return next((cell for cell in risk.cells if own_budget(cell) == epsilon), None)
+
+
+def joined_points(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
+    """Return everybody's cost and the risk at every budget that both have, ascending.
+
+    Whether the two are of one question is not checked: `epsilens.decision.trade_off.join` does that.
+
+    Parameters
+    ----------
+    cost : WhatIfDocument
+    risk : RiskDocument
+
+    Returns
+    -------
+    list of Point
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> origin = Provenance(method="exact")
+    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
+    ...     WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                loss_change=0.02) for epsilon in (1.0, 2.0)])
+    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75,
+    ...                     cells=[RiskCell(epsilon=2.0, mechanism="rr")])
+    >>> [point.epsilon for point in joined_points(cost, risk)]
+    [2.0]
+    """
+    costs = {own_budget(cell): cell for cell in cost.cells if cell.group == EVERYBODY}
+    points = [
+        Point(at, costs[at], cell) for cell in risk.cells if (at := own_budget(cell)) in costs
+    ]
+    return sorted(points, key=lambda point: point.epsilon)
 
 
 class Recommendation(Part):
@@ -125,9 +199,12 @@ class DecisionDocument(DocumentHead):
 
     def face_value(self) -> str | None:
         """Say how often a randomised answer is the true one at the recommended budget; None without one."""
-        at = self.recommendation.epsilon
-        cell = next((cell for cell in self.risk.cells if own_budget(cell) == at), None)
+        cell = risk_at(self.risk, self.recommendation.epsilon)
         return None if cell is None else face_value_text(self.risk, cell)
+
+    def points(self) -> list[Point]:
+        """Return everybody's cost and the risk at every budget that both have, ascending."""
+        return joined_points(self.cost, self.risk)
 
     def answered(self) -> DecisionDocument:
         """Return what may be shown as an answer: costs that failed their checks without numbers."""

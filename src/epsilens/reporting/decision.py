@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epsilens._validate import as_count
-from epsilens.decision.trade_off import Point, join
 from epsilens.display.cell_text import outcome_interval, thinned
 from epsilens.display.columns import rows_note
 from epsilens.display.risk_text import ceiling_note, models_text
@@ -19,7 +18,7 @@ from epsilens.display.rounding import (
     format_points,
 )
 from epsilens.display.words import answers_text
-from epsilens.document import DecisionDocument, WhatIfCell, at_most_text, cost_type
+from epsilens.document import DecisionDocument, Point, WhatIfCell, at_most_text, cost_type
 from epsilens.reporting.plain_table import ALL_ROWS, plain_table
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def decision_table(document: DecisionDocument, *, max_rows: int = 12) -> Table:
 
     as_count(max_rows, name="max_rows", least=2)
     document = document.answered()
-    points = join(document.cost, document.risk)
+    points = document.points()
     chosen = document.recommendation.epsilon
     shown = {point.epsilon for point in thinned(points, max_rows)} | {chosen}
     wanted = [point for point in points if point.epsilon in shown]
