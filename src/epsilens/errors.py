@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -19,22 +23,27 @@ __all__ = [
     "PrivacyLeakWarning",
     "Remedy",
     "Surface",
+    "phrase",
     "render",
     "setting",
+    "shown_on",
 ]
 
 _OPEN, _BETWEEN, _CLOSE = "\ue000", "\ue001", "\ue002"
-"""Marks of a setting inside a text: private code points, which no text of ours has otherwise."""
+_FIRST, _NEXT, _LAST = "\ue003", "\ue004", "\ue005"
+"""Marks of a setting and of a phrase: private code points, which no text of ours has otherwise."""
+
+_Value = str | float | Sequence[str]
 
 
-def setting(name: str, value: str | None = None) -> str:
+def setting(name: str, value: _Value | None = None) -> str:
     """Name a setting inside a message, so that each surface can write it in its own terms.
 
     Parameters
     ----------
     name : str
         Name of the argument in Python.
-    value : str, optional
+    value : str, number, bool or sequence of str, optional
         A value to be given to it.
 
     Returns
@@ -47,26 +56,56 @@ def setting(name: str, value: str | None = None) -> str:
     >>> render(f"Use {setting('method', 'exact')} or leave {setting('seconds')} out.")
     "Use `method='exact'` or leave `seconds` out."
     """
-    return f"{_OPEN}{name}{_CLOSE}" if value is None else f"{_OPEN}{name}{_BETWEEN}{value}{_CLOSE}"
+    given = "" if value is None else _BETWEEN + json.dumps(value)
+    return f"{_OPEN}{name}{given}{_CLOSE}"
+
+
+def phrase(python: str, *, command: str | None = None, page: str | None = None) -> str:
+    """Mark words that differ between the surfaces by more than the name of a setting.
+
+    Parameters
+    ----------
+    python : str
+        In Python, and where the others are not given. May contain settings, as the others may.
+    command : str, optional
+        On the command line.
+    page : str, optional
+        On the page; by default as on the command line.
+
+    Examples
+    --------
+    >>> render("Bring more rows" + phrase(".", command=f", or use {setting('test')}."))
+    'Bring more rows.'
+    """
+    typed = python if command is None else command
+    return f"{_FIRST}{python}{_NEXT}{typed}{_NEXT}{typed if page is None else page}{_LAST}"
 
 
 class Surface(Protocol):
     """Where a message is read: it knows what a setting is called there."""
 
-    def setting(self, name: str, value: str | None) -> str:
+    @property
+    def kind(self) -> Literal["python", "command", "page"]:
+        """Which one it is."""
+
+    def setting(self, name: str, value: _Value | None) -> str:
         """Write a setting, with its value if one is given."""
 
 
 class _Python:
     """The Python interface: arguments in backticks."""
 
-    def setting(self, name: str, value: str | None) -> str:
+    kind: Literal["python", "command", "page"] = "python"
+
+    def setting(self, name: str, value: _Value | None) -> str:
         if value is None:
             return f"`{name}`"
-        return f"`{name}=math.inf`" if value == "inf" else f"`{name}={value!r}`"
+        return f"`{name}=math.inf`" if value in ("inf", float("inf")) else f"`{name}={value!r}`"
 
 
 PYTHON: Surface = _Python()
+_surface: ContextVar[Surface] = ContextVar("surface", default=PYTHON)
+_KINDS = ("python", "command", "page")
 
 _OPTIONS = {
     "claimed_delta": "--delta",
@@ -85,31 +124,62 @@ _SWITCHES = frozenset({"dependent_groups"})
 class _CommandLine:
     """The command line: options in backticks. A document names settings in this way too."""
 
-    def setting(self, name: str, value: str | None) -> str:
+    kind: Literal["python", "command", "page"] = "command"
+
+    def setting(self, name: str, value: _Value | None) -> str:
         option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
-        return f"`{option}`" if value is None or name in _SWITCHES else f"`{option} {value}`"
+        if value is None or value is True or name in _SWITCHES:
+            return f"`{option}`"
+        if value is False:
+            return f"`--no-{option.removeprefix('--')}`"
+        typed = str(value) if isinstance(value, str | int | float) else ",".join(value)
+        return f"`{option} {typed}`"
 
 
 COMMAND_LINE: Surface = _CommandLine()
 
 
-def render(text: str, surface: Surface = PYTHON) -> str:
+@contextmanager
+def shown_on(surface: Surface) -> Iterator[None]:
+    """Render texts for a surface while a command or a task of the page runs."""
+    token = _surface.set(surface)
+    try:
+        yield
+    finally:
+        _surface.reset(token)
+
+
+def render(text: str, surface: Surface | None = None) -> str:
     """Write a text in the terms of a surface: its settings by the names that they have there.
+
+    Parameters
+    ----------
+    text : str
+        With marks made by `setting` and `phrase`, or without.
+    surface : Surface, optional
+        By default the one that `shown_on` names, or else Python.
 
     Examples
     --------
     >>> class Shell:
+    ...     kind = "command"
     ...     def setting(self, name, value):
     ...         return f"`--{name} {value}`"
     >>> render(f"Use {setting('method', 'exact')}.", Shell())
     'Use `--method exact`.'
     """
-    first, *others = text.split(_OPEN)
+    surface = _surface.get() if surface is None else surface
+    first, *others = text.split(_FIRST)
+    parts = [first]
+    for other in others:
+        choices, _, rest = other.partition(_LAST)
+        parts += [choices.split(_NEXT)[_KINDS.index(surface.kind)], rest]
+    first, *others = "".join(parts).split(_OPEN)
     parts = [first]
     for other in others:
         named, _, rest = other.partition(_CLOSE)
         name, has_value, value = named.partition(_BETWEEN)
-        parts += [surface.setting(name, value if has_value else None), rest]
+        parts += [surface.setting(name, json.loads(value) if has_value else None), rest]
     return "".join(parts)
 
 
@@ -153,10 +223,11 @@ class InputError(ValueError):
         self.expected = expected
         self.got = got
         self.hint = hint
-        super().__init__(self.render())
+        super().__init__(self.render(PYTHON))
 
-    def render(self, surface: Surface = PYTHON) -> str:
-        """Write the message in the terms of a surface."""
+    @property
+    def text(self) -> str:
+        """The message with its marks, to be part of another text."""
         parts = [self.message] if self.message else []
         if self.expected is not None:
             subject = "the input" if self.argument is None else setting(self.argument)
@@ -164,7 +235,11 @@ class InputError(ValueError):
             parts.append(f"{subject} must be {self.expected}{came}.")
         if self.hint:
             parts.append(self.hint)
-        return render(" ".join(parts), surface)
+        return " ".join(parts)
+
+    def render(self, surface: Surface | None = None) -> str:
+        """Write the message in the terms of a surface."""
+        return render(self.text, surface).strip()
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, (type(self), self.__dict__.copy(), self.args)
@@ -215,28 +290,46 @@ class BudgetExceededError(InputError):
     """A release would spend more of a privacy budget than is left."""
 
 
-class EstimateNotTrustworthyError(ArithmeticError):
+class _MarkedError(Exception):
+    """A message of one text, which may name settings."""
+
+    def __init__(self, message: str = "") -> None:
+        self.message = message
+        super().__init__(render(message, PYTHON))
+
+    @property
+    def text(self) -> str:
+        """The message with its marks, to be part of another text."""
+        return self.message
+
+    def render(self, surface: Surface | None = None) -> str:
+        """Write the message in the terms of a surface."""
+        return render(self.text, surface)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.text,)
+
+
+class EstimateNotTrustworthyError(_MarkedError, ArithmeticError):
     """No estimate can be given that would deserve belief, for instance on separable data."""
 
 
-class MissingExtraError(ImportError):
+class MissingExtraError(_MarkedError, ImportError):
     """An optional dependency is needed; the message has the command that installs it."""
 
 
-class _CodedWarning(UserWarning):
+class _CodedWarning(_MarkedError, UserWarning):  # noqa: N818
     """A warning that documents hold as a note: its code says what it is about, whatever its words."""
 
     def __init__(
         self, message: str = "", *, code: str = "unclassified", subject: str | None = None
     ) -> None:
-        self.message = message
+        super().__init__(message)
         self.code = code
         self.subject = subject
-        super().__init__(render(message))
 
-    def render(self, surface: Surface = PYTHON) -> str:
-        """Write the message in the terms of a surface."""
-        return render(self.message, surface)
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.text,), {"code": self.code, "subject": self.subject}
 
 
 class PrivacyLeakWarning(_CodedWarning):
