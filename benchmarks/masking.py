@@ -22,8 +22,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from datasets import load
-from epsilens.display import mask_picture, save_chart
 from epsilens.masking import Mask, MaskedRisk, MaskStudy, attack_masked, mask_at_random
+from epsilens.show import mask_picture, save_chart
 from measure import run
 from timing import keep
 

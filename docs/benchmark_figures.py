@@ -11,8 +11,8 @@ from typing import Any
 
 import altair as alt
 
-from epsilens.display import save_chart
-from epsilens.display.charts import ACCENT
+from epsilens.show import save_chart
+from epsilens.show.charts import ACCENT
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 IMAGES = Path(__file__).parent / "images"

@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from epsilens.cli.demo import LABEL, decide_on_survey
-from epsilens.display import save_chart
-from epsilens.reporting import write_report
 from epsilens.ridge import ridge_sensitivity
+from epsilens.show import save_chart, write_report
 
 IMAGES = Path(__file__).parent / "images"
 

@@ -21,8 +21,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from epsilens import WhatIf
 from epsilens.data import load_survey
 from epsilens.decision import decide
-from epsilens.reporting import write_report
 from epsilens.risk import AttackStudy
+from epsilens.show import write_report
 
 EPSILONS = [0.5, 1, 2, 4]
 LOSS = 0.02  # nats that can be borne: true answers get 2 % less probability

@@ -9,8 +9,8 @@ from typing import Any
 
 import altair as alt
 
-from epsilens.display import save_chart
-from epsilens.display.charts import ACCENT
+from epsilens.show import save_chart
+from epsilens.show.charts import ACCENT
 
 from .results import Result, Results
 

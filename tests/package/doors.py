@@ -68,8 +68,8 @@ def command(*words: str) -> Callable[[Path], object]:
 
 
 def display(table: Path) -> object:
-    from epsilens.display import CostDisplay
     from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    from epsilens.show import CostDisplay
 
     start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
     cell = WhatIfCell(

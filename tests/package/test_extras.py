@@ -33,7 +33,7 @@ BROUGHT = {"polars": "only ever imported for whoever has come with a frame of it
 """Not declared for users, and why."""
 
 OPTIONAL = {
-    "display/matplotlib_display.py": {"matplotlib"},
+    "show/matplotlib_display.py": {"matplotlib"},
     "federated/pairwise_masks.py": {"cryptography"},
     "masking/explainers.py": {"lime", "shap"},
     "models/opacus_reference.py": {"opacus", "torch"},

@@ -37,12 +37,12 @@ ALLOWED = {
     "federated": LEFT | {"data", "channels", "models", "influence", "valuation"},
     "masking": LEFT | {"data", "models", "influence", "risk"},
     "decision": LEFT | {"data", "whatif", "risk"},
-    "display": LEFT
+    "show": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
     | {"risk", "audit", "decision"},
-    "reporting": LEFT
-    | {"data", "channels", "models", "influence", "whatif", "valuation"}
-    | {"risk", "audit", "decision", "display"},
+    # Earlier names of the public part of `show`.
+    "display": {"show"},
+    "reporting": {"show"},
     "cli": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
     | {
@@ -51,22 +51,16 @@ ALLOWED = {
         "masking",
         "decision",
         "federated",
-        "display",
-        "reporting",
+        "show",
         "app",
         "cluster",
     },
     "app": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
-    | {"risk", "audit", "decision", "display", "reporting"},
+    | {"risk", "audit", "decision", "show"},
 }
 # Results draw themselves: the one import that may look right, inside a method.
-LAZY = {
-    ("whatif", "display"),
-    ("risk", "display"),
-    ("audit", "display"),
-    ("decision", "display"),
-} | {("masking", "display")}
+LAZY = {(left, "show") for left in ("whatif", "risk", "audit", "decision", "masking")}
 
 
 def room(path: Path) -> str:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from epsilens.decision import decide
-from epsilens.display.rounding import format_epsilon, format_percent
 from epsilens.document import at_most_text, load_document
-from epsilens.reporting import write_report
+from epsilens.show import write_report
+from epsilens.show.rounding import format_epsilon, format_percent
 
 pytestmark = pytest.mark.slow
 

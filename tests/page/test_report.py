@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from epsilens.document import load_document
-from epsilens.reporting import write_report
+from epsilens.show import write_report
 
 pytestmark = pytest.mark.slow
 

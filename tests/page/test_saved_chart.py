@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from epsilens.display import cost_chart
+from epsilens.show import cost_chart
 
 HOSTILE = "</script><script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
 

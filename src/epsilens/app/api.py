@@ -108,7 +108,7 @@ def _file(name: str) -> Response:
     known = {entry.name: entry for entry in (resources.files("epsilens.app") / "static").iterdir()}
     # The page looks like the report, and reads numbers as it does.
     for shared in ("report.css", "numbers.js"):
-        known[shared] = resources.files("epsilens.reporting") / "templates" / shared
+        known[shared] = resources.files("epsilens.show") / "templates" / shared
     kind = _TYPES.get(f".{name.rpartition('.')[2]}")
     if name not in known or kind is None:
         raise HTTPException(404, "this part of the page does not exist.")

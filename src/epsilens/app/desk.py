@@ -302,9 +302,9 @@ class Desk:
 
     def _unanswered(self, id: str) -> str | None:
         """Say why the preview of a study is not shown; None if it can be."""
-        from epsilens.display.words import failed_check
         from epsilens.document import WhatIfDocument, load_document
-        from epsilens.reporting.sentences import budget_text, nearest_cell
+        from epsilens.show.sentences import budget_text, nearest_cell
+        from epsilens.show.words import failed_check
 
         preview = load_document(self.document(id, "preview"))
         assert isinstance(preview, WhatIfDocument)  # noqa: S101
@@ -421,7 +421,7 @@ class Desk:
 
     def compare(self, ids: list[str]) -> list[dict[str, Any]]:
         """Return what several studies lead to, one row each, in the given order."""
-        from epsilens.reporting.comparison import comparison_texts
+        from epsilens.show.comparison import comparison_texts
 
         rows = []
         for id in ids:

@@ -117,7 +117,7 @@ class Engine:
 
         from epsilens.data import prepare
         from epsilens.models.default import default_estimator
-        from epsilens.reporting import write_report
+        from epsilens.show import write_report
         from epsilens.whatif import WhatIf
 
         ages = [float(20 + place % 40 + place / 100) for place in range(80)]
@@ -170,7 +170,7 @@ class Engine:
         from epsilens.data import describe_table, infer_schema, likely_label
         from epsilens.data.expressions import compared_as
         from epsilens.document import to_dict
-        from epsilens.reporting.suggestion import suggested_command
+        from epsilens.show.suggestion import suggested_command
 
         reading = Reading.model_validate(task["reading"])
         table = self._table(task, reading)
@@ -306,7 +306,7 @@ class Engine:
     def _preview(self, task: Task, progress: Progress) -> Answer:
         """Answer at a few budgets at once; at all of them, as `_cost` does, where that is quick."""
         from epsilens.channels import parse_grid
-        from epsilens.display.cell_text import thinned
+        from epsilens.show.cell_text import thinned
 
         question = Question.model_validate(task["question"])
         with _noted() as notes:
@@ -456,7 +456,7 @@ def _noted() -> Iterator[list[str]]:
 def _told(document: _D, prepared: Prepared, notes: list[str], task: Task) -> Answer:
     """Return a document with what was noticed, as the page may show it."""
     from epsilens.document import to_dict
-    from epsilens.reporting.command_words import notes_in_command_words
+    from epsilens.show.command_words import notes_in_command_words
 
     told = notes_in_command_words([*prepared.notes, *document.warnings, *notes])
     said = [in_page_words(note) for note in told]

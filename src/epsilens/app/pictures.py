@@ -40,7 +40,7 @@ def write_furthest(task: Task) -> Answer:
 
 def write_page(task: Task) -> Answer:
     """Return the report of a study as far as it has come."""
-    from epsilens.reporting import write_report
+    from epsilens.show import write_report
 
     document, recommendation = furthest_of(task)
     question = Question.model_validate(task["question"])
@@ -58,8 +58,8 @@ def write_page(task: Task) -> Answer:
 
 def draw_chart(task: Task) -> Answer:
     """Return the chart of a study as a picture."""
-    from epsilens.display import cost_chart, decision_chart
     from epsilens.document import DecisionDocument
+    from epsilens.show import cost_chart, decision_chart
 
     document, recommendation = furthest_of(task)
     accepted: Any = None if recommendation is None else recommendation["max_loss_increase"]
@@ -73,7 +73,7 @@ def draw_chart(task: Task) -> Answer:
 
 def draw_comparison(task: Task) -> Answer:
     """Return the curves of several studies in one picture."""
-    from epsilens.display import comparison_chart
+    from epsilens.show import comparison_chart
 
     studies = [(study["name"], furthest_of(study["furthest"])[0]) for study in task["studies"]]
     chart = comparison_chart(studies, width=task["width"], is_titled=task["titled"])
@@ -81,7 +81,7 @@ def draw_comparison(task: Task) -> Answer:
 
 
 def _picture(chart: Any, format: str) -> Answer:
-    from epsilens.display import save_chart
+    from epsilens.show import save_chart
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"chart.{format}"

@@ -85,7 +85,7 @@ def in_page_words(message: str) -> str:
     >>> in_page_words("Climb to method='exact'.")
     'Climb to “method: exact” (in the terminal).'
     """
-    from epsilens.reporting.command_words import in_command_words
+    from epsilens.show.command_words import in_command_words
 
     said = in_command_words(" ".join(message.split()))
     for pattern, words in _PHRASES:

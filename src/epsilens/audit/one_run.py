@@ -152,7 +152,7 @@ class AuditResult:
 
     def plot(self) -> alt.LayerChart:
         """Draw the bound, the claim and the truth on one axis."""
-        from epsilens.display import audit_chart
+        from epsilens.show import audit_chart
 
         return audit_chart(self.document)
 

@@ -98,7 +98,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if sys.stdout is not None:  # a shell can close it: `>&-`
             sys.stdout.flush()
     except (InputError, MissingExtraError, EstimateNotTrustworthyError) as error:
-        from epsilens.reporting.command_words import in_command_words
+        from epsilens.show.command_words import in_command_words
 
         _say(f"Error: {in_command_words(str(error))}", _RED)
         return EXIT_BAD_INPUT
@@ -163,7 +163,7 @@ def _warnings_held() -> Iterator[None]:
     ) -> None:
         # A library may have set filters of its own for a while, so the category is asked again.
         if issubclass(category, ours):
-            from epsilens.reporting.command_words import in_command_words
+            from epsilens.show.command_words import in_command_words
 
             hold_warning(in_command_words(str(message)))
 

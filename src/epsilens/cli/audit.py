@@ -395,8 +395,8 @@ def _write(document: AuditDocument, out: str) -> None:
     from pathlib import Path
 
     from epsilens.data import write_text
-    from epsilens.display import audit_chart, save_chart
     from epsilens.document import to_json
+    from epsilens.show import audit_chart, save_chart
 
     if Path(out).suffix.lower() == ".json":
         write_text(to_json(document) + "\n", out)
@@ -408,7 +408,7 @@ def _print(document: AuditDocument, *, quiet: bool, out: str | None) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.reporting import audit_sentence, audit_table
+    from epsilens.show import audit_sentence, audit_table
 
     console = Console()
     if not quiet:

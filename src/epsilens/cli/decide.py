@@ -339,9 +339,8 @@ def write_decision(out: str, document: DecisionDocument, *, names: dict[str, str
 
     from epsilens.cli.session import typed_command
     from epsilens.data import write_text
-    from epsilens.display import decision_chart, save_chart
     from epsilens.document import to_json
-    from epsilens.reporting import write_report
+    from epsilens.show import decision_chart, save_chart, write_report
 
     suffix = Path(out).suffix.lower()
     if suffix == ".json":
@@ -367,7 +366,7 @@ def print_decision(document: DecisionDocument, *, quiet: bool, out: str | None) 
     from rich.text import Text
 
     from epsilens.cli.session import print_notes
-    from epsilens.reporting import decision_table
+    from epsilens.show import decision_table
 
     console = Console()
     if not quiet:

@@ -144,9 +144,8 @@ def decide_on_survey(
 def _write(folder: Path, document: DecisionDocument) -> None:
     from epsilens.cli.session import typed_command
     from epsilens.data import load_survey, write_table, write_text
-    from epsilens.display import decision_chart, save_chart
     from epsilens.document import to_json
-    from epsilens.reporting import write_report
+    from epsilens.show import decision_chart, save_chart, write_report
 
     write_table(load_survey(), folder / "survey.csv")
     write_text(to_json(document) + "\n", folder / "decision.json")
@@ -173,8 +172,8 @@ def _print(
     from rich.text import Text
 
     from epsilens.cli.decide import print_recommendation
-    from epsilens.display.rounding import format_change, format_epsilon
-    from epsilens.reporting import decision_table
+    from epsilens.show import decision_table
+    from epsilens.show.rounding import format_change, format_epsilon
 
     console = Console()
     if not quiet:

@@ -50,8 +50,8 @@ def write_federation(document: FederationDocument, out: str) -> None:
     from pathlib import Path
 
     from epsilens.data import write_text
-    from epsilens.display import federation_chart, save_chart
     from epsilens.document import to_json
+    from epsilens.show import federation_chart, save_chart
 
     if Path(out).suffix.lower() == ".json":
         write_text(to_json(document) + "\n", out)
@@ -65,7 +65,7 @@ def print_federation(document: FederationDocument, *, quiet: bool, out: str | No
     from rich.text import Text
 
     from epsilens.cli.session import print_notes
-    from epsilens.reporting import (
+    from epsilens.show import (
         federation_sentences,
         ledger_table,
         valuation_sentences,

@@ -53,7 +53,7 @@ def inspect(
     from epsilens.data import describe_table, infer_schema, read_table, write_text
     from epsilens.data.typed_names import typed_name
     from epsilens.document import anonymise, to_json
-    from epsilens.reporting.suggestion import suggested_command
+    from epsilens.show.suggestion import suggested_command
 
     if anonymous:
         withhold_names()
@@ -103,7 +103,7 @@ def _print(document: InspectDocument, *, name: str | None, quiet: bool, is_withh
     from rich.text import Text
 
     from epsilens.data.description import NEEDS_BINS
-    from epsilens.reporting.terminal import inspect_table
+    from epsilens.show.terminal import inspect_table
 
     console = Console()
     if name and not quiet:

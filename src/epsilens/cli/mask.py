@@ -394,8 +394,8 @@ def _write(out: str, document: MaskDocument) -> None:
     import pandas as pd
 
     from epsilens.data import write_table, write_text
-    from epsilens.display import mask_chart, save_chart
     from epsilens.document import to_json
+    from epsilens.show import mask_chart, save_chart
 
     suffix = Path(out).suffix.lower()
     if suffix == ".json":
@@ -415,7 +415,7 @@ def _print(document: MaskDocument, *, quiet: bool, out: str | None) -> None:
 
     from epsilens.cli.session import print_notes
     from epsilens.data.typed_names import typed_name
-    from epsilens.reporting import mask_sentences, mask_table
+    from epsilens.show import mask_sentences, mask_table
 
     console = Console()
     if not quiet:

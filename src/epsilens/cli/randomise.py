@@ -427,7 +427,7 @@ def _print(document: ReleaseDocument, remarks: list[str], *, out: Path, receipt:
     from rich.console import Console
     from rich.text import Text
 
-    from epsilens.reporting.terminal import release_summary
+    from epsilens.show.terminal import release_summary
 
     console = Console()
     console.print(release_summary(document), soft_wrap=True)

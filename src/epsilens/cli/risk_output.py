@@ -54,9 +54,9 @@ def _write_document(out: str, document: RiskDocument) -> None:
     from pathlib import Path
 
     from epsilens.data import write_table, write_text
-    from epsilens.display import risk_chart, save_chart
     from epsilens.document import to_json
     from epsilens.risk.result import risk_frame
+    from epsilens.show import risk_chart, save_chart
 
     suffix = Path(out).suffix.lower()
     if suffix == ".json":
@@ -94,7 +94,7 @@ def print_risk(
     from rich.text import Text
 
     from epsilens.cli.session import print_notes
-    from epsilens.reporting import risk_sentences, risk_table
+    from epsilens.show import risk_sentences, risk_table
 
     console = Console()
     if not quiet:

@@ -272,7 +272,7 @@ def check_gives_probabilities(model: ModelChoice) -> None:
 def with_notes(document: _D, notes: Sequence[str]) -> _D:
     """Add what was done to the table, and say all of it in the words of the command line."""
     from epsilens.cli.session import held_warnings
-    from epsilens.reporting.command_words import notes_in_command_words
+    from epsilens.show.command_words import notes_in_command_words
 
     # What is said on standard error must stand in the document as well: that one travels.
     said = notes_in_command_words([*notes, *document.warnings, *held_warnings()])

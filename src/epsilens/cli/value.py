@@ -346,7 +346,7 @@ def _write(
     document: ValueDocument, frame: pd.DataFrame, *, out: str | None, chart: str | None
 ) -> None:
     from epsilens.data import write_table
-    from epsilens.display import save_chart, value_chart
+    from epsilens.show import save_chart, value_chart
 
     if out is not None:
         write_table(frame, out)
@@ -359,7 +359,7 @@ def _print(document: ValueDocument, *, quiet: bool, written: list[str]) -> None:
     from rich.text import Text
 
     from epsilens.cli.session import print_notes
-    from epsilens.reporting import value_sentences, value_table
+    from epsilens.show import value_sentences, value_table
 
     console = Console()
     if not quiet and document.curve:

@@ -25,9 +25,8 @@ def write_answer(
 
     from epsilens.cli.session import typed_command
     from epsilens.data import write_table, write_text
-    from epsilens.display import cost_chart, save_chart
     from epsilens.document import to_json
-    from epsilens.reporting import write_report
+    from epsilens.show import cost_chart, save_chart, write_report
     from epsilens.whatif.result import cells_frame
 
     suffix = Path(out).suffix.lower()
@@ -63,7 +62,7 @@ def print_answer(
     from rich.text import Text
 
     from epsilens.cli.session import print_notes
-    from epsilens.reporting import gap_table, whatif_sentence, whatif_table
+    from epsilens.show import gap_table, whatif_sentence, whatif_table
 
     console = Console()
     if not quiet:

@@ -149,7 +149,7 @@ class Decision(Documented):
 
     def plot(self) -> alt.VConcatChart:
         """Draw cost and attack one above the other, on one axis."""
-        from epsilens.display import decision_chart
+        from epsilens.show import decision_chart
 
         return decision_chart(self.document)
 
@@ -159,6 +159,6 @@ class Decision(Documented):
 
     def _repr_html_(self) -> str:
         """Show itself in a notebook."""
-        from epsilens.display.notebook import decision_html
+        from epsilens.show.notebook import decision_html
 
         return decision_html(self.document)

@@ -85,7 +85,7 @@ class Mask(Documented):
 
     def plot(self) -> alt.VConcatChart:
         """Draw what every feature does for the task and for recognising people, and the curve of α."""
-        from epsilens.display import mask_chart
+        from epsilens.show import mask_chart
 
         return mask_chart(self.document)
 
@@ -96,7 +96,7 @@ class Mask(Documented):
         ----------
         shape : (height, width)
         """
-        from epsilens.display import mask_picture
+        from epsilens.show import mask_picture
 
         return mask_picture(
             {

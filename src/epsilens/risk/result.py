@@ -70,7 +70,7 @@ class RiskCurve(Documented):
 
     def plot(self) -> alt.VConcatChart:
         """Draw the attack rates against ε, with floor and ceiling."""
-        from epsilens.display import risk_chart
+        from epsilens.show import risk_chart
 
         return risk_chart(self.document)
 
@@ -133,6 +133,6 @@ class RiskCurve(Documented):
 
     def _repr_html_(self) -> str:
         """Show itself in a notebook: a line that sums up, and a few rows of the grid."""
-        from epsilens.display.notebook import risk_html
+        from epsilens.show.notebook import risk_html
 
         return risk_html(self.document)

@@ -145,7 +145,7 @@ class LossChangeEstimate(Documented):
         -------
         altair.LayerChart
         """
-        from epsilens.display import cost_chart
+        from epsilens.show import cost_chart
 
         return cost_chart(self.document, outcome=outcome, max_loss_increase=max_loss_increase)
 
@@ -270,7 +270,7 @@ class LossChangeEstimate(Documented):
 
     def _repr_html_(self) -> str:
         """Show itself in a notebook: a line that sums up, and a few rows of the grid."""
-        from epsilens.display.notebook import whatif_html
+        from epsilens.show.notebook import whatif_html
 
         return whatif_html(self.document)
 

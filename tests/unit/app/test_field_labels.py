@@ -50,7 +50,7 @@ def test_a_message_leads_to_fields_that_are_there() -> None:
 
 def test_every_box_for_a_number_understands_a_decimal_comma_and_says_what_it_expects() -> None:
     """A box of the browser's own kind makes 5 of 0,05 in English."""
-    report = resources.files("epsilens.reporting") / "templates" / "report.html.j2"
+    report = resources.files("epsilens.show") / "templates" / "report.html.j2"
     for page in (PAGE, report.read_text(encoding="utf-8")):
         assert 'type="number"' not in page
         boxes = re.findall(r'<input[^>]*inputmode="(?:decimal|numeric)"[^>]*>', page)

@@ -35,7 +35,7 @@ from epsilens.channels import (
 )
 from epsilens.document import json_schema, load_document, to_json
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
-from epsilens.reporting import audit_sentence
+from epsilens.show import audit_sentence
 
 
 def gaussian(epsilon, *, dimension=400, seed=1, **settings):

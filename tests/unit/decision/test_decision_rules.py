@@ -27,9 +27,9 @@ from epsilens.document import (
     to_json,
 )
 from epsilens.errors import InputError, InputTypeError
-from epsilens.reporting import write_report
-from epsilens.reporting.report_words import ceiling_is_open
 from epsilens.risk import AttackStudy, RiskCurve
+from epsilens.show import write_report
+from epsilens.show.report_words import ceiling_is_open
 from epsilens.whatif import LossChangeEstimate
 
 GRID = (0.25, 0.5, 1.0, 2.0, 4.0)

@@ -21,7 +21,7 @@ from epsilens.federated import (
 )
 from epsilens.federated.as_document import document_of
 from epsilens.federated.coordinator_store import CoordinatorStore, create_coordinator_store
-from epsilens.reporting import federation_sentences
+from epsilens.show import federation_sentences
 
 from .conftest import Killed, copied, let_messages_be_made, make_sites, numbers
 

@@ -7,8 +7,8 @@ import pytest
 
 from epsilens.document import RelaxedEpsilon
 from epsilens.masking import MaskedRisk
-from epsilens.reporting import relaxed_sentence
 from epsilens.risk.equivalent import budget_gains
+from epsilens.show import relaxed_sentence
 
 GRID = (1.0, 2.0, 4.0)
 

@@ -8,9 +8,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from epsilens.display import risk_chart
 from epsilens.document import load_document
 from epsilens.risk.result import RiskCurve
+from epsilens.show import risk_chart
 
 
 @pytest.fixture

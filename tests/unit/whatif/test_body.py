@@ -15,8 +15,8 @@ from epsilens.channels import RandomizedResponse, simulate
 from epsilens.decision import decide
 from epsilens.document import anonymise, load_document, to_json
 from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
-from epsilens.reporting import write_report
 from epsilens.risk import RiskCurve
+from epsilens.show import write_report
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -126,7 +126,7 @@ def test_a_line_to_the_whole_network_can_be_fitted_without_the_declaration(netwo
 def test_with_the_declaration_it_is_as_before_and_the_report_says_what_was_declared(
     network, people, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("epsilens.reporting.report.chart_library", str)  # takes seconds
+    monkeypatch.setattr("epsilens.show.report.chart_library", str)  # takes seconds
     X, y = people
     # The other half: the body never saw these answers.
     study = study_of(network, (np.flip(X, 0).copy(), np.flip(y).copy()), public_body=True)

@@ -9,12 +9,11 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 
-from epsilens.display import cost_chart
 from epsilens.document import anonymise, load_document
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
-from epsilens.reporting import write_report
-from epsilens.reporting.sentences import whatif_sentence
 from epsilens.ridge import PrivateRidge, epsilon_of_rho, what_if_rho
+from epsilens.show import cost_chart, write_report
+from epsilens.show.sentences import whatif_sentence
 
 # Several fits on the same records are meant here.
 pytestmark = pytest.mark.filterwarnings("ignore:PrivateRidge. these records have been used")

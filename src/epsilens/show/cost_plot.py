@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plot of a cost: lines, bands and points over ε, alone or above the plot of a risk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, cost_type, group_names
+from epsilens.show.look import INK, axis_ends, budget_axis, dashed_limit, value_axis
+from epsilens.show.plotted import (
+    DASHES,
+    SHADES,
+    budget_limits,
+    change_limits,
+    plotted_rows,
+    tolerance_for,
+)
+from epsilens.show.words import Outcome, budget_title, change_title, group_label
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["SHAPES", "CostPlot", "cost_plot", "shapes_by_type"]
+
+_ZONE = "#eef0f3"
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+
+
+def shapes_by_type(document: WhatIfDocument) -> tuple[str, ...]:
+    """Give the points of the groups where measured numbers stand beside: estimated is a diamond.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> shapes_by_type(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                               cells=[]))[0]
+    'diamond'
+    """
+    if cost_type(document) == "measured":
+        return SHAPES
+    return ("diamond", *(shape for shape in SHAPES if shape not in ("circle", "diamond")), "circle")
+
+
+@dataclass(frozen=True)
+class CostPlot:
+    """A plot of the cost without fonts and title, and what it shows.
+
+    Attributes
+    ----------
+    chart : altair.LayerChart
+    rows : list of dict
+        The numbers that are drawn.
+    aside : list of WhatIfCell
+        The cells that have no place on a logarithmic axis.
+    groups : list of str
+        The groups that are drawn.
+    """
+
+    chart: alt.LayerChart
+    rows: list[dict[str, Any]]
+    aside: list[WhatIfCell]
+    groups: list[str]
+
+
+def cost_plot(
+    document: WhatIfDocument,
+    *,
+    outcome: Outcome = "loss",
+    max_loss_increase: float | None = None,
+    shapes: Sequence[str] = SHAPES,
+    budgets: Sequence[float] | None = None,
+    is_lowest: bool = True,
+    size: tuple[int, int] | None = None,
+) -> CostPlot:
+    """Draw the cost of every budget as layers that a chart can be made of.
+
+    Parameters
+    ----------
+    document : WhatIfDocument
+        The what-if to draw.
+    outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
+        What is drawn upwards.
+    max_loss_increase : float, optional
+        The largest increase of the loss that can be borne, drawn as a dashed line.
+    shapes : sequence of str
+        The points of the groups.
+    budgets : sequence of float, optional
+        All budgets that the axis has to show, if there are more than the document's.
+    is_lowest : bool
+        Whether the axis of budgets is labelled here and not below another plot.
+    size : (int, int), optional
+        Width and height in pixels of a plot that stands among others.
+
+    Returns
+    -------
+    CostPlot
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02 / epsilon) for epsilon in (0.5, 1.0, 2.0)]
+    >>> cost_plot(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                          cells=cells)).groups
+    ['all']
+    """
+    import altair as alt
+
+    from epsilens.show.shared_rows import SharedRows
+
+    rows, aside = plotted_rows(document, outcome)
+    tolerance = tolerance_for(outcome, max_loss_increase)
+    groups = [name for name in group_names(document) if any(row["group"] == name for row in rows)]
+    drawn_budgets = [row["epsilon"] for row in rows]
+    data = SharedRows(values=rows)
+    x = budget_axis(
+        alt,
+        drawn_budgets if budgets is None else budgets,
+        title=budget_title(document) if is_lowest else None,
+    )
+    y_axis = value_axis(alt, change_title(document, outcome))
+    drawn = [row[name] for row in rows for name in ("change", "low", "high")]
+    y_scale = alt.Scale(domain=list(change_limits(drawn, tolerance)), nice=False, zero=False)
+    y = alt.Y("change:Q", axis=y_axis, scale=y_scale)
+    marks = _group_marks(alt, groups, group_names(document), shapes)
+    tooltip = [
+        alt.Tooltip("label:N", title="group"),
+        alt.Tooltip("epsilon:Q", title="ε", format=".3~g"),
+        alt.Tooltip("change:Q", title="change", format="+.4~g"),
+        alt.Tooltip("low:Q", title="9 in 10 runs: from", format="+.4~g"),
+        alt.Tooltip("high:Q", title="to", format="+.4~g"),
+    ]
+    base = alt.Chart(data).transform_filter("isValid(datum.change)")
+    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color="#9a9fa8", size=1)
+    layers: list[Any] = [zero.encode(y="zero:Q")]
+    if any(row["change"] is None for row in rows):
+        layers = _unanswered_zones(alt, rows, x) + layers
+    banded = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    from_low = alt.Y("low:Q", axis=y_axis, scale=y_scale)
+    if len(set(drawn_budgets)) > 1:
+        layers += [
+            banded.mark_area(opacity=0.16 if len(groups) <= 2 else 0.11).encode(
+                x=x, y=from_low, y2="high:Q", detail="segment:N", **marks["band"]
+            ),
+            base.mark_line(size=2.2).encode(x=x, y=y, detail="segment:N", **marks["line"]),
+            base.mark_point(size=38, strokeWidth=1.6, opacity=1).encode(
+                x=x, y=y, tooltip=tooltip, **marks["point"]
+            ),
+        ]
+    else:
+        # One budget has no line: bars side by side, each with its point.
+        for number, group in enumerate(groups):
+            aside_by = 16 * (number - (len(groups) - 1) / 2)
+            mine = alt.FieldEqualPredicate(field="group", equal=group)
+            layers += [
+                banded.transform_filter(mine)
+                .mark_rule(size=2.2, xOffset=aside_by)
+                .encode(x=x, y=from_low, y2="high:Q", **marks["line"]),
+                base.transform_filter(mine)
+                .mark_point(size=60, strokeWidth=1.6, opacity=1, xOffset=aside_by)
+                .encode(x=x, y=y, tooltip=tooltip, **marks["point"]),
+            ]
+    if tolerance is not None:
+        words = f"accepted: {tolerance:g}"
+        layers += dashed_limit(alt, tolerance, words=words, width=size[0] if size else None)
+    if is_lowest:
+        layers.extend(axis_ends(alt, size))
+    chart: alt.LayerChart = alt.layer(*layers).resolve_scale(
+        color="shared", shape="shared", strokeDash="shared"
+    )
+    if size is not None:
+        chart = chart.properties(width=size[0], height=size[1])
+    return CostPlot(chart, rows, aside, groups)
+
+
+def _unanswered_zones(alt: Any, rows: list[dict[str, Any]], x: Any) -> list[Any]:
+    """Shade the budgets at which no group has a number, and say so there."""
+    known = {row["epsilon"] for row in rows if row["change"] is not None}
+    budgets = sorted({row["epsilon"] for row in rows})
+    ends = budget_limits(budgets[0], budgets[-1])
+    zones: list[list[float]] = []
+    for place, budget in enumerate(budgets):
+        if budget in known:
+            continue
+        low = ends[0] if place == 0 else math.sqrt(budgets[place - 1] * budget)
+        last = place == len(budgets) - 1
+        high = ends[1] if last else math.sqrt(budget * budgets[place + 1])
+        if zones and zones[-1][1] == low:
+            zones[-1][1] = high
+        else:
+            zones.append([low, high])
+    shaded = [{"epsilon": low, "to": high} for low, high in zones]
+    # A narrow zone has no room for words; the caption has them.
+    narrow = (ends[1] / ends[0]) ** 0.2
+    named = [{"epsilon": math.sqrt(low * high)} for low, high in zones if high / low > narrow]
+    return [
+        alt.Chart(alt.InlineData(values=shaded)).mark_rect(color=_ZONE).encode(x=x, x2="to:Q"),
+        alt.Chart(alt.InlineData(values=named))
+        .mark_text(text="no estimate", color=INK, fontSize=12.5)
+        .encode(x=x, y=alt.value(18)),
+    ]
+
+
+def _group_marks(
+    alt: Any, groups: list[str], everyone: list[str], shapes: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Encode the group by shade, dash and shape at once: any one of them is enough to tell.
+
+    A group keeps its look in every chart of a document, also where another group has no numbers.
+    """
+    named = f"datum.label == '{EVERYBODY}' ? '{group_label(EVERYBODY)}' : datum.label"
+    legend = alt.Legend(symbolOpacity=1, labelExpr=named) if len(groups) > 1 else None
+    places = [everyone.index(name) for name in groups]
+
+    def scale(values: Sequence[Any]) -> Any:
+        return alt.Scale(domain=groups, range=[values[place % len(values)] for place in places])
+
+    stroke = alt.Stroke("group:N", scale=scale(SHADES), legend=legend)
+    fill = alt.Fill("group:N", scale=scale(SHADES), legend=legend)
+    # A field and names of its own: Vega-Lite merges legends of equal names even when one is
+    # switched off, and dashed symbols look torn.
+    dashes = [list(DASHES[place % len(DASHES)]) for place in places]
+    numbers = [str(place) for place in places]
+    dash = alt.StrokeDash("dash:N", scale=alt.Scale(domain=numbers, range=dashes), legend=None)
+    shape = alt.Shape("group:N", scale=scale(shapes), legend=legend)
+    return {
+        "band": {"fill": fill},
+        "line": {"stroke": stroke, "strokeDash": dash},
+        "point": {"stroke": stroke, "fill": fill, "shape": shape},
+    }

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The charts as the page needs them: compiled, as wide as the page, with lines that move.
+
+The page moves the line of the chosen budget and the lines of the limits by setting signals; it never
+draws a chart anew. Every plot begins at the same distance from the edge, so that two of them, one
+above the other, share one axis. Names and explanations stand on the page, where they are text that
+wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from epsilens.document import RiskDocument, WhatIfDocument
+from epsilens.show.cost_plot import cost_plot, shapes_by_type
+from epsilens.show.look import AXIS_ENDS, INK, dressed
+from epsilens.show.plotted import ACCENT
+from epsilens.show.risk_plot import Attack, draw_panel, risk_panels, risk_rows, spoken_panel
+from epsilens.show.words import Outcome, budget_title, change_title, spoken_description
+
+__all__ = [
+    "ACCEPTED_SIGNAL",
+    "CHOSEN_SIGNAL",
+    "FEARED_SIGNAL",
+    "page_chart",
+    "risk_page_chart",
+]
+
+CHOSEN_SIGNAL = "chosen_epsilon"
+ACCEPTED_SIGNAL = "accepted_loss"
+FEARED_SIGNAL = "feared_rate"
+_LEFT, _RIGHT, _HEAD = 58, 14, 30
+_AXIS, _AXIS_AND_TITLE = 10, 44
+_WIDTH = 600
+_HEADINGS = {
+    "answer": "answers guessed (%)",
+    "answers": "answers guessed, all of them at once (%)",
+    "membership": "members recognised (%)",
+    "proven epsilon": "proven ε",
+}
+
+
+def page_chart(
+    document: WhatIfDocument,
+    *,
+    outcome: Outcome = "loss",
+    epsilon: float,
+    max_loss_increase: float | None = None,
+    budgets: Sequence[float] | None = None,
+    is_lowest: bool = True,
+    height: int = 300,
+) -> dict[str, Any]:
+    """Make the chart of the report: a Vega specification with a movable line for epsilon.
+
+    Parameters
+    ----------
+    document : WhatIfDocument
+        The what-if to draw.
+    outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
+        What is drawn upwards.
+    epsilon : float in (0, inf)
+        Where the movable line stands at first.
+    max_loss_increase : float, optional
+        Where the line of the accepted loss stands at first; the page can add and move it.
+    budgets : sequence of float, optional
+        All budgets that the axis has to show, if there are more than the document's.
+    is_lowest : bool
+        Whether the axis of budgets is labelled here and not below another plot.
+    height : int
+        Height of the plot in pixels; the width follows the page.
+
+    Returns
+    -------
+    dict
+        A Vega specification with the signals `chosen_epsilon` and `accepted_loss`.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02 / epsilon) for epsilon in (0.5, 1.0, 2.0)]
+    >>> spec = page_chart(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                                  cells=cells), epsilon=1.0)
+    >>> [signal["name"] for signal in spec["signals"] if signal["name"].startswith("chosen")]
+    ['chosen_epsilon']
+    """
+    plot = cost_plot(
+        document,
+        outcome=outcome,
+        shapes=shapes_by_type(document),
+        budgets=budgets,
+        is_lowest=is_lowest,
+        size=(_WIDTH, height),
+    )
+    heading = change_title(document, outcome)
+    spec = _bare(plot.chart, is_lowest=is_lowest)
+    spec["description"] = spoken_description(document, plot.rows, plot.groups, outcome)
+    spec["params"] = []
+    if outcome == "loss":
+        _add_limit(spec, ACCEPTED_SIGNAL, max_loss_increase, words="accepted: ", unit="")
+        _make_room(spec, ACCEPTED_SIGNAL, most=None)
+    moves = len({row["epsilon"] for row in plot.rows}) > 1
+    return _compiled(spec, heading, epsilon if moves else None, is_lowest=is_lowest)
+
+
+def risk_page_chart(
+    document: RiskDocument,
+    *,
+    attack: Attack = "answer",
+    epsilon: float,
+    max_attack_rate: float | None = None,
+    budgets: Sequence[float] | None = None,
+    height: int = 260,
+) -> dict[str, Any]:
+    """Make the lower chart of the report: what an attacker gets, below what it costs.
+
+    Parameters
+    ----------
+    document : RiskDocument
+        The risk to draw.
+    attack : {"answer", "membership"}
+        Which attack is drawn.
+    epsilon : float in (0, inf)
+        Where the movable line stands at first.
+    max_attack_rate : float in (0, 1), optional
+        Where the line of the feared rate stands at first; the page can add and move it.
+    budgets : sequence of float, optional
+        All budgets that the axis has to show, if there are more than the document's.
+    height : int
+        Height of the plot in pixels; the width follows the page.
+
+    Returns
+    -------
+    dict
+        A Vega specification with the signals `chosen_epsilon` and, for answers, `feared_rate`.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> document = RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...     n_targets=9, cells=[RiskCell(epsilon=epsilon, mechanism="rr", answer_inference_rate=0.7)
+    ...                         for epsilon in (1.0, 2.0)])
+    >>> spec = risk_page_chart(document, epsilon=1.0, max_attack_rate=0.8)
+    >>> [signal["value"] for signal in spec["signals"] if signal["name"] == "feared_rate"]
+    [80]
+    """
+    panel = next(panel for panel in risk_panels(document) if panel.name == attack)
+    rows = risk_rows(document)
+    plot = draw_panel(
+        panel,
+        rows,
+        title=budget_title(document),
+        size=(_WIDTH, height),
+        budgets=budgets,
+        has_legend=False,
+    )
+    spec = _bare(plot, is_lowest=True)
+    spec["description"] = spoken_panel(panel, rows)
+    spec["params"] = []
+    if attack == "answer":
+        start = None if max_attack_rate is None else float(f"{100 * max_attack_rate:.10g}")
+        _add_limit(spec, FEARED_SIGNAL, start, words="feared: ", unit="%")
+        _make_room(spec, FEARED_SIGNAL, most=100.5)
+    moves = len({row["epsilon"] for row in rows}) > 1
+    together = attack == "answer" and len(document.protect) > 1
+    heading = _HEADINGS["answers" if together else attack]
+    return _compiled(spec, heading, epsilon if moves else None, is_lowest=True)
+
+
+def _bare(chart: Any, *, is_lowest: bool) -> dict[str, Any]:
+    """Leave the plot itself: no title, no legend, no labels but those of the axes."""
+    # Not checked against the schema, part by part: the compiler reads it next.
+    finished = dressed(chart, title_offset=0)
+    spec: dict[str, Any] = finished.to_dict(validate=False)
+    spec.pop("title", None)
+    spec["background"] = "transparent"
+    spec["autosize"] = "none"
+    spec["padding"] = {
+        "left": _LEFT,
+        "right": _RIGHT,
+        "top": _HEAD,
+        "bottom": _AXIS_AND_TITLE if is_lowest else _AXIS,
+    }
+    spec["layer"] = [layer for layer in spec["layer"] if layer.get("name") not in AXIS_ENDS]
+    for layer in spec["layer"]:
+        encoding = layer.get("encoding", {})
+        for name in ("stroke", "fill", "shape"):
+            if "field" in encoding.get(name, {}):
+                encoding[name]["legend"] = None
+        if (axis := encoding.get("y", {}).get("axis")) is not None:
+            axis["title"] = None
+            axis["labelLimit"] = _LEFT - 10
+        if not is_lowest and (axis := encoding.get("x", {}).get("axis")) is not None:
+            axis["labels"] = False
+    return spec
+
+
+def _add_limit(
+    spec: dict[str, Any], signal: str, start: float | None, *, words: str, unit: str
+) -> None:
+    """Add a dashed line across the plot at a signal; null hides it."""
+    spec["params"] += [{"name": signal, "value": start}, {"name": f"{signal}_room", "value": start}]
+    at = {"datum": {"expr": f"{signal} || 0"}, "type": "quantitative"}
+    look = {"color": INK, "clip": True, "opacity": {"expr": f"{signal} == null ? 0 : 1"}}
+    text = {"expr": f"{signal} == null ? '' : '{words}' + format({signal}, '~r') + '{unit}'"}
+    spec["layer"] += [
+        {
+            "name": "limit",
+            "data": {"values": [{}]},
+            "mark": {"type": "rule", "size": 1.4, "strokeDash": [6, 4], **look},
+            "encoding": {"y": at},
+        },
+        {
+            "name": "halo",
+            "data": {"values": [{}]},
+            "mark": {
+                "type": "text",
+                "text": text,
+                "align": "right",
+                "baseline": "bottom",
+                "dy": -4,
+                "dx": -30,
+                "fontSize": 12,
+                **look,
+            },
+            "encoding": {"x": {"value": {"expr": "width"}}, "y": at},
+        },
+    ]
+
+
+def _make_room(spec: dict[str, Any], signal: str, *, most: float | None) -> None:
+    """Let the vertical axis grow to show the limit, at most to twice its length.
+
+    The room has a signal of its own, so that the axis stands still while the line is dragged.
+    """
+    for layer in spec["layer"]:
+        scale = layer.get("encoding", {}).get("y", {}).get("scale")
+        if scale is None:
+            continue
+        low, high = scale["domain"]
+        span, room = high - low, f"{signal}_room"
+        top = high + span if most is None else min(high + span, most)
+        # An accepted loss has room below only if it lies there: most are at zero or above.
+        bottom = low - span if most is None else max(low - span, 0.0)
+        far = f"{room} == null" if most is not None else f"{room} == null || {room} >= {low}"
+        scale["domain"] = [
+            {"expr": f"{far} ? {low} : min({low}, max({room} - {span} / 12, {bottom}))"},
+            {"expr": f"{room} == null ? {high} : max({high}, min({room} + {span} / 8, {top}))"},
+        ]
+
+
+def _compiled(
+    spec: dict[str, Any], heading: str, epsilon: float | None, *, is_lowest: bool
+) -> dict[str, Any]:
+    """Add the movable line and the heading, and compile."""
+    import altair as alt
+    import vl_convert
+
+    # The line of a single budget would hide its bar, and has nowhere to go.
+    spec["params"].append({"name": CHOSEN_SIGNAL, "value": 1.0 if epsilon is None else epsilon})
+    if epsilon is not None:
+        # Above the curves, below the words.
+        words = [place for place, layer in enumerate(spec["layer"]) if layer.get("name") == "halo"]
+        spec["layer"].insert(
+            min(words, default=len(spec["layer"])),
+            {
+                "name": "chosen",
+                "data": {"values": [{}]},
+                "mark": {
+                    "type": "rule",
+                    "size": 2,
+                    "color": ACCENT,
+                    # Infinity has no place on the axis: null hides the line.
+                    "opacity": {"expr": f"{CHOSEN_SIGNAL} == null ? 0 : 1"},
+                },
+                "encoding": {
+                    "x": {
+                        "datum": {"expr": f"{CHOSEN_SIGNAL} || {epsilon}"},
+                        "type": "quantitative",
+                    },
+                    # From plot to plot the line goes on.
+                    "y": {"value": -_HEAD},
+                    "y2": {"value": {"expr": f"height + {0 if is_lowest else _AXIS}"}},
+                },
+            },
+        )
+    spec["layer"].append(
+        {
+            "name": "halo",
+            "data": {"values": [{}]},
+            "mark": {
+                "type": "text",
+                "text": f"{heading[0].upper()}{heading[1:]}",
+                "align": "left",
+                "baseline": "bottom",
+                "fontSize": 12.5,
+                "fontWeight": 600,
+                "color": INK,
+            },
+            "encoding": {"x": {"value": -_LEFT + 8}, "y": {"value": -10}},
+        }
+    )
+    for number, layer in enumerate(spec["layer"]):
+        if layer.get("name") in ("halo", "limit", "chosen"):
+            layer["name"] = f"{layer['name']}_{number}"
+    version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    compiled: dict[str, Any] = vl_convert.vegalite_to_vega(spec, vl_version=version)
+    return compiled

@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report: one HTML file that works from a mail attachment and asks the network for nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from epsilens.decision.limits import DEFAULT_MAX_ADVANTAGE
+from epsilens.document import (
+    EVERYBODY,
+    FEWEST_RUNS,
+    NUMBER_TYPE_MEANINGS,
+    NUMBER_TYPES,
+    DecisionDocument,
+    WhatIfCell,
+    WhatIfDocument,
+    cost_type,
+    group_names,
+    has_few_runs,
+    is_model_release,
+    loss_unit,
+    to_dict,
+)
+from epsilens.errors import InputError, InputTypeError
+from epsilens.show.inlining import chart_library, inline_json, inline_script, script_hash
+from epsilens.show.report_charts import page_charts, page_keys, still_picture
+from epsilens.show.report_data import (
+    baseline_rows,
+    cell_data,
+    gaps_of,
+    group_data,
+    origin_rows,
+    protected_words,
+    risk_at,
+)
+from epsilens.show.report_names import (
+    isolated,
+    readable_document,
+    readable_question,
+    undirected,
+)
+from epsilens.show.report_words import (
+    ATTACKER,
+    OTHERS,
+    OTHERS_WARNING,
+    recommendation_text,
+    unprotected,
+)
+from epsilens.show.risk_text import risk_notes
+from epsilens.show.rounding import format_epsilon
+from epsilens.show.sentences import typical_cell
+from epsilens.show.words import OUTCOME_NAMES, axis_budget
+
+__all__ = ["write_report"]
+
+_ATTACK_WORDS = {
+    "answer": "the answer is guessed",
+    "answers": "all answers are guessed at once",
+    "membership": "membership is recognised",
+}
+_RATE_STEP = 0.5
+"""A dragged attack rate moves by so many percentage points."""
+_MEASURED_CONFIDENCE = 0.9
+"""Of the range that comes with a measured attack rate."""
+_NONE, _INFINITE, _UNANSWERED = "no ε", "ε = ∞", "no estimate"
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """Where the page opens: a budget, and what is said in large type if not that budget."""
+
+    cell: WhatIfCell
+    """Whose numbers are shown."""
+    on_axis: WhatIfCell
+    """The same, or what stands for it in the charts, where infinity has no place."""
+    verdict: str = ""
+    """“no ε” where none will do, “no estimate” where none passed its checks; empty where the budget itself
+    is the answer."""
+    is_doubtful: bool = False
+    """Whether the answer rests on numbers that failed their checks."""
+
+
+def write_report(
+    document: WhatIfDocument | DecisionDocument,
+    path: str | Path,
+    *,
+    title: str | None = None,
+    question: Mapping[str, object] | None = None,
+    recommendation: Mapping[str, object] | None = None,
+    command: str | None = None,
+) -> Path:
+    """Write a what-if or a decision as one page that says which privacy budget costs and buys what.
+
+    The page shows the question, the answer in large type, the cost of every budget as a chart with
+    a slider, the numbers as a table, what is not protected, and how to compute it again. The page of
+    a decision shows below the cost what an attacker gets, on the same axis, and a paragraph for a
+    data-protection impact assessment; the loss that can be borne and the attack that is feared can be
+    typed or dragged, and lead to a budget. It is one file without any link to the network, so it can
+    be mailed and read anywhere. It is written completely or not at all.
+
+    Parameters
+    ----------
+    document : WhatIfDocument or DecisionDocument
+        What is reported on; the page shows nothing that is not in it.
+    path : str or pathlib.Path
+        The file to write; an older one is replaced.
+    title : str, optional
+        The title of the page; by default what the page is about.
+    question : mapping, optional
+        What was asked: `label`, the column to be predicted; `protect`, the columns to be
+        randomised (by default those in the document's settings, else the label); `data`, the name
+        of the file; `groups`, a mapping from group name to the words to show for it.
+    recommendation : mapping, optional
+        `epsilon`, `holds` and `sentence` of a chosen budget, and `max_loss_increase`, the loss that
+        can be borne. Without it the page opens at the budget nearest to 1. A decision has its own.
+    command : str, optional
+        The command that makes the page again.
+
+    Returns
+    -------
+    pathlib.Path
+        The file that was written.
+
+    Raises
+    ------
+    InputError
+        If no budget can be drawn, the folder does not exist, or the body of a network was not declared
+        public.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02 / epsilon) for epsilon in (0.5, 1.0, 2.0)]
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=cells)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = write_report(document, f"{folder}/report.html", question={"label": "smokes"})
+    ...     page.stat().st_size < 3_000_000
+    True
+    """
+    from epsilens.data import write_text
+
+    if not isinstance(document, WhatIfDocument | DecisionDocument):
+        raise InputTypeError(
+            f"`document` must be a WhatIfDocument or a DecisionDocument, got "
+            f"{type(document).__name__}. A study gives one by `.estimate(...)`, `decide` the other."
+        )
+    (document.cost if isinstance(document, DecisionDocument) else document).require_privacy()
+    if isinstance(document, DecisionDocument):
+        if recommendation is not None:
+            raise InputError(
+                "`recommendation` must be left out for a decision, which has its own. Leave it out."
+            )
+        recommendation = document.recommendation.model_dump()
+    target = Path(path)
+    if recommendation is not None and isinstance(said := recommendation.get("sentence"), str):
+        recommendation = {**recommendation, "sentence": recommendation_text(undirected(said))}
+    page = _render(
+        readable_document(document.answered()),
+        None if title is None else isolated(title),
+        readable_question(question or {}),
+        recommendation,
+        command,
+        original=to_dict(document),
+    )
+    write_text(page, target)
+    return target
+
+
+def _render(
+    document: WhatIfDocument | DecisionDocument,
+    title: str | None,
+    question: Mapping[str, object],
+    recommendation: Mapping[str, object] | None,
+    command: str | None,
+    *,
+    original: dict[str, Any],
+) -> str:
+    import jinja2
+
+    loader = jinja2.PackageLoader("epsilens.show")
+    environment = jinja2.Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    cost = document.cost if isinstance(document, DecisionDocument) else document
+    accepted = _number(recommendation, "max_loss_increase")
+    recommended = _number(recommendation, "epsilon")
+    holds = recommendation is not None and bool(recommendation.get("holds", True))
+    opening = _opening(document, recommendation, recommended, holds=holds)
+    start, at = opening.cell, axis_budget(cost, opening.on_axis)
+    drawn = page_charts(document, at, accepted)
+    groups = group_data(document, question)
+    is_decision = isinstance(document, DecisionDocument)
+    is_default = recommendation is not None and bool(recommendation.get("is_default"))
+    # A limit on the loss alone says nothing of what is protected: only a decision recommends.
+    advised = holds and is_decision
+    data = {
+        "kind": document.kind,
+        "start": {
+            "group": start.group,
+            "epsilon": at,
+            "outside": None if start is opening.on_axis else "inf",
+            "verdict": opening.verdict,
+            "decided": recommendation is not None,
+            "doubtful": opening.is_doubtful,
+        },
+        "recommended": ("inf" if recommended == math.inf else recommended) if advised else None,
+        "everybody": EVERYBODY,
+        "fewest_runs": FEWEST_RUNS if is_decision and has_few_runs(cost) else None,
+        "attacker": ATTACKER,
+        "default_advantage": DEFAULT_MAX_ADVANTAGE,
+        "max_advantage": None if is_default else _number(recommendation, "max_advantage"),
+        "groups": {group["name"]: group["cells"] for group in groups},
+        "others": [(low, high) for _, low, high, _ in OTHERS] if is_decision else [],
+        "steps": {"loss": _loss_step(cost), "rate": _RATE_STEP},
+        **drawn,
+    }
+    bundle = chart_library()
+    parts = ("numbers.js", "rule.js", "report.js")
+    script = inline_script("\n".join(loader.get_source(environment, name)[0] for name in parts))
+    policy = (
+        f"default-src 'none'; script-src {script_hash(bundle)} {script_hash(script)}; "
+        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    named = title or f"What a privacy budget costs{' and what it buys' if is_decision else ''}"
+    outcome, protected = next(iter(drawn["charts"])), protected_words(cost, question)
+    many = isinstance(document, DecisionDocument) and len(document.risk.protect) > 1
+    return environment.get_template("report.html.j2").render(
+        title=named,
+        policy=policy,
+        style=loader.get_source(environment, "report.css")[0],
+        bundle=bundle,
+        script=script,
+        page_data=inline_json(data),
+        document_json=inline_json(original),
+        still=still_picture(document, outcome, accepted),
+        is_decision=is_decision,
+        data_name=question.get("data"),
+        protected=protected,
+        is_model_release=is_model_release(cost),
+        groups=groups,
+        start=start,
+        start_row=cell_data(document, start, question),
+        chart_words=drawn["charts"][outcome]["description"],
+        caption=drawn["captions"][outcome],
+        outcomes=[(name, OUTCOME_NAMES[name]) for name in drawn["charts"]],
+        attacks=[
+            (name, _ATTACK_WORDS["answers" if many and name == "answer" else name])
+            for name in drawn["risk_charts"]
+        ],
+        many=many,
+        attacker=ATTACKER,
+        opening=opening,
+        budget_shown=f"ε = {format_epsilon(axis_budget(cost, start))}",
+        own_limits=_own_limits(document, many=many),
+        own_answer=f"ε = {format_epsilon(recommended)}" if holds and recommended else _NONE,
+        advantage_limit=_advantage_words(_number(recommendation, "max_advantage"), is_default),
+        default_advantage=_advantage_words(DEFAULT_MAX_ADVANTAGE, True),
+        risk_captions=drawn["risk_captions"],
+        risk_notes=" ".join(risk_notes(document.risk))
+        if isinstance(document, DecisionDocument)
+        else None,
+        risk_chart_words=next(
+            (spec["description"] for spec in drawn["risk_charts"].values()), None
+        ),
+        keys=page_keys(document, list(drawn["charts"]), list(drawn["risk_charts"])),
+        recommendation=recommendation,
+        lever=getattr(document, "lever", None),
+        accepted=_typed(accepted),
+        feared=_typed(_number(recommendation, "max_attack_rate"), 100.0),
+        measured=_may_be_measured(document),
+        steps=data["steps"],
+        is_recommended=advised and not opening.verdict and recommended == axis_budget(cost, start),
+        holds=holds,
+        command=command,
+        cost_type=cost_type(cost),
+        runs="of the runs" if cost_type(cost) == "measured" else "real runs",
+        unit=loss_unit(cost),
+        gaps=gaps_of(cost, cost.cells),
+        by_record=any(cell.epsilon is None for cell in cost.cells),
+        warnings=document.warnings,
+        meanings=[
+            (name, NUMBER_TYPE_MEANINGS[name])
+            for name in NUMBER_TYPES
+            if name != "proven given b" or isinstance(document, DecisionDocument)
+        ],
+        limits=unprotected(
+            protected,
+            is_model_release=is_model_release(cost),
+            is_decision=is_decision,
+            risk=risk_at(document, start),
+            many=many,
+        ),
+        others=[
+            (name, f"{low:g}" if low == high else f"{low:g} to {high:g}", source)
+            for name, low, high, source in OTHERS
+        ],
+        others_warning=OTHERS_WARNING,
+        baseline=baseline_rows(cost),
+        origins=origin_rows(document),
+    )
+
+
+def _may_be_measured(document: WhatIfDocument | DecisionDocument) -> bool:
+    """Say whether the attack limit could be met by the attack that was tried."""
+    if not isinstance(document, DecisionDocument):
+        return False
+    settings = document.provenance.settings
+    # Documents without the setting say whether proof alone was asked for.
+    asked = settings.get("measured", settings.get("proven_only") is False) is True
+    return asked and document.recommendation.confidence <= _MEASURED_CONFIDENCE
+
+
+def _advantage_words(limit: float | None, is_default: bool) -> str:
+    """Write a limit on the advantage; nothing where there is none."""
+    return f"{_typed(limit)} (our default)" if limit is not None and is_default else _typed(limit)
+
+
+def _loss_step(document: WhatIfDocument) -> float:
+    """Give the step of a dragged loss: about a hundredth of what the chart shows, a round number."""
+    shown = [
+        abs(value)
+        for cell in document.cells
+        for value in (cell.loss_change, cell.loss_change_high)
+        if value is not None and math.isfinite(value) and value != 0
+    ]
+    return float(f"1e{math.floor(math.log10(max(shown) / 50))}") if shown else 0.001
+
+
+def _typed(value: float | None, factor: float = 1.0) -> str:
+    """Write a limit as somebody would type it; nothing where there is none."""
+    return "" if value is None else f"{factor * value:.10g}"
+
+
+def _number(mapping: Mapping[str, object] | None, name: str) -> float | None:
+    value = None if mapping is None else mapping.get(name)
+    if value is None:
+        return None
+    if value == "inf":
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputTypeError(
+            f'`recommendation["{name}"]` must be a number or None, got {type(value).__name__}.'
+        )
+    return float(value)
+
+
+def _own_limits(document: WhatIfDocument | DecisionDocument, *, many: bool) -> str:
+    """Name the limits of a decision, for when others are typed on the page."""
+    if not isinstance(document, DecisionDocument):
+        return ""
+    chosen, said = document.recommendation, []
+    if chosen.max_loss_increase is not None:
+        limit = f"{chosen.max_loss_increase:.10g} {loss_unit(document.cost)}"
+        said.append(f"a rise of the test loss of at most {limit}")
+    if chosen.max_attack_rate is not None:
+        at_once = ", all of them at once" if many else ""
+        said.append(f"at most {100 * chosen.max_attack_rate:.10g}\u00a0% guessed{at_once}")
+    if chosen.max_advantage is not None:
+        shown = _advantage_words(chosen.max_advantage, chosen.is_default)
+        said.append(f"an advantage of at most {shown}")
+    return " and ".join(said)
+
+
+def _opening(
+    document: WhatIfDocument | DecisionDocument,
+    recommendation: Mapping[str, object] | None,
+    recommended: float | None,
+    *,
+    holds: bool,
+) -> _Opening:
+    """Choose what the page shows first; a budget nobody recommends is never its answer."""
+    on_axis = _start(document, recommended)
+    if recommendation is None or "epsilon" not in recommendation or recommended is None:
+        verdict = _NONE if recommendation is not None and "epsilon" in recommendation else ""
+        return _Opening(on_axis, on_axis, verdict=verdict if on_axis.trusted else _UNANSWERED)
+    cost = document.cost if isinstance(document, DecisionDocument) else document
+    cells = [cell for cell in cost.cells if cell.group == on_axis.group]
+    chosen = next((cell for cell in cells if axis_budget(cost, cell) == recommended), None)
+    if isinstance(document, DecisionDocument) and not holds:
+        return _Opening(on_axis, on_axis, verdict=_NONE)
+    if chosen is None:
+        verdict = "" if not math.isinf(recommended) else _INFINITE if holds else _NONE
+        return _Opening(on_axis, on_axis, verdict=verdict, is_doubtful=not holds)
+    return _Opening(chosen, on_axis if math.isinf(recommended) else chosen, is_doubtful=not holds)
+
+
+def _start(document: WhatIfDocument | DecisionDocument, recommended: float | None) -> WhatIfCell:
+    cost = document.cost if isinstance(document, DecisionDocument) else document
+    group = EVERYBODY if isinstance(document, DecisionDocument) else None
+    if isinstance(document, DecisionDocument) and EVERYBODY not in group_names(cost):
+        raise InputError(
+            f"expected the cost of everybody, group {EVERYBODY!r}, in the decision, got none. Ask "
+            "for the cost of all records too."
+        )
+    wanted = recommended if recommended is not None and 0 < recommended < math.inf else None
+    cell = typical_cell(cost, group=group, epsilon=wanted)
+    if cell is None or not 0 < axis_budget(cost, cell) < math.inf:
+        raise InputError(
+            "expected at least one budget between 0 and infinity to report on, got none. "
+            "Add such an epsilon to the grid."
+        )
+    return cell

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from types import ModuleType
+
+import pytest
+
+from epsilens.show import rounding
+
+
+@pytest.mark.parametrize(
+    ("scale", "decimals"), [(1.0, 4), (0.1, 5), (10.0, 3), (1e5, 0), (1e12, 0), (1e-12, 10)]
+)
+def test_decimals_follow_the_size_of_the_loss(
+    build: ModuleType, scale: float, decimals: int
+) -> None:
+    assert rounding.change_decimals(build.make_whatif(loss_scale=scale)) == decimals
+
+
+def test_a_loss_of_nothing_has_four_decimals(build: ModuleType) -> None:
+    document = build.make_whatif()
+    for loss in (0.0, None, math.inf):
+        start = document.baseline.model_copy(update={"loss": loss})
+        assert rounding.change_decimals(document.model_copy(update={"baseline": start})) == 4
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.02144, "+0.0214"),
+        (-0.02144, "−0.0214"),
+        (0.00004, "0.0000"),
+        (-0.00004, "0.0000"),
+        (0.00006, "+0.0001"),
+        (math.inf, "+∞"),
+        (-math.inf, "−∞"),
+        (None, "–"),
+        (math.nan, "–"),
+        (1234.5, "+1,234.5000"),
+    ],
+)
+def test_changes_have_a_sign_unless_they_show_as_zero(value: float | None, text: str) -> None:
+    assert rounding.format_change(value, decimals=4) == text
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "text"),
+    [
+        (0.001, "0.001"),
+        (0.00001, "1.0e-05"),
+        (0.9236, "0.924"),
+        (9.996, "10"),
+        (99.96, "100"),
+        (100.4, "100"),
+        (0.0, "0"),
+    ],
+)
+def test_budgets_have_three_digits(epsilon: float, text: str) -> None:
+    assert rounding.format_epsilon(epsilon) == text
+
+
+def test_nothing_is_a_dash() -> None:
+    for write in (
+        rounding.format_points,
+        rounding.format_percent,
+        rounding.format_auc,
+        rounding.format_auc_change,
+        rounding.format_seconds,
+    ):
+        assert write(None) == rounding.NOTHING
