@@ -121,13 +121,18 @@ _SWITCHES = frozenset({"dependent_groups"})
 """Arguments whose option takes no value."""
 
 
+def option_of(name: str) -> str:
+    """Return the option that sets an argument on the command line."""
+    return _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+
+
 class _CommandLine:
     """The command line: options in backticks. A document names settings in this way too."""
 
     kind: Literal["python", "command", "page"] = "command"
 
     def setting(self, name: str, value: _Value | None) -> str:
-        option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+        option = option_of(name)
         if value is None or value is True or name in _SWITCHES:
             return f"`{option}`"
         if value is False:

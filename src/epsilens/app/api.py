@@ -55,7 +55,7 @@ from epsilens.app.questions import (
 )
 from epsilens.app.store import NotKeptError
 from epsilens.app.uploads import StalledError, TooLargeError
-from epsilens.app.wording import in_page_words
+from epsilens.app.wording import PAGE, in_page_words
 from epsilens.errors import InputError, MissingAnswersError, Remedy
 
 __all__ = ["create_app"]
@@ -424,7 +424,7 @@ def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
     async def refused(request: Request, error: InputError) -> JSONResponse:
         known = {TooLargeError: 413, StalledError: 408}
         remedies = error.remedies if isinstance(error, MissingAnswersError) else ()
-        return _failure(known.get(type(error), 422), in_page_words(str(error)), remedies)
+        return _failure(known.get(type(error), 422), in_page_words(error.render(PAGE)), remedies)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:

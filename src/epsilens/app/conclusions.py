@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from epsilens.app.questions import Limits
-from epsilens.app.wording import in_page_words
+from epsilens.app.wording import PAGE, in_page_words
 from epsilens.document import own_budget
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
         try:
             return decide_on(task), None
         except InputError as error:
-            said = [f"the attack is not shown: {in_page_words(str(error))}", *cost.warnings]
+            said = [f"the attack is not shown: {in_page_words(error.render(PAGE))}", *cost.warnings]
             cost = cost.model_copy(update={"warnings": said})
     if task["is_preview"]:
         cost = cost.model_copy(update={"warnings": [_preview_note(cost), *cost.warnings]})

@@ -152,13 +152,15 @@ class Engine:
         if key not in self.tables:
             try:
                 table = read_table(
-                    task["path"], delimiter=reading.delimiter, encoding=reading.encoding
+                    task["path"],
+                    delimiter=reading.delimiter,
+                    encoding=reading.encoding,
+                    name=None if task["anonymous"] else task["name"],
                 )
-            except InputError as error:
+            except InputError:
                 if task["anonymous"]:
                     raise InputError(WITHHELD) from None
-                named = str(error).replace(repr(Path(task["path"]).name), repr(task["name"]))
-                raise InputError(named) from None
+                raise
             if task["anonymous"]:
                 numbered = [f"column {place + 1}" for place in range(table.frame.shape[1])]
                 frame = table.frame.set_axis(numbered, axis=1)

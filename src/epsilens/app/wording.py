@@ -4,43 +4,73 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Literal
 
-__all__ = ["WITHHELD", "in_page_words"]
+from epsilens.errors import COMMAND_LINE, Surface, option_of
+
+__all__ = ["PAGE", "WITHHELD", "in_page_words"]
 
 WITHHELD = (
     "a message is withheld because it may name columns, groups or answers. Start without "
     "`--anonymous` to read it."
 )
 
-_FIELDS = {
-    "--label": "the column to predict",
-    "--protect": "the columns to randomise",
-    "--positive": "the answer that counts as yes",
-    "--group": "the group",
-    "--drop": "left out",
-    "--weight": "the weight of a row",
-    "--missing": "missing answers",
-    "--categorical": "use it as categories",
-    "--categories": "everybody may know the possible answers",
-    "--bins": "bins",
-    "--epsilon": "the budgets",
-    "--delimiter": "the delimiter",
-    "--encoding": "the encoding",
-    "--model": "the kind of model",
-    "--regularisation": "the regularisation",
-    "--correction": "forward correction",
-    "--max-loss-increase": "the largest rise of test loss",
-    "--max-attack-rate": "the answers an attacker may guess",
-    "--measured": "let the attack that was tried meet the attack limit",
-    "--shadow-models": "the number of attacked models",
-    "--seed": "the seed",
-    "--test-share": "the share set aside for testing",
-    "--allow-dependent-groups": "allow groups that give the answer away",
+FIELDS = {
+    "label": "the column to predict",
+    "protect": "the columns to randomise",
+    "positive": "the answer that counts as yes",
+    "group": "the group",
+    "groups": "the group",
+    "drop": "left out",
+    "sample_weight": "the weight of a row",
+    "weight": "the weight of a row",
+    "missing": "missing answers",
+    "categorical": "use it as categories",
+    "categories": "everybody may know the possible answers",
+    "bins": "bins",
+    "epsilon": "the budgets",
+    "delimiter": "the delimiter",
+    "encoding": "the encoding",
+    "model": "the kind of model",
+    "regularisation": "the regularisation",
+    "correction": "forward correction",
+    "max_loss_increase": "the largest rise of test loss",
+    "max_attack_rate": "the answers an attacker may guess",
+    "measured": "let the attack that was tried meet the attack limit",
+    "shadow_models": "the number of attacked models",
+    "random_state": "the seed",
+    "seed": "the seed",
+    "test_share": "the share set aside for testing",
+    "dependent_groups": "allow groups that give the answer away",
 }
+"""Arguments, and the labels of the fields that set them."""
 
-_AT_THE_START = frozenset({"--anonymous", "--max-upload", "--state", "--port"})
-"""Options of `epsilens serve` itself, which are typed in a terminal."""
+_AT_THE_START = frozenset({"anonymous", "max_upload", "state", "port"})
+"""Settings of `epsilens serve` itself, which are typed in a terminal."""
 
+
+class _Page:
+    """The page: fields in quotation marks. What it has no field for is for the terminal."""
+
+    kind: Literal["python", "command", "page"] = "page"
+
+    def setting(self, name: str, value: str | float | Sequence[str] | None) -> str:
+        if name in _AT_THE_START:
+            return COMMAND_LINE.setting(name, value)
+        label = FIELDS.get(name, name.replace("_", " "))
+        ends = "" if name in FIELDS else " (in the terminal)"
+        if value is None or isinstance(value, bool):
+            return f"“{label}”{ends}"
+        shown = value if isinstance(value, str | int | float) else ", ".join(value)
+        return f"“{label}: {shown}”{ends}"
+
+
+PAGE: Surface = _Page()
+
+_FIELDS = {option_of(name): label for name, label in FIELDS.items()} | {
+    "--allow-dependent-groups": FIELDS["dependent_groups"]
+}
 _TICK = "Tick “everybody may know” at the column"
 _PHRASES = (
     (r"`--drop` (the column|columns)", r"leave \1 out"),
@@ -93,7 +123,7 @@ def in_page_words(message: str) -> str:
 
     def field(found: re.Match[str]) -> str:
         option, value = found[1], found[2]
-        if option in _AT_THE_START:
+        if option[2:].replace("-", "_") in _AT_THE_START:
             return found[0]
         known = _FIELDS.get(option)
         name = option.removeprefix("--").replace("-", " ") if known is None else known

@@ -138,7 +138,7 @@ def main() -> None:
             remedies = error.remedies if isinstance(error, MissingAnswersError) else ()
             say(
                 {
-                    "refused": str(error),
+                    "refused": error.text,
                     "is_too_large": isinstance(error, TooLargeError),
                     "remedies": [asdict(found) for found in remedies],
                 }

@@ -98,9 +98,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         if sys.stdout is not None:  # a shell can close it: `>&-`
             sys.stdout.flush()
     except (InputError, MissingExtraError, EstimateNotTrustworthyError) as error:
+        from epsilens.cli.surface import TERMINAL
         from epsilens.show.command_words import in_command_words
 
-        _say(f"Error: {in_command_words(str(error))}", _RED)
+        _say(f"Error: {in_command_words(error.render(TERMINAL))}", _RED)
         return EXIT_BAD_INPUT
     except usage_error as error:
         return _explain_usage(error)

@@ -92,6 +92,7 @@ def read_table(
     delimiter: str | None = None,
     encoding: str | None = None,
     spelled: bool = False,
+    name: str | None = None,
 ) -> TableFile:
     r"""Read a table from a csv, csv.gz, tsv, parquet or arrow file.
 
@@ -109,6 +110,8 @@ def read_table(
         For instance "cp1252", instead of detecting it.
     spelled : bool
         Whether to keep every field of a text file as it is written, beside its value.
+    name : str, optional
+        Name of the table in messages and documents, instead of the name of the file.
 
     Returns
     -------
@@ -144,7 +147,7 @@ def read_table(
     # An empty name, as of a shell variable that is not set, would be the folder that one stands in.
     if path.is_dir() and str(source):
         frame = frame_from_arrow(read_parquet_folder(path), name=path.name)
-        return TableFile(frame, path.resolve().name, "parquet", partitions=partition_columns(path))
+        return TableFile(frame, name or path.resolve().name, "parquet", partitions=partition_columns(path))
     try:
         if not str(source):
             raise FileNotFoundError
@@ -155,10 +158,10 @@ def read_table(
         ) from None
     except OSError as error:
         raise InputError(
-            f"{path.name!r} must be a readable file, got {type(error).__name__}. "
+            f"{(name or path.name)!r} must be a readable file, got {type(error).__name__}. "
             "Check its permissions."
         ) from None
-    return _read_content(content, path.name, delimiter, encoding, spelled=spelled)
+    return _read_content(content, name or path.name, delimiter, encoding, spelled=spelled)
 
 
 def _read_content(
