@@ -75,7 +75,7 @@ package: $(VENV)/.installed-dev $(VENV)/.browser
 
 # The two ends of what pyproject.toml allows, each in an environment of its own. Flower is in neither: it
 # holds what it shares with us within narrow bounds, and `make test` runs with it.
-ENDS_WITH := '.[dev,plot,torch,cluster,explain,secure]'
+ENDS_WITH := '.[dev,torch,cluster,explain,secure]'
 ENDS_RUN := -m 'not nightly' --ignore tests/page --ignore tests/docs/test_site.py
 
 # Not schemathesis, which asks for newer ones of our own packages than we do.

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "tested-with.md"
 KEPT = PAGE.with_suffix(".json")
 ENDS = ("oldest", "newest")
-EXTRAS = ("plot", "torch", "cluster", "explain", "secure")
+EXTRAS = ("torch", "cluster", "explain", "secure")
 
 _HEAD = """# Tested with
 

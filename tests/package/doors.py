@@ -67,18 +67,6 @@ def command(*words: str) -> Callable[[Path], object]:
     return run
 
 
-def display(table: Path) -> object:
-    from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    from epsilens.show import CostDisplay
-
-    start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    cell = WhatIfCell(
-        group="all", epsilon=1.0, record_epsilon=1.0, method="exact", loss_change=0.02
-    )
-    document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start, cells=[cell])
-    return CostDisplay.from_document(document).plot()
-
-
 def features(table: Path) -> Any:
     import pandas as pd
 
@@ -231,7 +219,6 @@ AT = ("--state", "HERE/state")
 FLOWER = ("flwr",)
 
 DOORS = {
-    "CostDisplay.plot": Door("plot", ("matplotlib",), display),
     "WhatIf(head=)": Door("torch", ("torch",), deep_study),
     "ShadowEnsemble(TorchTraining)": Door("torch", ("torch", "opacus"), torch_ensemble),
     "torch_network": Door("torch", ("torch", "opacus"), torch_module),

@@ -33,7 +33,6 @@ BROUGHT = {"polars": "only ever imported for whoever has come with a frame of it
 """Not declared for users, and why."""
 
 OPTIONAL = {
-    "show/matplotlib_display.py": {"matplotlib"},
     "federated/pairwise_masks.py": {"cryptography"},
     "masking/explainers.py": {"lime", "shap"},
     "models/opacus_reference.py": {"opacus", "torch"},

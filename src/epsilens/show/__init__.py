@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from epsilens.show.audit import audit_sentence, audit_table
 from epsilens.show.audit_chart import audit_chart
 from epsilens.show.charts import available_outcomes, cost_chart, save_chart
@@ -26,11 +24,7 @@ from epsilens.show.value import value_sentences, value_table
 from epsilens.show.value_chart import value_chart
 from epsilens.show.words import Outcome
 
-if TYPE_CHECKING:
-    from epsilens.show.matplotlib_display import CostDisplay
-
 __all__ = [
-    "CostDisplay",
     "Outcome",
     "audit_chart",
     "audit_sentence",
@@ -67,16 +61,3 @@ __all__ = [
     "whatif_table",
     "write_report",
 ]
-
-
-def __getattr__(name: str) -> object:
-    # Matplotlib is an extra, so its display waits until it is asked for.
-    if name == "CostDisplay":
-        from epsilens.show.matplotlib_display import CostDisplay
-
-        return CostDisplay
-    raise AttributeError(f"module 'epsilens.show' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -26,7 +26,6 @@ from epsilens.show import (
 )
 from epsilens.show.assessment import assessment_paragraph
 from epsilens.show.decision import decision_table
-from epsilens.show.matplotlib_display import CostDisplay
 from epsilens.show.notebook import decision_html, whatif_html
 from epsilens.show.report_data import risk_at
 from epsilens.show.report_words import decision_sentence
@@ -99,7 +98,6 @@ COSTS: dict[str, Callable[[WhatIfDocument], str]] = {
     "comparison": lambda cost: json.dumps(
         comparison_chart([("a", cost), ("b", cost)], width=640).to_dict()
     ),
-    "matplotlib": lambda cost: CostDisplay.from_document(cost).frame().to_csv(),
     "notebook": lambda cost: whatif_html(cost, max_rows=60),
     "repr": lambda cost: repr(LossChangeEstimate(cost, tuple(np.empty(0) for _ in cost.cells))),
 }
