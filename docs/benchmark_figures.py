@@ -12,7 +12,7 @@ from typing import Any
 import altair as alt
 
 from epsilens.show import save_chart
-from epsilens.show.charts import ACCENT
+from epsilens.show.cost import ACCENT
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 IMAGES = Path(__file__).parent / "images"

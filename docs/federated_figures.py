@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 from benchmark_figures import _FONT, _GREY, _GRID, _INK, _PALE
 
-from epsilens.show.charts import ACCENT
+from epsilens.show.cost import ACCENT
 
 _NAMES = {"income": "Income", "pubcov": "PubCov", "glioma": "Glioma"}
 _ACCURACY = {

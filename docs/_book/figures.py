@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from epsilens.show import save_chart
-from epsilens.show.charts import ACCENT
+from epsilens.show.cost import ACCENT
 
 from .results import Result, Results
 

@@ -1,51 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decision as a table for the terminal: what each budget costs beside what an attacker gets."""
+"""The chart of a decision: what each privacy budget costs above what it buys, on one axis."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
-from epsilens._validate import as_count
-from epsilens.document import DecisionDocument, Point, WhatIfCell, at_most_text, cost_type
-from epsilens.show.cell_text import outcome_interval, thinned
-from epsilens.show.columns import rows_note
-from epsilens.show.plain_table import ALL_ROWS, plain_table
-from epsilens.show.risk_text import ceiling_note, models_text
-from epsilens.show.rounding import (
-    NOTHING,
-    change_decimals,
-    format_change,
-    format_epsilon,
-    format_percent,
-    format_points,
+from epsilens.document import DecisionDocument, cost_type
+from epsilens.errors import InputError
+from epsilens.show.cost import cost_plot, shapes_by_type
+from epsilens.show.look import ACCENT, dressed, legend_layout, panel_title, subtitle
+from epsilens.show.risk import draw_panel, risk_panels, risk_rows, spoken_panel
+from epsilens.show.risk_text import models_text
+from epsilens.show.rounding import format_epsilon
+from epsilens.show.words import (
+    Outcome,
+    axis_budget,
+    budget_title,
+    spoken_description,
+    subtitle_lines,
 )
-from epsilens.show.words import answers_text
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    import altair as alt
 
-__all__ = ["decision_table"]
+__all__ = [
+    "DECISION_TITLE",
+    "common_budgets",
+    "decision_chart",
+    "recommended_text",
+]
+
+DECISION_TITLE = "What a privacy budget costs and what it buys"
 
 
-def decision_table(document: DecisionDocument, *, max_rows: int = 12) -> Table:
-    """Show cost and attack side by side, a few rows from the smallest to the largest budget.
+def decision_chart(
+    document: DecisionDocument,
+    *,
+    outcome: Outcome = "loss",
+    width: int = 640,
+    height: int = 230,
+) -> alt.VConcatChart:
+    """Draw what each privacy budget costs above what an attacker gets, on one logarithmic axis.
+
+    The upper plot is the cost with the range one real run may show. The lower plot is how often an
+    attacker guesses the protected answer: measured, beside the same guess of people whom the model
+    never saw, and what nobody can exceed, proven. Dashed lines are the limits that were set; the
+    vertical line is the recommended budget.
 
     Parameters
     ----------
     document : DecisionDocument
-        The decision.
-    max_rows : int
-        About how many rows to show; the recommended budget is always among them.
+        The decision to draw.
+    outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
+        What the upper plot shows.
+    width, height : int
+        Of each plot in pixels.
 
     Returns
     -------
-    rich.table.Table
-        A table for `rich.console.Console.print`.
+    altair.VConcatChart
+        A Vega-Lite chart; it shows itself in a notebook, and `save_chart` writes it.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw on a logarithmic axis.
 
     Examples
     --------
-    >>> from epsilens.document import (Baseline, Provenance, Recommendation, RiskCell, RiskDocument,
-    ...                                WhatIfDocument)
+    >>> from epsilens.document import (Baseline, DecisionDocument, Provenance, Recommendation,
+    ...                                RiskCell, RiskDocument, WhatIfCell, WhatIfDocument)
     >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
     >>> origin, grid = Provenance(method="exact"), (0.5, 1.0, 2.0)
     >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
@@ -55,65 +80,140 @@ def decision_table(document: DecisionDocument, *, max_rows: int = 12) -> Table:
     ...     RiskCell(epsilon=epsilon, mechanism="rr", answer_inference_rate=0.7) for epsilon in grid])
     >>> chosen = Recommendation(epsilon=1.0, holds=True, sentence="ε = 1.", rule="max_loss_increase",
     ...                         confidence=0.9)
-    >>> decision_table(DecisionDocument(provenance=origin, cost=cost, risk=risk,
-    ...                                 recommendation=chosen)).row_count
-    3
+    >>> chart = decision_chart(DecisionDocument(provenance=origin, cost=cost, risk=risk,
+    ...                                         recommendation=chosen))
+    >>> len(chart.to_dict()["vconcat"])
+    2
     """
-    from rich.text import Text
+    import altair as alt
 
-    as_count(max_rows, name="max_rows", least=2)
-    document = document.answered()
-    points = document.points()
-    chosen = document.recommendation.epsilon
-    shown = {point.epsilon for point in thinned(points, max_rows)} | {chosen}
-    wanted = [point for point in points if point.epsilon in shown]
-    notes = [
-        f"Loss and accuracy (points): change on the test rows, {cost_type(document.cost)}; up to, down to: "
-        "19 in 20 releases.",
-        f"Guessed: answers of people in the data, {models_text(document.risk)}; never seen: of people the "
-        "model was not trained on.",
-        ceiling_note(document.risk),
-        *rows_note(len(wanted), len(points), ALL_ROWS),
-    ]
-    table = plain_table(
-        f"What randomising {answers_text(document.risk.protect)} costs, and what an attacker gets",
-        notes=notes,
-        collapse_padding=True,
-        pad_edge=False,
+    chosen, rows = document.recommendation, risk_rows(document.risk)
+    panels = risk_panels(document.risk)
+    if not panels:
+        raise InputError(
+            "expected attack rates at an epsilon between 0 and infinity, got none. Add such an "
+            "epsilon to the grid."
+        )
+    budgets, size = common_budgets(document), (width, height)
+    tolerance = chosen.max_loss_increase if outcome == "loss" else None
+    plot = cost_plot(
+        document.cost,
+        outcome=outcome,
+        max_loss_increase=tolerance,
+        shapes=shapes_by_type(document.cost),
+        budgets=budgets,
+        is_lowest=False,
+        size=size,
     )
-    for title in (
-        "ε",
-        "loss",
-        "up to",
-        "accuracy\ndown to",
-        "guessed",
-        "up to",
-        "never\nseen",
-        "ceiling\n(proven)",
-    ):
-        table.add_column(title, justify="right")
-    for point in wanted:
-        style = "bold" if point.epsilon == chosen else None
-        table.add_row(*map(Text, _texts(document, point)), style=style)
-    return table
-
-
-def _texts(document: DecisionDocument, point: Point) -> list[str]:
-    cost, risk = point.cost, point.risk
-    high, ceiling = risk.answer_inference_high, risk.answer_inference_ceiling
-    return [
-        format_epsilon(point.epsilon),
-        format_change(cost.loss_change, decimals=change_decimals(document.cost)),
-        format_change(cost.loss_change_high, decimals=change_decimals(document.cost)),
-        _worst_accuracy(document, cost),
-        format_percent(risk.answer_inference_rate),
-        NOTHING if high is None else at_most_text(high),
-        format_percent(risk.answer_inference_unseen),
-        NOTHING if ceiling is None else at_most_text(ceiling),
+    panel = panels[0]
+    feared = chosen.max_attack_rate if panel.name == "answer" else None
+    below = draw_panel(
+        panel,
+        rows,
+        title=budget_title(document.risk),
+        size=size,
+        budgets=budgets,
+        limit=None if feared is None else 100 * feared,
+    )
+    above = plot.chart.properties(
+        title=panel_title(alt, f"What it costs ({cost_type(document.cost)})", width)
+    )
+    line = _line(alt, chosen.epsilon)
+    lines = [
+        recommended_text(document),
+        *subtitle_lines(document.cost, plot.rows, plot.aside, outcome=outcome),
+        f"Attacks {models_text(document.risk)}.",
     ]
+    chart: alt.VConcatChart = dressed(
+        alt.vconcat(
+            *(alt.layer(*line, part) if line else part for part in (above, below)),
+            spacing=22,
+            resolve=alt.Resolve(
+                scale={name: "independent" for name in ("stroke", "fill", "shape", "strokeDash")},
+                legend={name: "independent" for name in ("stroke", "fill", "shape")},
+            ),
+            padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
+            title=alt.TitleParams(text=DECISION_TITLE, subtitle=subtitle(lines, width)),
+            description=" ".join(
+                [
+                    recommended_text(document),
+                    spoken_description(document.cost, plot.rows, plot.groups, outcome),
+                    spoken_panel(panel, rows),
+                ]
+            ),
+        ),
+        title_offset=16,
+        legend=legend_layout(plot.groups, width),
+    )
+    return chart
 
 
-def _worst_accuracy(document: DecisionDocument, cost: WhatIfCell) -> str:
-    """Return the lower end of the change of accuracy, in points."""
-    interval = outcome_interval(document.cost, cost, "accuracy")
-    return format_points(cost.accuracy_change if interval is None else interval.low)
+def common_budgets(document: DecisionDocument) -> list[float]:
+    """List every budget of cost and risk that has a place on a logarithmic axis.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, DecisionDocument, Provenance, Recommendation,
+    ...                                RiskCell, RiskDocument, WhatIfCell, WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> origin = Provenance(method="exact")
+    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
+    ...     WhatIfCell(group="all", epsilon=2.0, record_epsilon=2.0, method="exact",
+    ...                loss_change=0.02)])
+    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[
+    ...     RiskCell(epsilon=epsilon, mechanism="rr") for epsilon in (1.0, 2.0)])
+    >>> chosen = Recommendation(epsilon=2.0, holds=True, sentence="ε = 2.", rule="max_loss_increase",
+    ...                         confidence=0.9)
+    >>> common_budgets(DecisionDocument(provenance=origin, cost=cost, risk=risk,
+    ...                                 recommendation=chosen))
+    [1.0, 2.0]
+    """
+    found = {axis_budget(document.cost, cell) for cell in document.cost.cells}
+    found |= {axis_budget(document.risk, cell) for cell in document.risk.cells}
+    return sorted(budget for budget in found if 0 < budget < math.inf)
+
+
+def recommended_text(document: DecisionDocument) -> str:
+    """Say in one short sentence which budget is recommended, or that none is.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, DecisionDocument, Provenance, Recommendation,
+    ...                                RiskCell, RiskDocument, WhatIfCell, WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> origin = Provenance(method="exact")
+    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[])
+    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[])
+    >>> chosen = Recommendation(epsilon=2.0, holds=True, sentence="ε = 2.", rule="max_loss_increase",
+    ...                         confidence=0.9)
+    >>> recommended_text(DecisionDocument(provenance=origin, cost=cost, risk=risk,
+    ...                                   recommendation=chosen))
+    'Recommended: ε = 2, the most private within the limit on the loss.'
+    """
+    chosen = document.recommendation
+    if chosen.epsilon is None:
+        limits = "both limits" if chosen.rule == "both" else "the limit"
+        return f"No ε of the grid meets {limits}: none is recommended."
+    why = {
+        "max_loss_increase": "the most private within the limit on the loss",
+        "max_attack_rate": "the largest within the limit on the attack",
+        "max_advantage": f"the largest with an advantage of at most {chosen.max_advantage:g}"
+        if chosen.max_advantage is not None
+        else "",
+        "both": "the most private within both limits",
+    }[chosen.rule]
+    if chosen.is_default:
+        why += ", our default"
+    if not chosen.holds:
+        return (
+            f"ε = {format_epsilon(chosen.epsilon)} would be {why}, but not every estimate can be "
+            "trusted: none is recommended."
+        )
+    return f"Recommended: ε = {format_epsilon(chosen.epsilon)}, {why}."
+
+
+def _line(alt: Any, epsilon: float | None) -> list[Any]:
+    if epsilon is None or not 0 < epsilon < math.inf:
+        return []
+    at = alt.Chart(alt.InlineData(values=[{"epsilon": epsilon}]))
+    return [at.mark_rule(size=2, color=ACCENT, clip=True).encode(x="epsilon:Q")]

@@ -20,7 +20,7 @@ from epsilens.document import (
 )
 from epsilens.show.cell_text import GAPS, cells_to_show, has_gap, thinned
 from epsilens.show.columns import Column, cost_columns, rows_note
-from epsilens.show.plotted import TITLE
+from epsilens.show.look import TITLE
 from epsilens.show.risk_text import risk_columns, risk_notes, risk_title
 from epsilens.show.rounding import (
     change_decimals,

@@ -27,7 +27,7 @@ from epsilens.document import (
 )
 from epsilens.errors import InputError, InputTypeError
 from epsilens.show.inlining import chart_library, inline_json, inline_script, script_hash
-from epsilens.show.report_charts import page_charts, page_keys, still_picture
+from epsilens.show.page import page_charts, page_keys, still_picture
 from epsilens.show.report_data import (
     baseline_rows,
     cell_data,

@@ -1,220 +1,566 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an attacker gets, as a table and sentences for the terminal."""
+"""The charts of a risk: what an attacker gets over ε, alone or below the plot of a cost.
+
+Measured numbers are points on a solid or dashed line; what is proven is a dotted line without points;
+what chance reaches is a grey band.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from epsilens._validate import as_count
-from epsilens.document import (
-    RiskCell,
-    RiskDocument,
-    at_least_text,
-    at_most_text,
-    bound_text,
-    delta_text,
+from epsilens.document import RiskCell, RiskDocument
+from epsilens.errors import InputError
+from epsilens.show.look import (
+    ACCENT,
+    INK,
+    axis_ends,
+    budget_axis,
+    budget_ticks,
+    dashed_limit,
+    dressed,
+    legend_layout,
+    panel_title,
+    subtitle,
+    value_axis,
 )
-from epsilens.show.cell_text import thinned
-from epsilens.show.columns import rows_note
-from epsilens.show.plain_table import ALL_ROWS, fill_columns, plain_table
-from epsilens.show.report_words import ceiling_is_open, proof_text
 from epsilens.show.risk_text import (
-    compared_p_text,
+    before_text,
     confidence_text,
-    range_text,
-    risk_columns,
-    risk_notes,
-    risk_title,
+    is_randomised_response,
+    models_text,
+    outside_lines,
 )
-from epsilens.show.rounding import format_count, format_epsilon, format_percent
-from epsilens.show.sentences import budget_distance, budget_text
-from epsilens.show.words import answers_text, axis_budget
+from epsilens.show.rounding import format_count
+from epsilens.show.words import answers_text, axis_budget, budget_title
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    import altair as alt
 
-__all__ = ["risk_sentences", "risk_table"]
+__all__ = [
+    "FLOOR",
+    "Attack",
+    "Panel",
+    "Series",
+    "draw_panel",
+    "panel_limits",
+    "risk_chart",
+    "risk_panels",
+    "risk_rows",
+    "spoken_panel",
+]
 
-_NOTICED = 0.05
-"""A p-value above this is called chance."""
-_COIN = 0.5
+Attack: TypeAlias = Literal["answer", "membership", "proven epsilon"]
+
+FLOOR = "#c9cdd4"
+_GREY = "#6b7280"
+_CHANCE = 50.0
+_BAR = 18
+"""Width of bands and floors in pixels where there is one budget only."""
 
 
-def risk_table(document: RiskDocument, *, max_rows: int = 12) -> Table:
-    """Show what an attacker gets, a few rows from the smallest to the largest budget.
+@dataclass(frozen=True)
+class Series:
+    """One line of a panel: its words, the field that it draws, and its look."""
 
-    For randomised response the guessed answer comes first, beside the same guess of people whom the
-    model never saw and the proven ceiling; membership stands beside what chance reaches.
+    name: str
+    field: str
+    colour: str = ACCENT
+    dash: tuple[int, ...] = (1, 0)
+    shape: str | None = None
+    """None: a line without points, for what is proven."""
+    band: tuple[str, str] | None = None
+    bar_to: str | None = None
+    """A field at which a thin bar from the point ends: how low the truth may be."""
+    marks: str | None = None
+    """A field that says at which rows the points stand; None: at all, which hides a dash."""
+    segment: str | None = None
+    """A field that numbers the stretches without a gap; None: there are no gaps."""
 
-    Parameters
-    ----------
-    document : RiskDocument
-        The risk.
-    max_rows : int
-        About how many rows to show; of a longer grid evenly spaced budgets are taken, always with
-        both ends.
 
-    Returns
-    -------
-    rich.table.Table
-        A table for `rich.console.Console.print`.
+@dataclass(frozen=True)
+class Panel:
+    """One plot over ε."""
+
+    name: Attack
+    title: str
+    axis: str
+    series: tuple[Series, ...]
+    floor: tuple[str, str, str] | None = None
+    """Words for the grey band, and the fields of its ends."""
+    percent: bool = True
+    symlog: float | None = None
+
+    def fields(self) -> list[str]:
+        """Name all numbers that the panel draws."""
+        names = [name for line in self.series for name in (line.field, *(line.band or ()))]
+        names += [line.bar_to for line in self.series if line.bar_to is not None]
+        return names + list(self.floor[1:] if self.floor else ())
+
+
+def risk_rows(document: RiskDocument) -> list[dict[str, Any]]:
+    """Give the numbers of every cell that has a place on a logarithmic axis; rates in per cent.
 
     Examples
     --------
     >>> from epsilens.document import Provenance, RiskCell, RiskDocument
-    >>> cells = [RiskCell(epsilon=float(epsilon), mechanism="rr", asr_max=0.6)
-    ...          for epsilon in range(1, 31)]
-    >>> risk_table(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
-    ...                         n_targets=4774, cells=cells)).row_count
-    12
+    >>> cells = [RiskCell(epsilon=epsilon, mechanism="rr", asr_max=0.75)
+    ...          for epsilon in (1.0, float("inf"))]
+    >>> [row["asr_max"] for row in risk_rows(RiskDocument(
+    ...     provenance=Provenance(method="shadow models"), n_models=256, n_targets=9, cells=cells))]
+    [75.0]
     """
-    as_count(max_rows, name="max_rows", least=2)
-    shown = thinned(document.cells, max_rows)
-    notes = [*risk_notes(document), *rows_note(len(shown), len(document.cells), ALL_ROWS)]
-    table = plain_table(risk_title(document), notes=notes, collapse_padding=True, pad_edge=False)
-    fill_columns(table, risk_columns(document), shown)
-    return table
-
-
-def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> list[str]:
-    """Say in plain words what an attacker gets at one budget.
-
-    Parameters
-    ----------
-    document : RiskDocument
-        The risk.
-    epsilon : float, optional
-        The budget to speak of; the nearest of the grid is taken, by default to 1.
-
-    Returns
-    -------
-    list of str
-        What is guessed or can be told at most, then what is recognised of membership.
-
-    Examples
-    --------
-    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
-    >>> cell = RiskCell(epsilon=1.0, mechanism="rr", answer_inference_rate=0.721,
-    ...     answer_inference_low=0.71, answer_inference_high=0.732,
-    ...     answer_inference_unseen=0.718, answer_inference_baseline_high=0.735,
-    ...     answer_inference_ceiling=0.858)
-    >>> print(risk_sentences(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
-    ...     n_targets=4774, protect=["smokes"], cells=[cell]))[0])
-    At ε = 1 the attack guesses the answer “smokes” of 72.1% of the people in the data (measured; 71.0–73.2%
-    in 9 of 10 releases), and of 71.8% of those whom the model never saw (measured).
-    """
-    if not document.cells:
-        return ["No budget was asked about."]
-    target = 1.0 if epsilon is None else epsilon
-    cell = min(document.cells, key=lambda one: budget_distance(axis_budget(document, one), target))
-    said = _answer_sentences(document, cell) if cell.mechanism == "rr" else []
-    if cell.mechanism == "dpsgd" and cell.asr_ceiling is not None:
-        said.append(
-            f"At {_budget_text(cell)} no attack can tell members of the training data from others "
-            f"more than {at_most_text(cell.asr_ceiling)} of the time (proven)."
-        )
-    said += _membership_sentences(document, cell, opening="" if said else _budget_text(cell))
-    if cell.mechanism == "dpsgd":
-        said += _record_sentences(document, cell)
-    return said + _comparison_sentences(document, cell)
-
-
-def _answer_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
-    rate, unseen = cell.answer_inference_rate, cell.answer_inference_unseen
-    if rate is None:
-        return []
-    runs = range_text(cell)
-    kind = "measured" if runs is None else f"measured; {runs} in 9 of 10 releases"
-    beside = ""
-    if unseen is not None:
-        beside = f", and of {format_percent(unseen)} of those whom the model never saw (measured)"
-    said = [
-        f"At {_budget_text(cell)} the attack guesses {answers_text(document.protect)} of "
-        f"{format_percent(rate)} of the people in the data ({kind}){beside}."
-    ]
-    proof = proof_text(cell, many=len(document.protect) > 1)
-    if proof is None:
-        return said
-    said.append(f"{proof[0].upper()}{proof[1:]}.")
-    if cell.advantage is not None and not ceiling_is_open(cell):
-        said.append(
-            "Of the answers that the rest of the data do not give away, at most "
-            f"{at_most_text(cell.advantage)} become guessable (advantage, proven)."
-        )
-    return said
-
-
-def _membership_sentences(document: RiskDocument, cell: RiskCell, *, opening: str) -> list[str]:
-    top, floor, chance = cell.asr_max, cell.asr_max_null_q95, cell.asr_max_p_value
-    if top is None:
-        return []
-    at = f" at {opening}" if opening else ""
-    count = format_count(document.n_targets)
-    sure = "" if chance is None else f" (p {compared_p_text(chance)})"
-    noticed = chance <= _NOTICED if chance is not None else floor is not None and top > floor
-    if not noticed:
-        beside = "" if floor is None else f"; chance alone reaches {format_percent(floor)}"
-        return [
-            f"Membership of the training data{at} is not distinguishable from chance{sure}: the most "
-            f"exposed of {count} records is recognised {format_percent(top)} of the time"
-            f"{beside} (measured). The largest of {count} rates says nothing more."
-        ]
-    beside = "" if floor is None else f"; chance alone reaches {format_percent(floor)}{sure}"
-    least = ""
-    if cell.asr_max_lower_bound is not None and cell.asr_max_lower_bound > _COIN:
-        least = (
-            f"; with {confidence_text(document)} confidence some record at least "
-            f"{at_least_text(cell.asr_max_lower_bound)}"
-        )
     return [
-        f"Membership of the training data{at}: the most exposed of {count} records is recognised "
-        f"{format_percent(top)} of the time{beside}{least} (measured)."
+        _row(document, cell)
+        for cell in document.cells
+        if 0 < axis_budget(document, cell) < math.inf
     ]
 
 
-def _record_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
-    said = []
-    if cell.epsilon_lower_bound:
-        said.append(
-            f"The attack proves, with {confidence_text(document)} confidence, that ε is at least "
-            f"{bound_text(cell.epsilon_lower_bound)}; the accounting proves that it is at most "
-            f"{format_epsilon(cell.epsilon)}."
-        )
-    if cell.accuracy is not None:
-        before = document.baseline.accuracy if document.baseline is not None else None
-        beside = (
-            "" if before is None else f"; without privacy, on all of them, {format_percent(before)}"
-        )
-        said.append(
-            f"The models, trained on half of the records, predict {format_percent(cell.accuracy)} of "
-            f"the test rows correctly (measured{beside})."
-        )
-    return said
+def risk_panels(document: RiskDocument) -> list[Panel]:
+    """List the plots that a risk has numbers for, the most important first.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> cells = [RiskCell(epsilon=1.0, mechanism="rr", asr_max=0.75)]
+    >>> [panel.name for panel in risk_panels(RiskDocument(
+    ...     provenance=Provenance(method="shadow models"), n_models=256, n_targets=9, cells=cells))]
+    ['membership']
+    """
+    rows = risk_rows(document)
+    return [
+        panel
+        for panel in _all_panels(document)
+        if any(row[panel.series[0].field] is not None for row in rows)
+    ]
 
 
-def _comparison_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
-    """Say at which budget the other table exposes as much, where two were compared."""
-    for found in document.equivalent_epsilon:
-        if found.epsilon != cell.epsilon:
-            continue
-        here = (
-            "exposes the most exposed record of the other table as much as "
-            f"ε = {format_epsilon(found.epsilon)} exposes this one's"
-        )
-        if found.low is None or found.high is None:
-            return [f"No ε of the grid {here} (estimated)."]
-        low, high = format_epsilon(found.low), format_epsilon(found.high)
-        if found.equivalent is None:
-            return [f"Some ε from {low} to {high} {here} (estimated)."]
+def _row(document: RiskDocument, cell: RiskCell) -> dict[str, Any]:
+    """Give the numbers of a cell for drawing; rates in per cent."""
+    shares = {
+        name: None if value is None or not math.isfinite(value) else 100 * value
+        for name, value in cell
+        if name.startswith(("answer_inference", "asr", "tpr"))
+    }
+    bound = cell.epsilon_lower_bound
+    for name in ("asr_max", "asr_max_lower_bound"):
+        if (rate := shares[name]) is not None:
+            shares[name] = max(rate, _CHANCE)
+    return {
+        "epsilon": axis_budget(document, cell),
+        **shares,
+        "chance": _CHANCE,
+        "epsilon_lower_bound": None if bound is None or math.isinf(bound) else bound,
+        "claimed": cell.epsilon,
+    }
+
+
+def _all_panels(document: RiskDocument) -> list[Panel]:
+    sure = confidence_text(document)
+    recognised = Series(
+        f"measured: most exposed record (bar down to what is {sure} sure)",
+        "asr_max",
+        shape="circle",
+        bar_to="asr_max_lower_bound",
+    )
+    floor = ("what chance alone reaches", "chance", "asr_max_null_q95")
+    membership = "How often a person is recognised as a member of the training data"
+    if not is_randomised_response(document):
+        smallest = min((cell.epsilon for cell in document.cells if cell.epsilon), default=0.1)
+        ceiling = Series("proven: nobody can exceed", "asr_ceiling", INK, (2, 3))
         return [
-            f"ε = {format_epsilon(found.equivalent)} {here} (estimated; {low} to {high} cannot be told "
-            "apart)."
+            Panel("membership", membership, "recognised (%)", (recognised, ceiling), floor),
+            Panel(
+                "proven epsilon",
+                "How much of the claimed ε the attack proves",
+                "proven ε",
+                (
+                    Series(
+                        f"proven by the attack: at least ({sure} sure)",
+                        "epsilon_lower_bound",
+                        shape="circle",
+                    ),
+                    Series("proven by the accounting: at most", "claimed", INK, (2, 3)),
+                ),
+                percent=False,
+                symlog=smallest,
+            ),
         ]
-    return []
+    many = len(document.protect) > 1
+    return [
+        Panel(
+            "answer",
+            f"How often {answers_text(document.protect)} "
+            f"{'are guessed, all of them at once' if many else 'is guessed'}",
+            "guessed at once (%)" if many else "guessed (%)",
+            (
+                Series(
+                    "measured: people in the data (band: 9 in 10 releases)",
+                    "answer_inference_rate",
+                    shape="circle",
+                    band=("answer_inference_low", "answer_inference_high"),
+                ),
+                Series(
+                    "measured: people whom the model never saw",
+                    "answer_inference_unseen",
+                    _GREY,
+                    (6, 3),
+                    shape="square",
+                ),
+                Series(
+                    f"proven: at most this{' at once' if many else ''}, "
+                    f"given {before_text(document) or 'a baseline'} from everybody else's data",
+                    "answer_inference_ceiling",
+                    INK,
+                    (2, 3),
+                ),
+            ),
+        ),
+        Panel("membership", membership, "recognised (%)", (recognised,), floor),
+    ]
 
 
-def _budget_text(cell: RiskCell) -> str:
-    if cell.mechanism == "dpsgd":
-        delta = "" if cell.delta is None else f", δ = {delta_text(cell.delta)},"
-        return f"ε = {format_epsilon(cell.epsilon)}{delta}"
-    return budget_text(cell)
+def panel_limits(
+    panel: Panel, rows: Sequence[dict[str, Any]], limit: float | None = None
+) -> tuple[float, float]:
+    """Give the ends of the vertical axis, which shows every number and the feared rate.
+
+    Examples
+    --------
+    >>> panel = Panel("answer", "Guessed", "guessed (%)", (Series("measured", "rate"),))
+    >>> panel_limits(panel, [{"rate": 60.0}, {"rate": 70.0}], 80.0)
+    (58.8, 81.2)
+    """
+    shown = [row[name] for row in rows for name in panel.fields() if row[name] is not None]
+    shown += [] if limit is None else [limit]
+    low, high = min(shown), max(shown)
+    margin = 0.06 * (high - low) or 1.0
+    if not panel.percent:
+        return 0.0, high * 1.15 or 1.0
+    if panel.floor is not None:
+        # Chance is one half: what lies below says nothing, and bars end at the axis.
+        return _CHANCE, min(max(high, _CHANCE) + 0.06 * max(high - _CHANCE, 10.0), 100.5)
+    return max(low - margin, 0.0), min(high + margin, 100.5)
+
+
+def spoken_panel(panel: Panel, rows: Sequence[dict[str, Any]]) -> str:
+    """Say in words what a panel shows, for those who do not see it.
+
+    Examples
+    --------
+    >>> panel = Panel("answer", "Guessed", "guessed (%)", (Series("measured", "rate"),))
+    >>> spoken_panel(panel, [{"epsilon": 1.0, "rate": 60.0}])
+    'Guessed. measured: 60 per cent at epsilon 1.'
+    """
+    first = min(rows, key=lambda row: float(row["epsilon"]))
+    last = max(rows, key=lambda row: float(row["epsilon"]))
+    unit = " per cent" if panel.percent else ""
+    said = []
+    for line in panel.series:
+        ends = [row for row in (first, last) if row[line.field] is not None]
+        texts = [f"{row[line.field]:.3g}{unit} at epsilon {row['epsilon']:.3g}" for row in ends]
+        if texts:
+            said.append(f"{line.name}: {' and '.join(dict.fromkeys(texts))}")
+    return f"{panel.title}. {'; '.join(said)}."
+
+
+def draw_panel(
+    panel: Panel,
+    rows: list[dict[str, Any]],
+    *,
+    title: str | None,
+    size: tuple[int, int],
+    budgets: Sequence[float] | None = None,
+    limit: float | None = None,
+    ends: tuple[float, float] | None = None,
+    has_legend: bool = True,
+    data: str | None = None,
+) -> alt.LayerChart:
+    """Draw one panel: the floor first, then bands, lines, bars and points.
+
+    Parameters
+    ----------
+    panel : Panel
+        What to draw.
+    rows : list of dict
+        The numbers, as `risk_rows` gives them.
+    title : str or None
+        Of the axis of budgets; None where another plot below labels it.
+    size : (int, int)
+        Width and height in pixels.
+    budgets : sequence of float, optional
+        All budgets that the axis has to show, if there are more than the document's.
+    limit : float, optional
+        The feared rate in per cent, drawn as a dashed line.
+    ends : (float, float), optional
+        Of the vertical axis; otherwise as `panel_limits` finds them.
+    has_legend : bool
+        Whether the lines are named in the plot.
+    data : str, optional
+        The name under which the whole chart keeps the rows; otherwise every layer holds them, which
+        takes long where there are many.
+
+    Returns
+    -------
+    altair.LayerChart
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> document = RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...     n_targets=9, cells=[RiskCell(epsilon=1.0, mechanism="rr", asr_max=0.55)])
+    >>> draw_panel(risk_panels(document)[0], risk_rows(document), title=None,
+    ...            size=(300, 200)).to_dict()["width"]
+    300
+    """
+    import altair as alt
+
+    from epsilens.show.offline import SharedRows
+
+    drawn_at = [float(row["epsilon"]) for row in rows]
+    single = len(set(drawn_at)) == 1
+    base = alt.Chart(SharedRows(values=rows) if data is None else alt.NamedData(name=data))
+    x = budget_axis(alt, drawn_at if budgets is None else budgets, title=title)
+    low, high = panel_limits(panel, rows, limit) if ends is None else ends
+    scale = alt.Scale(domain=[low, high], nice=False, zero=False)
+    ticks = {}
+    if panel.symlog is not None and not single:
+        ticks = {"values": _bent_ticks(panel.symlog, high)}
+        scale = alt.Scale(domain=[low, high], nice=False, type="symlog", constant=panel.symlog)
+    axis = value_axis(alt, panel.axis, format=".4~g", **{"tickCount": 5, **ticks})
+
+    def y(field: str) -> Any:
+        return alt.Y(f"{field}:Q", axis=axis, scale=scale)
+
+    drawn = [line for line in panel.series if any(row[line.field] is not None for row in rows)]
+    names = [line.name for line in drawn]
+    layers: list[Any] = []
+    if panel.floor is not None and any(row[panel.floor[2]] is not None for row in rows):
+        words, start, end = panel.floor
+        ground = base.transform_filter(f"isValid(datum.{end})")
+        names.append(words)
+        mark = ground.mark_bar(width=4 * _BAR) if single else ground.mark_area(clip=True)
+        layers.append(
+            mark.encode(
+                x=x, y=y(start), y2=f"{end}:Q", color=alt.value(FLOOR), opacity=alt.value(0.6)
+            )
+        )
+    for number, line in reversed(list(enumerate(drawn))):  # what matters most lies on top
+        aside = {"xOffset": _BAR * 1.4 * (number - (len(drawn) - 1) / 2)} if single else {}
+        layers += _line_layers(alt, base, line, x, y, aside=aside, single=single)
+    if limit is not None:
+        layers += dashed_limit(alt, limit, words=f"feared: {limit:.10g}%", width=size[0])
+    if has_legend:
+        layers.append(_legend(alt, drawn, names, room=size[0]))
+    if title is not None:
+        layers += axis_ends(alt, size)
+    layered: Any = alt.layer(*layers)
+    plot: alt.LayerChart = layered.properties(
+        width=size[0], height=size[1], title=panel_title(alt, panel.title, size[0])
+    )
+    return plot
+
+
+def _line_layers(
+    alt: Any, base: Any, line: Series, x: Any, y: Any, *, aside: dict[str, float], single: bool
+) -> list[Any]:
+    known = base.transform_filter(f"isValid(datum.{line.field})")
+    parted = {} if line.segment is None else {"detail": f"{line.segment}:N"}
+    look = {"stroke": alt.value(line.colour)}
+    tooltip = [
+        alt.Tooltip("epsilon:Q", title="ε", format=".3~g"),
+        alt.Tooltip(f"{line.field}:Q", title=line.name, format=".4~g"),
+    ]
+    layers: list[Any] = []
+    if line.band is not None:
+        start, end = line.band
+        banded = known.transform_filter(f"isValid(datum.{start}) && isValid(datum.{end})")
+        mark = banded.mark_bar(width=_BAR, **aside) if single else banded.mark_area()
+        layers.append(
+            mark.encode(
+                x=x,
+                y=y(start),
+                y2=f"{end}:Q",
+                color=alt.value(line.colour),
+                opacity=alt.value(0.2),
+                **parted,
+            )
+        )
+        tooltip += [
+            alt.Tooltip(f"{start}:Q", title="from", format=".4~g"),
+            alt.Tooltip(f"{end}:Q", title="to", format=".4~g"),
+        ]
+    if line.bar_to is not None:
+        bounded = known.transform_filter(f"isValid(datum.{line.bar_to})")
+        layers += [
+            bounded.mark_rule(size=1.4, opacity=0.75, **aside).encode(
+                x=x, y=y(line.field), y2=f"{line.bar_to}:Q", **look
+            ),
+            bounded.transform_filter(f"datum.{line.bar_to} > {_CHANCE:g}")
+            .mark_tick(orient="horizontal", thickness=1.4, size=9, **aside)
+            .encode(x=x, y=y(line.bar_to), color=alt.value(line.colour)),
+        ]
+        tooltip.append(alt.Tooltip(f"{line.bar_to}:Q", title="at least", format=".4~g"))
+    if not single:
+        size = 2.2 if line.shape else 2.4
+        layers.append(
+            known.mark_line(size=size, strokeDash=list(line.dash)).encode(
+                x=x, y=y(line.field), **look, **parted
+            )
+        )
+    if line.shape is not None:
+        filled = line.shape == "circle"
+        marked = known if line.marks is None else known.transform_filter(f"datum.{line.marks}")
+        layers.append(
+            marked.mark_point(
+                # A square that lies under a circle must still be seen.
+                size=60 if single else 38 if filled else 80,
+                strokeWidth=1.6,
+                opacity=1,
+                shape=line.shape,
+                fill=line.colour if filled else "white",
+                **aside,
+            ).encode(x=x, y=y(line.field), tooltip=tooltip, **look)
+        )
+    elif single:
+        layers.append(
+            known.mark_tick(
+                orient="horizontal",
+                thickness=2.4,
+                size=2 * _BAR,
+                strokeDash=list(line.dash),
+                **aside,
+            ).encode(x=x, y=y(line.field), tooltip=tooltip, color=alt.value(line.colour))
+        )
+    return layers
+
+
+def _legend(alt: Any, drawn: Sequence[Series], names: list[str], *, room: int) -> Any:
+    """Name the lines by what they look like: marks outside the plot carry the legend."""
+    shapes = [_legend_shape(line) for line in drawn]
+    colours = [line.colour for line in drawn]
+    fills = [line.colour if line.shape == "circle" else "white" for line in drawn]
+    if len(names) > len(drawn):
+        shapes, colours, fills = [*shapes, "square"], [*colours, FLOOR], [*fills, FLOOR]
+    legend = alt.Legend(symbolOpacity=1, **legend_layout(names, room))
+
+    def scale(values: list[str]) -> Any:
+        return alt.Scale(domain=names, range=values)
+
+    nothing = alt.Chart(alt.InlineData(values=[{"what": name} for name in names]))
+    return nothing.mark_point(size=0, opacity=0).encode(
+        stroke=alt.Stroke("what:N", scale=scale(colours), legend=legend),
+        fill=alt.Fill("what:N", scale=scale(fills), legend=legend),
+        shape=alt.Shape("what:N", scale=scale(shapes), legend=legend),
+    )
+
+
+def _legend_shape(line: Series) -> str:
+    if line.shape is not None:
+        return line.shape
+    # Three dots in a row, as a line without points is drawn.
+    return " ".join(f"M{place},-0.2 h0.4 v0.4 h-0.4 Z" for place in (-1.2, -0.2, 0.8))
+
+
+def _bent_ticks(smallest: float, high: float) -> list[float]:
+    """Choose ticks of the bent axis: 0, then as on the axis of budgets, few enough to be read."""
+    ticks = [tick for tick in budget_ticks(smallest, max(high, 2 * smallest)) if tick <= high]
+    decades = [tick for tick in ticks if math.log10(tick).is_integer()]
+    return [0.0, *(decades if len(ticks) > 5 and len(decades) > 1 else ticks)]
+
+
+TITLE = "What an attacker gets"
+
+
+def risk_chart(document: RiskDocument, *, width: int = 640, height: int = 230) -> alt.VConcatChart:
+    """Draw what an attacker gets at each privacy budget, with what chance reaches and nobody can exceed.
+
+    Two plots stand one above the other on one logarithmic axis. For randomised response the upper
+    one is how often a person's own answer is guessed, beside the same guess of people whom the model
+    never saw and the proven ceiling; the lower one is how often the most exposed person is
+    recognised as a member. For DP-SGD membership comes first, with its proven ceiling; below stands
+    the budget that the attack proves beside the one that was claimed.
+
+    Parameters
+    ----------
+    document : RiskDocument
+        The risk to draw.
+    width, height : int
+        Of each plot in pixels.
+
+    Returns
+    -------
+    altair.VConcatChart
+        A Vega-Lite chart; it shows itself in a notebook.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw on a logarithmic axis.
+
+    Notes
+    -----
+    A budget of infinity has no place on a logarithmic axis; the subtitle says what was measured
+    there. When the columns have different budgets, the axis is the budget of a whole record.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> cells = [RiskCell(epsilon=epsilon, mechanism="rr", asr_max=0.55, asr_max_null_q95=0.6)
+    ...          for epsilon in (0.5, 1.0, 2.0)]
+    >>> chart = risk_chart(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...                                 n_targets=4774, cells=cells))
+    >>> chart.to_dict()["title"]["text"]
+    'What an attacker gets'
+    """
+    import altair as alt
+
+    rows, panels = risk_rows(document), risk_panels(document)
+    if not panels:
+        raise InputError(
+            "expected attack rates at an epsilon between 0 and infinity, got none. Add such an "
+            "epsilon to the grid."
+        )
+    plots = [
+        draw_panel(
+            panel,
+            rows,
+            title=budget_title(document) if panel is panels[-1] else None,
+            size=(width, height),
+        )
+        for panel in panels
+    ]
+    apart = {name: "independent" for name in ("stroke", "fill", "shape")}
+    chart: alt.VConcatChart = dressed(
+        alt.vconcat(
+            *plots,
+            spacing=26,
+            resolve=alt.Resolve(scale=apart, legend=apart),
+            padding={"left": 5, "right": 12, "top": 5, "bottom": 5},
+            title=alt.TitleParams(text=TITLE, subtitle=subtitle(_subtitle(document), width)),
+            description=_spoken(document, rows, panels),
+        ),
+        title_offset=16,
+    )
+    return chart
+
+
+def _subtitle(document: RiskDocument) -> list[str]:
+    said = models_text(document)
+    lines = [f"{said[0].upper()}{said[1:]}."]
+    if any(cell.asr_max_null_q95 is not None for cell in document.cells):
+        lines.append(
+            f"The largest of {format_count(document.n_targets)} rates of recognition is large by "
+            "chance alone: inside the grey it shows nothing."
+        )
+    return lines + outside_lines(document)
+
+
+def _spoken(document: RiskDocument, rows: list[dict[str, Any]], panels: list[Panel]) -> str:
+    """Say in words what the chart shows, for those who do not see it."""
+    opening = f"{TITLE}, {models_text(document)}, against the privacy budget epsilon."
+    return " ".join([opening, *(spoken_panel(panel, rows) for panel in panels)])

@@ -25,11 +25,11 @@ from epsilens.show import (
     write_report,
 )
 from epsilens.show.assessment import assessment_paragraph
-from epsilens.show.decision import decision_table
 from epsilens.show.notebook import decision_html, whatif_html
 from epsilens.show.report_data import risk_at
 from epsilens.show.report_words import decision_sentence
 from epsilens.show.sentences import cell_sentence
+from epsilens.show.terminal import decision_table
 from epsilens.show.words import unanswered_text
 from epsilens.whatif import LossChangeEstimate
 

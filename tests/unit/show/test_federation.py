@@ -5,7 +5,7 @@ import pytest
 
 from epsilens.errors import InputError
 from epsilens.show import federation_chart, save_chart
-from epsilens.show.federation_chart import levels_by_version
+from epsilens.show.federation import levels_by_version
 
 
 def test_every_site_has_its_level_at_every_version_in_use(build) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from epsilens.errors import InputError
 from epsilens.show import decision_chart, risk_page_chart, save_chart
-from epsilens.show.decision_chart import common_budgets, recommended_text
-from epsilens.show.page_key import cost_key, risk_key
+from epsilens.show.decision import common_budgets, recommended_text
+from epsilens.show.page import cost_key, risk_key
 
 
 def layers(panel: dict[str, Any]) -> list[dict[str, Any]]:

@@ -10,21 +10,44 @@ wraps.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from epsilens.document import RiskDocument, WhatIfDocument
-from epsilens.show.cost_plot import cost_plot, shapes_by_type
-from epsilens.show.look import AXIS_ENDS, INK, dressed
-from epsilens.show.plotted import ACCENT
-from epsilens.show.risk_plot import Attack, draw_panel, risk_panels, risk_rows, spoken_panel
-from epsilens.show.words import Outcome, budget_title, change_title, spoken_description
+from epsilens.document import (
+    EVERYBODY,
+    DecisionDocument,
+    RiskDocument,
+    WhatIfDocument,
+    cost_type,
+    group_names,
+)
+from epsilens.errors import InputError
+from epsilens.show.cost import cost_plot, shapes_by_type
+from epsilens.show.look import ACCENT, AXIS_ENDS, DASHES, INK, SHADES, dressed, plotted_rows
+from epsilens.show.report_words import ATTACKER
+from epsilens.show.risk import FLOOR, Attack, draw_panel, risk_panels, risk_rows, spoken_panel
+from epsilens.show.rounding import format_count
+from epsilens.show.words import (
+    Outcome,
+    answers_text,
+    budget_title,
+    change_title,
+    group_label,
+    spoken_description,
+)
 
 __all__ = [
     "ACCEPTED_SIGNAL",
     "CHOSEN_SIGNAL",
     "FEARED_SIGNAL",
+    "KeyEntry",
+    "cost_key",
     "page_chart",
+    "page_charts",
+    "page_keys",
+    "risk_key",
     "risk_page_chart",
+    "still_picture",
 ]
 
 CHOSEN_SIGNAL = "chosen_epsilon"
@@ -308,3 +331,234 @@ def _compiled(
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
     compiled: dict[str, Any] = vl_convert.vegalite_to_vega(spec, vl_version=version)
     return compiled
+
+
+_GREY = "#c9cdd4"
+_PATHS = {
+    "circle": "M17 3.5a3.5 3.5 0 1 0 .01 0Z",
+    "square": "M13.8 3.8h6.4v6.4h-6.4Z",
+    "triangle-up": "M17 2.5 21 10H13Z",
+    "diamond": "M17 2.2 20.8 7 17 11.8 13.2 7Z",
+    "triangle-down": "M17 11.5 21 4H13Z",
+    "cross": "M15.6 3h2.8v2.6H21v2.8h-2.6V11h-2.8V8.4H13V5.6h2.6Z",
+}
+"""Outlines of the points in a box of 34 by 14."""
+
+
+@dataclass(frozen=True)
+class KeyEntry:
+    """One line of a key.
+
+    Attributes
+    ----------
+    words : str
+    colour : str
+    dash : str or None
+        Of the line, as SVG writes it; None without a line.
+    point : str or None
+        The outline of the point, as SVG writes it.
+    is_hollow : bool
+        Whether the point is not filled.
+    is_area : bool
+        Whether it is a band.
+    """
+
+    words: str
+    colour: str
+    dash: str | None = None
+    point: str | None = None
+    is_hollow: bool = False
+    is_area: bool = False
+
+
+def cost_key(document: WhatIfDocument, outcome: Outcome) -> list[KeyEntry]:
+    """Explain the chart of a cost.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                     loss_change=0.02)]
+    >>> [entry.words for entry in cost_key(WhatIfDocument(provenance=Provenance(method="exact"),
+    ...                                                   baseline=start, cells=cells), "loss")]
+    ['estimated: everyone']
+    """
+    rows, _ = plotted_rows(document, outcome)
+    shapes, kind = shapes_by_type(document), cost_type(document)
+    entries = []
+    for place, name in enumerate(group_names(document)):
+        if not any(row["group"] == name and row["change"] is not None for row in rows):
+            continue
+        whom = group_label(name) if name == EVERYBODY else f"“{name}”"
+        dash = DASHES[place % len(DASHES)]
+        entries.append(
+            KeyEntry(
+                f"{kind}: {whom}",
+                SHADES[place % len(SHADES)],
+                dash=" ".join(map(str, dash)),
+                point=_PATHS[shapes[place % len(shapes)]],
+            )
+        )
+    if any(row["low"] is not None for row in rows):
+        runs = "9 in 10 of the runs" if kind == "measured" else "9 in 10 real runs"
+        entries.append(KeyEntry(f"band: {runs}", SHADES[0], is_area=True))
+    if any(row["change"] is None for row in rows):
+        entries.append(KeyEntry("grey: no estimate", _GREY, is_area=True))
+    return entries
+
+
+def risk_key(document: RiskDocument, attack: Attack) -> list[KeyEntry]:
+    """Explain the chart of an attack.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> document = RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...     n_targets=9, cells=[RiskCell(epsilon=1.0, mechanism="rr", asr_max=0.55)])
+    >>> [entry.words[:8] for entry in risk_key(document, "membership")]
+    ['measured', 'what cha']
+    """
+    panel = next(panel for panel in risk_panels(document) if panel.name == attack)
+    entries = [
+        KeyEntry(
+            line.name,
+            line.colour,
+            dash=" ".join(map(str, line.dash)),
+            point=None if line.shape is None else _PATHS[line.shape],
+            is_hollow=line.shape == "square",
+        )
+        for line in panel.series
+    ]
+    if panel.floor is not None:
+        entries.append(KeyEntry(panel.floor[0], FLOOR, is_area=True))
+    return entries
+
+
+def page_charts(
+    document: WhatIfDocument | DecisionDocument, epsilon: float, accepted: float | None
+) -> dict[str, Any]:
+    """Make the charts of the page and the sentences that belong to them.
+
+    Parameters
+    ----------
+    document : WhatIfDocument or DecisionDocument
+        What is reported on.
+    epsilon : float in (0, inf)
+        Where the movable line stands at first.
+    accepted : float or None
+        Where the line of the accepted loss stands at first.
+
+    Returns
+    -------
+    dict
+        `charts` and `captions` by outcome, `risk_charts` and `risk_captions` by attack.
+
+    Raises
+    ------
+    InputError
+        If there is no number to draw.
+    """
+    from epsilens.show import available_outcomes, page_chart, risk_page_chart
+    from epsilens.show.decision import common_budgets
+    from epsilens.show.look import plotted_rows
+    from epsilens.show.risk import risk_panels
+    from epsilens.show.words import subtitle_lines
+
+    is_decision = isinstance(document, DecisionDocument)
+    cost = document.cost if isinstance(document, DecisionDocument) else document
+    budgets = common_budgets(document) if isinstance(document, DecisionDocument) else None
+    outcomes = available_outcomes(cost)
+    if not outcomes:
+        raise InputError(
+            "expected at least one number to report on, got none: every estimate is missing. "
+            "Ask for another method or another epsilon."
+        )
+    specs = {
+        outcome: page_chart(
+            cost,
+            outcome=outcome,
+            epsilon=epsilon,
+            max_loss_increase=accepted if outcome == "loss" else None,
+            budgets=budgets,
+            is_lowest=not is_decision,
+            height=240 if is_decision else 300,
+        )
+        for outcome in outcomes
+    }
+    captions = {
+        outcome: " ".join(subtitle_lines(cost, *plotted_rows(cost, outcome), outcome=outcome))
+        for outcome in outcomes
+    }
+    risk_specs: dict[str, Any] = {}
+    risk_captions: dict[str, str] = {}
+    if isinstance(document, DecisionDocument):
+        for panel in risk_panels(document.risk):
+            risk_specs[panel.name] = risk_page_chart(
+                document.risk,
+                attack=panel.name,
+                epsilon=epsilon,
+                max_attack_rate=document.recommendation.max_attack_rate
+                if panel.name == "answer"
+                else None,
+                budgets=budgets,
+                height=240,
+            )
+            risk_captions[panel.name] = _risk_caption(document.risk, panel.name)
+    return {
+        "charts": specs,
+        "captions": captions,
+        "risk_charts": risk_specs,
+        "risk_captions": risk_captions,
+    }
+
+
+def _risk_caption(document: RiskDocument, attack: str) -> str:
+    from epsilens.show.risk_text import models_text, outside_lines
+
+    said = models_text(document)
+    parts = [f"{said[0].upper()}{said[1:]}."]
+    if attack == "answer":
+        parts.append(
+            f"The attack guesses {answers_text(document.protect)}"
+            f"{', all of them at once' if len(document.protect) > 1 else ''}; it is by {ATTACKER}. "
+            "The ceiling holds for every attack, given the upper bound of what everybody else's data "
+            "give away."
+        )
+    else:
+        parts.append(
+            f"The most exposed of {format_count(document.n_targets)} records: the largest of so many "
+            "rates is large by chance alone, and inside the grey it shows nothing. Randomised "
+            "response protects the answer, not membership: there is no ceiling."
+        )
+    return " ".join([*parts, *outside_lines(document)])
+
+
+def page_keys(
+    document: WhatIfDocument | DecisionDocument, outcomes: list[Any], attacks: list[Any]
+) -> dict[str, list[dict[str, Any]]]:
+    """Explain the charts of the page: for each outcome and each attack the lines of its key."""
+    cost = document.cost if isinstance(document, DecisionDocument) else document
+    found = {name: [asdict(entry) for entry in cost_key(cost, name)] for name in outcomes}
+    if isinstance(document, DecisionDocument):
+        for name in attacks:
+            found[name] = [asdict(entry) for entry in risk_key(document.risk, name)]
+    return found
+
+
+def still_picture(
+    document: WhatIfDocument | DecisionDocument, outcome: Any, accepted: float | None
+) -> str:
+    """Draw the picture for readers without scripts, which can also be saved."""
+    import vl_convert
+
+    from epsilens.show import cost_chart, decision_chart
+
+    tolerance = accepted if outcome == "loss" else None
+    chart: Any = (
+        decision_chart(document, outcome=outcome)
+        if isinstance(document, DecisionDocument)
+        else cost_chart(document, outcome=outcome, max_loss_increase=tolerance)
+    )
+    picture: str = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[])
+    return picture

@@ -12,7 +12,7 @@ import pytest
 
 from epsilens.errors import InputError
 from epsilens.show import comparison_chart
-from epsilens.show.comparison_chart import COLOURS, _spread
+from epsilens.show.comparison import COLOURS, _spread
 
 
 def marks(spec: dict[str, Any], kind: str) -> list[dict[str, Any]]:
