@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from epsilens._lazy import lazy_exports
 
 __version__ = "0.1.0.dev0"
 
@@ -20,18 +21,6 @@ if TYPE_CHECKING:
     )
     from epsilens.whatif import Choice, LossChangeEstimate, WhatIf
 
-_HOME = {
-    "ApproximationWarning": "epsilens.errors",
-    "BudgetExceededError": "epsilens.errors",
-    "Choice": "epsilens.whatif",
-    "EstimateNotTrustworthyError": "epsilens.errors",
-    "InputError": "epsilens.errors",
-    "InputTypeError": "epsilens.errors",
-    "LossChangeEstimate": "epsilens.whatif",
-    "MissingExtraError": "epsilens.errors",
-    "PrivacyLeakWarning": "epsilens.errors",
-    "WhatIf": "epsilens.whatif",
-}
 
 __all__ = [
     "ApproximationWarning",
@@ -47,13 +36,18 @@ __all__ = [
     "__version__",
 ]
 
-
-def __getattr__(name: str) -> object:
-    # Heavy imports wait until a name is used: `epsilens --help` must answer at once.
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'epsilens' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "epsilens.errors": [
+            "ApproximationWarning",
+            "BudgetExceededError",
+            "EstimateNotTrustworthyError",
+            "InputError",
+            "InputTypeError",
+            "MissingExtraError",
+            "PrivacyLeakWarning",
+        ],
+        "epsilens.whatif": ["Choice", "LossChangeEstimate", "WhatIf"],
+    },
+)

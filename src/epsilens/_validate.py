@@ -14,6 +14,7 @@ import numbers
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import InputError, InputTypeError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def require_column(
     raise InputError(said.rstrip())
 
 
-def as_mask(value: NDArray[np.bool_], *, name: str, n_rows: int) -> NDArray[np.bool_]:
+def as_mask(value: BoolArray, *, name: str, n_rows: int) -> BoolArray:
     """Return a boolean mask over `n_rows` rows that selects at least one."""
     import numpy as np
 
@@ -224,7 +225,7 @@ def as_codes(value: object, *, n_categories: int, name: str = "codes") -> NDArra
     return codes.astype(np.int64)
 
 
-def as_channel_matrix(value: object, *, name: str = "matrix") -> NDArray[np.float64]:
+def as_channel_matrix(value: object, *, name: str = "matrix") -> FloatArray:
     """Return a square matrix with rows that are probabilities, as a read-only copy."""
     import numpy as np
 

@@ -7,8 +7,9 @@ budget would do to the test loss.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from epsilens._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from epsilens.models.gaussian_release import GaussianRelease, epsilon_of_rho, rho_of_epsilon
@@ -17,17 +18,6 @@ if TYPE_CHECKING:
     from epsilens.models.ridge_sensitivity import balanced_alpha, ridge_sensitivity
     from epsilens.whatif.rho import what_if_rho
 
-_HOME = {
-    "ClippedShare": "epsilens.models.ridge_bounds",
-    "GaussianRelease": "epsilens.models.gaussian_release",
-    "PrivateRidge": "epsilens.models.private_ridge",
-    "RidgeBounds": "epsilens.models.ridge_bounds",
-    "balanced_alpha": "epsilens.models.ridge_sensitivity",
-    "epsilon_of_rho": "epsilens.models.gaussian_release",
-    "rho_of_epsilon": "epsilens.models.gaussian_release",
-    "ridge_sensitivity": "epsilens.models.ridge_sensitivity",
-    "what_if_rho": "epsilens.whatif.rho",
-}
 
 __all__ = [
     "ClippedShare",
@@ -41,12 +31,13 @@ __all__ = [
     "what_if_rho",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'epsilens.ridge' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "epsilens.models.gaussian_release": ["GaussianRelease", "epsilon_of_rho", "rho_of_epsilon"],
+        "epsilens.models.private_ridge": ["PrivateRidge"],
+        "epsilens.models.ridge_bounds": ["ClippedShare", "RidgeBounds"],
+        "epsilens.models.ridge_sensitivity": ["balanced_alpha", "ridge_sensitivity"],
+        "epsilens.whatif.rho": ["what_if_rho"],
+    },
+)

@@ -11,17 +11,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from epsilens._types import Progress
 from epsilens.app.uploads import TooLargeError
 from epsilens.errors import InputError, MissingAnswersError, Remedy
 
 __all__ = ["Child", "Helper", "StoppedError", "WorkFault"]
 
-Progress = Callable[[int, int, str], None]
 COMMAND = [sys.executable, "-P", "-m", "epsilens.app.worker"]
 LONGEST_ANSWER = 300.0
 """Seconds that somebody waits at the page before the work is given up."""

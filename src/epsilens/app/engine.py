@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from epsilens._types import Progress
 from epsilens.app.pictures import (
     draw_chart,
     draw_comparison,
@@ -36,7 +37,6 @@ __all__ = ["Engine"]
 _D = TypeVar("_D", "WhatIfDocument", "RiskDocument")
 Task = dict[str, Any]
 Answer = dict[str, Any]
-Progress = Callable[[int, int, str], None]
 
 EXACT_SECONDS = 60.0
 """Planned time of the cost; the most accurate method that fits is used."""

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, gammaln, log_expit
 
+from epsilens._types import FloatArray
 from epsilens.audit.lattice import LEVELS, last_refuted
 from epsilens.audit.pure import pure_bounds, pure_p_value
 
@@ -16,11 +16,11 @@ __all__ = ["approximate_bound", "approximate_p_values"]
 def approximate_p_values(
     n_correct: int,
     n_guesses: int,
-    epsilon: NDArray[np.float64],
+    epsilon: FloatArray,
     *,
     n_canaries: int,
     delta: float,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Return how probable so many right guesses are at most, if the mechanism keeps (ε, δ).
 
     Parameters

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_choice, as_finite
 from epsilens.audit.approximate import approximate_bound
 from epsilens.audit.coins import HALF_BY_CHANCE, is_exactly_half, own_stream, require_fair_coins
@@ -230,8 +231,8 @@ def default_selection(method: Method, n_canaries: int) -> Selection:
 
 
 def bound_of_scores(
-    included: NDArray[np.bool_],
-    scores: NDArray[np.float64],
+    included: BoolArray,
+    scores: FloatArray,
     *,
     delta: float,
     level: float,
@@ -381,8 +382,8 @@ def _along_the_path(
 
 
 def _split(
-    included: NDArray[np.bool_],
-    scores: NDArray[np.float64],
+    included: BoolArray,
+    scores: FloatArray,
     selection: Split,
     *,
     delta: float,

@@ -10,6 +10,7 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_count, as_positive
 from epsilens.audit.coins import own_stream
 from epsilens.errors import InputError, InputTypeError
@@ -83,14 +84,14 @@ class Canaries:
         return len(self.records[0])
 
     @property
-    def vectors(self) -> NDArray[np.float64]:
+    def vectors(self) -> FloatArray:
         """The canaries' features as numbers, one row each; 32-bit numbers stay as they are."""
         features = self.records[0]
         if features.dtype.kind != "f":
             features = features.astype(np.float64)
-        return cast("NDArray[np.float64]", features)
+        return cast("FloatArray", features)
 
-    def dataset(self, included: NDArray[np.bool_]) -> Dataset:
+    def dataset(self, included: BoolArray) -> Dataset:
         """Return the data with these canaries in: a copy, which a mechanism may change.
 
         Examples

@@ -13,9 +13,9 @@ import warnings
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+from epsilens._types import BoolArray
 from epsilens._validate import as_count, as_generator
 from epsilens.errors import ApproximationWarning, InputError
 
@@ -83,7 +83,7 @@ def own_stream(
 
 def draw_inclusion(
     n_canaries: int, random_state: int | np.random.Generator | None = None
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Toss a fair coin for every canary.
 
     The coins are independent. A design that puts exactly half of the canaries in breaks the theory
@@ -115,7 +115,7 @@ def draw_inclusion(
     return np.asarray(generator.integers(0, 2, size=n_canaries).astype(np.bool_))
 
 
-def is_exactly_half(included: NDArray[np.bool_]) -> bool:
+def is_exactly_half(included: BoolArray) -> bool:
     """Say whether as many canaries were in as out.
 
     Examples
@@ -127,7 +127,7 @@ def is_exactly_half(included: NDArray[np.bool_]) -> bool:
     return 2 * int(included.sum()) == included.size
 
 
-def require_fair_coins(included: NDArray[np.bool_]) -> None:
+def require_fair_coins(included: BoolArray) -> None:
     """Refuse inclusion that fair coins cannot produce, and warn where they seldom do.
 
     Parameters

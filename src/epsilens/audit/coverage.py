@@ -8,14 +8,13 @@ built so that nothing of it is wasted, are audited many times over and the exces
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_choice, as_count, as_epsilon, as_generator
 from epsilens.audit.bound import (
     Method,
@@ -82,12 +81,12 @@ class CoverageReport:
 
 def simulated_scores(
     channels: Channels,
-    included: NDArray[np.bool_],
+    included: BoolArray,
     *,
     epsilon: float,
     delta: float,
     generator: np.random.Generator,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Return what an attacker sees of each canary through a channel that keeps ε with equality.
 
     Parameters
@@ -138,7 +137,7 @@ def measure_coverage(
     n_canaries: int = 1000,
     confidence: float = 0.95,
     random_state: int | np.random.Generator = 0,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> CoverageReport:
     """Audit a mechanism with a known ε many times and count how often the bound exceeds it.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_count
 from epsilens.audit.canaries import Canaries, Dataset, mislabelled_records, require_memory
 from epsilens.audit.mechanisms import GaussianClaim, Leakage
@@ -45,7 +46,7 @@ class TrainedClassifier:
     fit: EnsembleFit
     classes_: NDArray[np.generic]
 
-    def predict_proba(self, features: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, features: ArrayLike) -> FloatArray:
         """Return the probability of every class for every row."""
         logits = np.asarray(self.fit.logits(features)[0], dtype=np.float64)
         if logits.shape[1] == 1:
@@ -202,7 +203,7 @@ class DPSGDFit(GaussianClaim):
         """Return how far the canary's coefficient went its way, or how well the model knows it."""
         return Gradient("logistic") if self.features is None else Loss()
 
-    def __call__(self, dataset: Dataset) -> NDArray[np.float64] | TrainedClassifier:
+    def __call__(self, dataset: Dataset) -> FloatArray | TrainedClassifier:
         """Return the coefficients of the trained model, or with a table the model."""
         from epsilens.models.dp_sgd import train_ensemble
 

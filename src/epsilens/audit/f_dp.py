@@ -9,8 +9,9 @@ statement about such mechanisms only: for randomised response it is simply false
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
+
+from epsilens._types import BoolArray, FloatArray
 
 __all__ = ["f_dp_mu_bound", "f_dp_refutes"]
 
@@ -20,8 +21,8 @@ _ROUNDS = 4
 
 
 def f_dp_refutes(
-    n_correct: int, n_guesses: int, mu: NDArray[np.float64], *, n_canaries: int, level: float
-) -> NDArray[np.bool_]:
+    n_correct: int, n_guesses: int, mu: FloatArray, *, n_canaries: int, level: float
+) -> BoolArray:
     """Say which Gaussian trade-offs cannot explain so many right guesses.
 
     Parameters

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import InputError, InputTypeError
 
 __all__ = ["as_numbers"]
 
 
-def as_numbers(output: object, *, what: str) -> NDArray[np.float64]:
+def as_numbers(output: object, *, what: str) -> FloatArray:
     """Return the output of a mechanism as an array of finite numbers.
 
     Parameters

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
+
 __all__ = ["Guesses", "make_guesses"]
 
 _TIES = 20230516
@@ -32,7 +34,7 @@ class Guesses:
         All canaries.
     """
 
-    right: NDArray[np.bool_]
+    right: BoolArray
     n_canaries: int
 
     @property
@@ -52,7 +54,7 @@ class Guesses:
         return np.asarray(np.cumsum(self.right)[2 * n_each_side - 1], dtype=np.int64)
 
 
-def make_guesses(included: NDArray[np.bool_], scores: NDArray[np.float64]) -> Guesses:
+def make_guesses(included: BoolArray, scores: FloatArray) -> Guesses:
     """Order the guesses by confidence and mark the right ones.
 
     Parameters

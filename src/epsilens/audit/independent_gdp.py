@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betaincinv, betaln, expit, gammaln, logit, ndtr, ndtri
+
+from epsilens._types import FloatArray
 
 __all__ = ["independent_gdp_mu_bound", "independent_gdp_p_value"]
 
@@ -126,9 +127,7 @@ def independent_gdp_mu_bound(
     return max(float(brentq(excess, 0.0, high, xtol=_WIDTH / 4)) - _WIDTH / 2, 0.0)
 
 
-def _beta_nodes(
-    a: int, b: int, steep: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _beta_nodes(a: int, b: int, steep: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return places and weights that integrate against a Beta(a, b), a row for each steep place."""
     low = float(logit(betaincinv(a, b, _TAIL)))
     high = -float(logit(betaincinv(b, a, _TAIL)))
@@ -144,7 +143,7 @@ def _beta_nodes(
     return expit(place), mass / mass.sum(axis=1, keepdims=True)
 
 
-def _side_law(share: NDArray[np.float64], k: int, mu: float) -> NDArray[np.float64]:
+def _side_law(share: FloatArray, k: int, mu: float) -> FloatArray:
     """Return the law of the number of right guesses on one side, a row for each share beyond."""
     threshold = _upper_quantile(share, mu)
     right = np.clip(0.5 * ndtr(mu - threshold) / share, 0.0, 1.0 - 1e-15)
@@ -160,7 +159,7 @@ def _side_law(share: NDArray[np.float64], k: int, mu: float) -> NDArray[np.float
     return law
 
 
-def _upper_quantile(share: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
+def _upper_quantile(share: FloatArray, mu: float) -> FloatArray:
     """Return the score above which this share of ½N(0, 1) + ½N(μ, 1) lies."""
     low = -ndtri(share)  # of the left component alone, which lies below the mixture's
     high = low + mu

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import InputError, InputTypeError
 
 __all__ = ["coins_and_scores", "require_unmasked"]
 
 
-def coins_and_scores(
-    included: ArrayLike, scores: ArrayLike
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def coins_and_scores(included: ArrayLike, scores: ArrayLike) -> tuple[BoolArray, FloatArray]:
     """Return inclusion and scores as arrays of one length; refuse what could be misread.
 
     Parameters
@@ -68,7 +67,7 @@ def require_unmasked(given: object, name: str) -> None:
         )
 
 
-def _as_coins(included: ArrayLike) -> NDArray[np.bool_]:
+def _as_coins(included: ArrayLike) -> BoolArray:
     require_unmasked(included, "included")
     try:
         coins = np.asarray(included)
@@ -88,7 +87,7 @@ def _as_coins(included: ArrayLike) -> NDArray[np.bool_]:
     return np.asarray(coins, dtype=np.bool_)
 
 
-def _as_scores(scores: ArrayLike) -> NDArray[np.float64]:
+def _as_scores(scores: ArrayLike) -> FloatArray:
     require_unmasked(scores, "scores")
     try:
         given = np.asarray(scores)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+
+from epsilens._types import BoolArray, FloatArray
 
 __all__ = ["LEVELS", "last_refuted"]
 
@@ -20,7 +21,7 @@ _STEP, _RATIO, _LARGEST = 0.001, 1.0025, 30.0
 _STRAIGHT = np.arange(0.0, _STEP / (_RATIO - 1.0) - _STEP / 2, _STEP)
 _GROWING = np.arange(np.log(_STRAIGHT[-1] + _STEP), np.log(_LARGEST), np.log(_RATIO))
 
-LEVELS: NDArray[np.float64] = np.concatenate([_STRAIGHT, np.exp(_GROWING)])
+LEVELS: FloatArray = np.concatenate([_STRAIGHT, np.exp(_GROWING)])
 """Steps of 0.001 up to 0.4 and of a quarter per cent beyond."""
 LEVELS.setflags(write=False)
 
@@ -28,10 +29,10 @@ _BATCH = 16
 
 
 def last_refuted(
-    p_values: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    p_values: Callable[[FloatArray], FloatArray],
     *,
     level: float,
-    surely: NDArray[np.bool_] | None = None,
+    surely: BoolArray | None = None,
 ) -> float:
     """Return the last privacy level before the first one that is not refuted.
 

@@ -15,6 +15,7 @@ from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_choice, as_count, as_epsilon, as_positive
 from epsilens.audit.canaries import (
     Canaries,
@@ -225,7 +226,7 @@ class GaussianSum(GaussianClaim):
         """Return the linear estimate for this noise."""
         return LinearMMSE(self.noise_scale)
 
-    def __call__(self, dataset: Dataset) -> NDArray[np.float64]:
+    def __call__(self, dataset: Dataset) -> FloatArray:
         """Return the noisy sum of the clipped rows."""
         rows = np.asarray(dataset)
         total = np.zeros(rows.shape[1])

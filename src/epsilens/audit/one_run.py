@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 import epsilens
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_count, as_epsilon
 from epsilens.audit.bound import (
     CONDITIONS,
@@ -363,7 +363,7 @@ class OneRunAudit:
         self,
         mechanism: Mechanism | BareCallable,
         canaries: Canaries,
-        included: NDArray[np.bool_],
+        included: BoolArray,
     ) -> object:
         expected = f"`mechanism` {_name(mechanism)!r} must turn a data set into an output"
         if not self.reference_run:
@@ -439,7 +439,7 @@ def _overlap(canaries: Canaries) -> float:
     return float(cosines.max())
 
 
-def _as_scores(given: object, canaries: Canaries) -> NDArray[np.float64]:
+def _as_scores(given: object, canaries: Canaries) -> FloatArray:
     expected = f"`score` must return one number per canary ({canaries.n_canaries})"
     require_unmasked(given, "score")
     try:

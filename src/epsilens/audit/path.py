@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln
 
+from epsilens._types import FloatArray
 from epsilens.audit.lattice import LEVELS
 from epsilens.audit.pure import pure_bounds, pure_p_value
 
@@ -215,7 +216,7 @@ def _first_place(given_away: float, level: float) -> int:
 def _largest_p_value(
     lengths: NDArray[np.int64],
     n_correct: NDArray[np.int64],
-    epsilon: NDArray[np.float64],
+    epsilon: FloatArray,
     given_away: float,
 ) -> float:
     """Return a number that no p-value of neighbouring levels exceeds; of one level, its own.
@@ -230,7 +231,7 @@ def _largest_p_value(
 
 
 @lru_cache(maxsize=8192)
-def _binomial(n: int, chance: float) -> tuple[NDArray[np.float64], int]:
+def _binomial(n: int, chance: float) -> tuple[FloatArray, int]:
     """Return the probabilities of a binomial that matter, and the count of the first.
 
     The levels are the same in every audit, and so are most of the looks: each is computed once.
@@ -245,7 +246,7 @@ def _binomial(n: int, chance: float) -> tuple[NDArray[np.float64], int]:
 
 
 def _thresholds(
-    lengths: NDArray[np.int64], p_value: NDArray[np.float64], epsilon: NDArray[np.float64]
+    lengths: NDArray[np.int64], p_value: FloatArray, epsilon: FloatArray
 ) -> NDArray[np.int64]:
     """Return the fewest heads at each look whose p-value is at most the given one of each level."""
     shape = (epsilon.shape[0], lengths.size)

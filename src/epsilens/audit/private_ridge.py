@@ -8,8 +8,8 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_positive
 from epsilens.audit.canaries import Canaries, Dataset, require_memory
 from epsilens.audit.gaussian import gaussian_epsilon
@@ -99,7 +99,7 @@ class PrivateRidgeFit(GaussianClaim):
         """Return the canary's own coefficient."""
         return InnerProduct()
 
-    def __call__(self, dataset: Dataset) -> NDArray[np.float64]:
+    def __call__(self, dataset: Dataset) -> FloatArray:
         """Return the published coefficients."""
         from epsilens.models.private_ridge import PrivateRidge
 

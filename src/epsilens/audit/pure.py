@@ -9,15 +9,15 @@ e^ε/(1 + e^ε). Guesses that are better than the coin can explain refute ε.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv, expit, logit
+
+from epsilens._types import FloatArray
 
 __all__ = ["pure_bounds", "pure_p_value"]
 
 
-def pure_p_value(
-    n_correct: ArrayLike, n_guesses: ArrayLike, epsilon: ArrayLike
-) -> NDArray[np.float64]:
+def pure_p_value(n_correct: ArrayLike, n_guesses: ArrayLike, epsilon: ArrayLike) -> FloatArray:
     """Return how probable so many right guesses are at most, if the mechanism keeps ε.
 
     Parameters
@@ -52,7 +52,7 @@ def pure_p_value(
     return np.asarray(np.where(right <= 0, 1.0, impossible), dtype=np.float64)
 
 
-def pure_bounds(n_correct: ArrayLike, n_guesses: ArrayLike, *, level: float) -> NDArray[np.float64]:
+def pure_bounds(n_correct: ArrayLike, n_guesses: ArrayLike, *, level: float) -> FloatArray:
     """Return the largest ε that so many right guesses refute (P3 Eq. 1).
 
     Parameters

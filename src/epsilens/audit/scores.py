@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_choice, as_positive
 from epsilens.audit.canaries import Canaries
 from epsilens.audit.finite import as_numbers
@@ -33,7 +34,7 @@ __all__ = [
 class Score(Protocol):
     """Anything that gives every canary a number, high where it seems to be in."""
 
-    def __call__(self, output: object, canaries: Canaries) -> NDArray[np.float64]:
+    def __call__(self, output: object, canaries: Canaries) -> FloatArray:
         """Return a score for each canary."""
         ...
 
@@ -50,7 +51,7 @@ class InnerProduct:
     [1.0, 0.0]
     """
 
-    def __call__(self, output: object, canaries: Canaries) -> NDArray[np.float64]:
+    def __call__(self, output: object, canaries: Canaries) -> FloatArray:
         """Return ⟨x_i, out⟩ for each canary."""
         values = _in_precision_of(canaries, _as_vector(output, canaries))
         return np.asarray(canaries.vectors @ values, dtype=np.float64)
@@ -68,7 +69,7 @@ class Centred:
     [0.5, -0.5]
     """
 
-    def __call__(self, output: object, canaries: Canaries) -> NDArray[np.float64]:
+    def __call__(self, output: object, canaries: Canaries) -> FloatArray:
         """Return ⟨x_i, out − E[out]⟩ for each canary."""
         return np.asarray(canaries.vectors @ _surprise(output, canaries), dtype=np.float64)
 
@@ -105,7 +106,7 @@ class LinearMMSE:
         if self.noise_scale is not None:
             as_positive(self.noise_scale, name="noise_scale")
 
-    def __call__(self, output: object, canaries: Canaries) -> NDArray[np.float64]:
+    def __call__(self, output: object, canaries: Canaries) -> FloatArray:
         """Return the linear minimum-mean-square estimate of inclusion minus one half."""
         vectors, surprise = canaries.vectors, _surprise(output, canaries)
         is_wide = vectors.shape[0] <= vectors.shape[1]
@@ -120,7 +121,7 @@ class LinearMMSE:
             solved = _solve(vectors, wanted, noise + least)
         return np.asarray(solved if is_wide else vectors @ solved, dtype=np.float64)
 
-    def _variance(self, vectors: NDArray[np.float64], surprise: NDArray[np.float64]) -> float:
+    def _variance(self, vectors: FloatArray, surprise: FloatArray) -> float:
         """Return σ²: given, or what of the output's variance the coins do not explain."""
         if self.noise_scale is not None:
             return float(self.noise_scale**2)
@@ -148,7 +149,7 @@ class Loss:
     [-0.0, -9.0]
     """
 
-    def __call__(self, output: object, canaries: Canaries) -> NDArray[np.float64]:
+    def __call__(self, output: object, canaries: Canaries) -> FloatArray:
         """Return minus the loss of each canary."""
         features, labels = _features_and_labels(canaries)
         if hasattr(output, "predict_proba"):
@@ -197,7 +198,7 @@ class Gradient:
     def __post_init__(self) -> None:
         as_choice(self.loss, ("logistic", "squared"), name="loss")
 
-    def __call__(self, output: object, canaries: Canaries) -> NDArray[np.float64]:
+    def __call__(self, output: object, canaries: Canaries) -> FloatArray:
         """Return the alignment of each canary's pull with the parameters."""
         features, labels = _features_and_labels(canaries)
         theta = np.ravel(as_numbers(getattr(output, "coef_", output), what="the score 'gradient'"))
@@ -223,7 +224,7 @@ class AnswerMatch:
     [1.0, -1.0, 0.0]
     """
 
-    def __call__(self, output: object, canaries: Canaries) -> NDArray[np.float64]:
+    def __call__(self, output: object, canaries: Canaries) -> FloatArray:
         """Return 1, −1 or 0 for each canary."""
         reports = np.asarray(output)
         if canaries.records[0].dtype.kind in "biuf":
@@ -237,9 +238,7 @@ class AnswerMatch:
         return np.asarray(is_one.astype(np.float64) - is_other.astype(np.float64))
 
 
-def _solve(
-    vectors: NDArray[np.float64], wanted: NDArray[np.float64], noise: float
-) -> NDArray[np.float64]:
+def _solve(vectors: FloatArray, wanted: FloatArray, noise: float) -> FloatArray:
     """Solve (XXᵀ/4 + σ²I)s = w, or with XᵀX where there are more canaries than dimensions."""
     is_wide = vectors.shape[0] <= vectors.shape[1]
     system = vectors @ vectors.T if is_wide else vectors.T @ vectors
@@ -250,7 +249,7 @@ def _solve(
     return np.asarray(cho_solve(factor, wanted, overwrite_b=False, check_finite=False))
 
 
-def _as_vector(output: object, canaries: Canaries) -> NDArray[np.float64]:
+def _as_vector(output: object, canaries: Canaries) -> FloatArray:
     """Return the output, if it has the canaries' dimensions."""
     vectors = canaries.vectors
     if vectors.ndim != 2:
@@ -267,7 +266,7 @@ def _as_vector(output: object, canaries: Canaries) -> NDArray[np.float64]:
     return values
 
 
-def _surprise(output: object, canaries: Canaries) -> NDArray[np.float64]:
+def _surprise(output: object, canaries: Canaries) -> FloatArray:
     """Return the output less what is expected before the coins are known."""
     values = _as_vector(output, canaries)
     half = 0.5 * canaries.vectors.sum(axis=0, dtype=np.float64)
@@ -276,7 +275,7 @@ def _surprise(output: object, canaries: Canaries) -> NDArray[np.float64]:
     return _in_precision_of(canaries, values - half)
 
 
-def _in_precision_of(canaries: Canaries, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _in_precision_of(canaries: Canaries, values: FloatArray) -> FloatArray:
     """Return numbers in the precision of the canaries, so that no product copies those."""
     kind = canaries.vectors.dtype
     largest = float(np.finfo(kind).max) ** 0.4  # squares and their sums stay in range
@@ -290,7 +289,7 @@ def _in_precision_of(canaries: Canaries, values: NDArray[np.float64]) -> NDArray
 
 def _features_and_labels(
     canaries: Canaries,
-) -> tuple[NDArray[np.float64], NDArray[np.generic]]:
+) -> tuple[FloatArray, NDArray[np.generic]]:
     if len(canaries.records) != 2:
         raise InputError(
             "this score needs canaries with features and labels. Make them by "

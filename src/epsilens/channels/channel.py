@@ -8,6 +8,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_channel_matrix, as_codes
 from epsilens.channels.draw import (
     LARGEST_ROUNDING,
@@ -72,13 +73,13 @@ class Channel:
     """
 
     __slots__ = ("_matrix",)
-    _matrix: NDArray[np.float64]
+    _matrix: FloatArray
 
     def __init__(self, matrix: ArrayLike) -> None:
         self._matrix = as_channel_matrix(matrix)
 
     @property
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> FloatArray:
         """The probabilities, one row per true category."""
         return self._matrix
 
@@ -206,9 +207,7 @@ class Channel:
                 "Merge the rarest categories or make their probabilities larger."
             )
 
-    def estimate_frequencies(
-        self, counts: ArrayLike
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def estimate_frequencies(self, counts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Estimate the true shares of the categories from how often each was reported.
 
         Randomised reports pull all shares towards each other. This undoes the pull on average,
@@ -259,7 +258,7 @@ class Channel:
         covariance = inverse.T @ spread @ inverse / n_reports
         return pi, (covariance + covariance.T) / 2
 
-    def _inverse(self) -> NDArray[np.float64]:
+    def _inverse(self) -> FloatArray:
         if np.linalg.cond(self.matrix) > LARGEST_CONDITION:
             raise InputError(
                 "`matrix` must be invertible to estimate frequencies, but its reports say nothing, "
@@ -290,7 +289,7 @@ class Channel:
         return f"Channel(k={self.k}, epsilon={self.epsilon:.6g})"
 
 
-def _as_counts(value: ArrayLike, *, k: int) -> NDArray[np.float64]:
+def _as_counts(value: ArrayLike, *, k: int) -> FloatArray:
     counts = np.asarray(value)
     if counts.shape != (k,):
         raise InputError(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.data.binning import Bins
 from epsilens.data.identifiers import ALL_DIFFER
 from epsilens.data.schema import (
@@ -398,6 +399,6 @@ def _require_protectable(series: pd.Series) -> None:
     )
 
 
-def floats_of(series: pd.Series) -> NDArray[np.float64]:
+def floats_of(series: pd.Series) -> FloatArray:
     """Return a column as floating-point numbers, a missing one as NaN."""
     return series.to_numpy(dtype=np.float64, na_value=math.nan)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, WordArray
 from epsilens._validate import LARGEST_FINITE_EPSILON, as_codes, as_generator
 from epsilens.errors import InputError, PrivacyLeakWarning
 
@@ -44,7 +45,7 @@ __all__ = [
     "uniform_below",
 ]
 
-Words: TypeAlias = Callable[[int], NDArray[np.uint64]]
+Words: TypeAlias = Callable[[int], WordArray]
 """A source of randomness: given n, n independent uniform 64-bit words."""
 
 WORD_RANGE = 2**64
@@ -56,7 +57,7 @@ LARGEST_ROUNDING = 1e-9
 DIGITS = 60
 
 
-def operating_system_words(n: int) -> NDArray[np.uint64]:
+def operating_system_words(n: int) -> WordArray:
     """Return n 64-bit words from the operating system's cryptographic generator."""
     return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
 
@@ -64,7 +65,7 @@ def operating_system_words(n: int) -> NDArray[np.uint64]:
 def generator_words(generator: np.random.Generator) -> Words:
     """Return a source of words that repeats itself with the generator's seed."""
 
-    def words(n: int) -> NDArray[np.uint64]:
+    def words(n: int) -> WordArray:
         return generator.integers(0, WORD_RANGE, size=n, dtype=np.uint64)
 
     return words
@@ -204,7 +205,7 @@ def draw_response(
     return reports.reshape(codes.shape)
 
 
-def row_masses(matrix: NDArray[np.float64]) -> list[list[int]]:
+def row_masses(matrix: FloatArray) -> list[list[int]]:
     """Return each row as whole numbers of 2⁻⁶⁴ths that sum to 2⁶⁴.
 
     Every possible report but the row's likeliest is rounded up and the likeliest gives what is

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray
 from epsilens._validate import LARGEST_FINITE_EPSILON, as_choice, as_count, as_epsilon
 from epsilens.channels.draw import (
     WORDS_AT_ONCE,
@@ -203,7 +204,7 @@ def _rebuild(k: int, epsilon: float, kind: HashingKind) -> LocalHashing:
     return LocalHashing(k, epsilon, kind=kind)
 
 
-def _pick(support: NDArray[np.bool_], words: Words) -> NDArray[np.int64]:
+def _pick(support: BoolArray, words: Words) -> NDArray[np.int64]:
     """Return, for each row, the position of one of its marks, or any position if it has none."""
     marked = support | ~support.any(axis=1, keepdims=True)
     n_marked = marked.sum(axis=1)

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -151,7 +153,7 @@ class _Blocks:
 
     numbers: NDArray[np.int64]
     counts: NDArray[np.int64]
-    places: NDArray[np.float64]
+    places: FloatArray
 
     @classmethod
     def of(cls, codes: NDArray[np.int64]) -> _Blocks:
@@ -183,7 +185,7 @@ def log_arrangements(counts: NDArray[np.int64]) -> float:
     return math.lgamma(int(counts.sum()) + 1) - sum(math.lgamma(n + 1) for n in counts.tolist())
 
 
-def _log_chance(ranks: NDArray[np.float64], blocks: _Blocks) -> float:
+def _log_chance(ranks: FloatArray, blocks: _Blocks) -> float:
     """Return the log probability of such ranks within blocks by chance; 0 if no order is followed."""
     from scipy.special import stdtr
 
@@ -211,7 +213,7 @@ def _log_chance(ranks: NDArray[np.float64], blocks: _Blocks) -> float:
     return min(max(math.log(tail) if tail > 0 else -math.inf, sorted_by_chance), 0.0)
 
 
-def _log_chance_together(ranks: NDArray[np.float64]) -> float:
+def _log_chance_together(ranks: FloatArray) -> float:
     """Return the log probability of so many neighbours by chance; 0 if they are few."""
     known = ranks[~np.isnan(ranks)]
     n_together = _n_together(known)
@@ -221,7 +223,7 @@ def _log_chance_together(ranks: NDArray[np.float64]) -> float:
     return min(math.log(2) - math.lgamma(n_together + 1), 0.0)
 
 
-def _n_together(ranks: NDArray[np.float64]) -> int:
+def _n_together(ranks: FloatArray) -> int:
     """Count the rows that still come next when sorted, up or down; equal values do not count."""
     _, numbers, counts = np.unique(ranks, return_inverse=True, return_counts=True)
     is_single = counts[numbers] == 1
@@ -229,7 +231,7 @@ def _n_together(ranks: NDArray[np.float64]) -> int:
     return int(max(np.count_nonzero(steps == 1), np.count_nonzero(steps == -1)))
 
 
-def _readings(column: pd.Series) -> Iterator[NDArray[np.float64]]:
+def _readings(column: pd.Series) -> Iterator[FloatArray]:
     """Yield the column's different ranks, in all ways to read it; NaN for a missing answer."""
     missing = column.isna().to_numpy(dtype=np.bool_)
     if missing.any():

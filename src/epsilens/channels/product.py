@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_codes
 from epsilens.channels.channel import Channel
 from epsilens.channels.draw import released_words
@@ -104,7 +105,7 @@ class ProductChannel:
         return 1.0 - math.prod(1.0 - member.advantage for member in self.channels)
 
     @property
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> FloatArray:
         """The joint channel, the Kronecker product of the members (up to 4096 combinations).
 
         The last column's category changes fastest.
@@ -115,7 +116,7 @@ class ProductChannel:
                 f"`matrix` is written out for at most {LARGEST_JOINT_SIZE} combinations of "
                 f"categories, got {n_combinations}. Use `weight` instead."
             )
-        joint: NDArray[np.float64] = np.ones((1, 1))
+        joint: FloatArray = np.ones((1, 1))
         for member in self.channels:
             joint = np.kron(joint, member.matrix).astype(np.float64)
         joint.setflags(write=False)

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.channels.channel import Channel
 from epsilens.errors import InputError
 
@@ -57,7 +57,7 @@ class SymmetricChannel(Channel):
         return self.a + self.lie_probability
 
     @property
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> FloatArray:
         """The probabilities, one row per true answer (read-only)."""
         matrix = np.full((self._k, self._k), self.lie_probability)
         np.fill_diagonal(matrix, self.keep_probability)
@@ -68,7 +68,7 @@ class SymmetricChannel(Channel):
         # Thresholds are rounded so that epsilon is kept exactly: nothing to check.
         return
 
-    def _inverse(self) -> NDArray[np.float64]:
+    def _inverse(self) -> FloatArray:
         if self.a == 0.0:
             raise InputError(
                 "`epsilon` must be greater than 0 to estimate frequencies, got 0: pure noise says "

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import (
     LARGEST_FINITE_EPSILON,
     as_choice,
@@ -159,7 +160,7 @@ class UnaryEncoding:
     def _masses(self) -> tuple[int, int]:
         return bit_masses(self.kind, self.epsilon)
 
-    def expected(self) -> NDArray[np.float64]:
+    def expected(self) -> FloatArray:
         """Return the expected bits for each true answer.
 
         Returns
@@ -179,7 +180,7 @@ class UnaryEncoding:
 
     def perturb(
         self, codes: ArrayLike, random_state: int | np.random.Generator | None = None
-    ) -> NDArray[np.bool_]:
+    ) -> BoolArray:
         """Randomise true categories into bits: the real release.
 
         Without a `random_state` the randomness is the operating system's and nobody can repeat it,
@@ -218,7 +219,7 @@ class UnaryEncoding:
         checked = as_codes(codes, n_categories=self.k)
         return self.draw(checked, released_words(self.epsilon, random_state))
 
-    def draw(self, codes: NDArray[np.int64], words: Words) -> NDArray[np.bool_]:
+    def draw(self, codes: NDArray[np.int64], words: Words) -> BoolArray:
         """Draw bits with the given source of 64-bit words (for `perturb` and for studies).
 
         Parameters
@@ -259,7 +260,7 @@ class UnaryEncoding:
 
     def estimate_frequencies(
         self, counts_of_ones: ArrayLike, n: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> tuple[FloatArray, FloatArray]:
         """Estimate the true shares of the categories from how often each bit was reported as yes.
 
         Randomised bits pull all shares towards each other. This undoes the pull on average, and
@@ -421,7 +422,7 @@ def _distance_of_no(epsilon: float) -> float:
     return min(max(y, epsilon / 4), epsilon / 2)
 
 
-def _as_counts_of_ones(value: ArrayLike, *, k: int, n_reports: int) -> NDArray[np.float64]:
+def _as_counts_of_ones(value: ArrayLike, *, k: int, n_reports: int) -> FloatArray:
     ones = np.asarray(value)
     if ones.shape != (k,):
         raise InputError(

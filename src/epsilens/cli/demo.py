@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens._types import Progress
 from epsilens.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from epsilens.data import Prepared
     from epsilens.decision import Decision
     from epsilens.document import DecisionDocument
@@ -105,7 +104,7 @@ def train_on_survey(*, seed: int) -> tuple[Prepared, WhatIf]:
 
 
 def decide_on_survey(
-    *, seed: int, progress: Callable[[int, int, str], None] | None = None
+    *, seed: int, progress: Progress | None = None
 ) -> tuple[Prepared, WhatIf, Decision]:
     """Return the survey, its study, and the decision that the demo tells of."""
     import warnings

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens._types import Progress
 from epsilens.cli.argument_help import must_exist
 from epsilens.cli.gathered import Without, gathered
 from epsilens.cli.options import (
@@ -28,7 +29,6 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from epsilens.cli.progress import Progress
     from epsilens.data import Prepared
     from epsilens.document import MaskDocument
     from epsilens.masking import Mask, MaskStudy

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["Progress", "show_progress"]
+from epsilens._types import Progress
 
-Progress = Callable[[int, int, str], None]
-"""Called as `progress(done, total, what)` while work goes on."""
+__all__ = ["show_progress"]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens._types import Progress
 from epsilens.cli.cluster_option import Cluster, on_cluster
 from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
 from epsilens.cli.gathered import gathered
@@ -40,7 +41,6 @@ from epsilens.errors import InputError, PrivacyLeakWarning
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from epsilens.cli.progress import Progress
     from epsilens.data import Prepared
     from epsilens.document import RiskDocument
     from epsilens.risk.result import RiskCurve

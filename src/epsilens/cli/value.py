@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens._types import Progress
 from epsilens.cli.argument_help import ExplainedCommand, must_exist
 from epsilens.cli.gathered import Without, gathered
 from epsilens.cli.options import (
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from epsilens.cli.progress import Progress
     from epsilens.data import Prepared
     from epsilens.document import ValueDocument
     from epsilens.valuation import Appraisal, CurvePoint

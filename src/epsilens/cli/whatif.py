@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epsilens._types import Progress
 from epsilens.cli.cluster_option import Cluster, on_cluster
 from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
 from epsilens.cli.gathered import gathered
@@ -32,7 +33,6 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from epsilens.cli.progress import Progress
     from epsilens.data import Prepared
     from epsilens.whatif import LossChangeEstimate, WhatIf
 

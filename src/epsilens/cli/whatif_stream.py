@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from epsilens._types import Progress
 from epsilens.cli.options import MissingChoice, categories_of, comma_list
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from epsilens.cli.progress import Progress
     from epsilens.cli.training import TableOptions
     from epsilens.data.missing import MissingPolicy
     from epsilens.whatif import LossChangeEstimate, WhatIf

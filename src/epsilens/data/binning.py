@@ -8,12 +8,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_count
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 __all__ = ["LARGEST_BIN_COUNT", "Bins", "parse_bins"]
 
@@ -82,7 +82,7 @@ class Bins:
         width = (self.high - self.low) / self.n_bins
         return tuple(self.low + (index + 0.5) * width for index in range(self.n_bins))
 
-    def bounded_by(self, values: NDArray[np.float64]) -> Bins:
+    def bounded_by(self, values: FloatArray) -> Bins:
         """Take the bounds from the data if none were given.
 
         Parameters
@@ -113,7 +113,7 @@ class Bins:
             )
         return Bins(self.n_bins, float(finite.min()), float(finite.max()))
 
-    def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def apply(self, values: FloatArray) -> FloatArray:
         """Replace each number by the middle of its bin.
 
         Parameters
@@ -138,7 +138,7 @@ class Bins:
         low, high = float(self.low or 0.0), float(self.high or 0.0)
         inner_edges = low + (high - low) / self.n_bins * np.arange(1, self.n_bins)
         # Infinite numbers count into the end bins, as all numbers beyond the bounds do.
-        result: NDArray[np.float64] = middles[
+        result: FloatArray = middles[
             np.searchsorted(inner_edges, values, side="right").clip(max=len(middles) - 1)
         ]
         result[np.isnan(values)] = np.nan

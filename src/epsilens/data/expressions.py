@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from epsilens._types import BoolArray
 from epsilens._validate import require_column
 from epsilens.data.syntax import ColumnName, Compare, Constant, Join, Member, Node, Not, Parser
 from epsilens.errors import InputError, InputTypeError
@@ -59,7 +60,7 @@ class Expression:
     def __str__(self) -> str:
         return self.text
 
-    def mask(self, frame: object) -> NDArray[np.bool_]:
+    def mask(self, frame: object) -> BoolArray:
         """Say for each row whether the condition holds.
 
         A comparison with a missing answer does not hold, and neither does `!=` or `not in`: who
@@ -257,14 +258,14 @@ class _Evaluation:
         self._text = text
         self._frame = frame
 
-    def truth(self, node: Node) -> NDArray[np.bool_]:
+    def truth(self, node: Node) -> BoolArray:
         import numpy as np
 
         match node:
             case Join(word=word, parts=parts):
                 operation = np.logical_and if word == "and" else np.logical_or
                 masks = [self.truth(part) for part in parts]
-                result: NDArray[np.bool_] = operation.reduce(masks)
+                result: BoolArray = operation.reduce(masks)
                 return result
             case Not(part=part):
                 return np.logical_not(self.truth(part))
@@ -280,13 +281,13 @@ class _Evaluation:
             case _:
                 raise AssertionError("the parser lets no bare constant through")
 
-    def _present(self, column: ColumnName) -> NDArray[np.bool_]:
-        present: NDArray[np.bool_] = self._frame[column.name].notna().to_numpy(dtype="bool")
+    def _present(self, column: ColumnName) -> BoolArray:
+        present: BoolArray = self._frame[column.name].notna().to_numpy(dtype="bool")
         return present
 
     def _compare(
         self, operator: str, left: ColumnName | Constant, right: ColumnName | Constant
-    ) -> NDArray[np.bool_]:
+    ) -> BoolArray:
         import numpy as np
 
         left_kind, right_kind = self._kind(left), self._kind(right)

@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
+from epsilens._types import BoolArray
 from epsilens._validate import as_choice
 from epsilens.errors import InputError, MissingAnswersError, Remedy
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
 __all__ = [
     "LARGEST_DROPPED_SHARE",
@@ -48,7 +47,7 @@ class Settled:
     """
 
     frame: pd.DataFrame = field(repr=False)
-    kept: NDArray[np.bool_] = field(repr=False)
+    kept: BoolArray = field(repr=False)
     notes: tuple[str, ...] = ()
 
 
@@ -141,7 +140,7 @@ def settle_missing(
     return Settled(frame.loc[kept], kept, tuple(notes))
 
 
-def _all(frame: pd.DataFrame) -> NDArray[np.bool_]:
+def _all(frame: pd.DataFrame) -> BoolArray:
     import numpy as np
 
     return np.ones(len(frame), dtype=np.bool_)

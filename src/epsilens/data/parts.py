@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import require_column
 from epsilens.data.binning import Bins
 from epsilens.data.encoding import check_categories
@@ -47,8 +48,8 @@ class Part:
 
     X: pd.DataFrame
     y: pd.Series
-    weight: NDArray[np.float64] | None
-    masks: dict[str, NDArray[np.bool_]]
+    weight: FloatArray | None
+    masks: dict[str, BoolArray]
     rows: NDArray[np.intp]
     beside: pd.DataFrame
 
@@ -144,7 +145,7 @@ class PartSettings:
         y: pd.Series,
         trained_on: pd.DataFrame,
         *,
-        kept: NDArray[np.bool_],
+        kept: BoolArray,
     ) -> Part:
         """Return complete rows as the model takes them.
 
@@ -215,13 +216,13 @@ class PartSettings:
         return part, list(settled.notes)
 
 
-def _weights(column: pd.Series, name: str) -> NDArray[np.float64]:
+def _weights(column: pd.Series, name: str) -> FloatArray:
     import numpy as np
     import pandas as pd
 
     if not pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
         raise InputError(f"`weight` must name a column of numbers, got {name!r}, which is not.")
-    weights: NDArray[np.float64] = column.to_numpy(np.float64)
+    weights: FloatArray = column.to_numpy(np.float64)
     n_bad = int((~np.isfinite(weights) | (weights < 0)).sum())
     if n_bad:
         raise InputError(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_choice, as_mask, as_share, require_unique
 from epsilens.data.binning import Bins
 from epsilens.data.expressions import Expression, parse_group
@@ -65,11 +66,11 @@ class Prepared:
     y_train: pd.Series = field(repr=False)
     X_test: pd.DataFrame = field(repr=False)
     y_test: pd.Series = field(repr=False)
-    sample_weight: NDArray[np.float64] | None = field(repr=False)
-    sample_weight_test: NDArray[np.float64] | None = field(repr=False)
+    sample_weight: FloatArray | None = field(repr=False)
+    sample_weight_test: FloatArray | None = field(repr=False)
     schema: Schema = field(repr=False)
-    groups: dict[str, NDArray[np.bool_]] = field(repr=False)
-    test_groups: dict[str, NDArray[np.bool_]] = field(repr=False)
+    groups: dict[str, BoolArray] = field(repr=False)
+    test_groups: dict[str, BoolArray] = field(repr=False)
     group_columns: dict[str, frozenset[str]]
     label_categories: tuple[Category, ...]
     positive: Category | None
@@ -97,7 +98,7 @@ class Offer:
 
     X: pd.DataFrame = field(repr=False)
     y: pd.Series = field(repr=False)
-    sample_weight: NDArray[np.float64] | None = field(repr=False)
+    sample_weight: FloatArray | None = field(repr=False)
     rows: NDArray[np.intp] = field(repr=False)
     beside: pd.DataFrame | None = field(default=None, repr=False)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
+from epsilens._types import Progress
 from epsilens._validate import as_at_least_zero
 from epsilens.decision.limits import CLEAR_COST, NO_COST, PROVES, SMALL_COST, Limits, read_limits
 from epsilens.decision.result import Decision, Standing
@@ -36,7 +37,6 @@ RETRAINING_SECONDS = 20.0
 """Time for training again where the cost failed its check."""
 SIMULATED_CONFIDENCE = 0.9
 """Of the interval that comes with a measured attack rate."""
-Progress = Callable[[int, int, str], None]
 RestsOn = Literal["proven", "measured"]
 
 

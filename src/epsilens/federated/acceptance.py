@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.federated.aggregate import Objective
 from epsilens.federated.change import Step
 from epsilens.federated.declaration import FederationSchema, Records
@@ -16,8 +16,6 @@ from epsilens.valuation.batch_exchange import require_batch
 from epsilens.valuation.model_moves import ModelForProvider
 
 __all__ = ["acceptance_step", "accepted_sums", "model_for_provider"]
-
-FloatArray = NDArray[np.float64]
 
 
 def model_for_provider(present: Objective) -> ModelForProvider:

@@ -6,14 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.federated.sums import SiteSums
 from epsilens.models.curvature import Curvature, factorise
 
 __all__ = ["Objective", "Penalty"]
 
-FloatArray = NDArray[np.float64]
 
 _GAUGE = 1.0
 """Holds the mean over the classes of a softmax at zero; no prediction depends on it."""

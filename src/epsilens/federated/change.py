@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.federated.aggregate import Objective
 from epsilens.federated.sums import SiteSums, add_up
 from epsilens.federated.training import Trained
@@ -18,7 +18,6 @@ from epsilens.models.curvature import Curvature
 
 __all__ = ["Rung", "Step", "Trust", "change_step", "judge", "judge_rounds", "removal_step"]
 
-FloatArray = NDArray[np.float64]
 Rung: TypeAlias = Literal["one-message", "newton", "exact"]
 
 LARGEST_LOGIT_MOVE = 1.0

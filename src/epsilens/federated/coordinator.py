@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_between, as_choice, as_count
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.federated.acceptance import acceptance_step
@@ -37,7 +37,6 @@ from epsilens.federated.versions import CoordinatorState, Intention, Version
 
 __all__ = ["Coordinator"]
 
-FloatArray = NDArray[np.float64]
 
 LARGEST_REGULARISATION = 1e6
 MOST_ROUNDS: dict[Algorithm, int] = {"newton": 25, "fedavg": 500}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_finite, as_positive, require_unique
 from epsilens.errors import InputError, InputTypeError
 from epsilens.models.design import Design
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DeclaredColumn", "FederationSchema", "Records"]
 
-FloatArray = NDArray[np.float64]
 Encoding: TypeAlias = Literal["one-hot", "code", "number"]
 
 _ENCODINGS = ("one-hot", "code", "number")
@@ -161,7 +161,7 @@ class Records:
         changed[:, list(columns)] = codes
         return Records(changed, self.numbers)
 
-    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Records:
+    def take(self, rows: NDArray[np.intp] | BoolArray | slice) -> Records:
         """Return some of the records."""
         return Records(self.codes[rows], self.numbers[rows])
 

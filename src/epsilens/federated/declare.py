@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.data import Column, Schema
 from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.federated.declaration import DeclaredColumn, FederationSchema
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["code_scale", "declare", "rounded_scale"]
 
-FloatArray = NDArray[np.float64]
 
 LARGEST_NUMBER = 1e100
 

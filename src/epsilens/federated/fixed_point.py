@@ -11,16 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, WordArray
 from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.sums import SiteSums, upper_half, whole_of
 
 __all__ = ["FixedPoint", "feature_bounds", "flatten", "sum_bounds", "unflatten"]
 
-FloatArray = NDArray[np.float64]
-MaskedArray = NDArray[np.uint64]
 
 BITS = 61
 """The largest sum has so many, of 64: one is the sign, and two are room for rounding."""
@@ -142,7 +140,7 @@ class FixedPoint:
         step: FloatArray = self.bounds * (self.n_records / 2.0**BITS)
         return step
 
-    def encode(self, values: FloatArray, *, n_records: int) -> MaskedArray:
+    def encode(self, values: FloatArray, *, n_records: int) -> WordArray:
         """Write a site's sums as whole numbers.
 
         Parameters
@@ -167,7 +165,7 @@ class FixedPoint:
         whole = np.rint(values / self.unit).astype(np.int64)
         return whole.view(np.uint64)
 
-    def decode(self, total: MaskedArray) -> FloatArray:
+    def decode(self, total: WordArray) -> FloatArray:
         """Read a sum of encoded numbers."""
         values: FloatArray = total.view(np.int64).astype(np.float64) * self.unit
         return values

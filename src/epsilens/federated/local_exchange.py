@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsilens._scratch import scratch_folder
+from epsilens._types import FloatArray
 from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.local_parties import LocalParties
 from epsilens.federated.parties import Traffic
@@ -22,8 +22,6 @@ from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTes
 from epsilens.valuation.score_rounding import RoundedScores
 
 __all__ = ["LocalExchange", "local_exchange"]
-
-FloatArray = NDArray[np.float64]
 
 
 class LocalExchange:

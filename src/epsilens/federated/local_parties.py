@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from epsilens._types import FloatArray
 from epsilens._validate import require_unique
 from epsilens.channels import Budget
 from epsilens.errors import InputError
@@ -20,8 +18,6 @@ from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums, upper_half
 
 __all__ = ["LocalParties"]
-
-FloatArray = NDArray[np.float64]
 
 
 class LocalParties:

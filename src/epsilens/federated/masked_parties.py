@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, WordArray
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.local_parties import LocalParties
@@ -18,9 +18,6 @@ from epsilens.federated.site import Site
 from epsilens.federated.sums import SiteSums
 
 __all__ = ["MaskedLocalParties", "SummedParties"]
-
-FloatArray = NDArray[np.float64]
-MaskedArray = NDArray[np.uint64]
 
 
 class SummedParties:
@@ -104,7 +101,7 @@ class MaskedLocalParties(SummedParties, LocalParties):
 
     def answers(
         self, group: str, question: MaskedQuestion, *, keys: Mapping[int, bytes] | None
-    ) -> dict[int, MaskedArray]:
+    ) -> dict[int, WordArray]:
         """Ask the sites of a group; with their `keys` for the first time."""
         found = {}
         for i in question.records:

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, WordArray
 from epsilens._validate import as_choice
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.federated.declaration import FederationSchema
@@ -33,8 +33,6 @@ from epsilens.federated.sums import SiteSums
 
 __all__ = ["Group", "MaskLine", "MaskedQuestion", "Masking", "SecureSums"]
 
-FloatArray = NDArray[np.float64]
-MaskedArray = NDArray[np.uint64]
 What: TypeAlias = Literal["trial", "sums", "difference"]
 
 FEWEST_SITES = 2
@@ -146,7 +144,7 @@ class Masking:
         shared = {i: shared_secret(self.private, key) for i, key in keys.items() if i != number}
         return replace(self, shared=shared)
 
-    def answer(self, site: Site, question: MaskedQuestion) -> tuple[MaskedArray, Masking]:
+    def answer(self, site: Site, question: MaskedQuestion) -> tuple[WordArray, Masking]:
         """Return a site's numbers under masks, and its part after that.
 
         Parameters
@@ -209,7 +207,7 @@ class MaskLine(Protocol):
 
     def answers(
         self, group: str, question: MaskedQuestion, *, keys: Mapping[int, bytes] | None
-    ) -> Mapping[int, MaskedArray]:
+    ) -> Mapping[int, WordArray]:
         """Ask the sites of a group; with their `keys` for the first time."""
         ...
 

@@ -15,14 +15,13 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import WordArray
 from epsilens._validate import require_extra
 from epsilens.errors import InputError
 
 __all__ = ["add_masks", "new_private_key", "public_key", "shared_secret"]
 
-MaskedArray = NDArray[np.uint64]
 
 _PURPOSE = b"epsilens secure aggregation 1"
 
@@ -80,8 +79,8 @@ def shared_secret(private: bytes, public: bytes) -> bytes:
 
 
 def add_masks(
-    values: MaskedArray, number: int, secrets: Mapping[int, bytes], label: bytes
-) -> MaskedArray:
+    values: WordArray, number: int, secrets: Mapping[int, bytes], label: bytes
+) -> WordArray:
     """Return numbers under the masks that a site shares with all others.
 
     Parameters
@@ -116,7 +115,7 @@ def add_masks(
     return hidden
 
 
-def _mask(secret: bytes, label: bytes, size: int) -> MaskedArray:
+def _mask(secret: bytes, label: bytes, size: int) -> WordArray:
     """Return so many random whole numbers, the same for all who know secret and label."""
     crypto = _primitives()
     key = hmac.new(secret, label, hashlib.sha256).digest()

@@ -8,9 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from epsilens._types import FloatArray
 from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
@@ -21,7 +19,6 @@ from epsilens.federated.sums import SiteSums
 
 __all__ = ["TOGETHER", "Clock", "NoAnswerError", "Parties", "Traffic", "require_part"]
 
-FloatArray = NDArray[np.float64]
 
 TOGETHER = -1
 """Stands, among sums by site, for all sites whose own sums nobody may see."""

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 
+from epsilens._types import Progress
 from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.change import Rung
@@ -21,10 +22,7 @@ from epsilens.federated.training import Algorithm
 from epsilens.federated.valuing import Exchange, Valuation, ValueMode, value
 from epsilens.federated.written import budget_text, read_budget
 
-__all__ = ["PlannedOperation", "Progress", "carry_out", "story"]
-
-Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called as `progress(done, total, what)`."""
+__all__ = ["PlannedOperation", "carry_out", "story"]
 
 
 @dataclass(frozen=True)

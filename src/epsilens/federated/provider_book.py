@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.data.private_files import PrivateStore
 
 __all__ = ["ProviderBook", "Told", "theta_name"]
 
-FloatArray = NDArray[np.float64]
 Told: TypeAlias = Literal["items", "batch", "submission"]
 
 _SETTLED = """

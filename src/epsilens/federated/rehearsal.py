@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import Progress
 from epsilens._validate import as_choice, as_count
 from epsilens.errors import InputError
 from epsilens.federated.answer_limits import AnswerLimits
@@ -20,7 +21,7 @@ from epsilens.federated.local_exchange import local_exchange
 from epsilens.federated.local_parties import LocalParties
 from epsilens.federated.masked_parties import MaskedLocalParties
 from epsilens.federated.parties import Traffic
-from epsilens.federated.plan import PlannedOperation, Progress, carry_out
+from epsilens.federated.plan import PlannedOperation, carry_out
 from epsilens.federated.randomisation import EpsilonLike
 from epsilens.federated.site import Site
 from epsilens.federated.valuing import Valuation

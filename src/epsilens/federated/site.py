@@ -13,9 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
+from epsilens._types import FloatArray
 from epsilens._validate import as_choice, as_count
 from epsilens.channels import Budget
 from epsilens.errors import InputError
@@ -35,7 +33,6 @@ from epsilens.federated.sums import SiteSums, expected_sums, site_sums
 
 __all__ = ["Site"]
 
-FloatArray = NDArray[np.float64]
 MOST_PREVIEWS = 1000
 """Each is a line of the ledger, which must not grow without end by a coordinator's will."""
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.channels import RandomizedResponse
 from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema, Records
@@ -22,7 +22,6 @@ from epsilens.models.design import Design
 
 __all__ = ["SiteSums", "add_up", "expected_sums", "site_sums", "upper_half", "whole_of"]
 
-FloatArray = NDArray[np.float64]
 
 LARGEST_NUMBER_OF_PATTERNS = 4096
 """So many combinations of protected features are gone through one by one."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_between
 from epsilens.federated.aggregate import Objective, Penalty
 from epsilens.federated.parties import Parties
@@ -25,7 +25,6 @@ __all__ = [
     "newton_rounds",
 ]
 
-FloatArray = NDArray[np.float64]
 Algorithm: TypeAlias = Literal["newton", "fedavg"]
 Ask: TypeAlias = Callable[[FloatArray], Mapping[int, SiteSums]]
 """Given a model, every site's sums there, Hessians included."""

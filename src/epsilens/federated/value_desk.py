@@ -16,9 +16,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
+from epsilens._types import FloatArray
 from epsilens._validate import as_count
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.answer_limits import AnswerLimits, default_replies
@@ -50,7 +48,6 @@ from epsilens.valuation.yardstick import Yardstick
 
 __all__ = ["ValueDesk"]
 
-FloatArray = NDArray[np.float64]
 
 KEY, ANSWERS, TOLD = "value.key", "answers.sqlite", "provider.sqlite"
 

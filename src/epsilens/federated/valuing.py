@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_choice, as_count
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.acceptance import model_for_provider
@@ -29,7 +29,6 @@ __all__ = [
     "value",
 ]
 
-FloatArray = NDArray[np.float64]
 ValueMode: TypeAlias = Literal["items", "batch"]
 
 

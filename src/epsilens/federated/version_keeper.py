@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.channels import Budget
 from epsilens.federated.change import Rung, Trust
 from epsilens.federated.declaration import FederationSchema, Records
@@ -19,8 +19,6 @@ from epsilens.federated.training import Trained
 from epsilens.federated.versions import CoordinatorState, Made, Version
 
 __all__ = ["NewModel", "VersionKeeper"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

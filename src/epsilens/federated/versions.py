@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from epsilens._types import FloatArray
 from epsilens.channels import Budget
 from epsilens.federated.change import Rung
 from epsilens.federated.known_draw import KnownDraw
@@ -18,7 +16,6 @@ from epsilens.federated.sums import SiteSums
 
 __all__ = ["Begun", "CoordinatorState", "Intention", "Made", "Version"]
 
-FloatArray = NDArray[np.float64]
 Made: TypeAlias = Literal["train", "preview", "change", "remove", "accept"]
 """The operations that lead to a version."""
 Begun: TypeAlias = Literal["preview", "change", "remove", "accept"]

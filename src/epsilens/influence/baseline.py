@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.data.frames import to_vector
 from epsilens.document import Baseline as BaselineNumbers
 from epsilens.errors import (
@@ -70,7 +70,6 @@ __all__ = [
     "unconverged",
 ]
 
-FloatArray = NDArray[np.float64]
 Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
 
 _WORTH_SAYING = 1e-6

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.data.frames import to_pandas
 from epsilens.errors import InputError
 from epsilens.influence.alternatives import Alternatives
@@ -24,7 +25,6 @@ from epsilens.models import Design
 
 __all__ = ["ProtectedFeature", "join_blocks", "read_block"]
 
-FloatArray = NDArray[np.float64]
 Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
 Transform = Callable[[object], Features]
 

@@ -6,15 +6,12 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from epsilens._types import FloatArray
 from epsilens.errors import ApproximationWarning
 from epsilens.influence.inverse_hessian import HessianOperator, InverseSolution, relative_norms
 
 __all__ = ["Cholesky"]
 
-FloatArray = NDArray[np.float64]
 
 _ROUNDING = 1e-6
 

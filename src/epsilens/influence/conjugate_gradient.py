@@ -7,15 +7,14 @@ import warnings
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_share
 from epsilens.errors import ApproximationWarning
 from epsilens.influence.inverse_hessian import HessianOperator, InverseSolution, relative_norms
 
 __all__ = ["ConjugateGradient"]
 
-FloatArray = NDArray[np.float64]
 
 _MOST_RESTARTS = 5
 _FLAT = 1e-14

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import KroghInterpolator
 
+from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence.held_out import HeldOut
 from epsilens.influence.label_noise import LabelNoise
@@ -34,7 +34,6 @@ from epsilens.models.solver import LONGEST_REACH
 
 __all__ = ["Curve", "Ground", "Node", "NodeTerms", "lobatto", "trace"]
 
-FloatArray = NDArray[np.float64]
 
 # Of the width of the interval: of the curve that is used, and where nothing is known of it but what the grid
 # before it gets wrong at its nodes.

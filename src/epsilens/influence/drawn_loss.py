@@ -12,12 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from epsilens._types import FloatArray, SingleArray
 
 __all__ = ["Correction", "QuadraticRuns", "fit_correction", "quadratic_runs"]
-
-FloatArray = NDArray[np.float64]
-SingleArray = NDArray[np.float32]
 
 
 @dataclass(frozen=True, repr=False)

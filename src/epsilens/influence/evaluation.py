@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens.influence.record_noise import CellNoise, NoiseForms, cell_noise
 from epsilens.models import Design, Loss
 
@@ -24,7 +25,6 @@ __all__ = [
     "outcomes_from",
 ]
 
-FloatArray = NDArray[np.float64]
 
 _N_BINS = 2048
 _REACH = 5.0
@@ -57,7 +57,7 @@ class DrawnOutcomes:
 
 
 def area_under_curve(
-    scores: NDArray[np.floating], positive: NDArray[np.bool_], weights: FloatArray
+    scores: NDArray[np.floating], positive: BoolArray, weights: FloatArray
 ) -> float | None:
     """Return the probability that a positive record scores higher than a negative one.
 
@@ -90,7 +90,7 @@ def area_under_curve(
 
 
 def _areas_under_curve(
-    scores: NDArray[np.floating], positive: NDArray[np.bool_], weights: FloatArray
+    scores: NDArray[np.floating], positive: BoolArray, weights: FloatArray
 ) -> FloatArray | None:
     """Return the area for every column of scores; the many-column twin of `area_under_curve`.
 
@@ -173,11 +173,11 @@ class Evaluation:
     def _single(self) -> Design:
         return self.design.as_single()
 
-    def _correct(self, s: FloatArray, rows: slice) -> NDArray[np.bool_]:
+    def _correct(self, s: FloatArray, rows: slice) -> BoolArray:
         """Return which predictions are right, for predictors (n, K[, B])."""
         y = self.y[rows].reshape(-1, *(1,) * (s.ndim - 2))
         if self.loss.n_outputs == 1:
-            correct: NDArray[np.bool_] = (s[:, 0] > 0) == (y > 0.5)
+            correct: BoolArray = (s[:, 0] > 0) == (y > 0.5)
             return correct
         return np.asarray(s.argmax(axis=1) == y)
 
@@ -200,7 +200,7 @@ class Evaluation:
         total: FloatArray = values.sum(axis=0, dtype=np.float64)
         return self._even_weight * total
 
-    def contrast(self, members: NDArray[np.bool_] | None) -> FloatArray | None:
+    def contrast(self, members: BoolArray | None) -> FloatArray | None:
         """Return weights whose sum with a metric is the group's gap; None if one side is empty."""
         if members is None:
             return None
@@ -334,7 +334,7 @@ class Evaluation:
     def drawn(
         self,
         theta: FloatArray,
-        deviations: NDArray[np.float32],
+        deviations: SingleArray,
         *,
         n_auc_draws: int,
         contrast: FloatArray | None = None,
@@ -361,7 +361,7 @@ class Evaluation:
     def drawn_tally(
         self,
         theta: FloatArray,
-        deviations: NDArray[np.float32],
+        deviations: SingleArray,
         *,
         scored: slice,
         contrast: FloatArray | None,

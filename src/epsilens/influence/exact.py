@@ -13,16 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.influence.wide import curvature_finder, curvatures_at
 from epsilens.models import Curvature, minimise
 from epsilens.models.objective import LinearObjective
 from epsilens.models.solver import LONGEST_REACH
 
 __all__ = ["PathPoint", "walk"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class PathPoint:
 
     index: int
     theta: FloatArray
-    converged: NDArray[np.bool_]
+    converged: BoolArray
     curvatures: tuple[Curvature, ...]
 
 

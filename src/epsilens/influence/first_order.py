@@ -16,13 +16,13 @@ import numpy as np
 import scipy.special
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.influence.evaluation import Evaluation
 from epsilens.influence.inverse_hessian import HessianOperator, InverseHessian, InverseSolution
 from epsilens.influence.label_noise import LabelNoise
 
 __all__ = ["FirstOrder", "SolveError", "Steps", "noise_bound", "probe_seed"]
 
-FloatArray = NDArray[np.float64]
 
 N_PROBES = 16
 """Draws behind xᵀΣx: its mean over test records is then known to a third at worst."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens.influence.evaluation import Evaluation
 from epsilens.influence.perturbed import Chunk, PerturbedObjective
 from epsilens.influence.realisation import NoiseTerms
@@ -26,8 +27,6 @@ __all__ = [
     "general_noise_terms",
 ]
 
-FloatArray = NDArray[np.float64]
-SingleArray = NDArray[np.float32]
 
 _DRAW_NUMBERS = 1 << 21
 
@@ -250,7 +249,7 @@ class DrawnRuns:
     deviations: SingleArray
     labels: NDArray[np.int16]
     values: NDArray[np.int16]
-    untouched: NDArray[np.bool_]
+    untouched: BoolArray
 
 
 def draw_gradient_noise(

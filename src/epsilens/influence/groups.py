@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2_contingency, hypergeom
 
+from epsilens._types import BoolArray
 from epsilens._validate import as_mask, require_column, require_unique
 from epsilens.data.expressions import QUOTE_TEXT, parse_expression
 from epsilens.data.frames import to_pandas, to_vector
@@ -53,9 +54,9 @@ class Group:
     """
 
     name: str
-    mask: NDArray[np.bool_]
+    mask: BoolArray
     columns: frozenset[str]
-    test_mask: NDArray[np.bool_] | None = None
+    test_mask: BoolArray | None = None
 
     @property
     def size(self) -> int:
@@ -114,7 +115,7 @@ def require_everybody(name: str, size: int, *, n_rows: int) -> None:
         )
 
 
-def _as_booleans(value: object) -> NDArray[np.bool_]:
+def _as_booleans(value: object) -> BoolArray:
     mask = to_vector(value)
     if mask.dtype == object and all(isinstance(entry, bool | np.bool_) for entry in mask.tolist()):
         mask = mask.astype(bool)
@@ -217,7 +218,7 @@ def _what_membership_tells(inside: Counts, outside: Counts) -> tuple[str, bool] 
     return None
 
 
-def is_associated(mask: NDArray[np.bool_], codes: NDArray[np.int64]) -> bool:
+def is_associated(mask: BoolArray, codes: NDArray[np.int64]) -> bool:
     """Return whether membership and answer go together more than chance (1e-4) explains.
 
     Examples

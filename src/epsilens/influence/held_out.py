@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from epsilens._types import FloatArray, SingleArray
 from epsilens.influence.evaluation import DrawnOutcomes, Outcomes
 from epsilens.influence.record_noise import CellNoise, NoiseForms
 
 __all__ = ["HeldOut"]
-
-FloatArray = NDArray[np.float64]
 
 
 class HeldOut(Protocol):
@@ -72,7 +68,7 @@ class HeldOut(Protocol):
     def drawn(
         self,
         theta: FloatArray,
-        deviations: NDArray[np.float32],
+        deviations: SingleArray,
         *,
         n_auc_draws: int,
         contrast: Any = None,

@@ -16,11 +16,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.models import Curvature, Design, Problem, SoftmaxLoss, factorise
 
 __all__ = ["DrawnRows", "HessianOperator", "InverseHessian", "InverseSolution", "relative_norms"]
 
-FloatArray = NDArray[np.float64]
 
 # Up to so many columns a batch of sparse records is multiplied faster as a dense one.
 _NARROW = 1000

@@ -13,11 +13,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.models import Problem
 
 __all__ = ["Changes", "draw_changes", "sum_changes"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.influence.label_changes import Changes, sum_changes
 from epsilens.models import Problem
 from epsilens.models.objective import LinearObjective
 
 __all__ = ["GroupSums", "LabelNoise", "sum_group", "summarise_group"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -44,7 +43,7 @@ class LabelNoise:
         fewer records carry the noise.
     """
 
-    mask: NDArray[np.bool_]
+    mask: BoolArray
     codes: NDArray[np.int64]
     statistics: FloatArray
     pulls: FloatArray
@@ -133,7 +132,7 @@ def summarise_group(
     problem: Problem,
     codes: NDArray[np.int64],
     statistics: FloatArray,
-    mask: NDArray[np.bool_],
+    mask: BoolArray,
     *,
     with_grams: bool = True,
 ) -> LabelNoise:
@@ -204,7 +203,7 @@ def sum_group(
     problem: Problem,
     codes: NDArray[np.int64],
     k: int,
-    mask: NDArray[np.bool_],
+    mask: BoolArray,
     *,
     with_grams: bool,
 ) -> GroupSums:

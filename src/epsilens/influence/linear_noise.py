@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens.influence.label_changes import Changes, draw_changes
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.realisation import draw_linear_noise
@@ -21,8 +21,6 @@ from epsilens.models.objective import LinearObjective
 
 __all__ = ["LinearNoise", "draw_along", "draw_runs", "lie_probability", "root_of"]
 
-FloatArray = NDArray[np.float64]
-SingleArray = NDArray[np.float32]
 
 # With this many expected changes the skewness of a sum moves its 5 % point by a few hundredths of its
 # standard deviation, less than a thousand draws can tell.
@@ -97,7 +95,7 @@ class LinearNoise:
     channels: list[FloatArray]
     standard: SingleArray
     drawn: dict[int, SingleArray]
-    untouched: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    untouched: dict[int, BoolArray] = field(default_factory=dict)
 
     @property
     def n_draws(self) -> int:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_choice
 from epsilens.channels import LocalHashing, RandomizedResponse, UnaryEncoding
 from epsilens.errors import InputError
@@ -25,7 +25,6 @@ from epsilens.models import Design
 
 __all__ = ["Mechanism", "UnaryBlock", "as_mechanism", "channel_of"]
 
-FloatArray = NDArray[np.float64]
 Mechanism = Literal["rr", "olh", "blh", "oue", "rappor", "the"]
 
 MOST_ENUMERATED = 9
@@ -76,7 +75,7 @@ class UnaryBlock:
 
     kind: str
     feature: ProtectedFeature
-    patterns: NDArray[np.bool_]
+    patterns: BoolArray
     is_sampled: bool
 
     @classmethod
@@ -118,9 +117,7 @@ class UnaryBlock:
         joint: FloatArray = chances.prod(axis=2)
         return joint
 
-    def alternatives(
-        self, design: Design, patterns: NDArray[np.bool_] | None = None
-    ) -> Alternatives:
+    def alternatives(self, design: Design, patterns: BoolArray | None = None) -> Alternatives:
         """Return the alternatives of the design whose block holds patterns of bits."""
         bits = (self.patterns if patterns is None else patterns).astype(np.float64)
         raw = bits @ self.feature.rows

@@ -9,14 +9,13 @@ finding its minimum costs O(n) scalars a trial.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.models import Curvature
 from epsilens.models.objective import LinearObjective
 
 __all__ = ["newton_steps"]
 
-FloatArray = NDArray[np.float64]
 
 LONGEST_STEP = 1.5
 _N_TRIALS = 40

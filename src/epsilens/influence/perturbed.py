@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.reports import Trained
 from epsilens.models import Problem
 
 __all__ = ["Chunk", "PerturbedObjective"]
 
-FloatArray = NDArray[np.float64]
 
 _CHUNK_NUMBERS = 1 << 18
 
@@ -99,7 +99,7 @@ class PerturbedObjective:
     alternatives: Alternatives
     y: FloatArray
     labels: NDArray[np.int64]
-    mask: NDArray[np.bool_]
+    mask: BoolArray
     joint: FloatArray
     channel: FloatArray
     trained: Trained

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.influence.inverse_hessian import InverseSolution
 from epsilens.influence.perturbed import PerturbedObjective
 from epsilens.models import Problem
 
 __all__ = ["PointTable", "general_point_table", "label_point_table"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -40,7 +39,7 @@ class PointTable:
     contributions: FloatArray
     solution: InverseSolution | None = None
 
-    def change(self, mask: NDArray[np.bool_], weight: float | FloatArray) -> float:
+    def change(self, mask: BoolArray, weight: float | FloatArray) -> float:
         """Return Δ for a group when each alternative (of each set) has probability `weight`.
 
         Examples
@@ -52,7 +51,7 @@ class PointTable:
         """
         return float(np.sum(mask.astype(np.float64) @ self.contributions * weight))
 
-    def changes(self, masks: NDArray[np.bool_], weights: FloatArray) -> FloatArray:
+    def changes(self, masks: BoolArray, weights: FloatArray) -> FloatArray:
         """Return Δ for many groups at many ε, (n_groups, n_epsilon), in one product.
 
         Parameters

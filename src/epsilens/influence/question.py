@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import (
     LARGEST_FINITE_EPSILON,
     as_choice,
@@ -51,7 +52,7 @@ __all__ = [
     "read_question",
 ]
 
-Epsilon = float | str | Sequence[float] | NDArray[np.float64] | Mapping[str, float]
+Epsilon: TypeAlias = "float | str | Sequence[float] | FloatArray | Mapping[str, float]"
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -105,7 +106,7 @@ class Asked:
     notes: list[str]
     n_answers: tuple[int, ...]
 
-    def joints(self) -> list[NDArray[np.float64]]:
+    def joints(self) -> list[FloatArray]:
         """Return the probabilities of the feature alternatives, one matrix per ε."""
         if self.unary is not None:
             return [self.unary.joint(epsilon) for epsilon in self.epsilons]
@@ -233,7 +234,7 @@ def observed_domain(name: str) -> str:
     )
 
 
-def _refuse_outside(feature: ProtectedFeature, empty: NDArray[np.float64]) -> None:
+def _refuse_outside(feature: ProtectedFeature, empty: FloatArray) -> None:
     """Refuse alternatives that leave what the training features span without a penalty."""
     if empty.shape[1] == 0 or len(feature.columns) == 0:
         return

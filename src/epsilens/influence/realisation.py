@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, SingleArray
 from epsilens.influence.held_out import HeldOut
 from epsilens.influence.label_noise import LabelNoise
 from epsilens.influence.record_noise import NoiseForms
@@ -24,8 +25,6 @@ from epsilens.models.objective import LinearObjective
 
 __all__ = ["NoiseTerms", "draw_linear_noise", "noise_terms_at"]
 
-FloatArray = NDArray[np.float64]
-SingleArray = NDArray[np.float32]
 
 _DRAW_CHUNK = 1 << 20
 _FULL_RANGE = float(2**32)

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.reports import Reports
@@ -20,7 +21,6 @@ from epsilens.models.specification import ClassWeight
 
 __all__ = ["RealisedRuns", "RunRecords", "realised_runs", "run_class_weights"]
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.signedinteger]
 
 _CHUNK_NUMBERS = 1 << 18
@@ -51,7 +51,7 @@ class RunRecords:
 
     problem: Problem
     alternatives: Alternatives
-    mask: NDArray[np.bool_]
+    mask: BoolArray
     y: FloatArray
     codes: IntArray
     domain: FloatArray
@@ -239,7 +239,7 @@ def run_class_weights(
     given: ClassWeight,
     label: Label,
     count_weights: FloatArray,
-    mask: NDArray[np.bool_],
+    mask: BoolArray,
     labels: IntArray,
 ) -> FloatArray | None:
     """Return ω of every class in every run, (k, D), as scikit-learn would compute it; None: all 1.
@@ -266,7 +266,7 @@ def run_class_weights(
 def realised_runs(
     baseline: Baseline,
     alternatives: Alternatives,
-    mask: NDArray[np.bool_],
+    mask: BoolArray,
     values: NDArray[np.signedinteger],
     labels: NDArray[np.signedinteger] | None,
     *,

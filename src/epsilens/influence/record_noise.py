@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.models import Design
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ __all__ = [
     "predictor_unit",
     "wild_loss",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 def predictor_unit(evaluation: Evaluation, predictor: FloatArray) -> float:

@@ -14,11 +14,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.models import Loss
 
 __all__ = ["OwnLabel", "Reports", "Trained"]
-
-FloatArray = NDArray[np.float64]
 
 
 class Trained(Protocol):

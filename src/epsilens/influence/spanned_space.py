@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.influence.wide import refuse_matrix
 from epsilens.models import Design
 from epsilens.models.design import empty_directions, independent_columns
@@ -17,7 +18,6 @@ from epsilens.models.specification import Specification
 
 __all__ = ["Space"]
 
-FloatArray = NDArray[np.float64]
 Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
 
 

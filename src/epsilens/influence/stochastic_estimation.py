@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_share
 from epsilens.errors import ApproximationWarning, InputError
 from epsilens.influence.inverse_hessian import HessianOperator, InverseSolution, relative_norms
 
 __all__ = ["StochasticEstimation"]
 
-FloatArray = NDArray[np.float64]
 
 _PASSES_PER_CHAIN = 4
 _POWER_ITERATIONS = 8

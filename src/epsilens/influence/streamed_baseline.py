@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, Progress
 from epsilens.document import Baseline as BaselineNumbers
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence.baseline import (
@@ -43,7 +43,7 @@ from epsilens.influence.trained import baseline_numbers
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models import Curvature, Problem, factorise, minimise
-from epsilens.models.execution import Progress, workers
+from epsilens.models.execution import workers
 from epsilens.models.label import Label
 from epsilens.models.passes import Part, current_passes, reduce_pass
 from epsilens.models.scikit_learn import is_fitted
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamedBaseline", "fit_streamed"]
 
-FloatArray = NDArray[np.float64]
 
 _SAME_PLACE = 1e-12
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, Progress, SingleArray
 from epsilens.data.expressions import Expression
 from epsilens.data.parquet_pieces import Piece
 from epsilens.influence.evaluation import (
@@ -27,7 +28,6 @@ from epsilens.influence.evaluation import (
 )
 from epsilens.influence.record_noise import CellNoise, NoiseForms
 from epsilens.models import Design, Loss
-from epsilens.models.execution import Progress
 from epsilens.models.passes import (
     Part,
     added,
@@ -38,7 +38,6 @@ from epsilens.models.streamed_records import Reading, Records
 
 __all__ = ["Contrast", "NarrowWork", "StreamedEvaluation", "TestRows"]
 
-FloatArray = NDArray[np.float64]
 Nearest = Callable[[object], object]
 
 # Bytes of scores that may be kept at a time; more columns take more passes.
@@ -277,7 +276,7 @@ class StreamedEvaluation:
     def drawn(
         self,
         theta: FloatArray,
-        deviations: NDArray[np.float32],
+        deviations: SingleArray,
         *,
         n_auc_draws: int,
         contrast: Contrast | None = None,
@@ -387,7 +386,7 @@ def _drawn(
     evaluation: Evaluation,
     records: Records,
     theta: FloatArray,
-    deviations: NDArray[np.float32],
+    deviations: SingleArray,
     scored: slice,
     contrast: Contrast | None,
 ) -> Part:

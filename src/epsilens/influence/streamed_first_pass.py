@@ -14,10 +14,10 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, Progress
 from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN
 from epsilens.errors import InputError
 from epsilens.models import Design, Loss, Problem
-from epsilens.models.execution import Progress
 from epsilens.models.label import Label, refuse_missing, sorted_distinct
 from epsilens.models.passes import Part, added, current_passes, reduce_pass
 from epsilens.models.specification import Specification
@@ -26,7 +26,6 @@ from epsilens.models.streamed_records import Reading, Records, plain_column
 
 __all__ = ["Columns", "LabelsSeen", "describe_columns", "look_at_labels", "read_sample"]
 
-FloatArray = NDArray[np.float64]
 
 _MOST_CLASSES = 1000
 _SAMPLE_ROWS = 1 << 16

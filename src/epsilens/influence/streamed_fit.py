@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from epsilens._types import Progress
 from epsilens._validate import as_count, as_share
 from epsilens.data.columnar import frame_from_arrow
 from epsilens.data.parquet_pieces import ParquetSource, open_parquet
 from epsilens.data.schema import Schema
 from epsilens.errors import InputError
 from epsilens.influence.streamed_baseline import StreamedBaseline, fit_streamed
-from epsilens.models.execution import Progress
 from epsilens.models.scikit_learn import frozen_transformers
 from epsilens.models.streamed_records import Coin, Reading
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.data.expressions import Expression
 from epsilens.data.parquet_pieces import Piece
 from epsilens.influence.label_changes import Changes, sum_changes
@@ -24,8 +25,6 @@ from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
 from epsilens.models.streamed_records import Records
 
 __all__ = ["StreamedGroup", "StreamedLabelNoise", "sum_groups"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

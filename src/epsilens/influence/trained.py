@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from epsilens._types import FloatArray
 from epsilens.document import Baseline as BaselineNumbers
 from epsilens.influence.evaluation import Outcomes
 from epsilens.influence.held_out import HeldOut
@@ -17,8 +15,6 @@ from epsilens.models import Curvature
 from epsilens.models.objective import LinearObjective
 
 __all__ = ["TrainedModel", "baseline_numbers"]
-
-FloatArray = NDArray[np.float64]
 
 
 class TrainedModel(Protocol):

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence.conjugate_gradient import ConjugateGradient
 from epsilens.influence.inverse_hessian import HessianOperator
@@ -32,7 +32,6 @@ __all__ = [
     "refuse_matrix",
 ]
 
-FloatArray = NDArray[np.float64]
 
 _STEP_TOLERANCE = 1e-4
 _POWER_ITERATIONS = 20

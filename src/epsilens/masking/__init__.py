@@ -7,8 +7,9 @@ second rests and the first does not can go; whether ε may then be larger is mea
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from epsilens._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from epsilens.masking.importances import TaskImportances, explain_task
@@ -19,21 +20,6 @@ if TYPE_CHECKING:
     from epsilens.masking.study import MaskStudy
     from epsilens.masking.transformer import FeatureMasker
 
-_HOME = {
-    "FeatureMasker": "epsilens.masking.transformer",
-    "Mask": "epsilens.masking.result",
-    "MaskChoice": "epsilens.masking.knapsack",
-    "MaskStudy": "epsilens.masking.study",
-    "MaskedRisk": "epsilens.masking.relaxation",
-    "TaskImportances": "epsilens.masking.importances",
-    "attack_masked": "epsilens.masking.relaxation",
-    "choose_mask": "epsilens.masking.knapsack",
-    "explain_task": "epsilens.masking.importances",
-    "mask_at_random": "epsilens.masking.plain_masks",
-    "mask_curve": "epsilens.masking.knapsack",
-    "mask_most_identifying": "epsilens.masking.plain_masks",
-    "solve_mask": "epsilens.masking.knapsack",
-}
 
 __all__ = [
     "FeatureMasker",
@@ -51,12 +37,15 @@ __all__ = [
     "solve_mask",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'epsilens.masking' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "epsilens.masking.importances": ["TaskImportances", "explain_task"],
+        "epsilens.masking.knapsack": ["MaskChoice", "choose_mask", "mask_curve", "solve_mask"],
+        "epsilens.masking.plain_masks": ["mask_at_random", "mask_most_identifying"],
+        "epsilens.masking.relaxation": ["MaskedRisk", "attack_masked"],
+        "epsilens.masking.result": ["Mask"],
+        "epsilens.masking.study": ["MaskStudy"],
+        "epsilens.masking.transformer": ["FeatureMasker"],
+    },
+)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_unit
 from epsilens.document import MaskOutcome
 from epsilens.errors import InputError
@@ -17,8 +17,6 @@ from epsilens.masking.plain_masks import mask_at_random, mask_most_identifying
 
 __all__ = ["Method", "Scope", "check_method", "choice_by", "joined", "outcome", "person_choices"]
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 Method: TypeAlias = Literal["knapsack", "top-share", "random"]
 Scope: TypeAlias = Literal["global", "identity"]
 _LESS_SURE = ("exact", "near-exact", "greedy")

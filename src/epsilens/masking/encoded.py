@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import require_column
 from epsilens.errors import InputError
 from epsilens.models.specification import final_step, refuse_class_or_search
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 __all__ = ["EncodedTable", "split_estimator"]
-
-FloatArray = NDArray[np.float64]
 
 
 def split_estimator(estimator: BaseEstimator) -> tuple[BaseEstimator | None, BaseEstimator]:
@@ -110,12 +109,12 @@ class EncodedTable:
             )
         return found
 
-    def held(self, keep: Sequence[str]) -> NDArray[np.bool_]:
+    def held(self, keep: Sequence[str]) -> BoolArray:
         """Return which features are never masked."""
         known = [require_column(name, self.names, argument="keep") for name in keep]
         return np.array([name in known for name in self.names])
 
-    def columns(self, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def columns(self, kept: BoolArray) -> BoolArray:
         """Return which columns of the numbers stay if these features are kept."""
         return np.asarray(np.where(self.sources >= 0, kept[np.maximum(self.sources, 0)], True))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import require_extra
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Explainer", "Step", "lime_attributions", "shap_attributions"]
 
-FloatArray = NDArray[np.float64]
 Explainer: TypeAlias = Literal["shap", "lime"]
 Step: TypeAlias = Callable[[int], bool]
 """Called with the number of records that are explained; says whether to go on."""

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_choice, as_count, as_finite
 from epsilens.errors import InputError
 from epsilens.masking.explainers import Explainer, lime_attributions, shap_attributions
@@ -23,15 +23,12 @@ if TYPE_CHECKING:
 __all__ = [
     "EXPLAINERS",
     "FEWEST_EXPLAINED",
-    "Progress",
     "TaskImportances",
     "answer_shares",
     "drawn",
     "explain_task",
 ]
 
-FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 EXPLAINERS: tuple[Explainer, ...] = ("shap", "lime")
 MAX_ROWS: dict[str, int] = {"shap": 2_000, "lime": 200}
 """Records that are explained unless told otherwise: SHAP of a linear model takes a batch at a time."""
@@ -230,7 +227,7 @@ def answer_shares(
     return np.where(total > 0, counts / np.maximum(total, 1.0), utility.shares)
 
 
-def _above_noise(values: FloatArray, standard_errors: float) -> NDArray[np.bool_]:
+def _above_noise(values: FloatArray, standard_errors: float) -> BoolArray:
     """Say of each feature whether its mean attribution is above what chance makes of it."""
     if standard_errors == 0.0 or len(values) < 2:
         return np.ones(values.shape[1], dtype=bool)

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
+from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens.document import MaskOutcome, MaskPoint
 from epsilens.masking.choices import outcome
 from epsilens.masking.encoded import EncodedTable
-from epsilens.masking.importances import Progress
 from epsilens.masking.knapsack import MaskChoice, solve_mask
 from epsilens.masking.pace import Pace
 from epsilens.masking.plain_masks import mask_at_random
@@ -21,8 +20,6 @@ from epsilens.masking.records import Labels, Records, fit_quietly
 
 __all__ = ["Judge"]
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 RANDOM_MASKS = 5
 """Random masks whose outcomes are averaged."""
 _WITHOUT = "training without masked features"

@@ -21,13 +21,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_positive, as_unit
 from epsilens.errors import InputError, InputTypeError
 
 __all__ = ["ALPHAS", "MaskChoice", "choose_mask", "importance_vector", "mask_curve", "solve_mask"]
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 Solver = Literal["exact", "near-exact", "greedy"]
 
 ALPHAS = tuple(k / 10 for k in range(11))

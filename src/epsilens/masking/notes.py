@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from epsilens._types import BoolArray, FloatArray
 from epsilens.document import MASK_FROM_PUBLIC, MASK_NOT_PRIVATE, MaskOutcome
 from epsilens.masking.importances import FEWEST_EXPLAINED
 from epsilens.masking.knapsack import MaskChoice
@@ -21,8 +19,8 @@ _CLEARLY = 2.0
 
 def mask_notes(
     choice: MaskChoice,
-    s: NDArray[np.float64],
-    held: NDArray[np.bool_],
+    s: FloatArray,
+    held: BoolArray,
     *,
     is_public: bool,
     is_by_person: bool,

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from epsilens._types import BoolArray
 from epsilens._validate import as_count, as_unit
 from epsilens.errors import InputError
 from epsilens.masking.knapsack import importance_vector
@@ -13,7 +14,7 @@ from epsilens.masking.knapsack import importance_vector
 __all__ = ["mask_at_random", "mask_most_identifying"]
 
 
-def mask_most_identifying(privacy: ArrayLike, *, share: float) -> NDArray[np.bool_]:
+def mask_most_identifying(privacy: ArrayLike, *, share: float) -> BoolArray:
     """Mask the most identifying features, whatever they do for the task: P5's "top-k %".
 
     Parameters
@@ -43,7 +44,7 @@ def mask_most_identifying(privacy: ArrayLike, *, share: float) -> NDArray[np.boo
 
 def mask_at_random(
     n_features: int, *, n_masked: int, random_state: int = 0, keep: ArrayLike | None = None
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Mask features drawn at random: the control that every chosen mask stands beside.
 
     Parameters

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
+from epsilens._types import FloatArray, Progress
 from epsilens.data.frames import to_vector
 from epsilens.errors import InputError
 
@@ -29,7 +29,6 @@ __all__ = [
     "refuse_missing",
 ]
 
-FloatArray = NDArray[np.float64]
 Labels: TypeAlias = NDArray[np.generic]
 
 
@@ -54,7 +53,7 @@ def fit_quietly(model: BaseEstimator, X: FloatArray, y: Labels) -> BaseEstimator
 def fit_both(
     models: tuple[BaseEstimator, BaseEstimator],
     part: Records,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> tuple[BaseEstimator, BaseEstimator]:
     """Train copies of the task's and the identity's model on some records."""
     found = []

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_count
 from epsilens.document import EquivalentEpsilon, RelaxedEpsilon
 from epsilens.errors import InputError
 from epsilens.influence.question import read_grid
-from epsilens.masking.importances import Progress
 from epsilens.models.dp_sgd_settings import DPSGDSettings
 from epsilens.risk.equivalent import (
     Gain,
@@ -29,8 +29,6 @@ from epsilens.risk.shadow_ensemble import ShadowEnsemble
 
 __all__ = ["MEASURES", "MaskedRisk", "attack_masked"]
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 MEASURES: tuple[Measure, ...] = ("asr_max", "balanced_accuracy")
 NOTHING = "none"
 _FEWEST_MODELS = 20

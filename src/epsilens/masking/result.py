@@ -6,9 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from epsilens._types import BoolArray
 from epsilens.data.documented import Documented
 from epsilens.data.frames import like, to_pandas
 from epsilens.document import MaskDocument
@@ -45,15 +43,15 @@ class Mask(Documented):
     """
 
     document: MaskDocument
-    kept: NDArray[np.bool_]
+    kept: BoolArray
     utility: TaskImportances
     privacy: TaskImportances
-    person_masks: NDArray[np.bool_] | None = None
-    held: NDArray[np.bool_] | None = None
+    person_masks: BoolArray | None = None
+    held: BoolArray | None = None
     risk: MaskedRisk | None = None
     template: object = field(default=None, compare=False)
 
-    def at_random(self, random_state: int = 0) -> NDArray[np.bool_]:
+    def at_random(self, random_state: int = 0) -> BoolArray:
         """Return a mask of as many features, drawn among those that may go: the control.
 
         Parameters

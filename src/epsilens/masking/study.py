@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from epsilens._types import Progress
 from epsilens._validate import as_choice, as_count, as_unit
 from epsilens.data.frames import series_name
 from epsilens.document import (
@@ -35,7 +35,6 @@ from epsilens.masking.encoded import EncodedTable, split_estimator
 from epsilens.masking.explainers import Explainer
 from epsilens.masking.importances import (
     STANDARD_ERRORS,
-    Progress,
     TaskImportances,
     answer_shares,
     explain_task,
@@ -67,9 +66,6 @@ _N_FITS = 3 + RANDOM_MASKS
 """Trainings of both models that a study takes; those for other α take what time is left."""
 _SHARE_TO_EXPLAIN = 0.2
 """Share of the time that explaining each model may take."""
-
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 
 
 class MaskStudy(BaseEstimator):  # type: ignore[misc]

@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_choice, as_count, as_unit
 from epsilens.data.frames import to_vector
 from epsilens.errors import InputError, PrivacyLeakWarning
@@ -37,8 +38,6 @@ from epsilens.models.scrubbed_input import checked_features, checked_input
 
 __all__ = ["FeatureMasker"]
 
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 Replacement: TypeAlias = Literal["zero", "drop"]
 
 _FEWEST_TO_HALVE = 40

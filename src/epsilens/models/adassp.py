@@ -12,14 +12,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.models.ball_ridge import minimise_quadratic_in_ball
 from epsilens.models.gaussian_release import GaussianRelease
 
 __all__ = ["AdaSSP", "adassp_releases"]
 
-FloatArray = NDArray[np.float64]
 
 # ϱ of Wang (2018): how often the penalty may be too small for the noise.
 _FAILURE_PROBABILITY = 0.05

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
+
 __all__ = ["BallMinimum", "least_penalty", "minimise_in_ball", "minimise_quadratic_in_ball"]
 
-FloatArray = NDArray[np.float64]
 
 _CHUNK = 1024
 _REFINEMENTS = 4

@@ -11,13 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import InputError
 from epsilens.models.label import Label
 from epsilens.models.specification import ClassWeight
 
 __all__ = ["balanced", "class_totals", "class_weights", "own_class_weights"]
-
-FloatArray = NDArray[np.float64]
 
 
 def balanced(totals: FloatArray) -> FloatArray:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
 
 __all__ = ["Curvature", "factorise", "factorise_shifted"]
 
-FloatArray = NDArray[np.float64]
 
 MOST_FACTORISED = 5000
 """Up to so many parameters the Hessian is factorised: 200 MB a matrix."""

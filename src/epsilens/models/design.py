@@ -15,11 +15,11 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import InputError
 
 __all__ = ["Design", "distinct_rows", "empty_directions", "independent_columns"]
 
-FloatArray = NDArray[np.float64]
 
 _CHUNK_BYTES = 1 << 20
 # Past this many columns the products of sparse rows beat those of dense chunks.
@@ -190,7 +190,7 @@ class Design:
             return np.asarray(np.einsum("ij,ij->i", self.matrix, self.matrix))
         return np.asarray(self.matrix.multiply(self.matrix).sum(axis=1)).ravel()
 
-    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Design:
+    def take(self, rows: NDArray[np.intp] | BoolArray) -> Design:
         """Return the design restricted to some rows."""
         return replace(self, matrix=self.matrix[rows])
 

@@ -21,12 +21,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_codes, as_count, as_positive
 from epsilens.errors import EstimateNotTrustworthyError, InputError, InputTypeError
 from epsilens.models.block_passes import made_or_kept
 from epsilens.models.block_store import BlockStore
 from epsilens.models.dp_sgd_settings import DPSGDSettings, TrainingPlan
-from epsilens.models.execution import Progress
 from epsilens.models.ghost_norms import BatchTable
 from epsilens.models.networks import Floats, Network
 from epsilens.models.noisy_training import NoisyTraining
@@ -242,9 +242,9 @@ def score_ensemble(
 class Ensemble:
     """A checked question: the arrays, the settings, the noise; made by `check`."""
 
-    X: NDArray[np.float64]
+    X: FloatArray
     codes: NDArray[np.int64]
-    membership: NDArray[np.bool_]
+    membership: BoolArray
     settings: DPSGDSettings
     network: Network
     plan: TrainingPlan
@@ -323,7 +323,7 @@ class Ensemble:
         checkpoint: str | Path | None,
         progress: Progress | None,
         block_size: int | None,
-        scored: NDArray[np.float64] | None = None,
+        scored: FloatArray | None = None,
     ) -> Iterator[NDArray[np.generic]]:
         """Yield what is kept of every block, in order, from the checkpoint where it is there."""
         self.require_seed(checkpoint)
@@ -379,7 +379,7 @@ def _models_in_cache(network: Network, capacity: int, dtype: type[np.floating]) 
 
 
 def _logit_blocks(
-    network: Network, parameters: Floats, rows: NDArray[np.float64]
+    network: Network, parameters: Floats, rows: FloatArray
 ) -> Iterator[tuple[slice, Floats]]:
     size = max(1, _LOGITS_AT_ONCE // max(1, len(rows) * network.n_outputs))
     for first in range(0, len(parameters), size):
@@ -397,7 +397,7 @@ def _logit_blocks(
 
 def _as_features(
     X: ArrayLike, *, n_features: int | None = None, any_shape: bool = False
-) -> NDArray[np.float64]:
+) -> FloatArray:
     try:
         rows = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError):

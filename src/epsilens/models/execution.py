@@ -15,15 +15,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["Progress", "Workers", "n_cores", "one_blas_thread", "workers"]
+__all__ = ["Workers", "n_cores", "one_blas_thread", "workers"]
 
 Result = TypeVar("Result")
-Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called with how much is done, how much there is, and what is being done."""
 
 _PENDING_PER_WORKER = 3
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, WordArray
 from epsilens.errors import BudgetExceededError
 
 __all__ = ["FITS", "FitLedger", "FitTotal"]
@@ -56,13 +57,11 @@ class FitLedger:
 
     def clear(self) -> None:
         """Forget all fits."""
-        self._records: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
-        self._rho: NDArray[np.float64] = np.empty(0)
+        self._records: WordArray = np.empty(0, dtype=np.uint64)
+        self._rho: FloatArray = np.empty(0)
         self._n_fits: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
-    def digests(
-        self, rows: NDArray[np.float64], targets: NDArray[np.float64]
-    ) -> NDArray[np.uint64]:
+    def digests(self, rows: FloatArray, targets: FloatArray) -> WordArray:
         """Return the sorted digests of records, each once.
 
         Parameters
@@ -79,7 +78,7 @@ class FitLedger:
             total += _mixed((column.astype(np.float64) + 0.0).view(np.uint64) ^ key)
         return np.unique(_mixed(total))
 
-    def total(self, records: NDArray[np.uint64], rho: float, *, limit: float | None) -> FitTotal:
+    def total(self, records: WordArray, rho: float, *, limit: float | None) -> FitTotal:
         """Return what one more fit would make of it.
 
         Raises
@@ -99,9 +98,7 @@ class FitLedger:
             )
         return FitTotal(spent, 1 if worst is None else int(n_fits[worst]) + 1)
 
-    def enter(
-        self, records: NDArray[np.uint64], rho: float, *, limit: float | None = None
-    ) -> FitTotal:
+    def enter(self, records: WordArray, rho: float, *, limit: float | None = None) -> FitTotal:
         """Record a fit and return the new total; one thread at a time.
 
         Raises
@@ -121,7 +118,7 @@ class FitLedger:
         return found
 
 
-def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mixed(words: WordArray) -> WordArray:
     """Spread every bit over the whole word (the finaliser of SplitMix64)."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

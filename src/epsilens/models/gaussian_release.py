@@ -13,8 +13,8 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_positive, as_share
 from epsilens.errors import InputError
 
@@ -72,9 +72,7 @@ class GaussianRelease:
         """The standard deviation of the noise: σ² = Δ²/(2ρ), P3 Q 1.7."""
         return self.sensitivity / math.sqrt(2.0 * self.rho)
 
-    def draw(
-        self, values: NDArray[np.float64], generator: np.random.Generator | None
-    ) -> NDArray[np.float64]:
+    def draw(self, values: FloatArray, generator: np.random.Generator | None) -> FloatArray:
         """Return the values with noise.
 
         Parameters
@@ -90,7 +88,7 @@ class GaussianRelease:
         return _draw_by_opendp(values.ravel(), self.sigma).reshape(values.shape)
 
 
-def _draw_by_opendp(values: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
+def _draw_by_opendp(values: FloatArray, sigma: float) -> FloatArray:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.models.networks import Floats, Network, bend, with_ones
 
 __all__ = ["BatchTable", "ClippedGradients"]
@@ -42,7 +43,7 @@ class BatchTable:
 
     def __init__(
         self,
-        X: NDArray[np.float64],
+        X: FloatArray,
         codes: NDArray[np.int64],
         network: Network,
         dtype: type[np.floating],

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.data.frames import series_name, to_vector
 from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN, DomainOrigin
 from epsilens.errors import InputError
@@ -23,8 +24,6 @@ __all__ = [
     "refuse_missing",
     "sorted_distinct",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak

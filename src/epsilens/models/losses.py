@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-__all__ = ["LogisticLoss", "Loss", "SoftmaxLoss", "SquaredLoss"]
+from epsilens._types import FloatArray
 
-FloatArray = NDArray[np.float64]
+__all__ = ["LogisticLoss", "Loss", "SoftmaxLoss", "SquaredLoss"]
 
 
 class Loss(Protocol):

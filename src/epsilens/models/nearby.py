@@ -11,15 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.models.curvature import Curvature
 from epsilens.models.solver import Objective, SeparateObjectives, minimise
 
 __all__ = ["minimise_nearby"]
 
-FloatArray = NDArray[np.float64]
 
 _GRADIENT_TOLERANCE = 1e-5
 _MOST_ITERATIONS = 20
@@ -35,7 +34,7 @@ class _Memory:
     changes: list[FloatArray] = field(default_factory=list)
     inverses: list[FloatArray] = field(default_factory=list)
 
-    def add(self, step: FloatArray, change: FloatArray, taken: NDArray[np.bool_]) -> None:
+    def add(self, step: FloatArray, change: FloatArray, taken: BoolArray) -> None:
         along = np.einsum("pd,pd->d", step, change)
         size = np.sqrt(np.einsum("pd,pd->d", step, step) * np.einsum("pd,pd->d", change, change))
         # A column that took no step, or found no curvature along it, adds nothing.
@@ -63,7 +62,7 @@ class _Memory:
             r += s * (size - rho * np.einsum("pd,pd->d", y, r))
         return r
 
-    def of_columns(self, kept: NDArray[np.bool_]) -> _Memory:
+    def of_columns(self, kept: BoolArray) -> _Memory:
         return _Memory(
             [s[:, kept] for s in self.steps],
             [y[:, kept] for y in self.changes],
@@ -78,7 +77,7 @@ def minimise_nearby(
     curvature: Curvature,
     *,
     decrement_tolerance: float,
-) -> tuple[FloatArray, NDArray[np.bool_]]:
+) -> tuple[FloatArray, BoolArray]:
     """Minimise F for every column of `linear`, from starts close to a point whose Hessian is known.
 
     Parameters

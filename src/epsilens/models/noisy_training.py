@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray
 from epsilens.models.box_muller import NormalNoise
 from epsilens.models.dp_sgd_settings import DPSGDSettings, TrainingPlan
 from epsilens.models.ghost_norms import BatchTable, ClippedGradients
@@ -40,7 +41,7 @@ class NoisyTraining:
     """
 
     table: BatchTable
-    membership: NDArray[np.bool_]
+    membership: BoolArray
     settings: DPSGDSettings
     plan: TrainingPlan
     network: Network

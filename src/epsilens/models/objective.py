@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from epsilens._types import FloatArray
 from epsilens.models.losses import Loss
 from epsilens.models.solver import Objective
 
 __all__ = ["LinearObjective"]
-
-FloatArray = NDArray[np.float64]
 
 
 class LinearObjective(Objective, Protocol):

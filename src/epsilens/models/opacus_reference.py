@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import Progress
 from epsilens._validate import require_extra
 from epsilens.errors import InputError
 from epsilens.models.block_store import BlockStore
 from epsilens.models.dp_sgd import Ensemble
 from epsilens.models.dp_sgd_settings import DPSGDSettings
-from epsilens.models.execution import Progress
 from epsilens.models.networks import Floats, Network
 from epsilens.models.privacy_accounting import NoiseCalibration
 

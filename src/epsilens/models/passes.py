@@ -26,7 +26,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from epsilens.models.execution import Progress, n_cores, workers
+from epsilens._types import Progress
+from epsilens.models.execution import n_cores, workers
 from epsilens.models.pass_store import current_store
 
 __all__ = [

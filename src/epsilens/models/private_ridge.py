@@ -8,11 +8,12 @@ import warnings
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from epsilens._types import FloatArray, WordArray
 from epsilens._validate import as_between, as_choice, as_generator, as_positive, as_share
 from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.models.adassp import adassp_releases
@@ -34,7 +35,6 @@ from epsilens.models.scrubbed_input import checked_input
 
 __all__ = ["PrivateRidge", "exact_coefficients"]
 
-FloatArray = NDArray[np.float64]
 
 # How far, in sensitivities, a computed minimiser may lie from the exact one; each of two neighbours
 # may, so the sensitivity grows by twice this. Fixed beforehand: the noise must not depend on data.
@@ -530,7 +530,7 @@ def exact_coefficients(
     return found.theta
 
 
-def _enter(records: NDArray[np.uint64], rho: float, limit: float | None) -> float:
+def _enter(records: WordArray, rho: float, limit: float | None) -> float:
     """Record a real fit, and warn if some of its records were used before."""
     total = FITS.enter(records, rho, limit=limit)
     if total.n_fits > 1:

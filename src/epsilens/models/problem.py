@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.models.design import Design, distinct_rows
 from epsilens.models.losses import Loss
 
 __all__ = ["Problem"]
-
-FloatArray = NDArray[np.float64]
 
 
 # The strength with which the mean over the classes is held at zero; any positive number will do, for

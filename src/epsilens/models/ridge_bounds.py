@@ -7,15 +7,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import InputError
 from epsilens.models.ridge_sensitivity import BOUND_RANGE, PENALTY_RANGE
 from epsilens.models.row_clipping import clip_rows, row_norms
 
 __all__ = ["ClippedShare", "RidgeBounds", "bounds_of"]
 
-FloatArray = NDArray[np.float64]
 
 # Rounding must not clip the longest row.
 _ROOM = 1e-12

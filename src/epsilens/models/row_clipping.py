@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from epsilens._types import FloatArray
 
 __all__ = ["clip_rows", "row_norms"]
-
-FloatArray = NDArray[np.float64]
 
 
 def row_norms(X: FloatArray) -> FloatArray:

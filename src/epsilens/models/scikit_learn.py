@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import InputError
 from epsilens.models.specification import final_step, is_search
 from epsilens.models.tables import require_records
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
 __all__ = ["fit_transformers", "frozen_transformers", "is_fitted", "settle_search", "transform"]
-
-FloatArray = NDArray[np.float64]
 
 
 def is_fitted(estimator: BaseEstimator) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["checked_features", "checked_input"]
 
-FloatArray = NDArray[np.float64]
 
 _NOT_NUMBERS = (
     "X and y must be tables of numbers, got text or mixed values. Encode categories and convert "

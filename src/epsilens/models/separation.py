@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.models.design import Design
 
 __all__ = ["runs_away"]
 
-FloatArray = NDArray[np.float64]
 
 # A solver that runs away stops where the gradient is gone, e^-s below 1e-12 of the records' number.
 _FAR = 15.0

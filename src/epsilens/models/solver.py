@@ -15,11 +15,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.models.curvature import Curvature, factorise, factorise_shifted
 
 __all__ = ["CurvatureAt", "Objective", "SeparateObjectives", "Solution", "minimise", "polish"]
 
-FloatArray = NDArray[np.float64]
 
 GRADIENT_TOLERANCE = 1e-8
 DECREMENT_TOLERANCE = 1e-16
@@ -101,7 +101,7 @@ class Solution:
 
     theta: FloatArray
     gradient_norm: FloatArray
-    converged: NDArray[np.bool_]
+    converged: BoolArray
     n_gradients: int
     curvatures: tuple[Curvature, ...] = ()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, Progress, WordArray
 from epsilens.data.columnar import frame_from_arrow
 from epsilens.data.identifiers import (
     ValueKind,
@@ -26,7 +27,6 @@ from epsilens.data.parquet_pieces import Piece
 from epsilens.data.schema import Category, Column, Schema, as_category, is_date, left_out
 from epsilens.errors import InputError
 from epsilens.models.default import default_estimator
-from epsilens.models.execution import Progress
 from epsilens.models.passes import Part, current_passes, reduce_pass
 from epsilens.models.streamed_records import Reading, plain_column
 
@@ -41,8 +41,6 @@ _ROWS_TO_FIT = 100
 _ROWS_TO_COMPARE = 1000
 # Different values that are kept of a column to look for repeats, 8 bytes for each.
 _MOST_COMPARED = 10_000_000
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -126,9 +124,7 @@ def _few(found: frozenset[Category]) -> frozenset[Category] | None:
     return found if len(found) <= _MOST_CATEGORIES else None
 
 
-def _marks(
-    values: NDArray[np.generic], *, must_differ: bool
-) -> tuple[int, list[NDArray[np.uint64]]] | None:
+def _marks(values: NDArray[np.generic], *, must_differ: bool) -> tuple[int, list[WordArray]] | None:
     """Return the number of values, and 64 bits for every different one.
 
     None stands for a repeat in a column that is an identifier only if all its values differ.

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from epsilens._types import Progress
 from epsilens.data.missing import LARGEST_DROPPED_SHARE, MissingPolicy, listed_counts
 from epsilens.data.parquet_pieces import ParquetSource, Piece
 from epsilens.data.schema import NO_ANSWERS
 from epsilens.errors import InputError
-from epsilens.models.execution import Progress
 from epsilens.models.passes import Part, current_passes, reduce_pass
 from epsilens.models.streamed_records import Reading, absent
 

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, Progress
 from epsilens.data.parquet_pieces import Piece
 from epsilens.models.design import Design
-from epsilens.models.execution import Progress
 from epsilens.models.losses import Loss
 from epsilens.models.pass_store import current_store
 from epsilens.models.passes import (
@@ -31,7 +30,6 @@ from epsilens.models.streamed_records import Reading, Records
 
 __all__ = ["FusedObjective", "StreamedProblem", "TrainingRows"]
 
-FloatArray = NDArray[np.float64]
 Formula = Callable[..., Part]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.data.columnar import frame_from_arrow
 from epsilens.data.encoding import check_categories
 from epsilens.data.expressions import Expression
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Coin", "Reading", "Records", "absent", "plain_column", "uniform_at"]
 
-FloatArray = NDArray[np.float64]
 
 _ROWS_TO_LOOK_AT = 100
 
@@ -58,7 +58,7 @@ class Coin:
     share: float
     aside: bool
 
-    def chosen(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def chosen(self, positions: NDArray[np.int64]) -> BoolArray:
         """Return which rows are meant, by their positions."""
         aside = uniform_at(positions, self.seed * 0xD1342543DE82EF95 + 1) < self.share
         return aside if self.aside else ~aside
@@ -111,7 +111,7 @@ class Records:
     y: FloatArray
     codes: NDArray[np.int64]
     weights: FloatArray
-    masks: tuple[NDArray[np.bool_], ...] = ()
+    masks: tuple[BoolArray, ...] = ()
     piece: int = 0
     positions: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
@@ -298,7 +298,7 @@ class Reading:
             )
         return weights
 
-    def masks(self, table: pa.Table) -> tuple[NDArray[np.bool_], ...]:
+    def masks(self, table: pa.Table) -> tuple[BoolArray, ...]:
         """Return who belongs to each group."""
         named = sorted({n for group in self.groups if group is not None for n in group.columns})
         frame = None
@@ -308,9 +308,9 @@ class Reading:
         return tuple(everybody if group is None else group.mask(frame) for group in self.groups)
 
 
-def absent(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+def absent(column: pa.ChunkedArray) -> BoolArray:
     """Return which answers of a column are missing."""
-    mask: NDArray[np.bool_] = column.is_null(nan_is_null=True).to_numpy()
+    mask: BoolArray = column.is_null(nan_is_null=True).to_numpy()
     return mask
 
 

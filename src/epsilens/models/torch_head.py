@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, Progress
 from epsilens._validate import require_extra
 from epsilens.data.frames import to_pandas
 from epsilens.errors import InputError, InputTypeError
-from epsilens.models.execution import Progress
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["as_columns", "as_linear_model", "head_features", "is_module", "read_head"]
 
-FloatArray = NDArray[np.float64]
 
 _MOST_ROWS = 256
 _MOST_BYTES = 16 * 2**20

@@ -8,8 +8,9 @@ chance alone would give, and with what no attack can exceed.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from epsilens._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from epsilens.models.dp_sgd_settings import DPSGDSettings
@@ -25,24 +26,6 @@ if TYPE_CHECKING:
     from epsilens.risk.study import AttackStudy
     from epsilens.risk.success_rate import NullOfMaximum, null_of_maximum
 
-_HOME = {
-    "AttackStudy": "epsilens.risk.study",
-    "BalancedAccuracy": "epsilens.risk.balanced_accuracy",
-    "DPSGDSettings": "epsilens.models.dp_sgd_settings",
-    "MembershipAttack": "epsilens.risk.membership_attack",
-    "NullOfMaximum": "epsilens.risk.success_rate",
-    "ProvenEpsilon": "epsilens.risk.proven_epsilon",
-    "RiskCurve": "epsilens.risk.result",
-    "ShadowEnsemble": "epsilens.risk.shadow_ensemble",
-    "TorchTraining": "epsilens.risk.shadow_ensemble",
-    "equivalent_epsilon": "epsilens.risk.equivalent",
-    "inference_ceiling": "epsilens.risk.answer_inference",
-    # Not in a module of its own name: the import system would put the module in its place.
-    "lira": "epsilens.risk.likelihood_ratio",
-    "null_of_maximum": "epsilens.risk.success_rate",
-    "scores_from_logits": "epsilens.risk.logits",
-    "scores_from_margins": "epsilens.risk.logits",
-}
 
 __all__ = [
     "AttackStudy",
@@ -62,12 +45,21 @@ __all__ = [
     "scores_from_margins",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'epsilens.risk' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+# `lira` is not in a module of its own name: the import system would put the module in its place.
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "epsilens.models.dp_sgd_settings": ["DPSGDSettings"],
+        "epsilens.risk.answer_inference": ["inference_ceiling"],
+        "epsilens.risk.balanced_accuracy": ["BalancedAccuracy"],
+        "epsilens.risk.equivalent": ["equivalent_epsilon"],
+        "epsilens.risk.likelihood_ratio": ["lira"],
+        "epsilens.risk.logits": ["scores_from_logits", "scores_from_margins"],
+        "epsilens.risk.membership_attack": ["MembershipAttack"],
+        "epsilens.risk.proven_epsilon": ["ProvenEpsilon"],
+        "epsilens.risk.result": ["RiskCurve"],
+        "epsilens.risk.shadow_ensemble": ["ShadowEnsemble", "TorchTraining"],
+        "epsilens.risk.study": ["AttackStudy"],
+        "epsilens.risk.success_rate": ["NullOfMaximum", "null_of_maximum"],
+    },
+)

@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_epsilon, as_unit
 from epsilens.influence.alternatives import Alternatives
 from epsilens.mechanisms import guess_ceiling
@@ -24,7 +25,6 @@ from epsilens.models.losses import Loss
 
 __all__ = ["AnswerAttack", "Calibration", "answer_ceiling", "inference_ceiling"]
 
-FloatArray = NDArray[np.float64]
 _CALIBRATION_PAIRS = 20_000
 _NEWTON_STEPS = 50
 
@@ -177,7 +177,7 @@ class AnswerAttack:
         return self.alternatives.base.chunks(width=4 * n_models * self.n_classes)
 
     def calibrate(
-        self, theta: FloatArray, whom: NDArray[np.bool_], generator: np.random.Generator
+        self, theta: FloatArray, whom: BoolArray, generator: np.random.Generator
     ) -> Calibration:
         """Learn how much to believe such models about such people.
 
@@ -209,7 +209,7 @@ class AnswerAttack:
         # Evidence that points the wrong way is noise: the most common answer is the better guess.
         return found if found.evidence > 0.0 else Calibration(share=1.0, evidence=0.0)
 
-    def successes(self, theta: FloatArray, calibration: Calibration) -> NDArray[np.bool_]:
+    def successes(self, theta: FloatArray, calibration: Calibration) -> BoolArray:
         """Return whether the guess of each record with each of B models is right, (n, B).
 
         Right means all protected answers of the record at once.

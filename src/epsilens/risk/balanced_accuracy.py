@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.risk.roc import HeldOutScores
 from epsilens.risk.success_rate import lower_rate
 
@@ -34,7 +34,7 @@ class BalancedAccuracy:
         Of the bound, for all samples at once.
     """
 
-    per_sample: NDArray[np.float64]
+    per_sample: FloatArray
     max: float
     mean: float
     max_lower_bound: float | None
@@ -96,7 +96,7 @@ def balanced_accuracy(
     weights = np.where(usable, trials.sum(axis=1), 0)
     total = weights.sum(axis=0)
 
-    def averaged(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    def averaged(rates: FloatArray) -> FloatArray:
         both = (rates.mean(axis=1) * weights).sum(axis=0)
         return np.where(total > 0, both / np.maximum(total, 1), np.nan)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence.alternatives import Alternatives
 from epsilens.models import Design
@@ -22,7 +23,6 @@ from epsilens.models.solver import minimise
 
 __all__ = ["EnsembleObjective", "train_side_by_side"]
 
-FloatArray = NDArray[np.float64]
 # A few values are summed one by one, many by counting.
 _FEW_VALUES = 6
 

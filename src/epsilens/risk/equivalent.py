@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
+from epsilens._types import FloatArray
 from epsilens.document import EquivalentEpsilon
 from epsilens.errors import InputError
 from epsilens.risk.membership_attack import OFFLINE_THRESHOLD, MembershipAttack
@@ -28,7 +28,6 @@ __all__ = [
     "model_accuracies",
 ]
 
-FloatArray = NDArray[np.float64]
 Measure: TypeAlias = Literal["asr_max", "balanced_accuracy"]
 Gain: TypeAlias = Literal["larger", "smaller", "within the noise"]
 _RESAMPLES = 400

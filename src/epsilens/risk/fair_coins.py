@@ -7,13 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from epsilens._types import BoolArray
+
 __all__ = ["doubts_about_the_coins"]
 
 _LEVEL = 1e-4
 """Fair coins are doubted so often in each of the two directions of each of the three tests."""
 
 
-def doubts_about_the_coins(membership: NDArray[np.bool_]) -> list[str]:
+def doubts_about_the_coins(membership: BoolArray) -> list[str]:
     """Say what fair coins, one for each model and sample, would hardly have done.
 
     Parameters

@@ -19,6 +19,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.data.frames import to_pandas
 from epsilens.models.execution import one_blas_thread
 from epsilens.risk.success_rate import lower_rate
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CONFIDENCE", "GuessFromOthers", "KnownColumns", "best_guess", "cross_fitted_rates"]
 
-FloatArray = NDArray[np.float64]
 Predictor: TypeAlias = Literal[
     "boosted trees", "people with the same value", "forest", "linear model"
 ]
@@ -124,7 +124,7 @@ class KnownColumns:
     """
 
     values: FloatArray
-    is_category: NDArray[np.bool_]
+    is_category: BoolArray
     shared: NDArray[np.intp]
 
     @classmethod
@@ -393,7 +393,7 @@ def _shares_beside(
     return found
 
 
-def _predictor(name: Predictor, is_category: NDArray[np.bool_], *, n_answers: int) -> Any:
+def _predictor(name: Predictor, is_category: BoolArray, *, n_answers: int) -> Any:
     from sklearn.compose import make_column_transformer
     from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression

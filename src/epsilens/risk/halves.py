@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from epsilens._types import BoolArray
 
 __all__ = ["draw_members", "model_generator"]
 
@@ -21,7 +22,7 @@ def model_generator(seed: int, model: int, stream: str) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence([seed, STREAMS[stream], model]))
 
 
-def draw_members(seed: int, models: range, n_records: int) -> NDArray[np.bool_]:
+def draw_members(seed: int, models: range, n_records: int) -> BoolArray:
     """Return who is in which model, (n_records, models).
 
     Examples

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens._validate import as_choice, as_share
 from epsilens.audit.bound import checked_method
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
@@ -258,13 +259,13 @@ def lira(
 
 def _judge(
     scores: NDArray[np.floating],
-    membership: NDArray[np.bool_],
-    lowest: NDArray[np.float64],
+    membership: BoolArray,
+    lowest: FloatArray,
     quarters: list[Moments],
     *,
     online: bool,
     per_sample: bool,
-    keep: NDArray[np.float32] | None = None,
+    keep: SingleArray | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Count right judgements and judgements, per half of the models and sample.
 
@@ -304,13 +305,13 @@ def _judge(
 
 def _simulated_maxima(
     scores: NDArray[np.floating],
-    membership: NDArray[np.bool_],
-    lowest: NDArray[np.float64],
+    membership: BoolArray,
+    lowest: FloatArray,
     *,
     fair: bool,
     online: bool,
     per_sample: bool,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Return the largest success rates when memberships have nothing to do with scores.
 
     Fair coins are tossed again; otherwise the models' memberships are exchanged by chance.
@@ -334,9 +335,7 @@ def _simulated_maxima(
     return found
 
 
-def _checked(
-    scores: ArrayLike, membership: ArrayLike
-) -> tuple[NDArray[np.floating], NDArray[np.bool_]]:
+def _checked(scores: ArrayLike, membership: ArrayLike) -> tuple[NDArray[np.floating], BoolArray]:
     values = np.asarray(scores)
     if values.dtype not in (np.float32, np.float64):
         if not (np.issubdtype(values.dtype, np.integer) or values.dtype == np.float16):

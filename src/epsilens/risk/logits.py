@@ -6,12 +6,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import InputError, InputTypeError
 
 __all__ = ["scores_from_logits", "scores_from_margins"]
 
 
-def scores_from_margins(margins: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
+def scores_from_margins(margins: ArrayLike, labels: ArrayLike) -> FloatArray:
     """Turn the margins of a two-class model into the scores that a membership attack reads.
 
     The score of a record is the logarithm of the odds that the model gives to the record's true
@@ -62,7 +63,7 @@ def scores_from_margins(margins: ArrayLike, labels: ArrayLike) -> NDArray[np.flo
     return np.where(codes == 1, values, -values)
 
 
-def scores_from_logits(logits: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
+def scores_from_logits(logits: ArrayLike, labels: ArrayLike) -> FloatArray:
     """Turn the logits of a model with several classes into the scores a membership attack reads.
 
     The score of a record is the logarithm of the odds that the model gives to the record's true
@@ -118,7 +119,7 @@ def scores_from_logits(logits: ArrayLike, labels: ArrayLike) -> NDArray[np.float
     return found.reshape(values.shape[:-1])
 
 
-def _finite(values: ArrayLike, *, name: str) -> NDArray[np.float64]:
+def _finite(values: ArrayLike, *, name: str) -> FloatArray:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_share
 from epsilens.risk.balanced_accuracy import BalancedAccuracy, balanced_accuracy
 from epsilens.risk.proven_epsilon import ProvenEpsilon
@@ -83,7 +83,7 @@ class MembershipAttack:
     (0.92, 0.35)
     """
 
-    asr: NDArray[np.float64]
+    asr: FloatArray
     asr_max: float
     asr_mean: float
     asr_max_null: NullOfMaximum
@@ -151,7 +151,7 @@ class MembershipAttack:
             with_bound=self.proof is not None,
         )
 
-    def roc(self, n_points: int = 2000) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def roc(self, n_points: int = 2000) -> tuple[FloatArray, FloatArray]:
         """Return the rates of false and of true alarms as the threshold falls.
 
         Parameters

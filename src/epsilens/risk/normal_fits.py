@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
+
 __all__ = ["Moments", "NormalFit", "column_blocks", "fit_normal", "quarter_moments"]
 
 _ENTRIES = 130_000
@@ -29,12 +31,12 @@ class Moments:
         Of the scores less the sample's smallest one.
     """
 
-    n_in: NDArray[np.float64]
-    n_out: NDArray[np.float64]
-    sum_in: NDArray[np.float64]
-    sum_out: NDArray[np.float64]
-    squares_in: NDArray[np.float64]
-    squares_out: NDArray[np.float64]
+    n_in: FloatArray
+    n_out: FloatArray
+    sum_in: FloatArray
+    sum_out: FloatArray
+    squares_in: FloatArray
+    squares_out: FloatArray
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(
@@ -46,14 +48,12 @@ class Moments:
             self.squares_out + other.squares_out,
         )
 
-    def deviations(self, side: str) -> NDArray[np.float64]:
+    def deviations(self, side: str) -> FloatArray:
         """Return the sum of squared deviations from the mean of one side."""
         n, total, squares = self.side(side)
         return np.asarray(np.maximum(squares - total * total / np.maximum(n, 1.0), 0.0))
 
-    def side(
-        self, side: str
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def side(self, side: str) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return number, sum and sum of squares of one side, "in" or "out"."""
         if side == "in":
             return self.n_in, self.sum_in, self.squares_in
@@ -72,9 +72,9 @@ class NormalFit:
         Whether at least two models stand behind it.
     """
 
-    mean: NDArray[np.float64]
-    spread: NDArray[np.float64]
-    usable: NDArray[np.bool_]
+    mean: FloatArray
+    spread: FloatArray
+    usable: BoolArray
 
 
 def column_blocks(n_models: int, n_samples: int) -> Iterator[slice]:
@@ -91,7 +91,7 @@ def column_blocks(n_models: int, n_samples: int) -> Iterator[slice]:
 
 
 def quarter_moments(
-    scores: NDArray[np.floating], membership: NDArray[np.bool_], lowest: NDArray[np.float64]
+    scores: NDArray[np.floating], membership: BoolArray, lowest: FloatArray
 ) -> list[Moments]:
     """Return the sums of four groups of models: every fourth, from the first, second, third, fourth.
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens.audit.approximate import approximate_bound
 from epsilens.audit.path import path_bound
 from epsilens.audit.pure import pure_bounds, pure_p_value
@@ -73,11 +74,11 @@ class GuessRule:
         Distance of the means in units of the spread; −1 where a side has no model.
     """
 
-    mean_in: NDArray[np.float64]
-    mean_out: NDArray[np.float64]
-    variance_in: NDArray[np.float64]
-    variance_out: NDArray[np.float64]
-    exposure: NDArray[np.float64]
+    mean_in: FloatArray
+    mean_out: FloatArray
+    variance_in: FloatArray
+    variance_out: FloatArray
+    exposure: FloatArray
 
     def most_exposed(self, n_samples: int) -> NDArray[np.int64]:
         """Return the samples with the largest exposure, the most exposed first."""
@@ -86,9 +87,9 @@ class GuessRule:
     def log_ratio(
         self,
         scores: NDArray[np.floating],
-        lowest: NDArray[np.float64],
+        lowest: FloatArray,
         columns: NDArray[np.int64],
-    ) -> NDArray[np.float32]:
+    ) -> SingleArray:
         """Return the log-likelihood ratios of some samples, one row per sample."""
         found = np.empty((columns.size, scores.shape[0]), dtype=np.float32)
         for block in column_blocks(scores.shape[0], columns.size):
@@ -157,7 +158,7 @@ def guess_rule(moments: Moments, kind: Kind) -> GuessRule:
     )
 
 
-def _usual_variance(around: NDArray[np.float64], freedom: NDArray[np.float64]) -> float:
+def _usual_variance(around: FloatArray, freedom: FloatArray) -> float:
     """Return the median variance of the samples; the mean if most never move, 1 if none does."""
     known = freedom > 0.0
     if not known.any():
@@ -167,9 +168,7 @@ def _usual_variance(around: NDArray[np.float64], freedom: NDArray[np.float64]) -
     return middle if middle > 0.0 else mean if mean > 0.0 else 1.0
 
 
-def _drawn_together(
-    values: NDArray[np.float64], noise: NDArray[np.float64], known: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _drawn_together(values: FloatArray, noise: FloatArray, known: BoolArray) -> FloatArray:
     """Return values drawn towards their mean by the share of their variance that is noise."""
     found = np.where(known, values, 0.0)
     if known.sum() < 3:
@@ -185,9 +184,9 @@ def _drawn_together(
 
 def proven_epsilon(
     scores: NDArray[np.floating],
-    membership: NDArray[np.bool_],
+    membership: BoolArray,
     *,
-    lowest: NDArray[np.float64],
+    lowest: FloatArray,
     quarters: list[Moments],
     delta: float,
     confidence: float,
@@ -330,9 +329,9 @@ class _Choice:
 
 def _choose(
     scores: NDArray[np.floating],
-    membership: NDArray[np.bool_],
+    membership: BoolArray,
     *,
-    lowest: NDArray[np.float64],
+    lowest: FloatArray,
     quarters: tuple[Moments, Moments],
     n_judged: int,
     delta: float,
@@ -382,10 +381,10 @@ def _geometric(first: int, last: int, ratio: float) -> NDArray[np.int64]:
 def _right_shares(
     rule: GuessRule,
     scores: NDArray[np.floating],
-    membership: NDArray[np.bool_],
-    lowest: NDArray[np.float64],
-    tried: list[tuple[int, NDArray[np.float64]]],
-) -> list[NDArray[np.float64]]:
+    membership: BoolArray,
+    lowest: FloatArray,
+    tried: list[tuple[int, FloatArray]],
+) -> list[FloatArray]:
     """Return how many of all pairs are guessed rightly, for numbers of samples and of guesses.
 
     `tried` has numbers of samples and, for each, shares of the pairs that are guessed, the surest.
@@ -420,7 +419,7 @@ def _expected_bounds(
     n_bits: int,
     delta: float,
     level: float,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Return bounds that `refuted_epsilon` would about give, for many numbers of guesses at once."""
     if delta == 0.0:
         return pure_bounds(n_correct, n_guesses, level=_CAUTION * level)
@@ -441,9 +440,7 @@ def _expected_bounds(
     return np.maximum(found, low)
 
 
-def _right_among_surest(
-    ratios: NDArray[np.float32], members: NDArray[np.bool_], n_guesses: int
-) -> int:
+def _right_among_surest(ratios: SingleArray, members: BoolArray, n_guesses: int) -> int:
     """Count right guesses among the surest, equally sure ones taken by lot; ratios lose their sign."""
     right = (ratios > 0.0) == members
     if n_guesses >= ratios.size:

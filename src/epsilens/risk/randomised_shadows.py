@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray, Progress, SingleArray
 from epsilens.errors import InputError
 from epsilens.influence.alternatives import no_alternatives
 from epsilens.influence.baseline import Baseline
@@ -32,8 +33,6 @@ __all__ = [
     "scores_and_predictions",
 ]
 
-FloatArray = NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 BLOCK = 64
 _CALIBRATION_MODELS = 16
 
@@ -56,9 +55,9 @@ class ShadowOutcome:
         attack that suits them.
     """
 
-    scores: NDArray[np.float32]
-    members: NDArray[np.bool_]
-    right: NDArray[np.bool_]
+    scores: SingleArray
+    members: BoolArray
+    right: BoolArray
     accuracy: FloatArray
     inside: FloatArray | None = None
     outside: FloatArray | None = None
@@ -118,7 +117,7 @@ class RandomisedShadows:
         return cls(baseline, asked, n_models, seed, np.arange(baseline.problem.n_rows))
 
     @cached_property
-    def members(self) -> NDArray[np.bool_]:
+    def members(self) -> BoolArray:
         """Who is in which model, (n, models); the same halves at every ε."""
         return draw_members(self.seed, range(self.n_models), self.baseline.problem.n_rows)
 
@@ -288,7 +287,7 @@ def require_probabilities(baseline: Baseline) -> None:
 
 def scores_and_predictions(
     logits: NDArray[np.floating], classes: NDArray[np.integer]
-) -> tuple[FloatArray, NDArray[np.bool_]]:
+) -> tuple[FloatArray, BoolArray]:
     """Return φ and whether the class is predicted, from logits of shape (models, n, outputs)."""
     if logits.shape[2] == 1:
         phi = scores_from_margins(logits[:, :, 0], classes)

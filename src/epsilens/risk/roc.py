@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from epsilens._types import BoolArray, FloatArray, SingleArray
 
 __all__ = ["HeldOutScores"]
 
@@ -30,11 +31,11 @@ class HeldOutScores:
         Whether the models with even (0) and odd (1) index are judged on this sample.
     """
 
-    statistic: NDArray[np.float32]
-    membership: NDArray[np.bool_]
-    judged: NDArray[np.bool_]
+    statistic: SingleArray
+    membership: BoolArray
+    judged: BoolArray
 
-    def split(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def split(self) -> tuple[SingleArray, SingleArray]:
         """Return the scores of members and of the others, in no order."""
         inside, outside = [], []
         for half in (0, 1):
@@ -46,7 +47,7 @@ class HeldOutScores:
             outside.append(scores[~members])
         return np.concatenate(inside), np.concatenate(outside)
 
-    def roc(self, n_points: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def roc(self, n_points: int) -> tuple[FloatArray, FloatArray]:
         """Return false and true alarm rates at up to `n_points` thresholds, both increasing."""
         inside, outside = self.split()
         if inside.size == 0 or outside.size == 0:
@@ -111,7 +112,7 @@ class HeldOutScores:
         low, high = np.quantile(found, [tail, 1.0 - tail])
         return float(low), float(high)
 
-    def _thresholds(self, rate: float) -> NDArray[np.float32]:
+    def _thresholds(self, rate: float) -> SingleArray:
         """Return increasing thresholds, dense around the asked-for share of false alarms."""
         _, outside = self.split()
         size = outside.size
@@ -126,8 +127,8 @@ class HeldOutScores:
         return np.unique(outside[places])
 
     def _counts_above(
-        self, thresholds: NDArray[np.float32], *, members: bool
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        self, thresholds: SingleArray, *, members: bool
+    ) -> tuple[SingleArray, SingleArray]:
         """Return how many scores of each model lie above each threshold, and how many it has."""
         n_models, n_bins = self.statistic.shape[0], thresholds.size + 1
         table = np.zeros((n_models, n_bins), dtype=np.float32)
@@ -148,9 +149,7 @@ class HeldOutScores:
         return np.ascontiguousarray(above[:, 1:]), np.ascontiguousarray(above[:, 0])
 
 
-def _at_rate(
-    fpr: NDArray[np.float32], tpr: NDArray[np.float32], rate: float
-) -> NDArray[np.float64]:
+def _at_rate(fpr: SingleArray, tpr: SingleArray, rate: float) -> FloatArray:
     """Return each row's true alarms where its false alarms cross the rate, on the line between."""
     rows = np.arange(fpr.shape[0])
     # False alarms fall from left to right; the first within the rate.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from epsilens._types import Progress, SingleArray
 from epsilens._validate import as_count
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
 from epsilens.influence.baseline import fit_baseline
@@ -26,7 +27,6 @@ from epsilens.risk.halves import draw_members
 from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.randomised_shadows import (
-    Progress,
     RandomisedShadows,
     require_probabilities,
     scores_and_predictions,
@@ -171,7 +171,7 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
         self._keep(np.concatenate([_read(part, classes) for _, part in fitted.logit_blocks(rows)]))
         return self
 
-    def _keep(self, found: NDArray[np.float32]) -> None:
+    def _keep(self, found: SingleArray) -> None:
         """Keep scores and right predictions, (models, 2, n)."""
         self.scores_ = np.ascontiguousarray(found[:, 0])
         outside = ~self.membership_
@@ -214,6 +214,6 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
         )
 
 
-def _read(logits: Floats, classes: NDArray[np.int64]) -> NDArray[np.float32]:
+def _read(logits: Floats, classes: NDArray[np.int64]) -> SingleArray:
     """Return φ and whether the prediction is right, from logits (models, n, outputs)."""
     return np.stack(scores_and_predictions(logits, classes), axis=1).astype(np.float32)

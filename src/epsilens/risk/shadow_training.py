@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.channels import ProductChannel, RandomizedResponse, simulate
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence.alternatives import Alternatives
@@ -24,7 +25,6 @@ from epsilens.risk.halves import draw_members, model_generator
 
 __all__ = ["ShadowTraining"]
 
-FloatArray = NDArray[np.float64]
 # What the solver may keep of models that the shared Hessian does not suit: a Hessian and its factor each.
 _OWN_HESSIANS_BYTES = 1 << 29
 
@@ -137,7 +137,7 @@ class ShadowTraining:
             np.stack(codes, axis=1) if codes else None,
         )
 
-    def _class_weights(self, codes: NDArray[np.int64], members: NDArray[np.bool_]) -> FloatArray:
+    def _class_weights(self, codes: NDArray[np.int64], members: BoolArray) -> FloatArray:
         """Return the weight of every record's reported class in every model."""
         label, kind = self.label, self.class_weight
         n_rows, n_models = members.shape
@@ -150,7 +150,7 @@ class ShadowTraining:
         return result
 
 
-def _refuse_one_class(labels: FloatArray, members: NDArray[np.bool_]) -> None:
+def _refuse_one_class(labels: FloatArray, members: BoolArray) -> None:
     shown = np.broadcast_to(labels, members.shape)
     lowest = np.where(members, shown, np.inf).min(axis=0)
     highest = np.where(members, shown, -np.inf).max(axis=0)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_count, as_share
 from epsilens.channels import Channel, ProductChannel
 from epsilens.data.frames import series_name
@@ -42,7 +43,6 @@ from epsilens.risk.halves import model_generator
 from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.randomised_shadows import (
-    Progress,
     RandomisedShadows,
     require_probabilities,
 )
@@ -51,7 +51,6 @@ from epsilens.risk.trained_shadows import TrainedShadows
 
 __all__ = ["AttackStudy"]
 
-FloatArray = NDArray[np.float64]
 FEWEST_MODELS = 20
 MOST_TARGETS = 20_000
 """Membership is attacked for so many records at most; more say nothing new and cost memory."""

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 from scipy.stats import binom
 
+from epsilens._types import FloatArray
 from epsilens.errors import InputError
 
 __all__ = [
@@ -182,7 +183,7 @@ def p_value_at_most(largest: float, judged: NDArray[np.int64]) -> float:
 
 def simulated_null(
     largest: float,
-    simulated: NDArray[np.float64],
+    simulated: FloatArray,
     *,
     kind: Literal["redrawn coins", "permutation"],
     at_most: float = 1.0,
@@ -223,7 +224,7 @@ def simulated_null(
 
 def lower_rate(
     successes: NDArray[np.int64], trials: NDArray[np.int64], *, level: float
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Return one-sided Clopper–Pearson lower bounds; 0 without trials.
 
     Examples
@@ -239,7 +240,7 @@ def lower_rate(
 
 def weighted_upper_rate(
     right: NDArray[np.int64], judged: NDArray[np.int64], *, level: float
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Return an upper bound of each sample's success rate that holds for all samples at once.
 
     The mirror image of `weighted_lower_rate`.
@@ -249,7 +250,7 @@ def weighted_upper_rate(
 
 def weighted_lower_rate(
     right: NDArray[np.int64], judged: NDArray[np.int64], *, level: float
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Return a lower bound of each sample's success rate that holds for all samples at once.
 
     Parameters

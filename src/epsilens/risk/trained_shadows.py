@@ -10,15 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray, Progress, SingleArray
 from epsilens.influence.baseline import Baseline
 from epsilens.models.dp_sgd import DPSGDSettings, score_ensemble
 from epsilens.models.networks import Floats
 from epsilens.risk.halves import draw_members
-from epsilens.risk.randomised_shadows import Progress, ShadowOutcome, scores_and_predictions
+from epsilens.risk.randomised_shadows import ShadowOutcome, scores_and_predictions
 
 __all__ = ["TrainedShadows"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -40,7 +39,7 @@ class TrainedShadows:
     targets: NDArray[np.intp]
 
     @cached_property
-    def members(self) -> NDArray[np.bool_]:
+    def members(self) -> BoolArray:
         """Who is in which model, (models, n); the same halves at every ε."""
         n_rows = self.baseline.problem.n_rows
         return draw_members(self.seed, range(self.n_models), n_rows).T
@@ -67,7 +66,7 @@ class TrainedShadows:
         test_weights = self.baseline.evaluation.weights
         attacked = classes[self.targets]
 
-        def score(logits: Floats) -> NDArray[np.float32]:
+        def score(logits: Floats) -> SingleArray:
             """Return φ and right predictions of the attacked records, and the test accuracy last."""
             phi, right = scores_and_predictions(logits[:, : len(attacked)], attacked)
             tested = logits[:, len(attacked) :]

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_positive
 from epsilens.data.private_files import PrivateStore
 from epsilens.errors import BudgetExceededError
@@ -27,7 +27,6 @@ from epsilens.valuation.yardstick import n_coefficients
 
 __all__ = ["AnswerBook", "default_limit"]
 
-FloatArray = NDArray[np.float64]
 
 SHARE = 0.1
 """Of the pairs that would determine gradient and Hessian."""

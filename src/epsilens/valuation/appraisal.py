@@ -10,12 +10,12 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_choice
 from epsilens.errors import ApproximationWarning, InputError
 from epsilens.influence.baseline import Baseline, as_weights, fit_baseline
 from epsilens.models import Design
 from epsilens.models.class_weights import class_totals, class_weights
-from epsilens.models.execution import Progress
 from epsilens.models.label import encode_test_label
 from epsilens.models.scikit_learn import transform
 from epsilens.models.tables import for_scikit_learn, in_order_of
@@ -37,7 +37,6 @@ from epsilens.valuation.sole_records import shortest_without
 
 __all__ = ["METHODS", "Appraisal", "Candidates", "Method", "TestLoss"]
 
-FloatArray = NDArray[np.float64]
 Method = Literal["exact", "newton", "second-order", "first-order"]
 TestLoss = Literal["full", "second-order"]
 METHODS: tuple[Method, ...] = get_args(Method)

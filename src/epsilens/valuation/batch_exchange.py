@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_choice
 from epsilens.errors import InputError
 from epsilens.models import Loss
@@ -36,7 +36,6 @@ from epsilens.valuation.yardstick import Yardstick
 
 __all__ = ["BatchMove", "answer_batch", "offer_batch", "smallest_batch"]
 
-FloatArray = NDArray[np.float64]
 
 LARGEST_MOVE = 1e6
 """In units of √(H⁻¹)_ii: standard errors of a coefficient times √N. No batch that is meant moves so far."""

@@ -6,14 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_finite, as_positive
 from epsilens.errors import InputError
 
 __all__ = ["BatchScores", "batch_correction", "correct_batch"]
-
-FloatArray = NDArray[np.float64]
 
 
 def batch_correction(q: float, b: float, k: int) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._scratch import scratch_folder
+from epsilens._types import FloatArray
 from epsilens._validate import require_extra
 from epsilens.data.private_files import make_private_file
 from epsilens.errors import InputError
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Ckks", "CkksParameters", "read_secret_key", "seal"]
 
-FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
 _HEADER_BYTES = 2**16

@@ -18,19 +18,19 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_count, as_generator, as_share
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
 from epsilens.models.class_weights import class_totals, class_weights
-from epsilens.models.execution import Progress, workers
+from epsilens.models.execution import workers
 from epsilens.models.separation import runs_away
 from epsilens.valuation.appraisal import Appraisal
 
 __all__ = ["CurvePoint", "addition_curve", "removal_curve"]
 
-FloatArray = NDArray[np.float64]
 Order = Literal["score", "training loss", "random"]
 
 REMOVED = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
@@ -265,7 +265,7 @@ def _halves(appraisal: Appraisal, random_state: int) -> list[tuple[Appraisal, _J
 
 
 def _minimiser(
-    baseline: Baseline, design: Design, keep: NDArray[np.bool_], *, change: int
+    baseline: Baseline, design: Design, keep: BoolArray, *, change: int
 ) -> FloatArray | None:
     """Train on the kept rows of a design with the estimator's own settings; None if that fails."""
     label = baseline.label

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.valuation.ckks import Ckks, CkksParameters
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST", "Layout", "add_mask", "multiply", "power_of_two"]
 
-FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
 LARGEST = 2.0**14

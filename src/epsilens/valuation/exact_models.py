@@ -17,18 +17,18 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence import Evaluation
 from epsilens.influence.trust import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
-from epsilens.models.execution import Progress, workers
+from epsilens.models.execution import workers
 from epsilens.models.separation import runs_away
 from epsilens.valuation.record_steps import Records, steps
 from epsilens.valuation.shared_objective import SharedObjective
 
 __all__ = ["Accuracy", "exact_loss_changes", "full_loss_changes"]
 
-FloatArray = NDArray[np.float64]
 
 # Of the largest score; a tenth of what is promised.
 TOLERANCE = 1e-7
@@ -76,11 +76,9 @@ class Accuracy:
         largest = float(np.abs(scores).max(initial=0.0))
         return cls(TOLERANCE * largest, size, float(bend[0]))
 
-    def is_enough(self, step: FloatArray, length: FloatArray) -> NDArray[np.bool_]:
+    def is_enough(self, step: FloatArray, length: FloatArray) -> BoolArray:
         """Return where a further step of this length cannot matter, `length` from the given model."""
-        enough: NDArray[np.bool_] = (
-            self.gradient_size + self.largest_bend * length
-        ) * step <= self.score
+        enough: BoolArray = (self.gradient_size + self.largest_bend * length) * step <= self.score
         return enough
 
 
@@ -188,7 +186,7 @@ def _block(
     a: FloatArray,
     leverage: FloatArray,
     accuracy: Accuracy,
-) -> tuple[FloatArray, NDArray[np.bool_]]:
+) -> tuple[FloatArray, BoolArray]:
     """Return θ_j − θ as columns (K·p, B), and which models could not be minimised."""
     problem, n = shared.problem, shared.problem.n_rows
     stranded = np.asarray(np.isnan(a).any(axis=1))

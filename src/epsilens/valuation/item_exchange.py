@@ -54,6 +54,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.models import Loss
 from epsilens.valuation.answer_book import AnswerBook
@@ -86,7 +87,6 @@ from epsilens.valuation.yardstick import Yardstick, n_coefficients
 
 __all__ = ["ItemTester", "score_items"]
 
-FloatArray = NDArray[np.float64]
 
 FEWEST_ROWS = 8
 LARGEST_SELF_TEST_ERROR = 1e-5

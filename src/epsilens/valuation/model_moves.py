@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_choice, as_count
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.models import Design, Loss
@@ -36,7 +36,6 @@ __all__ = [
     "item_moves",
 ]
 
-FloatArray = NDArray[np.float64]
 Change: TypeAlias = Literal["add", "remove"]
 MoveMethod: TypeAlias = Literal["newton", "second-order", "first-order"]
 

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_positive
 from epsilens.errors import InputError
 
 __all__ = ["share_payment"]
-
-FloatArray = NDArray[np.float64]
 
 
 def share_payment(scores: FloatArray, amount: float) -> FloatArray:

@@ -26,6 +26,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.models import Curvature, Design, Loss
 
@@ -42,7 +43,6 @@ __all__ = [
     "steps",
 ]
 
-FloatArray = NDArray[np.float64]
 
 # 1 − h below this: the record alone decides a direction. Rounding is far below, and so is what a
 # rank-revealing solver would call independent.

@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.influence import Evaluation
 from epsilens.valuation.record_steps import Records
 from epsilens.valuation.shared_objective import SharedObjective
 
 __all__ = ["sampling_errors"]
-
-FloatArray = NDArray[np.float64]
 
 
 def sampling_errors(

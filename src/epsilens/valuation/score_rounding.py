@@ -7,14 +7,13 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_positive
 from epsilens.errors import InputError
 
 __all__ = ["RoundedScores", "round_scores"]
 
-FloatArray = NDArray[np.float64]
 
 DIGITS = 6
 """Of the largest score of an answer, where nothing was encrypted."""

@@ -13,16 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence.baseline import Baseline
 from epsilens.models import Curvature, Loss, Problem, factorise, minimise
 from epsilens.models.class_weights import balanced, class_totals, class_weights
 
 __all__ = ["SharedObjective", "given_objective", "shared_objectives"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak

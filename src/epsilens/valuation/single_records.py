@@ -3,15 +3,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from epsilens.models.execution import Progress
+from epsilens._types import FloatArray, Progress
 from epsilens.valuation.appraisal import Appraisal
 
 __all__ = ["add_one", "leave_one_out"]
-
-FloatArray = NDArray[np.float64]
 
 
 def leave_one_out(

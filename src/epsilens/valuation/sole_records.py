@@ -12,12 +12,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.influence.baseline import Baseline
 from epsilens.valuation.shared_objective import SharedObjective
 
 __all__ = ["shortest_without"]
-
-FloatArray = NDArray[np.float64]
 
 
 def shortest_without(

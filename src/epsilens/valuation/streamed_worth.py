@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_choice
 from epsilens.errors import InputError
 from epsilens.influence.streamed_fit import fit_from_parquet
 from epsilens.models import Curvature, Problem
-from epsilens.models.execution import Progress
 from epsilens.models.losses import Loss
 from epsilens.models.passes import Part
 from epsilens.models.specification import read_specification
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 __all__ = ["leave_one_out_parquet"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from typing import Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_choice
 from epsilens.errors import InputError
 from epsilens.models import Loss
 from epsilens.valuation.model_moves import SIGN, Change, ModelForTester, as_records, as_vector
 
 __all__ = ["Yardstick", "n_coefficients"]
-
-FloatArray = NDArray[np.float64]
 
 
 def n_coefficients(n_parameters: int) -> int:

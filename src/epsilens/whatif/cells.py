@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.influence import FirstOrder, Outcomes
 from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.first_order import SolveError
@@ -24,7 +24,6 @@ __all__ = [
     "group_seeds",
 ]
 
-FloatArray = NDArray[np.float64]
 Ends = tuple[float, float]
 Rung = Literal["influence", "newton", "exact", "paper"]
 

@@ -9,15 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_positive
 from epsilens.data.frames import to_vector
 from epsilens.document import BODY_PUBLIC, BODY_UNDECLARED
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
 from epsilens.influence.baseline import Baseline, fit_baseline
 from epsilens.influence.question import Asked
-from epsilens.models.execution import Progress
 from epsilens.models.label import classes_of
 from epsilens.models.torch_head import (
     as_columns,
@@ -46,7 +45,7 @@ class FrozenHead:
     """
 
     baseline: Baseline
-    features: NDArray[np.float64]
+    features: FloatArray
 
 
 def refuse_head(estimator: object, regularisation: float, *, public_body: object) -> None:

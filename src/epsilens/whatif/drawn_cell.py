@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.influence.drawn_loss import Correction, QuadraticRuns, fit_correction
 from epsilens.influence.evaluation import DrawnOutcomes, Outcomes
 from epsilens.influence.held_out import HeldOut
@@ -24,8 +24,7 @@ from epsilens.whatif.cells import OUTCOMES, CellAnswer, ends
 
 __all__ = ["ExpandedCell", "RunShape", "finish_cell", "n_solvable", "shape_of_runs"]
 
-FloatArray = NDArray[np.float64]
-Solver = Callable[[int, FloatArray], tuple[FloatArray, NDArray[np.bool_]]]
+Solver = Callable[[int, FloatArray], tuple[FloatArray, BoolArray]]
 """From the number of a run, and linearised deviations of it and those after it, to solved ones and which of
 them converged."""
 
@@ -88,7 +87,7 @@ class ExpandedCell:
     quadratic: QuadraticRuns
     linearised: Callable[[int], FloatArray]
     solve: Solver | None
-    untouched: NDArray[np.bool_]
+    untouched: BoolArray
     converged: bool
     condition: float
     logit_noise: float

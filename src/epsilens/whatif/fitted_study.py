@@ -10,6 +10,7 @@ from typing import Self
 
 from sklearn.base import BaseEstimator
 
+from epsilens._types import Progress
 from epsilens.data.frames import series_name
 from epsilens.document import PUBLIC_BODY
 from epsilens.errors import InputError
@@ -18,7 +19,6 @@ from epsilens.influence.question import Asked, Epsilon, read_question
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_fit import StreamedFit, fit_from_parquet
 from epsilens.influence.streamed_question import read_streamed_question
-from epsilens.models.execution import Progress
 from epsilens.models.tables import (
     column_names,
     for_scikit_learn,

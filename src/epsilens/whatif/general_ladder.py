@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence import (
     NoiseTerms,
@@ -34,7 +34,7 @@ from epsilens.influence.realised import realised_runs
 from epsilens.influence.reports import OwnLabel, Reports, Trained
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.class_weights import class_totals, class_weights, own_class_weights
-from epsilens.models.execution import Progress, workers
+from epsilens.models.execution import workers
 from epsilens.models.nearby import minimise_nearby
 from epsilens.whatif.cells import (
     CellAnswer,
@@ -56,7 +56,6 @@ from epsilens.whatif.drawn_cell import (
 
 __all__ = ["climb_general", "objective_of"]
 
-FloatArray = NDArray[np.float64]
 
 SOLVED_REPORT_COST = 40
 
@@ -269,7 +268,7 @@ def _solve(
     runs: DrawnRuns,
     first: int,
     start: FloatArray,
-) -> tuple[FloatArray, NDArray[np.bool_]]:
+) -> tuple[FloatArray, BoolArray]:
     """Minimise the objectives of some drawn runs, from where the expansion puts them."""
     part = slice(first, first + start.shape[1])
     realised = realised_runs(

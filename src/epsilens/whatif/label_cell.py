@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray
 from epsilens.influence import Outcomes
 from epsilens.influence.drawn_loss import quadratic_runs
 from epsilens.influence.linear_noise import LinearNoise
@@ -17,8 +17,6 @@ from epsilens.models.nearby import minimise_nearby
 from epsilens.whatif.drawn_cell import ExpandedCell, n_solvable, run_decrement
 
 __all__ = ["LabelExpansion", "expand_label_cell"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,7 +88,7 @@ def expand_label_cell(
         deviations: FloatArray = at.bias[:, None] + root @ standard[:, :n]
         return deviations
 
-    def solve(first: int, start: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def solve(first: int, start: FloatArray) -> tuple[FloatArray, BoolArray]:
         n_runs = start.shape[1]
         moved = factor @ standard[:, first : first + n_runs].astype(np.float64)
         theta, converged = minimise_nearby(

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence import LabelNoise, Outcomes
 from epsilens.influence.curve import MOST_NODES, Curve, Ground, trace
@@ -33,7 +34,6 @@ from epsilens.whatif.label_cell import LabelExpansion, expand_label_cell
 
 __all__ = ["answer_by_curve", "suits_a_curve"]
 
-FloatArray = NDArray[np.float64]
 
 _FEWEST_CELLS = 6
 _MOST_PARAMETERS = 1000

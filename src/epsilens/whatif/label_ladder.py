@@ -9,8 +9,8 @@ from functools import partial
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, Progress
 from epsilens.influence import (
     Evaluation,
     LabelNoise,
@@ -29,7 +29,7 @@ from epsilens.influence.record_noise import CellNoise, NoiseForms
 from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import is_wide
 from epsilens.models import Curvature, factorise
-from epsilens.models.execution import Progress, workers
+from epsilens.models.execution import workers
 from epsilens.whatif.cells import (
     CellAnswer,
     Question,
@@ -46,7 +46,6 @@ from epsilens.whatif.wide_ladder import wide_answers
 
 __all__ = ["climb_labels"]
 
-FloatArray = NDArray[np.float64]
 Result = TypeVar("Result")
 
 _MEMORY_FOR_DRAWS = 512 * 2**20

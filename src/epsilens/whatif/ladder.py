@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from epsilens._types import Progress
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.wide import is_wide, refuse_matrix
-from epsilens.models.execution import Progress
 from epsilens.whatif.cells import CellAnswer, Question, Rung
 from epsilens.whatif.drawn_cell import n_solvable
 from epsilens.whatif.general_ladder import SOLVED_REPORT_COST, climb_general

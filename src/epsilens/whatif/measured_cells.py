@@ -8,9 +8,9 @@ import time
 import warnings
 from dataclasses import replace
 
+from epsilens._types import Progress
 from epsilens.document import EVERYBODY, own_budget
 from epsilens.errors import EstimateNotTrustworthyError, InputError, PrivacyLeakWarning
-from epsilens.models.execution import Progress
 from epsilens.whatif.answer import untrusted_notes
 from epsilens.whatif.result import INTERVAL_CONFIDENCE, LossChangeEstimate
 

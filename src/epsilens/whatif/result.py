@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_loss_limit, as_share, require_column
 from epsilens.data.documented import Documented
 from epsilens.data.frames import like
@@ -95,7 +95,7 @@ class LossChangeEstimate(Documented):
     """
 
     document: WhatIfDocument
-    loss_draws: tuple[NDArray[np.float64], ...]
+    loss_draws: tuple[FloatArray, ...]
     template: object = field(default=None, compare=False)
     retrained: pd.DataFrame | None = field(default=None, compare=False)
     again: Callable[..., LossChangeEstimate] | None = field(default=None, compare=False)
@@ -229,7 +229,7 @@ class LossChangeEstimate(Documented):
 
     @staticmethod
     def _upper_end(
-        change: float | None, high: float | None, runs: NDArray[np.float64], confidence: float
+        change: float | None, high: float | None, runs: FloatArray, confidence: float
     ) -> float:
         if confidence == INTERVAL_CONFIDENCE and high is not None:
             return high

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens.channels import UnaryEncoding, simulate
 from epsilens.channels.draw import generator_words
 from epsilens.data.atomic import replacing
@@ -34,12 +35,10 @@ from epsilens.influence.realised import realised_runs
 from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import curvature_finder, is_wide, refuse_matrix
 from epsilens.models import minimise
-from epsilens.models.execution import Progress
 from epsilens.models.passes import under_way
 
 __all__ = ["RUN_OUTCOMES", "Run", "retrain_cells", "run_outcomes"]
 
-FloatArray = NDArray[np.float64]
 Run = tuple[float | None, ...]
 """Loss, accuracy, AUC, loss gap and accuracy gap of one run, in the order of `RUN_OUTCOMES`."""
 
@@ -316,7 +315,7 @@ def _train_labels(
     ]
 
 
-def refuse_unconverged(converged: NDArray[np.bool_]) -> None:
+def refuse_unconverged(converged: BoolArray) -> None:
     """Refuse runs whose optimum was not reached."""
     if not converged.all():
         raise EstimateNotTrustworthyError(

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from epsilens._types import FloatArray
 from epsilens._validate import as_between, as_count, as_share
 from epsilens.channels import parse_grid
 from epsilens.document import EVERYBODY, Provenance, WhatIfCell, WhatIfDocument, whatif_number_types
@@ -35,7 +36,6 @@ from epsilens.whatif.result import LossChangeEstimate
 
 __all__ = ["RHO_METHOD", "what_if_rho"]
 
-FloatArray = NDArray[np.float64]
 
 RHO_METHOD: Final = "output-perturbation"
 

@@ -12,13 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, Progress
 from epsilens.influence.question import Asked
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_noise import StreamedGroup, with_groups
 from epsilens.models import Problem, minimise
-from epsilens.models.execution import Progress
 from epsilens.models.passes import Part
 from epsilens.models.streamed_records import Records, uniform_at
 from epsilens.whatif.retraining import (
@@ -32,8 +31,6 @@ from epsilens.whatif.retraining import (
 )
 
 __all__ = ["retrain_streamed"]
-
-FloatArray = NDArray[np.float64]
 
 
 def retrain_streamed(

@@ -12,6 +12,7 @@ from typing import Literal
 
 from sklearn.utils.validation import check_is_fitted
 
+from epsilens._types import Progress
 from epsilens._validate import as_choice, as_count, as_positive
 from epsilens.document import EVERYBODY
 from epsilens.errors import InputError
@@ -25,7 +26,6 @@ from epsilens.influence import (
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.question import Epsilon
 from epsilens.influence.streamed_baseline import StreamedBaseline
-from epsilens.models.execution import Progress
 from epsilens.whatif.answer import write_estimate, write_retraining
 from epsilens.whatif.asking import (
     as_correction,

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.influence import (
     LabelNoise,
     draw_linear_noise,
@@ -32,7 +32,6 @@ from epsilens.whatif.drawn_cell import ExpandedCell, finish_cell, shape_of_runs
 
 __all__ = ["MOST_DRAWS", "wide_answers"]
 
-FloatArray = NDArray[np.float64]
 
 MOST_DRAWS = 100
 """Runs that are drawn for an interval: each takes a linear system of its own."""

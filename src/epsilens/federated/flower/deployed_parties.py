@@ -6,10 +6,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
 from flwr.app import RecordDict
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.flower.grid_parties import GridParties, MessageGrid
@@ -22,7 +21,6 @@ from epsilens.federated.written import read_wish
 
 __all__ = ["DeployedParties", "SilentSitesError", "named"]
 
-FloatArray = NDArray[np.float64]
 SECONDS_BETWEEN_LOOKS = 0.2
 
 

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import numpy as np
 from flwr.app import Message, RecordDict
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.channels import Budget
 from epsilens.errors import BudgetExceededError, InputError
 from epsilens.federated.aggregate import Penalty
@@ -31,7 +31,6 @@ from epsilens.federated.written import read_budget, read_ledger, wish_text
 
 __all__ = ["GridParties", "MessageGrid"]
 
-FloatArray = NDArray[np.float64]
 
 SECONDS_BETWEEN_LOOKS = 0.05
 MOST_RECORDS = 2**40

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from flwr.app import RecordDict
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray, WordArray
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.flower.deployed_parties import DeployedParties
 from epsilens.federated.flower.grid_parties import GridParties
@@ -21,9 +21,6 @@ from epsilens.federated.masked_sums import MaskedQuestion, SecureSums
 from epsilens.federated.parties import Traffic
 
 __all__ = ["MaskedDeployedParties", "MaskedGridParties"]
-
-FloatArray = NDArray[np.float64]
-MaskedArray = NDArray[np.uint64]
 
 
 class MaskedMessages(SummedParties):
@@ -54,7 +51,7 @@ class MaskedMessages(SummedParties):
 
     def answers(
         self, group: str, question: MaskedQuestion, *, keys: Mapping[int, bytes] | None
-    ) -> dict[int, MaskedArray]:
+    ) -> dict[int, WordArray]:
         """Ask the sites of a group; with their `keys` for the first time."""
         known = {} if keys is None else {str(i): key.hex() for i, key in keys.items()}
         settings: dict[str, str | float | bool | bytes] = {

@@ -16,8 +16,8 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import (
     BudgetExceededError,
     EstimateNotTrustworthyError,
@@ -39,7 +39,6 @@ __all__ = [
     "unpack",
 ]
 
-FloatArray = NDArray[np.float64]
 Setting: TypeAlias = str | int | float | bool | bytes
 _S = TypeVar("_S", str, int, float, bool, bytes)
 

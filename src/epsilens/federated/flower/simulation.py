@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from epsilens._scratch import announce_scratch
+from epsilens._types import Progress
 from epsilens._validate import require_extra
 from epsilens.errors import (
     BudgetExceededError,
@@ -39,7 +40,6 @@ from epsilens.federated.flower.app_files import APP_FILES
 from epsilens.federated.flower.process_tree import ProcessTree
 from epsilens.federated.flower.services import OFFLINE, free_port, last_words
 from epsilens.federated.parties import Traffic
-from epsilens.federated.plan import Progress
 from epsilens.federated.rehearsal import Outcome, Rehearsal
 from epsilens.federated.site_store import RawFile, create_site_store
 from epsilens.federated.valuing import read_valuation

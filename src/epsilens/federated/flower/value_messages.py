@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import numpy as np
 from flwr.app import RecordDict
-from numpy.typing import NDArray
 
+from epsilens._types import FloatArray
 from epsilens.errors import InputError
 from epsilens.federated.flower.messages import Content, Setting, pack
 from epsilens.federated.sums import upper_half, whole_of
@@ -34,7 +33,6 @@ __all__ = [
     "together",
 ]
 
-FloatArray = NDArray[np.float64]
 Parts: TypeAlias = tuple[dict[str, FloatArray], dict[str, Setting]]
 """Arrays and settings of a message, to be put together with others."""
 
