@@ -49,5 +49,6 @@ __getattr__, __dir__ = lazy_exports(
             "PrivacyLeakWarning",
         ],
         "epsilens.whatif": ["Choice", "LossChangeEstimate", "WhatIf"],
+        "epsilens": ["__version__"],
     },
 )

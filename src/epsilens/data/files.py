@@ -147,7 +147,9 @@ def read_table(
     # An empty name, as of a shell variable that is not set, would be the folder that one stands in.
     if path.is_dir() and str(source):
         frame = frame_from_arrow(read_parquet_folder(path), name=path.name)
-        return TableFile(frame, name or path.resolve().name, "parquet", partitions=partition_columns(path))
+        return TableFile(
+            frame, name or path.resolve().name, "parquet", partitions=partition_columns(path)
+        )
     try:
         if not str(source):
             raise FileNotFoundError
