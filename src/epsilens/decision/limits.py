@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epsilens._validate import as_loss_limit, as_share
-from epsilens.errors import InputError
+from epsilens._validate import as_at_least_zero, as_loss_limit, as_share
+from epsilens.errors import InputError, setting
 
 __all__ = [
     "CLEAR_COST",
     "DEFAULT_MAX_ADVANTAGE",
     "NO_COST",
     "PROVES",
+    "RETRAINING_SECONDS",
+    "SIMULATED_CONFIDENCE",
     "SMALL_COST",
     "Limits",
     "read_limits",
@@ -20,6 +22,10 @@ __all__ = [
 
 DEFAULT_MAX_ADVANTAGE = 0.1
 """Largest advantage where no limit is given."""
+RETRAINING_SECONDS = 20.0
+"""Time for training again where the cost failed its check."""
+SIMULATED_CONFIDENCE = 0.9
+"""Confidence level of the interval that comes with a measured attack rate."""
 PROVES = 0.8
 """Largest advantage at which the proof is said to say something."""
 SMALL_COST = 0.01
@@ -38,6 +44,7 @@ class Limits:
     rate: float | None
     advantage: float | None
     confidence: float
+    seconds: float
     is_default: bool = False
 
     @property
@@ -48,15 +55,42 @@ class Limits:
 
 def read_limits(
     *,
-    max_loss_increase: float | None,
-    max_attack_rate: float | None,
-    max_advantage: float | None,
-    confidence: float,
+    max_loss_increase: float | None = None,
+    max_attack_rate: float | None = None,
+    max_advantage: float | None = None,
+    confidence: float = SIMULATED_CONFIDENCE,
+    measured: bool = False,
+    proven_only: bool = False,
+    seconds: float = RETRAINING_SECONDS,
 ) -> Limits:
-    """Check the limits; without any the default on the advantage holds."""
+    """Check the limits of `decide`; without any the default on the advantage holds.
+
+    Raises
+    ------
+    InputError
+        If one is no limit, or two exclude each other.
+
+    Examples
+    --------
+    >>> read_limits().advantage, read_limits(max_loss_increase=0.01).loss
+    (0.1, 0.01)
+    """
     if max_attack_rate is not None and max_advantage is not None:
         raise InputError(
-            "expected one limit on the attack, got two. Give `max_attack_rate` or `max_advantage`."
+            "expected one limit on the attack, got two. Give "
+            f"{setting('max_attack_rate')} or {setting('max_advantage')}."
+        )
+    if measured and proven_only:
+        raise InputError(
+            f"{setting('measured')} and {setting('proven_only')} contradict each other. Leave one of them "
+            "out; without either the proven ceiling decides."
+        )
+    if max_attack_rate is not None and not 0 < max_attack_rate < 1:
+        raise InputError(
+            argument="max_attack_rate",
+            expected="greater than 0 and less than 1",
+            got=f"{max_attack_rate:g}",
+            hint="Give a share, for instance 0.8.",
         )
     is_default = max_loss_increase is None and max_attack_rate is None and max_advantage is None
     advantage = DEFAULT_MAX_ADVANTAGE if is_default else max_advantage
@@ -65,5 +99,6 @@ def read_limits(
         rate=None if max_attack_rate is None else as_share(max_attack_rate, name="max_attack_rate"),
         advantage=None if advantage is None else as_share(advantage, name="max_advantage"),
         confidence=as_share(confidence, name="confidence"),
+        seconds=as_at_least_zero(seconds, name="seconds"),
         is_default=is_default,
     )

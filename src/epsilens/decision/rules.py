@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 from epsilens._types import Progress
-from epsilens._validate import as_at_least_zero
 from epsilens.decision.limits import CLEAR_COST, NO_COST, PROVES, SMALL_COST, Limits, read_limits
 from epsilens.decision.result import Decision, Standing
 from epsilens.decision.trade_off import join
@@ -21,12 +20,13 @@ from epsilens.document import (
     Point,
     Provenance,
     Recommendation,
+    RiskDocument,
     WhatIfCell,
     WhatIfDocument,
     cost_type,
     own_budget,
 )
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputTypeError
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
 from epsilens.whatif.measured_cells import measure_cell
@@ -41,8 +41,8 @@ RestsOn = Literal["proven", "measured"]
 
 
 def decide(
-    cost: LossChangeEstimate,
-    risk: RiskCurve,
+    cost: LossChangeEstimate | WhatIfDocument,
+    risk: RiskCurve | RiskDocument,
     *,
     max_loss_increase: float | None = None,
     max_attack_rate: float | None = None,
@@ -62,10 +62,10 @@ def decide(
 
     Parameters
     ----------
-    cost : LossChangeEstimate
-        Result of `WhatIf.estimate` or `retrain` for everybody.
-    risk : RiskCurve
-        Result of `AttackStudy.estimate` for the same columns on the same grid.
+    cost : LossChangeEstimate or WhatIfDocument
+        Result of `WhatIf.estimate` or `retrain` for everybody, or its document.
+    risk : RiskCurve or RiskDocument
+        Result of `AttackStudy.estimate` for the same columns on the same grid, or its document.
     max_loss_increase : float, optional
         Largest acceptable increase of the mean test loss.
     max_attack_rate : float in (0, 1), optional
@@ -84,7 +84,7 @@ def decide(
         A synonym of the default.
     seconds : float
         Time for training again. Where the cost at an ε failed its check and could change the decision,
-        it is measured by training again, if `cost` comes from a study that is at hand.
+        it is measured by training again; a document alone cannot do that.
     progress : callable, optional
         Called with (done, total, what).
 
@@ -131,29 +131,19 @@ def decide(
     >>> decide(cost, risk, max_advantage=0.3).recommendation.epsilon
     0.5
     """
-    for name, came, kind, whence in (
-        ("cost", cost, LossChangeEstimate, "WhatIf"),
-        ("risk", risk, RiskCurve, "AttackStudy"),
-    ):
-        if not isinstance(came, kind):
-            raise InputTypeError(
-                f"`{name}` must be what `{whence}(...).estimate` returns, got {type(came).__name__}. "
-                "The cost comes first, then the risk."
-            )
     limits = read_limits(
         max_loss_increase=max_loss_increase,
         max_attack_rate=max_attack_rate,
         max_advantage=max_advantage,
         confidence=confidence,
+        measured=measured,
+        proven_only=proven_only,
+        seconds=seconds,
     )
-    if measured and proven_only:
-        raise InputError(
-            "`measured` and `proven_only` contradict each other. Leave one of them out; without either "
-            "the proven ceiling decides."
-        )
+    cost, risk = _as_cost(cost), _as_risk(risk)
     cost.document.require_privacy()
     simulated = limits.confidence <= SIMULATED_CONFIDENCE and measured
-    deadline = time.monotonic() + as_at_least_zero(seconds, name="seconds")
+    deadline = time.monotonic() + limits.seconds
     while True:
         points = join(cost.document, risk.document)
         standings = tuple(_standing(cost, point, limits, measured=simulated) for point in points)
@@ -192,6 +182,31 @@ def decide(
         recommendation=chosen,
     )
     return Decision(document, standings)
+
+
+def _as_cost(cost: object) -> LossChangeEstimate:
+    if isinstance(cost, WhatIfDocument):
+        return LossChangeEstimate(cost)
+    if isinstance(cost, LossChangeEstimate):
+        return cost
+    raise _not_a_result("cost", cost, "WhatIf")
+
+
+def _as_risk(risk: object) -> RiskCurve:
+    if isinstance(risk, RiskDocument):
+        return RiskCurve(risk)
+    if isinstance(risk, RiskCurve):
+        return risk
+    raise _not_a_result("risk", risk, "AttackStudy")
+
+
+def _not_a_result(argument: str, came: object, whence: str) -> InputTypeError:
+    return InputTypeError(
+        argument=argument,
+        expected=f"what `{whence}(...).estimate` returns, or its document",
+        got=type(came).__name__,
+        hint="The cost comes first, then the risk.",
+    )
 
 
 def _number_types(chosen: Recommendation, cost: WhatIfDocument) -> dict[str, NumberType]:

@@ -413,7 +413,7 @@ def nearly_separable() -> str:
         "with one answer, have no finite optimum, so neither the baseline nor any estimate can be "
         "trusted. Add regularisation."
     )
-    warnings.warn(text, ApproximationWarning, stacklevel=4)
+    warnings.warn(text, ApproximationWarning, stacklevel=5)
     return text
 
 
@@ -436,5 +436,5 @@ def distance_note(distance: float, *, what: str = "fit") -> list[str]:
         f"the given {what} is not converged: its test loss is {distance:+.2g} away from that of its own "
         "objective's optimum, which is used as the baseline."
     )
-    warnings.warn(text, ApproximationWarning, stacklevel=5 + (what == "head"))
+    warnings.warn(text, ApproximationWarning, stacklevel=6)
     return [text]

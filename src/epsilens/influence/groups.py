@@ -188,7 +188,7 @@ def refuse_dependence(
                 "look anyway."
             )
         said.append(text)
-        warnings.warn(text, PrivacyLeakWarning, stacklevel=6)
+        warnings.warn(text, PrivacyLeakWarning, stacklevel=7)
     return said
 
 

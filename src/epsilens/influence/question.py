@@ -164,7 +164,7 @@ def read_question(
         features.append(feature)
     for name in observed:
         notes.append(observed_domain(name))
-        warnings.warn(notes[-1], PrivacyLeakWarning, stacklevel=4)
+        warnings.warn(notes[-1], PrivacyLeakWarning, stacklevel=5)
     members = read_groups(
         groups,
         table=baseline.table,

@@ -44,7 +44,8 @@ class RiskCurve(Documented):
     document : RiskDocument
         The whole answer; what follows are views of it.
     attacks : tuple of MembershipAttack
-        The membership attack of every cell, record by record: sensitive, and in no document.
+        The membership attack of every cell, record by record: sensitive, and in no document. Empty where
+        the document alone is known, such as one that was loaded.
     targets : array of int
         The training rows that were attacked.
 
@@ -54,14 +55,14 @@ class RiskCurve(Documented):
     >>> cells = [RiskCell(epsilon=epsilon, mechanism="rr", answer_inference_ceiling=ceiling)
     ...          for epsilon, ceiling in ((1.0, 0.8), (2.0, 0.9))]
     >>> curve = RiskCurve(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
-    ...                                n_targets=9, cells=cells), (), np.empty(0, dtype=np.intp))
+    ...                                n_targets=9, cells=cells))
     >>> curve.choose(max_attack_rate=0.85).epsilon
     1.0
     """
 
     document: RiskDocument
-    attacks: tuple[MembershipAttack, ...]
-    targets: NDArray[np.intp]
+    attacks: tuple[MembershipAttack, ...] = ()
+    targets: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     template: object = field(default=None, compare=False)
 
     def to_frame(self) -> object:
@@ -94,6 +95,11 @@ class RiskCurve(Documented):
         import pandas as pd
 
         wanted = as_count(n, name="n", least=1)
+        if not self.attacks:
+            raise InputError(
+                "which records are most exposed is in no document, and this curve was made from one. "
+                "Attack the model again."
+            )
         attack = self.attacks[self._place(epsilon)]
         order = np.argsort(-attack.asr, kind="stable")[:wanted]
         return pd.DataFrame({"row": self.targets[order], "asr": attack.asr[order]})

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_count, as_share
 from epsilens.channels import Channel, ProductChannel
-from epsilens.data.frames import series_name
 from epsilens.document import (
     Provenance,
     RiskCell,
@@ -25,12 +24,13 @@ from epsilens.document import (
     risk_number_types,
 )
 from epsilens.errors import InputError
-from epsilens.influence.baseline import Baseline, fit_baseline
-from epsilens.influence.question import Asked, Epsilon, read_grid, read_question
+from epsilens.influence.baseline import Baseline
+from epsilens.influence.fitted import FittedModel
+from epsilens.influence.question import Asked, Epsilon, read_grid
 from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.privacy_accounting import attack_ceiling
 from epsilens.models.ray_connection import place_of_work
-from epsilens.models.tables import column_names, for_scikit_learn, in_order_of, schema_fingerprint
+from epsilens.models.tables import column_names
 from epsilens.risk.answer_inference import answer_ceiling
 from epsilens.risk.guess_from_others import (
     CONFIDENCE,
@@ -56,7 +56,7 @@ MOST_TARGETS = 20_000
 """Membership is attacked for so many records at most; more say nothing new and cost memory."""
 
 
-class AttackStudy(BaseEstimator):  # type: ignore[misc]
+class AttackStudy(FittedModel):
     """See what an attacker gets from a model whose training data were protected at ε.
 
     Give the study a model, the data it is trained on and a test set, as for `WhatIf`; then ask for a
@@ -109,22 +109,24 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
         sample_weight_test: object | None = None,
     ) -> Self:
         """Train the model to convergence and evaluate it; see `WhatIf.fit`."""
-        features = for_scikit_learn(X)
-        baseline = fit_baseline(
-            self.estimator,
-            features,
-            y,
-            in_order_of(features, for_scikit_learn(X_test)),
-            y_test,
-            sample_weight=sample_weight,
-            sample_weight_test=sample_weight_test,
+        self._fit_tables(
+            X, y, X_test, y_test, sample_weight=sample_weight, sample_weight_test=sample_weight_test
         )
-        require_probabilities(baseline)
-        self.baseline_: Baseline = baseline
-        self.label_name_ = series_name(y)
-        self._table = features
-        self._template = X
+        require_probabilities(self._baseline)
         return self
+
+    def share_fit(self, other: FittedModel) -> Self:
+        """Take over the model that another study has fitted; it must give probabilities."""
+        super().share_fit(other)
+        require_probabilities(self._baseline)
+        return self
+
+    @property
+    def _baseline(self) -> Baseline:
+        """The fitted model, with its records in memory."""
+        check_is_fitted(self, "baseline_")
+        assert isinstance(self.baseline_, Baseline)  # noqa: S101
+        return self.baseline_
 
     def estimate(
         self,
@@ -166,26 +168,18 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
         -------
         RiskCurve
         """
-        check_is_fitted(self, "baseline_")
+        baseline = self._baseline
         started = time.perf_counter()
         seed = as_count(random_state, name="random_state", least=0)
         n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
         level = as_share(confidence, name="confidence")
-        asked = read_question(
-            self.baseline_,
-            protect=protect,
-            epsilon=epsilon,
-            groups=None,
-            categories=categories,
-            dependent_groups="refuse",
-            columns=column_names(self._table),
-        )
+        asked = self._read_question(baseline, protect, epsilon, None, categories, "refuse")
         shadows = RandomisedShadows(
-            baseline=self.baseline_,
+            baseline=baseline,
             asked=asked,
             n_models=n_models,
             seed=seed,
-            targets=_targets(self.baseline_.problem.n_rows, seed),
+            targets=_targets(baseline.problem.n_rows, seed),
         )
         attacks, guesses, accuracies = [], [], []
         for outcome in shadows.outcomes(checkpoint=checkpoint, progress=progress):
@@ -196,7 +190,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
         known = KnownColumns.of(
             self._table,
             hidden=set(asked.names) & set(column_names(self._table)),
-            label=None if asked.label_is_protected else self.baseline_.label.y,
+            label=None if asked.label_is_protected else baseline.label.y,
         )
         truth = shadows.attack.truth
         best = best_guess(
@@ -284,7 +278,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
         -----
         The scaling of the features is learnt from the raw data and not covered by ε.
         """
-        check_is_fitted(self, "baseline_")
+        baseline = self._baseline
         started = time.perf_counter()
         seed = as_count(random_state, name="random_state", least=0)
         n_models = as_count(shadow_models, name="shadow_models", least=FEWEST_MODELS)
@@ -303,8 +297,8 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             for at in grid
         ]
         self._refuse_weights()
-        n_rows = self.baseline_.problem.n_rows
-        shadows = TrainedShadows(self.baseline_, n_models, seed, _targets(n_rows, seed))
+        n_rows = baseline.problem.n_rows
+        shadows = TrainedShadows(baseline, n_models, seed, _targets(n_rows, seed))
         cells, attacks = [], []
         for e, setting in enumerate(settings):
             calibration = setting.calibration(n_rows / 2)
@@ -359,7 +353,7 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
 
     def _refuse_weights(self) -> None:
         """Refuse weights, which the noisy training would not use."""
-        baseline = self.baseline_
+        baseline = self._baseline
         if baseline.class_weight is not None or np.ptp(baseline.sample_weights) > 0:
             raise InputError(
                 "DP-SGD has no weights here, but the study has `sample_weight` or `class_weight`. "
@@ -378,16 +372,17 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
         n_answers: Sequence[int] = (),
     ) -> RiskCurve:
         """Return the cells as a result, with all that must be said of them."""
+        baseline = self._baseline
         document = RiskDocument(
             provenance=provenance,
             warnings=[
-                *self.baseline_.notes,
+                *baseline.notes,
                 *notes,
-                *_notes(targets, self.baseline_),
+                *_notes(targets, baseline),
                 *_doubts(attacks),
             ],
             number_types=risk_number_types(),
-            baseline=self.baseline_.numbers(),
+            baseline=baseline.numbers(),
             n_models=attacks[0].n_models,
             n_targets=len(targets),
             protect=list(protect),
@@ -402,17 +397,12 @@ class AttackStudy(BaseEstimator):  # type: ignore[misc]
             settings={
                 **settings,
                 "estimator": type(self.estimator).__name__,
-                "loss": self.baseline_.problem.loss.name,
+                "loss": self._baseline.problem.loss.name,
                 **place_of_work(),
             },
             seed=seed,
             simulated=True,
-            schema_fingerprint=schema_fingerprint(
-                self._table,
-                self.label_name_,
-                n_train=self.baseline_.problem.n_rows,
-                n_test=self.baseline_.evaluation.design.n_rows,
-            ),
+            schema_fingerprint=self._fingerprint,
             seconds=time.perf_counter() - started,
         )
 

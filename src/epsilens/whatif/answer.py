@@ -30,13 +30,13 @@ from epsilens.whatif.retraining import RUN_OUTCOMES, Run, run_outcomes
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Study", "write_estimate", "write_retraining"]
+__all__ = ["Origin", "write_estimate", "write_retraining"]
 
 _DRAWS_COLUMNS = ("group", "epsilon", "repeat", "loss_change", "accuracy_change", "auc_change")
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class Study:
+class Origin:
     """What an answer says about where it comes from.
 
     Attributes
@@ -136,7 +136,7 @@ def untrusted_notes(cells: list[WhatIfCell], *, repeats: int | None = None) -> l
 
 
 def write_estimate(
-    study: Study,
+    origin: Origin,
     asked: Asked,
     answers: list[CellAnswer],
     *,
@@ -180,11 +180,11 @@ def write_estimate(
     if first_order is not None:
         settings["inverse_hessian"] = _solver_settings(first_order, answers)
         asked.notes.extend(_solver_notes(first_order, answers))
-    provenance = study.provenance(asked, method, seed, seconds, **settings)
+    provenance = origin.provenance(asked, method, seed, seconds, **settings)
     return LossChangeEstimate(
-        document=study.document(asked, cells, intervals, provenance, retrained=False),
+        document=origin.document(asked, cells, intervals, provenance, retrained=False),
         loss_draws=tuple(answer.loss_runs for answer in answers),
-        template=study.template,
+        template=origin.template,
     )
 
 
@@ -240,7 +240,7 @@ def _interval(
 
 
 def write_retraining(
-    study: Study,
+    origin: Origin,
     asked: Asked,
     runs: dict[tuple[str, float, int], Run],
     *,
@@ -250,7 +250,7 @@ def write_retraining(
     seconds: float,
 ) -> LossChangeEstimate:
     """Return the mean and the 5–95 % quantiles over retrained runs."""
-    table = _runs_table(study.baseline, asked, runs, repeats)
+    table = _runs_table(origin.baseline, asked, runs, repeats)
     cells, intervals, draws = [], [], []
     by_cell = dict(list(table.groupby(["group", "epsilon"], sort=False)))
     for group in asked.groups:
@@ -284,13 +284,13 @@ def write_retraining(
                     )
             draws.append(loss)
     correction = "forward" if corrected else "none"
-    provenance = study.provenance(
+    provenance = origin.provenance(
         asked, "retrain", seed, seconds, repeats=repeats, correction=correction
     )
     return LossChangeEstimate(
-        document=study.document(asked, cells, intervals, provenance, retrained=True),
+        document=origin.document(asked, cells, intervals, provenance, retrained=True),
         loss_draws=tuple(draws),
-        template=study.template,
+        template=origin.template,
         retrained=table[list(_DRAWS_COLUMNS)],
     )
 

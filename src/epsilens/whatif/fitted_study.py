@@ -8,30 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from sklearn.base import BaseEstimator
-
 from epsilens._types import Progress
 from epsilens.data.frames import series_name
 from epsilens.document import PUBLIC_BODY
 from epsilens.errors import InputError
-from epsilens.influence.baseline import Baseline, fit_baseline
-from epsilens.influence.question import Asked, Epsilon, read_question
+from epsilens.influence.baseline import Baseline
+from epsilens.influence.fitted import FittedModel
+from epsilens.influence.question import Asked, Epsilon
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_fit import StreamedFit, fit_from_parquet
 from epsilens.influence.streamed_question import read_streamed_question
-from epsilens.models.tables import (
-    column_names,
-    for_scikit_learn,
-    in_order_of,
-    schema_fingerprint,
-)
-from epsilens.whatif.answer import Study
+from epsilens.whatif.answer import Origin
 from epsilens.whatif.deep import fit_head, refuse_head, refuse_inputs, with_body
 
 __all__ = ["FittedStudy"]
 
 
-class FittedStudy(BaseEstimator):  # type: ignore[misc]
+class FittedStudy(FittedModel):
     """A model with the data it is trained on and a test set; `WhatIf` asks the questions."""
 
     def __init__(
@@ -76,8 +69,6 @@ class FittedStudy(BaseEstimator):  # type: ignore[misc]
         -------
         WhatIf
         """
-        features: object
-        self.baseline_: Baseline | StreamedBaseline
         if self.head is not None:
             found = fit_head(
                 self.estimator,
@@ -92,24 +83,18 @@ class FittedStudy(BaseEstimator):  # type: ignore[misc]
                 sample_weight_test=sample_weight_test,
                 progress=progress,
             )
-            self.baseline_, features = found.baseline, found.features
+            self._keep(found.baseline, found.features, label_name=series_name(y), template=X)
         else:
             refuse_head(self.estimator, self.regularisation, public_body=self.public_body)
-            features = for_scikit_learn(X)
-            test = in_order_of(features, for_scikit_learn(X_test))
-            self.baseline_ = fit_baseline(
-                self.estimator,
-                features,
+            self._fit_tables(
+                X,
                 y,
-                test,
+                X_test,
                 y_test,
                 sample_weight=sample_weight,
                 sample_weight_test=sample_weight_test,
             )
         self._name_coefficients()
-        self.label_name_ = series_name(y)
-        self._table = features
-        self._template = X
         return self
 
     def fit_parquet(
@@ -195,10 +180,9 @@ class FittedStudy(BaseEstimator):  # type: ignore[misc]
 
     def keep_streamed(self, fitted: StreamedFit) -> None:
         """Take a model that was fitted to parquet files for this study's."""
-        self.baseline_ = fitted.baseline
+        name = fitted.baseline.label.name
+        self._keep(fitted.baseline, fitted.head, label_name=name, template=fitted.head)
         self._name_coefficients()
-        self.label_name_ = fitted.baseline.label.name
-        self._table = self._template = fitted.head
 
     def _name_coefficients(self) -> None:
         one = len(self.baseline_.intercept) == 1
@@ -229,14 +213,14 @@ class FittedStudy(BaseEstimator):  # type: ignore[misc]
             )
         if self.head is not None:
             protect = refuse_inputs(protect, groups, self.label_name_)
-        asked = read_question(
+        asked = self._read_question(
             self.baseline_,
-            protect=protect,
-            epsilon=epsilon,
-            groups=groups,
-            categories=categories,
-            dependent_groups=dependent_groups,
-            columns=[] if self.head is not None else column_names(self._table),
+            protect,
+            epsilon,
+            groups,
+            categories,
+            dependent_groups,
+            columns=None if self.head is None else [],
             mechanism=mechanism,
             is_paper=is_paper,
         )
@@ -244,16 +228,11 @@ class FittedStudy(BaseEstimator):  # type: ignore[misc]
             asked = with_body(asked, public_body=self.public_body)
         return asked, replace(self.baseline_, label=asked.label)
 
-    def _study(self) -> Study:
-        return Study(
+    def _origin(self) -> Origin:
+        return Origin(
             baseline=self.baseline_,
             estimator=".".join(filter(None, (type(self.estimator).__name__, self.head))),
-            fingerprint=schema_fingerprint(
-                self._table,
-                self.label_name_,
-                n_train=self.baseline_.problem.n_rows,
-                n_test=self.baseline_.evaluation.n_rows,
-            ),
+            fingerprint=self._fingerprint,
             template=self._template,
             declared={} if self.head is None else {PUBLIC_BODY: self.public_body},
         )

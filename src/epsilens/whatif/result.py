@@ -77,7 +77,8 @@ class LossChangeEstimate(Documented):
     document : WhatIfDocument
         The whole answer; what follows are views of it.
     loss_draws : tuple of arrays
-        For every cell the changes of loss that single runs show, in no particular order.
+        For every cell the changes of loss that single runs show, in no particular order; empty where the
+        document alone is known, such as one that was loaded.
     again : callable or None
         `WhatIf.retrain` with the same question of everybody, where the study is at hand.
 
@@ -89,13 +90,13 @@ class LossChangeEstimate(Documented):
     ...                     loss_change=0.02 / epsilon, loss_change_low=0.01 / epsilon,
     ...                     loss_change_high=0.03 / epsilon) for epsilon in (1.0, 2.0)]
     >>> found = LossChangeEstimate(WhatIfDocument(provenance=Provenance(method="exact"),
-    ...                                           baseline=start, cells=cells), ((), ()))
+    ...                                           baseline=start, cells=cells))
     >>> found.choose(max_loss_increase=0.02).epsilon
     2.0
     """
 
     document: WhatIfDocument
-    loss_draws: tuple[FloatArray, ...]
+    loss_draws: tuple[FloatArray, ...] = ()
     template: object = field(default=None, compare=False)
     retrained: pd.DataFrame | None = field(default=None, compare=False)
     again: Callable[..., LossChangeEstimate] | None = field(default=None, compare=False)
@@ -187,11 +188,11 @@ class LossChangeEstimate(Documented):
         if group is not None:
             wanted = [require_column(group, wanted, argument="group", what="group of the result")]
         upper: dict[float, float] = {}
-        for cell, runs in zip(self.document.cells, self.loss_draws, strict=True):
+        for place, cell in enumerate(self.document.cells):
             if cell.group not in wanted:
                 continue
             at = own_budget(cell)
-            end = self._upper_end(cell.loss_change, cell.loss_change_high, runs, level)
+            end = self.upper_end(place, level)
             upper[at] = max(upper.get(at, -np.inf), end if cell.trusted else np.inf)
         grid = sorted(upper)
         chosen = None
@@ -205,7 +206,9 @@ class LossChangeEstimate(Documented):
     @property
     def has_few_runs(self) -> bool:
         """Whether fewer models were trained again than an upper end at 95 % takes."""
-        return self.retrained is not None and min(map(len, self.loss_draws)) < FEWEST_RUNS
+        origin = self.document.provenance
+        repeats = origin.settings.get("repeats")
+        return origin.method == "retrain" and isinstance(repeats, int) and repeats < FEWEST_RUNS
 
     def upper_end(self, place: int, confidence: float = INTERVAL_CONFIDENCE) -> float:
         """Return the upper end of a cell's prediction interval.
@@ -223,16 +226,10 @@ class LossChangeEstimate(Documented):
             Infinity where no run and no interval is known.
         """
         cell = self.document.cells[place]
-        return self._upper_end(
-            cell.loss_change, cell.loss_change_high, self.loss_draws[place], confidence
-        )
-
-    @staticmethod
-    def _upper_end(
-        change: float | None, high: float | None, runs: FloatArray, confidence: float
-    ) -> float:
+        change, high = cell.loss_change, cell.loss_change_high
         if confidence == INTERVAL_CONFIDENCE and high is not None:
             return high
+        runs = self.loss_draws[place] if self.loss_draws else ()
         if len(runs):
             if (1.0 - confidence) / 2 * (len(runs) + 1) < 1.0:
                 raise InputError(

@@ -222,7 +222,7 @@ class WhatIf(FittedStudy):
         if isinstance(baseline, Baseline) and asked.unary is not None and asked.unary.is_sampled:
             answers = with_sampling_error(baseline, asked, question, used, answers)
         found = write_estimate(
-            self._study(),
+            self._origin(),
             asked,
             answers,
             method=used,
@@ -308,7 +308,7 @@ class WhatIf(FittedStudy):
             )
         return write_retraining(
             # The asked model's test set knows the groups.
-            replace(self._study(), baseline=baseline),
+            replace(self._origin(), baseline=baseline),
             asked,
             runs,
             repeats=repeats,

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `WhatIf` and `AttackStudy` share: a model fitted to a table, and the reading of questions about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from sklearn.base import BaseEstimator
+
+from epsilens.data.frames import series_name
+from epsilens.influence.baseline import Baseline, fit_baseline
+from epsilens.influence.question import Asked, Epsilon, read_question
+from epsilens.influence.streamed_baseline import StreamedBaseline
+from epsilens.models.tables import (
+    column_names,
+    for_scikit_learn,
+    in_order_of,
+    schema_fingerprint,
+)
+
+__all__ = ["FittedModel"]
+
+
+@dataclass
+class _LastQuestion:
+    """The question that was read last, for several studies of one model."""
+
+    arguments: tuple[object, ...] = ()
+    asked: Asked | None = None
+
+    def answers_to(self, arguments: tuple[object, ...]) -> bool:
+        """Say whether the same objects were asked about."""
+        return len(arguments) == len(self.arguments) and all(
+            one is other for one, other in zip(arguments, self.arguments, strict=True)
+        )
+
+
+class FittedModel(BaseEstimator):  # type: ignore[misc]
+    """A model fitted to a table, which is asked what randomising some columns would do.
+
+    Attributes
+    ----------
+    baseline_ : Baseline or StreamedBaseline
+        The converged model with its outcomes on the test set.
+    label_name_ : str or None
+    """
+
+    estimator: object
+
+    def _fit_tables(
+        self,
+        X: object,
+        y: object,
+        X_test: object,
+        y_test: object,
+        *,
+        sample_weight: object | None,
+        sample_weight_test: object | None,
+    ) -> None:
+        """Train the model to convergence on tables in memory and evaluate it."""
+        features = for_scikit_learn(X)
+        baseline = fit_baseline(
+            self.estimator,
+            features,
+            y,
+            in_order_of(features, for_scikit_learn(X_test)),
+            y_test,
+            sample_weight=sample_weight,
+            sample_weight_test=sample_weight_test,
+        )
+        self._keep(baseline, features, label_name=series_name(y), template=X)
+
+    def _keep(
+        self,
+        baseline: Baseline | StreamedBaseline,
+        table: object,
+        *,
+        label_name: str | None,
+        template: object,
+    ) -> None:
+        """Take a fitted model for this study's."""
+        self.baseline_: Baseline | StreamedBaseline = baseline
+        self.label_name_ = label_name
+        self._table = table
+        self._template = template
+        self._fingerprint = schema_fingerprint(
+            table,
+            label_name,
+            n_train=baseline.problem.n_rows,
+            n_test=baseline.evaluation.n_rows,
+        )
+        self._last_question: _LastQuestion | None = None
+
+    def share_fit(self, other: FittedModel) -> Self:
+        """Take over the model that another study has fitted, and the question that it has read.
+
+        Parameters
+        ----------
+        other : WhatIf or AttackStudy
+            Fitted. A question that one of the two asks after the other, with the same objects as arguments,
+            is read once: domains, groups and budgets are checked, and warned of, for both.
+        """
+        if other._last_question is None:
+            other._last_question = _LastQuestion()
+        for name in ("baseline_", "label_name_", "_table", "_template", "_fingerprint"):
+            setattr(self, name, getattr(other, name))
+        self._last_question = other._last_question
+        return self
+
+    def _read_question(
+        self,
+        baseline: Baseline,
+        protect: str | Iterable[str] | None,
+        epsilon: Epsilon,
+        groups: Mapping[str, object] | None,
+        categories: Mapping[str, Sequence[object]] | None,
+        dependent_groups: str,
+        *,
+        columns: list[str] | None = None,
+        mechanism: str = "rr",
+        is_paper: bool = False,
+    ) -> Asked:
+        """Check a question; see `WhatIf.estimate` for the parameters."""
+        kept = self._last_question
+        arguments = (protect, epsilon, groups, categories, mechanism, is_paper)
+        if kept is not None and kept.asked is not None and kept.answers_to(arguments):
+            asked = kept.asked
+        else:
+            asked = read_question(
+                baseline,
+                protect=protect,
+                epsilon=epsilon,
+                groups=groups,
+                categories=categories,
+                dependent_groups=dependent_groups,
+                columns=column_names(self._table) if columns is None else columns,
+                mechanism=mechanism,
+                is_paper=is_paper,
+            )
+        if kept is not None:
+            kept.arguments, kept.asked = arguments, asked
+        # Whoever answers adds notes of its own.
+        return replace(asked, notes=list(asked.notes))
