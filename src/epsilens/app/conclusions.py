@@ -26,19 +26,14 @@ def _costs(task: Task) -> WhatIfDocument:
 
 def decide_on(task: Task) -> DecisionDocument:
     """Join the cost and the attack of a study, and decide by its limits."""
-    import numpy as np
-
     from epsilens.decision import decide
     from epsilens.document import load_document
-    from epsilens.risk.result import RiskCurve
-    from epsilens.whatif import LossChangeEstimate
 
     cost, limits = _costs(task), Limits.model_validate(task["limits"])
     risk: Any = load_document(task["risk"])
-    nothing = np.empty(0)
     return decide(
-        LossChangeEstimate(cost, tuple(nothing for _ in cost.cells)),
-        RiskCurve(risk, (), np.empty(0, dtype=np.intp)),
+        cost,
+        risk,
         max_loss_increase=limits.max_loss_increase,
         max_attack_rate=limits.max_attack_rate,
         max_advantage=limits.max_advantage,
@@ -57,8 +52,6 @@ def _preview_note(cost: WhatIfDocument) -> str:
 
 def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
     """Return the furthest document of a study, and a recommendation where it has none of its own."""
-    import numpy as np
-
     from epsilens.errors import InputError
     from epsilens.whatif import LossChangeEstimate
 
@@ -74,8 +67,7 @@ def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
     most = Limits.model_validate(task["limits"]).max_loss_increase
     if most is None:
         return cost, None
-    estimate = LossChangeEstimate(cost, tuple(np.empty(0) for _ in cost.cells))
-    choice = estimate.choose(max_loss_increase=most, group=cost.cells[0].group)
+    choice = LossChangeEstimate(cost).choose(max_loss_increase=most, group=cost.cells[0].group)
     if task["is_preview"] and not choice.holds:
         return cost, None
     return cost, {

@@ -85,13 +85,6 @@ def read_limits(
             f"{setting('measured')} and {setting('proven_only')} contradict each other. Leave one of them "
             "out; without either the proven ceiling decides."
         )
-    if max_attack_rate is not None and not 0 < max_attack_rate < 1:
-        raise InputError(
-            argument="max_attack_rate",
-            expected="greater than 0 and less than 1",
-            got=f"{max_attack_rate:g}",
-            hint="Give a share, for instance 0.8.",
-        )
     is_default = max_loss_increase is None and max_attack_rate is None and max_advantage is None
     advantage = DEFAULT_MAX_ADVANTAGE if is_default else max_advantage
     return Limits(

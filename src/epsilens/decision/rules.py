@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from typing import Literal
 
 from epsilens._types import Progress
-from epsilens.decision.limits import CLEAR_COST, NO_COST, PROVES, SMALL_COST, Limits, read_limits
+from epsilens.decision.limits import (
+    CLEAR_COST,
+    NO_COST,
+    PROVES,
+    RETRAINING_SECONDS,
+    SIMULATED_CONFIDENCE,
+    SMALL_COST,
+    Limits,
+    read_limits,
+)
 from epsilens.decision.result import Decision, Standing
 from epsilens.decision.trade_off import join
 from epsilens.decision.words import RecommendationWords
@@ -33,10 +42,6 @@ from epsilens.whatif.measured_cells import measure_cell
 
 __all__ = ["attack_limit", "decide", "loss_limit"]
 
-RETRAINING_SECONDS = 20.0
-"""Time for training again where the cost failed its check."""
-SIMULATED_CONFIDENCE = 0.9
-"""Of the interval that comes with a measured attack rate."""
 RestsOn = Literal["proven", "measured"]
 
 

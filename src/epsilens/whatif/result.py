@@ -206,6 +206,8 @@ class LossChangeEstimate(Documented):
     @property
     def has_few_runs(self) -> bool:
         """Whether fewer models were trained again than an upper end at 95 % takes."""
+        if self.retrained is not None:
+            return min(map(len, self.loss_draws)) < FEWEST_RUNS
         origin = self.document.provenance
         repeats = origin.settings.get("repeats")
         return origin.method == "retrain" and isinstance(repeats, int) and repeats < FEWEST_RUNS
