@@ -15,27 +15,34 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from epsilens._types import BoolArray, FloatArray
-from epsilens.errors import InputError, InputTypeError, MissingExtraError
+from epsilens.errors import InputError, InputTypeError, MissingExtraError, phrase, setting
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 LARGEST_FINITE_EPSILON = 40.0
+NO_PRIVACY = phrase(
+    "Use `math.inf` for no privacy.", command="Use `inf` for no privacy.", page=""
+)  # a study of the page is of finite budgets
 
 
-def _as_real(value: object, *, name: str, what: str, hint: str = "") -> float:
+def _as_real(
+    value: object, *, name: str, expected: str, of: str | None = None, hint: str | None = None
+) -> float:
     """Return a real number as a float; one too large for that is infinite."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         came = type(value).__name__
-        raise InputTypeError(f"`{name}` must be {what}, got {came}. {hint}".rstrip())
+        raise InputTypeError(argument=name, of=of, expected=expected, got=came, hint=hint)
     try:
         return float(value)
     except OverflowError:  # a whole number of hundreds of digits
         return -math.inf if value < 0 else math.inf
 
 
-def as_epsilon(value: object, *, name: str = "epsilon", allow_zero: bool = False) -> float:
+def as_epsilon(
+    value: object, *, name: str = "epsilon", of: str | None = None, allow_zero: bool = False
+) -> float:
     """Return a privacy budget as a float in (0, inf].
 
     Parameters
@@ -44,71 +51,78 @@ def as_epsilon(value: object, *, name: str = "epsilon", allow_zero: bool = False
         Infinity means no privacy.
     name : str
         The name the caller typed.
+    of : str, optional
+        Whose budget it is, such as "column age".
     allow_zero : bool
         Whether 0, pure noise, is meaningful here.
     """
-    hint = "Use `math.inf` for no privacy."
-    number = _as_real(value, name=name, what="a number greater than 0", hint=hint)
+    number = _as_real(value, name=name, of=of, expected="a number greater than 0", hint=NO_PRIVACY)
     # A whole number of hundreds of digits is finite, and asks for something else than no privacy.
     if number == math.inf != value:
         raise InputError(
-            f"`{name}` must be a number that 64 bits can hold, got a larger one. {hint}"
+            argument=name,
+            of=of,
+            expected="a number that 64 bits can hold",
+            got="a larger one",
+            hint=NO_PRIVACY,
         )
     too_small = number < 0 if allow_zero else number <= 0
     if math.isnan(number) or too_small:
         least = "at least 0" if allow_zero else "greater than 0"
-        raise InputError(f"`{name}` must be {least}, got {number!r}. {hint}")
+        raise InputError(argument=name, of=of, expected=least, got=repr(number), hint=NO_PRIVACY)
     return number
 
 
 def as_count(value: object, *, name: str, least: int = 1) -> int:
     """Return a whole number that is at least `least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InputTypeError(f"`{name}` must be a whole number, got {type(value).__name__}.")
+        raise InputTypeError(argument=name, expected="a whole number", got=type(value).__name__)
     if int(value) < least:
-        raise InputError(f"`{name}` must be at least {least}, got {int(value)}.")
+        raise InputError(argument=name, expected=f"at least {least}", got=str(int(value)))
     return int(value)
 
 
 def as_share(value: object, *, name: str) -> float:
     """Return a number strictly between 0 and 1."""
-    number = _as_real(value, name=name, what="a number between 0 and 1")
+    number = _as_real(value, name=name, expected="a number between 0 and 1")
     if not 0.0 < number < 1.0:
-        raise InputError(f"`{name}` must lie between 0 and 1, got {number!r}.")
+        raise InputError(f"{setting(name)} must lie between 0 and 1, got {number!r}.")
     return number
 
 
 def as_unit(value: object, *, name: str) -> float:
     """Return a number from 0 to 1, both allowed."""
-    number = _as_real(value, name=name, what="a number from 0 to 1")
+    number = _as_real(value, name=name, expected="a number from 0 to 1")
     if not 0.0 <= number <= 1.0:
-        raise InputError(f"`{name}` must lie from 0 to 1, got {number!r}.")
+        raise InputError(f"{setting(name)} must lie from 0 to 1, got {number!r}.")
     return number
 
 
 def as_positive(value: object, *, name: str) -> float:
     """Return a finite number greater than 0."""
-    number = _as_real(value, name=name, what="a number greater than 0")
+    number = _as_real(value, name=name, expected="a number greater than 0")
     if not (math.isfinite(number) and number > 0):
-        raise InputError(f"`{name}` must be finite and greater than 0, got {number!r}.")
+        raise InputError(argument=name, expected="finite and greater than 0", got=repr(number))
     return number
 
 
 def as_finite(value: object, *, name: str) -> float:
     """Return a finite number of either sign."""
-    number = _as_real(value, name=name, what="a number")
+    number = _as_real(value, name=name, expected="a number")
     if not math.isfinite(number):
-        raise InputError(f"`{name}` must be a finite number, got {number!r}.")
+        raise InputError(argument=name, expected="a finite number", got=repr(number))
     return number
 
 
 def as_at_least_zero(value: object, *, name: str, such_as: float = 20.0) -> float:
     """Return a finite number of at least 0."""
-    number = _as_real(value, name=name, what="a number")
+    number = _as_real(value, name=name, expected="a number")
     if not (math.isfinite(number) and number >= 0):
         raise InputError(
-            f"`{name}` must be a finite number of at least 0, got {number:g}. Use for instance "
-            f"{such_as:g}."
+            argument=name,
+            expected="a finite number of at least 0",
+            got=f"{number:g}",
+            hint=f"Use for instance {such_as:g}.",
         )
     return number
 
@@ -123,7 +137,7 @@ def as_between(value: object, least: float, most: float, *, name: str) -> float:
     number = as_positive(value, name=name)
     if not least <= number <= most:
         raise InputError(
-            f"`{name}` must lie between {least:g} and {most:g}, got {number!r}. "
+            f"{setting(name)} must lie between {least:g} and {most:g}, got {number!r}. "
             "Beyond, double precision does not keep what is promised."
         )
     return number
@@ -134,7 +148,7 @@ def as_choice(value: object, choices: Sequence[str], *, name: str) -> str:
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         came = repr(value) if isinstance(value, str) else type(value).__name__
-        raise InputError(f"`{name}` must be one of {listed}, got {came}.")
+        raise InputError(argument=name, expected=f"one of {listed}", got=came)
     return value
 
 
@@ -143,9 +157,7 @@ def require_column(
     columns: Iterable[str],
     *,
     argument: str,
-    what: Literal["column of the data", "protected column", "group of the result"] = (
-        "column of the data"
-    ),
+    what: Literal["column", "protected column", "group"] = "column",
     advice: str = "",
 ) -> str:
     """Return `name` if it is a column; otherwise say which one was probably meant.
@@ -166,12 +178,12 @@ def require_column(
     if name in known:
         return name
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-    several = what.removesuffix(" of the data").removesuffix(" of the result") + "s"
-    hint = (
-        f"Did you mean {close[0]!r}?" if close else f"The {several} are: {', '.join(known[:20])}."
+    place = {"column": " of the data", "group": " of the result"}.get(what, "")
+    meant = f"Did you mean {close[0]!r}?" if close else f"The {what}s are: {', '.join(known[:20])}."
+    raise InputError(
+        f"{setting(argument)} must name a {what}{place}, got {name!r}.",
+        hint=f"{meant} {advice}".rstrip(),
     )
-    said = f"`{argument}` must name a {what}, got {name!r}. {hint} {advice}"
-    raise InputError(said.rstrip())
 
 
 def as_mask(value: BoolArray, *, name: str, n_rows: int) -> BoolArray:
@@ -213,14 +225,17 @@ def as_codes(value: object, *, n_categories: int, name: str = "codes") -> NDArra
         return np.zeros(codes.shape, dtype=np.int64)
     if not np.issubdtype(codes.dtype, np.integer):
         raise InputTypeError(
-            f"`{name}` must be whole numbers from 0 to {n_categories - 1}, "
-            f"got values of type {codes.dtype}. Turn the categories into codes first."
+            argument=name,
+            expected=f"whole numbers from 0 to {n_categories - 1}",
+            got=f"values of type {codes.dtype}",
+            hint="Turn the categories into codes first.",
         )
     n_outside = int(np.count_nonzero((codes < 0) | (codes > n_categories - 1)))
     if n_outside:
         raise InputError(
-            f"`{name}` must be whole numbers from 0 to {n_categories - 1}, but {n_outside} of "
-            f"{codes.size} lie outside. Check the number of categories and look for missing values."
+            f"{setting(name)} must be whole numbers from 0 to {n_categories - 1}, but "
+            f"{n_outside} of {codes.size} lie outside. Check the number of categories and "
+            "look for missing values."
         )
     return codes.astype(np.int64)
 
@@ -233,24 +248,28 @@ def as_channel_matrix(value: object, *, name: str = "matrix") -> FloatArray:
         matrix = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputTypeError(
-            f"`{name}` must be a square table of probabilities, got {type(value).__name__} "
-            "that is not a table of numbers. Give one row per true category."
+            argument=name,
+            expected="a square table of probabilities",
+            got=f"{type(value).__name__} that is not a table of numbers",
+            hint="Give one row per true category.",
         ) from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise InputError(
-            f"`{name}` must be square (k rows, k columns), got shape {matrix.shape}. "
-            "Give one row per true category and one column per reported one."
+            argument=name,
+            expected="square (k rows, k columns)",
+            got=f"shape {matrix.shape}",
+            hint="Give one row per true category and one column per reported one.",
         )
     if not np.isfinite(matrix).all() or (matrix < 0).any():
         raise InputError(
-            f"`{name}` must hold probabilities, got entries that are negative or not finite. "
-            "Every entry must lie between 0 and 1."
+            f"{setting(name)} must hold probabilities, got entries that are negative or not "
+            "finite. Every entry must lie between 0 and 1."
         )
     furthest = float(np.abs(matrix.sum(axis=1) - 1.0).max())
     if furthest > 1e-12 * matrix.shape[0]:
         raise InputError(
-            f"`{name}` must have rows that sum to 1, got a row that is off by {furthest:.3g}. "
-            "Divide every row by its sum."
+            f"{setting(name)} must have rows that sum to 1, got a row that is off by "
+            f"{furthest:.3g}. Divide every row by its sum."
         )
     matrix.setflags(write=False)
     return matrix
@@ -264,8 +283,10 @@ def as_generator(value: object, *, name: str = "random_state") -> np.random.Gene
         return value
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputTypeError(
-            f"`{name}` must be a whole number or a numpy Generator, got {type(value).__name__}. "
-            "Leave it out to draw from the operating system."
+            argument=name,
+            expected="a whole number or a numpy Generator",
+            got=type(value).__name__,
+            hint="Leave it out to draw from the operating system.",
         )
     return np.random.default_rng(as_count(value, name=name, least=0))
 

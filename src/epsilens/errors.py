@@ -197,6 +197,8 @@ class InputError(ValueError):
         The whole message, where the four parts below do not fit it.
     argument : str, optional
         Name of the argument in Python. Each surface shows it by its own name for it.
+    of : str, optional
+        Which part of the argument it is about, such as "column age".
     expected : str, optional
         What the argument must be, after "must be".
     got : str, optional
@@ -219,12 +221,14 @@ class InputError(ValueError):
         message: str = "",
         *,
         argument: str | None = None,
+        of: str | None = None,
         expected: str | None = None,
         got: str | None = None,
         hint: str | None = None,
     ) -> None:
         self.message = message
         self.argument = argument
+        self.of = of
         self.expected = expected
         self.got = got
         self.hint = hint
@@ -236,6 +240,7 @@ class InputError(ValueError):
         parts = [self.message] if self.message else []
         if self.expected is not None:
             subject = "the input" if self.argument is None else setting(self.argument)
+            subject += "" if self.of is None else f" of {self.of}"
             came = "" if self.got is None else f", got {self.got}"
             parts.append(f"{subject} must be {self.expected}{came}.")
         if self.hint:

@@ -97,11 +97,15 @@ def test_a_name_that_is_not_there_is_answered_with_what_was_meant():
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
-    [("protected column", "protected columns"), ("group of the result", "groups")],
+    ("what", "one", "several"),
+    [
+        ("column", "column of the data", "columns"),
+        ("protected column", "protected column", "protected columns"),
+        ("group", "group of the result", "groups"),
+    ],
 )
-def test_what_may_be_named_is_said(what, said):
-    expected = f"`it` must name a {what}, got 'zebra'. The {said} are: a, b."
+def test_what_may_be_named_is_said(what, one, several):
+    expected = f"`it` must name a {one}, got 'zebra'. The {several} are: a, b."
     with pytest.raises(InputError, match=re.escape(expected)):
         _validate.require_column("zebra", ["a", "b"], argument="it", what=what)
 

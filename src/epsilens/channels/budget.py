@@ -12,7 +12,7 @@ import numpy as np
 
 from epsilens._validate import as_epsilon, require_unique
 from epsilens.data.typed_names import split_typed
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, phrase
 
 __all__ = ["Budget", "parse_grid"]
 
@@ -58,7 +58,7 @@ class Budget:
                     "`per_column` must have column names as keys, got "
                     f"{'an empty name' if column == '' else type(column).__name__}."
                 )
-            checked[column] = as_epsilon(epsilon, name=f"epsilon of column {column}")
+            checked[column] = as_epsilon(epsilon, of=f"column {column}")
         object.__setattr__(self, "per_column", MappingProxyType(checked))
 
     @classmethod
@@ -120,7 +120,7 @@ class Budget:
                     "For example: sex=1,income=2."
                 )
             name = column.strip()
-            pairs.append((name, _epsilon(number, name=f"epsilon of column {name}")))
+            pairs.append((name, _epsilon(number, of=f"column {name}")))
         require_unique([name for name, _ in pairs], what="columns with an epsilon")
         return cls(dict(pairs))
 
@@ -208,7 +208,7 @@ def parse_grid(text: str) -> tuple[float, ...]:
     linear = text.strip().lower().startswith("lin:")
     body = text.strip()[4:] if linear else text.strip()
     if ":" not in body and not linear:
-        return tuple(sorted({_epsilon(part, name="epsilon") for part in _split(body)}))
+        return tuple(sorted({_epsilon(part) for part in _split(body)}))
     parts = body.split(":")
     if len(parts) != 3:
         form = "lin:START:STOP:COUNT" if linear else "START:STOP:COUNT"
@@ -232,18 +232,22 @@ def _split(text: str) -> list[str]:
     return split_typed(text)
 
 
-def _epsilon(text: str, *, name: str) -> float:
+def _epsilon(text: str, *, of: str | None = None) -> float:
     try:
         number = float(text)
     except ValueError:
         raise InputError(
-            f"`{name}` must be a number greater than 0, got {text!r}. Use inf for no privacy."
+            argument="epsilon",
+            of=of,
+            expected="a number greater than 0",
+            got=repr(text),
+            hint=phrase("Use inf for no privacy.", page=""),
         ) from None
-    return as_epsilon(number, name=name)
+    return as_epsilon(number, of=of)
 
 
 def _finite_epsilon(text: str) -> float:
-    number = _epsilon(text, name="epsilon")
+    number = _epsilon(text)
     if math.isinf(number):
         raise InputError(
             "`epsilon` must have finite ends in START:STOP:COUNT, got inf. "

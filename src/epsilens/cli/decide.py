@@ -177,14 +177,14 @@ def decide(
     check_loss(max_loss_increase)
     check_rate(max_attack_rate)
     if max_advantage is not None:
-        as_share(max_advantage, name="--max-advantage")
+        as_share(max_advantage, name="max_advantage")
     if max_attack_rate is not None and max_advantage is not None:
         raise InputError(
             "expected one limit on the attack, got two. Give `--max-attack-rate` or `--max-advantage`."
         )
     check_gives_probabilities(table.model)
-    as_share(confidence, name="--confidence")
-    as_at_least_zero(seconds, name="--seconds")
+    as_share(confidence, name="confidence")
+    as_at_least_zero(seconds, name="seconds")
     if measured and proven_only:
         raise InputError(
             "`--measured` and `--proven-only` contradict each other. Leave one of them out; without "

@@ -70,7 +70,7 @@ def changes_of(text: str) -> dict[int, float]:
             raise InputError(
                 f"`--change` must name site {place} once in one operation, got it twice."
             )
-        found[place] = as_epsilon(level, name=f"--change of site {place}")
+        found[place] = as_epsilon(level, name="change", of=f"site {place}")
     return found
 
 

@@ -266,7 +266,7 @@ def check_identity(
             f"`--identity` must not be dropped, got {identity!r} in `--drop`. The model does not see "
             "it anyway: leave it out of `--drop`."
         )
-    as_unit(alpha, name="--alpha")
+    as_unit(alpha, name="alpha")
 
 
 def study_of(
@@ -350,7 +350,7 @@ def _check_attack(epsilon: str | None, delta: float | None, *, scope: ScopeChoic
             "a relaxed ε needs one mask for everybody, got `--scope identity`. Leave `--epsilon` out, or "
             "use `--scope global`."
         )
-    as_share(delta, name="--delta")
+    as_share(delta, name="delta")
     grid = read_epsilon(epsilon)
     if not isinstance(grid, str):
         raise InputError(

@@ -161,7 +161,7 @@ def randomise(
     from epsilens.document import to_json
 
     budget = _budget(comma_list(protect), epsilon)
-    limit = None if total_budget is None else as_positive(total_budget, name="--budget")
+    limit = None if total_budget is None else as_positive(total_budget, name="budget")
     if out.is_symlink():  # the receipt belongs beside the table, not beside its alias
         out = target_file(out)
     receipt = receipt_of(out)

@@ -257,7 +257,7 @@ def check_loss(max_loss_increase: float | None) -> None:
     if max_loss_increase is not None:
         from epsilens._validate import as_loss_limit
 
-        as_loss_limit(max_loss_increase, name="--max-loss-increase")
+        as_loss_limit(max_loss_increase)
 
 
 def check_gives_probabilities(model: ModelChoice) -> None:

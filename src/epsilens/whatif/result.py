@@ -186,7 +186,7 @@ class LossChangeEstimate(Documented):
         level = as_share(confidence, name="confidence")
         wanted = group_names(self.document)
         if group is not None:
-            wanted = [require_column(group, wanted, argument="group", what="group of the result")]
+            wanted = [require_column(group, wanted, argument="group", what="group")]
         upper: dict[float, float] = {}
         for place, cell in enumerate(self.document.cells):
             if cell.group not in wanted:

@@ -69,7 +69,7 @@ def test_parse_budget(text: str, expected: dict[str, float]) -> None:
         ("sex", "COLUMN=EPSILON, got 'sex'"),
         ("=1", "COLUMN=EPSILON"),
         ("sex=1,,income=2", "COLUMN=EPSILON, got ''"),
-        ("sex=one", "`epsilon of column sex` must be a number greater than 0, got 'one'"),
+        ("sex=one", "`epsilon` of column sex must be a number greater than 0, got 'one'"),
         ("sex=0", "greater than 0, got 0.0"),
         ("sex=-1", "greater than 0, got -1.0"),
         ("sex=nan", "got nan"),
