@@ -27,6 +27,15 @@ NO_PRIVACY = phrase(
 )  # a study of the page is of finite budgets
 
 
+def bins_for(column: str) -> str:
+    """Return how numbers of a column are put into bins, for use inside a message."""
+    return phrase(
+        f"`bins={{{column!r}: Bins(10, LOW, HIGH)}}`",
+        command=setting("bins", f"{column}=LOW:HIGH:10"),
+        page="“bins” such as 0:100:10",
+    )
+
+
 def _as_real(
     value: object, *, name: str, expected: str, of: str | None = None, hint: str | None = None
 ) -> float:

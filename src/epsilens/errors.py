@@ -113,11 +113,12 @@ _OPTIONS = {
     "dependent_groups": "--allow-dependent-groups",
     "groups": "--group",
     "n_canaries": "--canaries",
+    "not_private": "--i-know-it-is-not-private",
     "random_state": "--seed",
     "sample_weight": "--weight",
 }
 """Arguments whose option has another name. All others are spelt with dashes: `max_rows`, `--max-rows`."""
-_SWITCHES = frozenset({"dependent_groups"})
+_SWITCHES = frozenset({"dependent_groups", "not_private"})
 """Arguments whose option takes no value."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from epsilens._validate import as_unit
-from epsilens.errors import InputTypeError
+from epsilens.errors import InputTypeError, setting
 
 __all__ = ["HasAdvantage", "advantage", "guess_ceiling"]
 
@@ -52,8 +52,8 @@ def advantage(mechanism: HasAdvantage) -> float:
     """
     if not isinstance(mechanism, HasAdvantage):
         raise InputTypeError(
-            f"`mechanism` must have an `advantage`, got {type(mechanism).__name__}. Give a channel of "
-            "epsilens.channels."
+            f"{setting('mechanism')} must have an `advantage`, got {type(mechanism).__name__}. "
+            "Give a channel of epsilens.channels."
         )
     return float(mechanism.advantage)
 

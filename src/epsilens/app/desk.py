@@ -30,7 +30,7 @@ from epsilens.app.shell_command import command_for
 from epsilens.app.sightings import check_unchanged, seen
 from epsilens.app.store import NotKeptError, Store, StoredJob, StoredStudy, StoredTable
 from epsilens.app.wording import in_page_words
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 __all__ = ["Desk"]
 
@@ -175,8 +175,8 @@ class Desk:
             studies = [study for study in self.store.studies() if study.table_id == table_id]
             if self.anonymous and not all(study.is_anonymous for study in studies):
                 raise InputError(
-                    "this table has studies that were made with names, which are withheld now. Start "
-                    "without `--anonymous` to delete it."
+                    "this table has studies that were made with names, which are withheld "
+                    f"now. Start without {setting('anonymous')} to delete it."
                 )
             for study in studies:
                 self.jobs.end_all(study.id)
@@ -274,8 +274,8 @@ class Desk:
         """Begin the cost or the attack of a study."""
         if kind == "attack" and not self.study(id).question.has_attack:
             raise InputError(
-                "an attack must have the probabilities of a model without correction to go by. Ask for "
-                "a column of answers, without `--correction`."
+                "an attack must have the probabilities of a model without correction to go "
+                f"by. Ask for a column of answers, without {setting('correction')}."
             )
         self.study(id)
         return self.jobs.start(id, kind)

@@ -258,7 +258,9 @@ class Engine:
         names = [str(value) for value in column.categories or ()]
         known = dict(zip(_shown(names, task) or [], names, strict=True))
         if task["anonymous"] and question.positive not in known:
-            raise InputError(f"`positive` must be “category 1” to “category {len(names)}”.")
+            raise InputError(
+                argument="positive", expected=f"“category 1” to “category {len(names)}”"
+            )
         return known.get(question.positive, question.positive)
 
     def _asked(self, trained: _Trained, question: Question) -> dict[str, object]:

@@ -163,10 +163,11 @@ def _warnings_held() -> Iterator[None]:
         line: str | None = None,
     ) -> None:
         # A library may have set filters of its own for a while, so the category is asked again.
-        if issubclass(category, ours):
+        if isinstance(message, ours):
+            from epsilens.cli.surface import TERMINAL
             from epsilens.show.command_words import in_command_words
 
-            hold_warning(in_command_words(str(message)))
+            hold_warning(in_command_words(message.render(TERMINAL)))
 
     with warnings.catch_warnings():
         warnings.showwarning = hold

@@ -105,8 +105,9 @@ class Decision(Documented):
             if standing.epsilon == epsilon:
                 return standing
         raise InputError(
-            f"`epsilon` must be one of the {len(self.standings)} budgets of the grid, got "
-            f"{epsilon:g}."
+            argument="epsilon",
+            expected=f"one of the {len(self.standings)} budgets of the grid",
+            got=f"{epsilon:g}",
         )
 
     def loss_needed(self, *, max_attack_rate: float) -> float | None:

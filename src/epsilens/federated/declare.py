@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epsilens._types import FloatArray
+from epsilens._validate import bins_for
 from epsilens.data import Column, Schema
-from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.errors import InputError, PrivacyLeakWarning, phrase, setting
 from epsilens.federated.declaration import DeclaredColumn, FederationSchema
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ def declare(
     for name in protect:
         if name != label and name not in known:
             raise InputError(
-                f"`protect` must name the label or a column that the model uses, got {name!r}. "
-                f"There are: {', '.join((label, *known))}."
+                f"{setting('protect')} must name the label or a column that the model uses, "
+                f"got {name!r}. There are: {', '.join((label, *known))}."
             )
     columns = tuple(
         _declared(known[name], features[name], given, scales or {}, is_protected=name in protect)
@@ -95,15 +96,16 @@ def declare(
     numbers = {column.name for column in columns if column.encoding == "number"}
     if not set(scales or {}) <= numbers:
         raise InputError(
-            "`scales` must name numbers that are not protected, got another column. There are: "
-            f"{', '.join(sorted(numbers)) or 'none'}."
+            f"{setting('scales')} must name numbers that are not protected, got another "
+            f"column. There are: {', '.join(sorted(numbers)) or 'none'}."
         )
     answers = given.get(label) or tuple(map(str, label_categories))
     observed = [name for name in protect if name not in given]
     if observed:
         warnings.warn(
-            f"the possible answers of {', '.join(map(repr, observed))} are taken from the data, which "
-            "tells every party which answers occur. Declare them with `categories`.",
+            f"the possible answers of {', '.join(map(repr, observed))} are taken from the "
+            "data, which tells every party which answers occur. Declare them with "
+            f"{setting('categories')}.",
             PrivacyLeakWarning,
             stacklevel=2,
         )
@@ -114,8 +116,9 @@ def declare(
     ]
     if measured:
         warnings.warn(
-            f"centre and scale of {', '.join(map(repr, measured))} are taken from the data, to two digits, "
-            "which tells every party about where they lie. Declare them with `scales`.",
+            f"centre and scale of {', '.join(map(repr, measured))} are taken from the data, "
+            "to two digits, which tells every party about where they lie. Declare them with "
+            f"{phrase(setting('scales'), command='`epsilens federate schema --scale`')}.",
             PrivacyLeakWarning,
             stacklevel=2,
         )
@@ -141,7 +144,7 @@ def _declared(
     if name not in given and not column.protectable:
         raise InputError(
             f"column {name!r} must have few different numbers to be protected, got "
-            f"{column.n_distinct}. Put them into bins: `--bins {name}=LOW:HIGH:10`."
+            f"{column.n_distinct}. Put them into bins: {bins_for(name)}."
         )
     answers = given.get(name) or tuple(map(str, column.categories or ()))
     centre, scale = code_scale(len(answers))

@@ -10,7 +10,7 @@ from typing import Literal
 
 from epsilens._types import Progress
 from epsilens.channels import Budget
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.federated.change import Rung
 from epsilens.federated.coordinator import Coordinator
 from epsilens.federated.declaration import FederationSchema
@@ -147,8 +147,9 @@ def story(
         stricter = all(is_stricter(budgets[site], present[site]) for site in budgets)
         if mode == "degrade" and not stricter:
             raise InputError(
-                "a site can only become stricter by `degrade`: noise cannot be taken away. Ask for a "
-                "smaller `epsilon` than it has, or for the mode `redraw`."
+                "a site can only become stricter by `degrade`: noise cannot be taken away. "
+                f"Ask for a smaller {setting('epsilon')} than it has, or for the mode "
+                "`redraw`."
             )
         planned = PlannedOperation("change", budgets, mode=mode, rung=rung, algorithm=algorithm)
         if mode == "as_printed":

@@ -17,7 +17,7 @@ import numpy as np
 from epsilens._validate import as_epsilon
 from epsilens.channels import Budget, RandomizedResponse
 from epsilens.channels.draw import Words, released_words
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.federated.declaration import FederationSchema, Records
 
 __all__ = [
@@ -66,7 +66,7 @@ def as_budget(schema: FederationSchema, epsilon: EpsilonLike) -> Budget:
         return Budget.uniform(schema.protected, as_epsilon(epsilon))
     if set(epsilon) != set(schema.protected):
         raise InputError(
-            "`epsilon` must name each protected column once: "
+            f"{setting('epsilon')} must name each protected column once: "
             f"{', '.join(schema.protected)}. Got {', '.join(map(str, epsilon)) or 'none'}."
         )
     return Budget({name: epsilon[name] for name in schema.protected})
@@ -156,8 +156,9 @@ def channels_between(
     """
     if not is_stricter(wanted, present):
         raise InputError(
-            "`epsilon` must be at most the present one for every column: noise cannot be taken away. "
-            "Ask for `redraw` to spend more."
+            argument="epsilon",
+            expected="at most the present one for every column: noise cannot be taken away",
+            hint="Ask for `redraw` to spend more.",
         )
     return {
         name: RandomizedResponse(k, present.per_column[name]).degrade_to(wanted.per_column[name])
@@ -246,7 +247,9 @@ def relax(
     True
     """
     if not is_stricter(present, wanted):
-        raise InputError("`epsilon` must be at least the present one for every column to relax.")
+        raise InputError(
+            argument="epsilon", expected="at least the present one for every column to relax"
+        )
     drawn = reports
     for name, k in schema.sizes.items():
         place = schema.positions[name]

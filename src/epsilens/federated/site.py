@@ -16,7 +16,7 @@ from typing import get_args
 from epsilens._types import FloatArray
 from epsilens._validate import as_choice, as_count
 from epsilens.channels import Budget
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.federated.acceptance import accepted_sums
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema, Records
@@ -94,10 +94,11 @@ class Site:
         usual = math.inf if allow_as_printed else budget.per_record
         most = usual if limit is None else float(limit)
         if math.isnan(most) or most <= 0:
-            raise InputError(f"`limit` must be greater than 0, got {most!r}.")
+            raise InputError(argument="limit", expected="greater than 0", got=repr(most))
         if not 0 <= as_count(offer, name="offer", least=0) < records.n:
             raise InputError(
-                f"`offer` must leave at least one of the {records.n} records in the model, got {offer}."
+                f"{setting('offer')} must leave at least one of the {records.n} records in "
+                f"the model, got {offer}."
             )
         self.schema = schema
         self._truth = records
@@ -205,8 +206,9 @@ class Site:
         """
         if not limit >= self.total_epsilon:
             raise InputError(
-                f"`limit` must be at least the {self.total_epsilon:g} that site {self.number} has spent, "
-                f"got {limit:g}."
+                argument="limit",
+                expected=(f"at least the {self.total_epsilon:g} that site {self.number} has spent"),
+                got=f"{limit:g}",
             )
         self._state = replace(self._state, limit=float(limit))
 
@@ -310,7 +312,8 @@ class Site:
         as_choice(mode, get_args(Mode), name="mode")
         if not_private and mode != "as_printed":
             raise InputError(
-                f"`not_private` belongs to the mode `as_printed`, got `{mode}`, which protects. Leave it out."
+                f"{setting('not_private')} belongs to the mode `as_printed`, got `{mode}`, "
+                "which protects. Leave it out."
             )
         wish = Wish(as_budget(self.schema, epsilon), mode)
         self._check(wish, not_private=not_private)
@@ -325,9 +328,10 @@ class Site:
         granted = wish.mode == "as_printed" and (not_private or wish == state.wish)
         if wish.mode == "as_printed" and not granted and not state.allows_as_printed:
             raise InputError(
-                "`as_printed` sends a message that is computed from the true answers, without any "
-                f"privacy, and site {self.number} does not allow it. Use `degrade`; to study the "
-                "published method, let the site itself say so (`not_private`)."
+                "`as_printed` sends a message that is computed from the true answers, "
+                f"without any privacy, and site {self.number} does not allow it. Use "
+                "`degrade`; to study the published method, let the site itself say so "
+                f"({setting('not_private')})."
             )
         if wish.mode == "degrade" and not is_stricter(wish.budget, state.current.budget):
             raise InputError(

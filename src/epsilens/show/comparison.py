@@ -156,7 +156,10 @@ def comparison_chart(
 
     if not 2 <= len(studies) <= len(LETTERS):
         raise InputError(
-            f"`studies` must be 2 to {len(LETTERS)}, got {len(studies)}. Choose fewer, or more."
+            argument="studies",
+            expected=f"2 to {len(LETTERS)}",
+            got=str(len(studies)),
+            hint="Choose fewer, or more.",
         )
     compared = [_Study(place, name, found) for place, (name, found) in enumerate(studies)]
     _check_one_axis(compared)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, cost_type, group_names
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.show.look import (
     ACCENT,
     DASHES,
@@ -384,7 +384,8 @@ def save_chart(chart: alt.TopLevelMixin, path: str | Path, *, scale: float = 2.0
     kind = target.suffix.lower()
     if kind not in (".png", ".svg"):
         raise InputError(
-            f"`path` must end in .png or .svg, got {target.suffix or 'no ending'!r}. Rename it."
+            f"{setting('path')} must end in .png or .svg, got "
+            f"{target.suffix or 'no ending'!r}. Rename it."
         )
     with replacing(target) as scratch:
         if kind == ".png":

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard, get_args
 
 from epsilens._validate import as_choice, as_loss_limit
 from epsilens.document import WhatIfCell, WhatIfDocument, group_names
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.show.words import (
     OUTCOME_NAMES,
     PERCENT_OUTCOMES,
@@ -405,8 +405,8 @@ def tolerance_for(outcome: Outcome, max_loss_increase: float | None) -> float | 
         return None
     if outcome != "loss":
         raise InputError(
-            f"`max_loss_increase` belongs to the chart of the loss, got outcome {outcome!r}. "
-            "Leave one of them out."
+            f"{setting('max_loss_increase')} belongs to the chart of the loss, got outcome "
+            f"{outcome!r}. Leave one of them out."
         )
     return as_loss_limit(max_loss_increase)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from epsilens.document import ValueDocument, ValuePoint, loss_unit
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.show.look import DASHES, SHADES, dressed, legend_layout, subtitle, value_axis
 from epsilens.show.rounding import NOTHING, format_count
 from epsilens.show.terminal import plain_table
@@ -271,7 +271,7 @@ def value_chart(document: ValueDocument, *, width: int = 560, height: int = 300)
             }
         )
     if not rows:
-        raise InputError("the document has no curve to draw. Leave out `--no-curve`.")
+        raise InputError(f"the document has no curve to draw. Leave out {setting('curve', False)}.")
     drawn = [name for name in names.values() if any(row["order"] == name for row in rows)]
     goes = document.scored == "training"
     x = alt.X(
