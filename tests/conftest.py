@@ -57,8 +57,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def forget_fits() -> None:
     """Begin every test as a new process does: no record was fitted."""
-    if "epsilens.models.fit_ledger" in sys.modules:
-        sys.modules["epsilens.models.fit_ledger"].FITS.clear()
+    if "epsilens.models.gaussian_release" in sys.modules:
+        sys.modules["epsilens.models.gaussian_release"].FITS.clear()
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,12 @@ from epsilens._lazy import lazy_exports
 if TYPE_CHECKING:
     from epsilens.models.gaussian_release import GaussianRelease, epsilon_of_rho, rho_of_epsilon
     from epsilens.models.private_ridge import PrivateRidge
-    from epsilens.models.ridge_bounds import ClippedShare, RidgeBounds
-    from epsilens.models.ridge_sensitivity import balanced_alpha, ridge_sensitivity
+    from epsilens.models.ridge_bounds import (
+        ClippedShare,
+        RidgeBounds,
+        balanced_alpha,
+        ridge_sensitivity,
+    )
     from epsilens.whatif.rho import what_if_rho
 
 
@@ -36,8 +40,12 @@ __getattr__, __dir__ = lazy_exports(
     {
         "epsilens.models.gaussian_release": ["GaussianRelease", "epsilon_of_rho", "rho_of_epsilon"],
         "epsilens.models.private_ridge": ["PrivateRidge"],
-        "epsilens.models.ridge_bounds": ["ClippedShare", "RidgeBounds"],
-        "epsilens.models.ridge_sensitivity": ["balanced_alpha", "ridge_sensitivity"],
+        "epsilens.models.ridge_bounds": [
+            "ClippedShare",
+            "RidgeBounds",
+            "balanced_alpha",
+            "ridge_sensitivity",
+        ],
         "epsilens.whatif.rho": ["what_if_rho"],
     },
 )

@@ -145,11 +145,11 @@ def test_a_missing_extra_is_named_before_the_table_is_read(tmp_path, capsys, mon
 
 
 def test_a_time_that_is_too_short_is_kept_and_said(people, capsys, monkeypatch):
-    monkeypatch.setattr("epsilens.masking.pace.PILOT_RECORDS", 100)
+    monkeypatch.setattr("epsilens.masking.judging.PILOT_RECORDS", 100)
     # Every look at the clock takes a second, whatever the machine does.
     clock = count()
     slow = SimpleNamespace(perf_counter=lambda: float(next(clock)))
-    monkeypatch.setattr("epsilens.masking.pace.time", slow)
+    monkeypatch.setattr("epsilens.masking.judging.time", slow)
     assert run(people, "--json", "--seconds", 1) == 0
     document = load_document(capsys.readouterr().out)
     assert document.provenance.settings["n_trained"] == 100

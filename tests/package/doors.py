@@ -165,7 +165,7 @@ def scoring(table: Path) -> object:
     from epsilens.errors import MissingExtraError
     from epsilens.models import LogisticLoss
     from epsilens.valuation import EncryptedYardstick, score_items
-    from epsilens.valuation.question_signature import public_half, signing_key, together
+    from epsilens.valuation.item_messages import public_half, signing_key, together
 
     question = EncryptedYardstick(model().for_tester().name, "", 2, 8, b"", b"", (b"",))
     with contextlib.suppress(MissingExtraError):

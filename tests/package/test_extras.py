@@ -34,14 +34,13 @@ BROUGHT = {"polars": "only ever imported for whoever has come with a frame of it
 
 OPTIONAL = {
     "federated/pairwise_masks.py": {"cryptography"},
-    "masking/explainers.py": {"lime", "shap"},
+    "masking/importances.py": {"lime", "shap"},
     "models/opacus_reference.py": {"opacus", "torch"},
     "models/ray_connection.py": {"ray"},
-    "models/ray_passes.py": {"ray"},
     "models/ray_task.py": {"ray"},
     "models/torch_head.py": {"torch"},
     "valuation/ckks.py": {"tenseal"},
-    "valuation/question_signature.py": {"cryptography"},
+    "valuation/item_messages.py": {"cryptography"},
 }
 """Who imports what an extra brings. One more needs a door in `doors.py` that says so."""
 

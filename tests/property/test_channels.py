@@ -30,7 +30,7 @@ from epsilens.channels.draw import (
     row_masses,
 )
 from epsilens.channels.local_hashing import HashingKind
-from epsilens.channels.relaxation import joint_masses, realised_response, relaxation
+from epsilens.channels.randomized_response import joint_masses, realised_response, relaxation
 from epsilens.channels.unary_encoding import UnaryKind, bit_masses
 
 sizes = st.integers(2, 12)

@@ -332,7 +332,7 @@ class Engine:
         }
 
     def _cost(self, task: Task, progress: Progress) -> Answer:
-        from epsilens.whatif.measured_cells import measure_untrusted
+        from epsilens.whatif.answer import measure_untrusted
 
         question = Question.model_validate(task["question"])
         with _noted() as notes:

@@ -13,15 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_choice, as_finite
-from epsilens.audit.approximate import approximate_bound
 from epsilens.audit.coins import HALF_BY_CHANCE, is_exactly_half, own_stream, require_fair_coins
-from epsilens.audit.f_dp import f_dp_mu_bound
 from epsilens.audit.gaussian import gaussian_epsilon
-from epsilens.audit.guesses import Guesses, make_guesses
 from epsilens.audit.independent_gdp import independent_gdp_mu_bound
-from epsilens.audit.inputs import coins_and_scores
+from epsilens.audit.inputs import Guesses, coins_and_scores, make_guesses
 from epsilens.audit.path import first_level, path_bound
-from epsilens.audit.pure import pure_bounds, pure_p_value
+from epsilens.audit.pure import approximate_bound, f_dp_mu_bound, pure_bounds, pure_p_value
 from epsilens.audit.selection import (
     AsPrinted,
     Bonferroni,

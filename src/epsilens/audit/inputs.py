@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import InputError, InputTypeError
 
-__all__ = ["coins_and_scores", "require_unmasked"]
+__all__ = ["Guesses", "as_numbers", "coins_and_scores", "make_guesses", "require_unmasked"]
 
 
 def coins_and_scores(included: ArrayLike, scores: ArrayLike) -> tuple[BoolArray, FloatArray]:
@@ -104,3 +106,126 @@ def _as_scores(scores: ArrayLike) -> FloatArray:
     except (TypeError, ValueError):
         came = type(scores).__name__
     raise InputTypeError(f"`scores` must be an array of numbers, got {came}.")
+
+
+# --- What a mechanism returned, as finite numbers or not at all ---
+
+
+def as_numbers(output: object, *, what: str) -> FloatArray:
+    """Return the output of a mechanism as an array of finite numbers.
+
+    Parameters
+    ----------
+    output : array
+        What the mechanism returned.
+    what : str
+        What it is for, as the beginning of a sentence.
+
+    Returns
+    -------
+    array of float64
+        The same numbers.
+
+    Raises
+    ------
+    InputError
+        If it is no array of numbers, or one of them is not finite.
+
+    Examples
+    --------
+    >>> as_numbers([1, 2], what="this score")
+    array([1., 2.])
+    """
+    try:
+        given = np.asarray(output)
+        if given.dtype.kind not in "biuf" or isinstance(output, np.ma.MaskedArray):
+            raise TypeError  # text, complex numbers, objects: none is read as a number
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"{what} needs an output of real numbers, got {_kind(output)}. Let the mechanism return "
+            "an array of numbers, or use a score made for its output."
+        ) from None
+    values = np.asarray(given, dtype=np.float64)
+    n_other = int(np.count_nonzero(~np.isfinite(values)))
+    if n_other:
+        raise InputError(
+            f"{what} needs an output of finite numbers, but {n_other} of {values.size} are NaN or "
+            "infinite. Let the mechanism return finite numbers."
+        )
+    return values
+
+
+def _kind(output: object) -> str:
+    if isinstance(output, np.ma.MaskedArray):
+        return "a masked array"
+    kind = getattr(output, "dtype", None)
+    return type(output).__name__ if kind is None else f"values of type {kind}"
+
+
+# --- From scores to guesses: the surest first, and none where the score says little ---
+
+_TIES = 20230516
+"""Seed of the order among equal scores: it must not come from the order of the canaries, which a
+user may have sorted by inclusion."""
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """The guesses of an audit in the order of confidence, and which of them are right.
+
+    Attributes
+    ----------
+    right : array of bool
+        Whether each guess is right; "in" and "out" alternate. An odd canary out has no guess.
+    n_canaries : int
+        All canaries.
+    """
+
+    right: BoolArray
+    n_canaries: int
+
+    @property
+    def most_each_side(self) -> int:
+        """The largest number of guesses on each side."""
+        return self.right.size // 2
+
+    def n_correct(self, n_each_side: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of right guesses when so many are made on each side.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Guesses(np.array([True, True, False, True]), 4).n_correct(np.array([1, 2])).tolist()
+        [2, 3]
+        """
+        return np.asarray(np.cumsum(self.right)[2 * n_each_side - 1], dtype=np.int64)
+
+
+def make_guesses(included: BoolArray, scores: FloatArray) -> Guesses:
+    """Order the guesses by confidence and mark the right ones.
+
+    Parameters
+    ----------
+    included : array of bool, (m,)
+        Which canaries were really in.
+    scores : array of float64, (m,)
+        High where the canary seems to be in.
+
+    Returns
+    -------
+    Guesses
+        In the order highest, lowest, second highest, second lowest, ….
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> make_guesses(np.array([True, False, False, True]), np.array([3.0, 0.0, 2.0, 1.0])).right
+    array([ True,  True, False, False])
+    """
+    among_equals = np.random.default_rng(_TIES).permutation(scores.size)
+    order = np.lexsort((among_equals, -scores))
+    half = scores.size // 2
+    right = np.empty(2 * half, dtype=np.bool_)
+    right[0::2] = included[order[:half]]
+    right[1::2] = ~included[order[::-1][:half]]
+    return Guesses(right, int(scores.size))

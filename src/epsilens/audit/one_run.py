@@ -25,8 +25,7 @@ from epsilens.audit.bound import (
 )
 from epsilens.audit.canaries import Canaries
 from epsilens.audit.coins import draw_inclusion, own_stream
-from epsilens.audit.finite import as_numbers
-from epsilens.audit.inputs import require_unmasked
+from epsilens.audit.inputs import as_numbers, require_unmasked
 from epsilens.audit.mechanisms import BareCallable, Mechanism, Simulated
 from epsilens.audit.own_code import run_own
 from epsilens.audit.path import first_level

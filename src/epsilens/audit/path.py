@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, gammaln
 
 from epsilens._types import FloatArray
-from epsilens.audit.lattice import LEVELS
-from epsilens.audit.pure import pure_bounds, pure_p_value
+from epsilens.audit.pure import LEVELS, pure_bounds, pure_p_value
 
 __all__ = ["crossing_probability", "first_level", "path_bound", "path_p_value"]
 

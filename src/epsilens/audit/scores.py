@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from epsilens._types import FloatArray
 from epsilens._validate import as_choice, as_positive
 from epsilens.audit.canaries import Canaries
-from epsilens.audit.finite import as_numbers
+from epsilens.audit.inputs import as_numbers
 from epsilens.errors import InputError
 
 __all__ = [

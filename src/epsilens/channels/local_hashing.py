@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from epsilens._types import BoolArray
 from epsilens._validate import LARGEST_FINITE_EPSILON, as_choice, as_count, as_epsilon
+from epsilens.channels.channel import SymmetricChannel
 from epsilens.channels.draw import (
     WORDS_AT_ONCE,
     Words,
@@ -20,7 +21,6 @@ from epsilens.channels.draw import (
     uniform_below,
 )
 from epsilens.channels.randomized_response import RandomizedResponse
-from epsilens.channels.symmetric import SymmetricChannel
 from epsilens.errors import InputError
 
 __all__ = ["HashingKind", "LocalHashing"]

@@ -144,8 +144,7 @@ def randomise(
     import warnings
 
     from epsilens._validate import as_positive
-    from epsilens.channels.release import release_table
-    from epsilens.channels.written_release import written_release
+    from epsilens.channels.release import release_table, written_release
     from epsilens.cli.release_files import (
         PlannedRelease,
         receipt_of,

@@ -216,7 +216,7 @@ def risk(
     from epsilens.cli.session import print_json, withhold_names
     from epsilens.cli.target import check_target
     from epsilens.document import anonymise, to_json
-    from epsilens.risk.attack_limit import choose_epsilon
+    from epsilens.risk.result import choose_epsilon
 
     if anonymous:
         withhold_names()

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from epsilens.document import RiskDocument
-    from epsilens.risk.attack_limit import AttackChoice
-    from epsilens.risk.result import RiskCurve
+    from epsilens.risk.result import AttackChoice, RiskCurve
 
 __all__ = ["EXPOSED_SUFFIXES", "OUT_SUFFIXES", "print_risk", "write_risk"]
 

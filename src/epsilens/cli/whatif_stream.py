@@ -115,7 +115,7 @@ def _kept_passes(
     checkpoint: str | None, identity: dict[str, object]
 ) -> AbstractContextManager[object]:
     """Return where finished passes are kept, if a folder was named."""
-    from epsilens.models.pass_store import PassStore, keeping_passes
+    from epsilens.models.block_store import PassStore, keeping_passes
 
     if checkpoint is None:
         return nullcontext()
@@ -125,8 +125,7 @@ def _kept_passes(
 def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf, tuple[str, ...]]:
     """Fit the default model to a table on disk; return the study and what was left out."""
     from epsilens.influence.streamed_fit import fit_from_parquet, readings_of
-    from epsilens.models.streamed_encoder import streamed_estimator
-    from epsilens.models.streamed_missing import settle_streamed
+    from epsilens.models.streamed_encoder import settle_streamed, streamed_estimator
     from epsilens.whatif import WhatIf
 
     drop = list(comma_list(table.drop))
@@ -183,7 +182,7 @@ def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf,
 
 def _label_domain(table: TableOptions, study: WhatIf) -> dict[str, list[object]] | None:
     """Return the label's domain as it was typed, in the label's own type."""
-    from epsilens.data.declared import typed_like
+    from epsilens.data.prepare import typed_like
 
     label = table.label
     given = categories_of(table.categories, protected=(label,)).get(label)

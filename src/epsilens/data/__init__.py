@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from epsilens.data.atomic import replacing, write_text
 from epsilens.data.binning import Bins, parse_bins
-from epsilens.data.declared import declared_domains
 from epsilens.data.description import describe_table, likely_label
 from epsilens.data.encoding import build_encoder, category_columns, check_categories
-from epsilens.data.example import SURVEY_PROVENANCE, load_survey
 from epsilens.data.expressions import Expression, parse_expression, parse_group
-from epsilens.data.files import TableFile, read_table, write_table
+from epsilens.data.files import SURVEY_PROVENANCE, TableFile, load_survey, read_table, write_table
 from epsilens.data.frames import like, series_name, to_pandas, to_vector
 from epsilens.data.missing import MISSING_CATEGORY, MissingPolicy, Settled, settle_missing
-from epsilens.data.prepare import Prepared, prepare
+from epsilens.data.prepare import Prepared, declared_domains, prepare
 from epsilens.data.schema import Column, Schema, infer_schema
 
 __all__ = [

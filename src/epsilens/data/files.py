@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["TableFile", "TableFormat", "read_table", "write_table"]
+__all__ = [
+    "SURVEY_PROVENANCE",
+    "TableFile",
+    "TableFormat",
+    "load_survey",
+    "read_table",
+    "write_table",
+]
 
 TableFormat = Literal["csv", "csv.gz", "tsv", "parquet", "arrow"]
 
@@ -267,3 +274,40 @@ def write_table(
                 content = text.encode("utf-8")
             # Without a time stamp the same table always gives the same file.
             scratch.write_bytes(gzip.compress(content, mtime=0) if suffix == ".csv.gz" else content)
+
+
+# --- The survey that the demonstration uses ---
+
+SURVEY_PROVENANCE = (
+    "Redbook survey of 6,366 married women, 1974: R. C. Fair, A Theory of Extramarital Affairs, "
+    "Journal of Political Economy 86 (1978), as distributed with statsmodels (public domain)."
+)
+
+
+def load_survey() -> pd.DataFrame:
+    """Load the survey on extramarital affairs that the demonstration uses.
+
+    6,366 married women said how they rate their marriage, how old they are, how religious,
+    and whether they ever had an affair: an answer many would give only if it were protected.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Eight columns of answers as in the source, and the label `affair`, "yes" or "no".
+
+    References
+    ----------
+    R. C. Fair, "A Theory of Extramarital Affairs", Journal of Political Economy 86 (1978).
+
+    Examples
+    --------
+    >>> survey = load_survey()
+    >>> survey.shape, int((survey["affair"] == "yes").sum())
+    ((6366, 9), 2053)
+    """
+    import numpy as np
+    from statsmodels.datasets import fair
+
+    survey: pd.DataFrame = fair.load_pandas().data
+    label = np.where(survey["affairs"].to_numpy() > 0, "yes", "no")
+    return survey.drop(columns="affairs").assign(affair=label)

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilens._validate import require_unique
+from epsilens.data.atomic import write_text
+from epsilens.document import Document, to_dict, to_json
 from epsilens.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["like", "series_name", "to_pandas", "to_vector"]
+__all__ = ["Documented", "like", "series_name", "to_pandas", "to_vector"]
 
 _FRAMES = "a pandas, polars or pyarrow table, or a two-dimensional NumPy array"
 _SERIES = "a pandas, polars or pyarrow column, a one-dimensional NumPy array or a list"
@@ -195,3 +198,54 @@ def to_vector(y: object) -> NDArray[np.generic]:
     if values.ndim != 1:
         raise InputTypeError(f"a column must be {_SERIES}, got {values.ndim} dimensions.")
     return values.astype(object) if values.dtype.kind == "U" else values
+
+
+# --- What every result that is one document can do with it: give it away, and write it down ---
+
+
+class Documented:
+    """A result whose whole answer is one document.
+
+    Attributes
+    ----------
+    document : Document
+        The whole answer.
+
+    Examples
+    --------
+    >>> from epsilens.document import InspectDocument, Provenance
+    >>> class Looked(Documented):
+    ...     document = InspectDocument(provenance=Provenance(method="inspect"), rows=3, columns=[])
+    >>> Looked().to_dict()["rows"]
+    3
+    """
+
+    document: Document
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON document as Python objects.
+
+        Returns
+        -------
+        dict
+            Text, numbers, true, false, null, lists and dicts only; infinity is the text "inf".
+        """
+        return to_dict(self.document)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return the JSON document as text, and write it if a path is given.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path, optional
+            A file, which appears whole or not at all; an older one is replaced.
+
+        Returns
+        -------
+        str
+            What `epsilens.document.load_document` reads.
+        """
+        text = to_json(self.document)
+        if path is not None:
+            write_text(text + "\n", path)
+        return text

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epsilens._validate import as_epsilon, as_loss_limit, as_share
-from epsilens.data.documented import Documented
+from epsilens.data.frames import Documented
 from epsilens.document import DecisionDocument, Recommendation
 from epsilens.errors import InputError
 

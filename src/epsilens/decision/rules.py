@@ -38,7 +38,7 @@ from epsilens.document import (
 from epsilens.errors import InputTypeError
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
-from epsilens.whatif.measured_cells import measure_cell
+from epsilens.whatif.answer import measure_cell
 
 __all__ = ["attack_limit", "decide", "loss_limit"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from epsilens._types import FloatArray
 from epsilens.federated.sums import SiteSums
-from epsilens.models.curvature import Curvature, factorise
+from epsilens.models.solver import Curvature, factorise
 
 __all__ = ["Objective", "Penalty"]
 

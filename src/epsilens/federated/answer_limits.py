@@ -10,7 +10,7 @@ from pathlib import Path
 from epsilens._validate import as_count
 from epsilens.data.private_files import write_private
 from epsilens.errors import InputError
-from epsilens.valuation.question_signature import read_fingerprint
+from epsilens.valuation.item_messages import read_fingerprint
 
 __all__ = ["AnswerLimits", "default_replies"]
 

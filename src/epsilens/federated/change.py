@@ -14,7 +14,7 @@ from epsilens._types import FloatArray
 from epsilens.federated.aggregate import Objective
 from epsilens.federated.sums import SiteSums, add_up
 from epsilens.federated.training import Trained
-from epsilens.models.curvature import Curvature
+from epsilens.models.solver import Curvature
 
 __all__ = ["Rung", "Step", "Trust", "change_step", "judge", "judge_rounds", "removal_step"]
 

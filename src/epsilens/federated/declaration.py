@@ -22,7 +22,7 @@ from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_finite, as_positive, require_unique
 from epsilens.errors import InputError, InputTypeError
 from epsilens.models.design import Design
-from epsilens.models.losses import LogisticLoss, Loss, SoftmaxLoss
+from epsilens.models.problem import LogisticLoss, Loss, SoftmaxLoss
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -35,14 +35,15 @@ from epsilens.valuation.batch_exchange import (
 )
 from epsilens.valuation.ckks import Ckks, CkksParameters, read_secret_key
 from epsilens.valuation.item_exchange import ItemTester, score_items
-from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
-from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
-from epsilens.valuation.question_signature import (
+from epsilens.valuation.item_messages import (
+    EncryptedScores,
+    EncryptedYardstick,
     check_signature,
     fingerprint_of,
     public_half,
     signing_key,
 )
+from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
 from epsilens.valuation.yardstick import Yardstick
 

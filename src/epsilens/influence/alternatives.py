@@ -8,15 +8,20 @@ linear predictor is a sum of two numbers, and no matrix of records × alternativ
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from epsilens._types import FloatArray
+from epsilens.data.frames import to_pandas
+from epsilens.errors import InputError
 from epsilens.models import Design
 
-__all__ = ["Alternatives", "no_alternatives"]
+__all__ = ["Alternatives", "ProtectedFeature", "join_blocks", "no_alternatives", "read_block"]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -56,4 +61,210 @@ def no_alternatives(design: Design) -> Alternatives:
         blocks=np.zeros((1, design.n_columns)),
         codes=np.zeros(design.n_rows, dtype=np.int64),
         sizes=(),
+    )
+
+
+# --- What each category of a protected column adds to a record's features ---
+
+Features: TypeAlias = "FloatArray | scipy.sparse.csr_array"
+Transform = Callable[[object], Features]
+
+MOST_COMBINATIONS = 512
+
+
+@dataclass(frozen=True, repr=False)  # a printed record would be a leak
+class ProtectedFeature:
+    """A feature column that is randomised.
+
+    Attributes
+    ----------
+    name : str
+    codes : array of int, shape (n,)
+        Every training record's category.
+    columns : array of int, shape (b,)
+        The encoded columns it fills.
+    rows : array of shape (d, b)
+        What each category puts there.
+    """
+
+    name: str
+    codes: NDArray[np.int64]
+    columns: NDArray[np.intp]
+    rows: FloatArray
+
+
+def read_block(
+    name: str,
+    table: object,
+    categories: Sequence[object],
+    codes: NDArray[np.int64],
+    transform: Transform,
+    features: Features,
+) -> ProtectedFeature:
+    """Find the block of a column.
+
+    Parameters
+    ----------
+    name : str
+    table : frame or array
+        The training records.
+    categories : sequence
+        The column's domain.
+    codes : array of int, shape (n,)
+        Positions in it.
+    transform : callable
+        From records to features.
+    features : array or CSR matrix
+        The transformed training records.
+
+    Raises
+    ------
+    InputError
+        If other columns have a say in the block.
+    """
+    n = len(codes)
+    _refuse_other_type(table, name, categories)
+    blocks = []
+    for row in dict.fromkeys((0, n // 2, n - 1)):
+        changed = transform(_copies(table, row, name, categories))
+        blocks.append(np.asarray(changed if isinstance(changed, np.ndarray) else changed.toarray()))
+    moves = np.any([np.any(block != block[0], axis=0) for block in blocks], axis=0)
+    columns = np.flatnonzero(moves)
+    if len(columns) == 0:
+        # The model does not look at it: randomising it changes nothing.
+        return ProtectedFeature(name, codes, columns, np.zeros((len(categories), 0)))
+    rows = blocks[0][:, columns]
+    scale = 1e-9 * (1.0 + np.abs(rows).max())
+    alone = all(np.abs(block[:, columns] - rows).max() <= scale for block in blocks)
+    if not alone or not _only_block_moves(
+        table, name, categories, codes, transform, features, columns, rows
+    ):
+        raise InputError(
+            f"the features that column {name!r} fills depend on other columns too (an interaction, "
+            "or a transformer that mixes columns), so its alternatives cannot be looked up. Encode "
+            "it on its own."
+        )
+    return ProtectedFeature(name, codes, columns, rows)
+
+
+def _refuse_other_type(table: object, name: str, categories: Sequence[object]) -> None:
+    """Refuse categories that the column's own type cannot hold, such as 1.9 in whole numbers."""
+    import pandas as pd
+
+    try:
+        copies = to_pandas(_copies(table, 0, name, categories))[name]
+        kept = all(a == b for a, b in zip(copies.tolist(), categories, strict=True))
+    except (TypeError, ValueError, OverflowError):
+        kept = False
+    if not kept or copies.isna().any() != pd.isna(pd.Series(list(categories))).any():
+        raise InputError(
+            f"`categories` of {name!r} must be values of the column's own type. Convert the column, "
+            "or leave out the others."
+        )
+
+
+def _only_block_moves(
+    table: object,
+    name: str,
+    categories: Sequence[object],
+    codes: NDArray[np.int64],
+    transform: Transform,
+    features: Features,
+    columns: NDArray[np.intp],
+    rows: FloatArray,
+) -> bool:
+    """Return whether every record, given another category, changes in the block and nowhere else."""
+    d = len(categories)
+    scale = 1e-9 * (1.0 + np.abs(rows).max())
+    for shift in {0, 1, d - 1}:
+        moved = (codes + shift) % d
+        after = transform(_with_column(table, name, [categories[code] for code in moved]))
+        part = after[:, columns]
+        dense = part if isinstance(part, np.ndarray) else part.toarray()
+        if np.abs(dense - rows[moved]).max() > scale:
+            return False
+        difference = after - features
+        if isinstance(difference, np.ndarray):
+            others = np.delete(np.abs(difference), columns, axis=1)
+            far = float(others.max(initial=0.0))
+        else:
+            keep = np.setdiff1d(np.arange(difference.shape[1]), columns)
+            far = float(np.abs(difference[:, keep]).max()) if len(keep) else 0.0
+        if far > scale:
+            return False
+    return True
+
+
+def _with_column(table: object, name: str, values: Sequence[object]) -> object:
+    """Return the records with other values in one column."""
+    import pandas as pd
+
+    if isinstance(table, pd.DataFrame):
+        # Names need not be text: the column is found by how it is written.
+        place = [str(label) for label in table.columns].index(name)
+        own = table.iloc[:, place]
+        changed = table.copy(deep=False)
+        changed[table.columns[place]] = pd.Series(list(values), index=table.index).astype(own.dtype)
+        return changed
+    if isinstance(table, np.ndarray):
+        array = table.copy()
+        array[:, int(name.removeprefix("x"))] = values
+        return array
+    import polars as pl
+
+    return table.with_columns(pl.Series(name, list(values), dtype=table.schema[name]))  # type: ignore[attr-defined]
+
+
+def _copies(table: object, row: int, name: str, categories: Sequence[object]) -> object:
+    """Return one record, once per category of a column."""
+    import pandas as pd
+
+    again = np.full(len(categories), row)
+    copies: object
+    if isinstance(table, pd.DataFrame):
+        copies = table.iloc[again].reset_index(drop=True)
+    else:
+        copies = table[again]  # type: ignore[index]
+    return _with_column(copies, name, categories)
+
+
+def join_blocks(design: Design, features: Sequence[ProtectedFeature]) -> Alternatives:
+    """Return the alternatives that several protected columns give together.
+
+    Raises
+    ------
+    InputError
+        If two columns fill the same features, or the combinations are too many.
+    """
+    sizes = tuple(len(feature.rows) for feature in features)
+    n_joint = int(np.prod(sizes))
+    if n_joint > MOST_COMBINATIONS:
+        raise InputError(
+            f"the protected columns have {n_joint} combinations of values, and at most "
+            f"{MOST_COMBINATIONS} can be followed. Protect fewer columns, or put them into bins."
+        )
+    position = np.full(int(max(design.kept.max(), 0)) + 1, -1)
+    position[design.kept] = np.arange(design.n_columns)
+    digits = np.array(np.unravel_index(np.arange(n_joint), sizes))
+    blocks = np.zeros((n_joint, design.n_columns))
+    filled = np.zeros(design.n_columns, dtype=bool)
+    for feature, digit in zip(features, digits, strict=True):
+        within = feature.columns < len(position)
+        place = position[feature.columns[within]]
+        here = place >= 0
+        place = place[here]
+        if filled[place].any():
+            raise InputError(
+                f"column {feature.name!r} fills the same features as another protected column, so "
+                "their alternatives cannot be told apart. Encode each on its own."
+            )
+        filled[place] = True
+        values = feature.rows[:, within][:, here]
+        blocks[:, place] = ((values - design.offset[place]) / design.scale[place])[digit]
+    codes = np.ravel_multi_index(tuple(feature.codes for feature in features), sizes)
+    return Alternatives(
+        base=design.without(np.flatnonzero(filled)),
+        blocks=blocks,
+        codes=np.asarray(codes, dtype=np.int64),
+        sizes=sizes,
     )

@@ -29,28 +29,23 @@ from epsilens.influence.evaluation import Evaluation, Outcomes
 from epsilens.influence.groups import Group
 from epsilens.influence.inverse_hessian import HessianOperator
 from epsilens.influence.label_noise import LabelNoise, summarise_group
-from epsilens.influence.spanned_space import Space
-from epsilens.influence.trained import baseline_numbers
-from epsilens.influence.trust import LARGEST_CONDITION
-from epsilens.influence.wide import curvature_at, curvature_finder, is_wide
+from epsilens.influence.trained import LARGEST_CONDITION, baseline_numbers
+from epsilens.influence.wide import Space, curvature_at, curvature_finder, is_wide
 from epsilens.models import Curvature, Design, Problem, minimise
-from epsilens.models.class_weights import own_class_weights
-from epsilens.models.execution import workers
-from epsilens.models.label import Label, encode_test_label, read_label
+from epsilens.models.label import Label, encode_test_label, own_class_weights, read_label
+from epsilens.models.passes import workers
 from epsilens.models.scikit_learn import (
+    ClassWeight,
+    Specification,
+    final_step,
     fit_transformers,
     is_fitted,
+    is_search,
+    read_specification,
     settle_search,
     transform,
 )
 from epsilens.models.solver import polish
-from epsilens.models.specification import (
-    ClassWeight,
-    Specification,
-    final_step,
-    is_search,
-    read_specification,
-)
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

@@ -24,13 +24,12 @@ from scipy.interpolate import KroghInterpolator
 
 from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
-from epsilens.influence.held_out import HeldOut
 from epsilens.influence.label_noise import LabelNoise
-from epsilens.influence.linear_noise import root_of
+from epsilens.influence.realisation import root_of
 from epsilens.influence.record_noise import NoiseForms
+from epsilens.influence.trained import HeldOut
 from epsilens.models import Curvature, factorise, minimise
-from epsilens.models.objective import LinearObjective
-from epsilens.models.solver import LONGEST_REACH
+from epsilens.models.solver import LONGEST_REACH, LinearObjective
 
 __all__ = ["Curve", "Ground", "Node", "NodeTerms", "lobatto", "trace"]
 

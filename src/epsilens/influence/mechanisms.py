@@ -19,8 +19,7 @@ from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_choice
 from epsilens.channels import LocalHashing, RandomizedResponse, UnaryEncoding
 from epsilens.errors import InputError
-from epsilens.influence.alternatives import Alternatives
-from epsilens.influence.blocks import ProtectedFeature
+from epsilens.influence.alternatives import Alternatives, ProtectedFeature
 from epsilens.models import Design
 
 __all__ = ["Mechanism", "UnaryBlock", "as_mechanism", "channel_of"]

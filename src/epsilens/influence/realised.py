@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from epsilens._types import BoolArray, FloatArray
 from epsilens.influence.alternatives import Alternatives
 from epsilens.influence.baseline import Baseline
-from epsilens.influence.reports import Reports
+from epsilens.influence.perturbed import Reports
 from epsilens.models import Design, Problem
-from epsilens.models.class_weights import class_totals, class_weights, own_class_weights
-from epsilens.models.label import Label
-from epsilens.models.specification import ClassWeight
+from epsilens.models.label import Label, class_totals, class_weights, own_class_weights
+from epsilens.models.scikit_learn import ClassWeight
 
 __all__ = ["RealisedRuns", "RunRecords", "realised_runs", "run_class_weights"]
 

@@ -28,9 +28,8 @@ from epsilens.influence.baseline import (
     unconverged,
 )
 from epsilens.influence.evaluation import Evaluation, Outcomes
+from epsilens.influence.first_order import PointTable, label_point_table
 from epsilens.influence.label_noise import LabelNoise
-from epsilens.influence.point_table import PointTable, label_point_table
-from epsilens.influence.spanned_space import Space
 from epsilens.influence.streamed_evaluation import NarrowWork, StreamedEvaluation, TestRows
 from epsilens.influence.streamed_first_pass import (
     LabelsSeen,
@@ -39,17 +38,15 @@ from epsilens.influence.streamed_first_pass import (
     read_sample,
 )
 from epsilens.influence.streamed_noise import StreamedGroup, StreamedLabelNoise, sum_groups
-from epsilens.influence.trained import baseline_numbers
-from epsilens.influence.trust import LARGEST_CONDITION
-from epsilens.influence.wide import is_wide, refuse_matrix
+from epsilens.influence.trained import LARGEST_CONDITION, baseline_numbers
+from epsilens.influence.wide import Space, is_wide, refuse_matrix
 from epsilens.models import Curvature, Problem, factorise, minimise
-from epsilens.models.execution import workers
 from epsilens.models.label import Label
-from epsilens.models.passes import Part, current_passes, reduce_pass
-from epsilens.models.scikit_learn import is_fitted
-from epsilens.models.specification import (
+from epsilens.models.passes import Part, current_passes, reduce_pass, workers
+from epsilens.models.scikit_learn import (
     ClassWeight,
     final_step,
+    is_fitted,
     is_search,
     read_specification,
 )

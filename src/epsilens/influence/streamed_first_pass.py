@@ -20,7 +20,7 @@ from epsilens.errors import InputError
 from epsilens.models import Design, Loss, Problem
 from epsilens.models.label import Label, refuse_missing, sorted_distinct
 from epsilens.models.passes import Part, added, current_passes, reduce_pass
-from epsilens.models.specification import Specification
+from epsilens.models.scikit_learn import Specification
 from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
 from epsilens.models.streamed_records import Reading, Records, plain_column
 

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from epsilens._types import FloatArray
 from epsilens.data.expressions import Expression
 from epsilens.data.parquet_pieces import Piece
-from epsilens.influence.label_changes import Changes, sum_changes
-from epsilens.influence.label_noise import GroupSums, LabelNoise, sum_group
+from epsilens.influence.label_noise import Changes, GroupSums, LabelNoise, sum_changes, sum_group
 from epsilens.models import Problem
-from epsilens.models.objective import LinearObjective
 from epsilens.models.passes import Part, added, current_passes, reduce_pass
+from epsilens.models.solver import LinearObjective
 from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
 from epsilens.models.streamed_records import Records
 

@@ -3,18 +3,91 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from epsilens._types import FloatArray
+from epsilens._types import FloatArray, SingleArray
 from epsilens.document import Baseline as BaselineNumbers
-from epsilens.influence.evaluation import Outcomes
-from epsilens.influence.held_out import HeldOut
+from epsilens.influence.evaluation import DrawnOutcomes, Outcomes
 from epsilens.influence.label_noise import LabelNoise
+from epsilens.influence.record_noise import CellNoise, NoiseForms
 from epsilens.models import Curvature
-from epsilens.models.objective import LinearObjective
+from epsilens.models.solver import LinearObjective
 
-__all__ = ["TrainedModel", "baseline_numbers"]
+__all__ = [
+    "LARGEST_CONDITION",
+    "LARGEST_LOGIT_NOISE",
+    "HeldOut",
+    "TrainedModel",
+    "baseline_numbers",
+    "is_trustworthy",
+]
+
+# --- What the ladder asks of a test set, wherever its records are ---
+
+
+class HeldOut(Protocol):
+    """A test set."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of test records."""
+        ...
+
+    def contrast(self, members: Any) -> Any:
+        """Return weights whose sum with a metric is the group's gap; None if one side is empty."""
+        ...
+
+    def gaps(self, theta: FloatArray, contrasts: Sequence[Any], known: Outcomes) -> list[Outcomes]:
+        """Return known outcomes at θ with the gaps of several groups."""
+        ...
+
+    def outcomes_at(self, thetas: FloatArray, contrasts: Sequence[Any]) -> list[Outcomes]:
+        """Return the outcomes of many parameter vectors, each with a contrast of its own."""
+        ...
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return the mean test loss for every column of θ."""
+        ...
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Return η = ∇L_te(θ)."""
+        ...
+
+    def gradients_at(self, thetas: FloatArray) -> FloatArray:
+        """Return η for every column of parameters."""
+        ...
+
+    def bends(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
+        """Return dᵀH_te(θ)d for every column d of steps."""
+        ...
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return H_te = ∇²L_te(θ)."""
+        ...
+
+    def hessians(self, thetas: FloatArray) -> list[FloatArray]:
+        """Return H_te at every column of parameters."""
+        ...
+
+    def noise_at(self, thetas: FloatArray, noises: Sequence[NoiseForms]) -> list[CellNoise]:
+        """Return what the noise of a run does to the test records."""
+        ...
+
+    def drawn(
+        self,
+        theta: FloatArray,
+        deviations: SingleArray,
+        *,
+        n_auc_draws: int,
+        contrast: Any = None,
+    ) -> DrawnOutcomes:
+        """Return the outcomes at θ + every column of `deviations`."""
+        ...
+
+
+# --- What the ladder for labels asks of a trained model, wherever its records are ---
 
 
 class TrainedModel(Protocol):
@@ -73,4 +146,59 @@ def baseline_numbers(model: TrainedModel) -> BaselineNumbers:
         n_train=model.problem.n_rows,
         n_test=model.evaluation.n_rows,
         n_parameters=model.problem.n_parameters,
+    )
+
+
+# --- When an estimate that was not checked against solved runs deserves belief ---
+
+LARGEST_LOGIT_NOISE = 0.5
+LARGEST_CONDITION = 1e10
+LARGEST_OMISSION = 0.6
+"""What may be left out, of half the width of the interval."""
+
+
+def is_trustworthy(
+    *,
+    converged: bool,
+    logit_noise: float,
+    condition: float,
+    wild_loss: float = 0.0,
+    omitted: float = 0.0,
+    half_width: float = math.inf,
+) -> bool:
+    """Return whether an estimated change of loss deserves belief.
+
+    Parameters
+    ----------
+    converged : bool
+        Whether the solver reached its tolerance.
+    logit_noise : float
+        Root mean square noise of one run in a test record's logit; for a squared loss what is said above.
+    condition : float
+        Condition number of the Hessian, features scaled.
+    wild_loss : float
+        Test loss that hangs on records whose predictor one run leaves undetermined.
+    omitted : float
+        Size of the next term, which the rung left out.
+    half_width : float
+        Half the width of the prediction interval.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> is_trustworthy(converged=True, logit_noise=0.1, condition=100.0)
+    True
+    >>> is_trustworthy(converged=True, logit_noise=0.9, condition=100.0)
+    False
+    """
+    tolerable = LARGEST_OMISSION * half_width
+    return (
+        converged
+        and logit_noise <= LARGEST_LOGIT_NOISE
+        and condition <= LARGEST_CONDITION
+        and abs(omitted) <= tolerable
+        and wild_loss <= tolerable
     )

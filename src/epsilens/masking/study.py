@@ -31,28 +31,27 @@ from epsilens.masking.choices import (
     joined,
     person_choices,
 )
-from epsilens.masking.encoded import EncodedTable, split_estimator
-from epsilens.masking.explainers import Explainer
 from epsilens.masking.importances import (
     STANDARD_ERRORS,
+    Explainer,
     TaskImportances,
     answer_shares,
     explain_task,
 )
-from epsilens.masking.judging import RANDOM_MASKS, Judge
+from epsilens.masking.judging import RANDOM_MASKS, Judge, Pace, affordable
 from epsilens.masking.knapsack import ALPHAS
-from epsilens.masking.notes import TELLS_WHO, mask_notes
-from epsilens.masking.pace import Pace, affordable
 from epsilens.masking.records import (
+    EncodedTable,
     checked_people,
     fit_both,
     guess_rate,
     halved,
     person_codes,
     read_records,
+    split_estimator,
 )
 from epsilens.masking.relaxation import attack_masked
-from epsilens.masking.result import Mask
+from epsilens.masking.result import TELLS_WHO, Mask, mask_notes
 from epsilens.models.tables import (
     for_scikit_learn,
     in_order_of,

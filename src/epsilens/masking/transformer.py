@@ -18,14 +18,13 @@ from epsilens._validate import as_choice, as_count, as_unit
 from epsilens.data.frames import to_vector
 from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.masking.choices import Method, Scope, check_method, choice_by, person_choices
-from epsilens.masking.explainers import Explainer
 from epsilens.masking.importances import (
     EXPLAINERS,
     STANDARD_ERRORS,
+    Explainer,
     TaskImportances,
     explain_task,
 )
-from epsilens.masking.notes import TELLS_WHO
 from epsilens.masking.records import (
     Labels,
     checked_people,
@@ -34,7 +33,8 @@ from epsilens.masking.records import (
     random_halves,
     refuse_missing,
 )
-from epsilens.models.scrubbed_input import checked_features, checked_input
+from epsilens.masking.result import TELLS_WHO
+from epsilens.models.tables import checked_features, checked_input
 
 __all__ = ["FeatureMasker"]
 

@@ -11,7 +11,7 @@ from epsilens._validate import as_positive
 from epsilens.data import Prepared, Schema, build_encoder
 from epsilens.data.encoding import MOST_DENSE_CATEGORIES
 from epsilens.errors import InputError
-from epsilens.models.curvature import MOST_FACTORISED
+from epsilens.models.solver import MOST_FACTORISED
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

@@ -24,13 +24,11 @@ from numpy.typing import ArrayLike, NDArray
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_codes, as_count, as_positive
 from epsilens.errors import EstimateNotTrustworthyError, InputError, InputTypeError
-from epsilens.models.block_passes import made_or_kept
 from epsilens.models.block_store import BlockStore
 from epsilens.models.dp_sgd_settings import DPSGDSettings, TrainingPlan
-from epsilens.models.ghost_norms import BatchTable
-from epsilens.models.networks import Floats, Network
-from epsilens.models.noisy_training import NoisyTraining
-from epsilens.models.poisson_sampling import batch_capacity
+from epsilens.models.networks import BatchTable, Floats, Network
+from epsilens.models.noisy_training import NoisyTraining, batch_capacity
+from epsilens.models.passes import made_or_kept
 from epsilens.models.privacy_accounting import NoiseCalibration
 
 __all__ = [

@@ -14,8 +14,7 @@ import numpy as np
 
 from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
-from epsilens.models.curvature import Curvature
-from epsilens.models.solver import Objective, SeparateObjectives, minimise
+from epsilens.models.solver import Curvature, Objective, SeparateObjectives, minimise
 
 __all__ = ["minimise_nearby"]
 

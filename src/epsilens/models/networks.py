@@ -16,7 +16,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Activation", "Network", "bend", "with_ones"]
+from epsilens._types import FloatArray
+
+__all__ = ["Activation", "BatchTable", "ClippedGradients", "Network", "bend", "with_ones"]
 
 Activation: TypeAlias = Literal["relu", "tanh"]
 """The bend after a hidden layer: max(0, z), or the hyperbolic tangent."""
@@ -137,3 +139,149 @@ def with_ones(X: Floats, dtype: type[np.floating]) -> Floats:
     rows = np.ones((len(X), X.shape[1] + 1), dtype=dtype)
     rows[:, :-1] = X
     return rows
+
+
+# --- Sums of clipped per-example gradients, without any per-example gradient ---
+
+_STABILISER = 1e-6
+"""Added to every norm before dividing by it, as Opacus does: the result is never longer than `clip`."""
+
+
+class BatchTable:
+    """The records in the form in which batches are gathered: one row holds all a step needs.
+
+    Features, a 1, the target (one number for two classes, else one a class), and the squared length of
+    features and 1. A last row of zeros is the padding: it has no 1, and so no gradient.
+
+    Parameters
+    ----------
+    X : array, (n, n_features)
+    codes : array of int, (n,)
+    network : Network
+    dtype : float32 or float64
+    """
+
+    def __init__(
+        self,
+        X: FloatArray,
+        codes: NDArray[np.int64],
+        network: Network,
+        dtype: type[np.floating],
+    ) -> None:
+        n, n_outputs = len(X), network.n_outputs
+        self.padding = n
+        self.n_inputs = network.n_features + 1
+        rows: Floats = np.zeros((n + 1, self.n_inputs + n_outputs + 1), dtype=dtype)
+        rows[:n, : self.n_inputs] = with_ones(X, dtype)
+        if n_outputs == 1:
+            rows[:n, self.n_inputs] = codes
+        else:
+            rows[np.arange(n), self.n_inputs + codes] = 1.0
+        rows[:n, -1] = np.einsum("ij,ij->i", X, X) + 1.0
+        self.rows = rows
+
+
+class ClippedGradients:
+    """A place to work for the gradients of some models on a batch each.
+
+    Parameters
+    ----------
+    table : BatchTable
+    network : Network
+    n_models, capacity : int
+        How many models, and how many records in a batch.
+    clip : float, greater than 0
+        The largest length of the gradient of one example, over all parameters of all layers.
+    """
+
+    def __init__(
+        self, table: BatchTable, network: Network, n_models: int, capacity: int, clip: float
+    ) -> None:
+        dtype = table.rows.dtype
+        self._table, self._network, self._clip = table, network, dtype.type(clip)
+        self._batch = np.empty((n_models, capacity, table.rows.shape[1]), dtype=dtype)
+        # One more row than a hidden layer is wide, for the 1.
+        self._signals = [
+            np.ones((n_models, width + 1, capacity), dtype=dtype) for width in network.hidden
+        ]
+        self._back = [
+            np.empty((n_models, n_out, capacity), dtype=dtype) for n_out, _ in network.sizes
+        ]
+        self._squares = [np.empty_like(back) for back in self._back]
+
+    def add_up(self, layers: list[Floats], batches: NDArray[np.intp], out: list[Floats]) -> None:
+        """Write the sums of clipped gradients of every model.
+
+        Parameters
+        ----------
+        layers : list of arrays, (n_models, n_out, n_in + 1)
+            The parameters.
+        batches : array, (n_models, capacity)
+            Rows of the table; the padding where a batch is shorter.
+        out : list of arrays like `layers`
+            Overwritten.
+        """
+        table, n_inputs = self._table, self._table.n_inputs
+        np.take(table.rows, batches, axis=0, out=self._batch, mode="clip")
+        inputs = self._batch[:, :, :n_inputs]
+        ones, squared = self._batch[:, :, n_inputs - 1], self._batch[:, :, -1]
+        self._forward(layers, inputs.transpose(0, 2, 1))
+        self._loss_slope(self._batch[:, :, n_inputs:-1].transpose(0, 2, 1))
+        for number in range(len(layers) - 1, 0, -1):
+            self._backward(layers[number], number)
+        # ‖gradient‖² of every example: ‖a‖²·‖δ‖², summed over the layers.
+        total = squared * self._squared_length(0)
+        for number, signal in enumerate(self._signals, start=1):
+            squares = self._squares[number - 1]
+            np.multiply(signal[:, :-1], signal[:, :-1], out=squares)
+            total += (squares.sum(axis=1) + 1.0) * self._squared_length(number)
+        factor = self._clip / (np.sqrt(total) + total.dtype.type(_STABILISER))
+        np.minimum(factor, 1.0, out=factor)
+        factor *= ones
+        for number, (back, gradient) in enumerate(zip(self._back, out, strict=True)):
+            np.multiply(back, factor[:, None], out=back)
+            below = self._signals[number - 1].transpose(0, 2, 1) if number else inputs
+            np.matmul(back, below, out=gradient)
+
+    def _forward(self, layers: list[Floats], below: Floats) -> None:
+        for number, layer in enumerate(layers):
+            if number == len(layers) - 1:
+                np.matmul(layer, below, out=self._back[-1])
+                return
+            signal = self._signals[number]
+            np.matmul(layer, below, out=signal[:, :-1])
+            bend(signal[:, :-1], self._network.activation)
+            below = signal
+
+    def _loss_slope(self, target: Floats) -> None:
+        """Turn the outputs into the slope of the loss: probability minus target."""
+        slope = self._back[-1]
+        if self._network.n_outputs == 1:
+            # The logistic function without overflow.
+            slope *= 0.5
+            np.tanh(slope, out=slope)
+            slope += 1.0
+            slope *= 0.5
+        else:
+            slope -= slope.max(axis=1, keepdims=True)
+            np.exp(slope, out=slope)
+            slope /= slope.sum(axis=1, keepdims=True)
+        slope -= target
+
+    def _backward(self, layer: Floats, number: int) -> None:
+        """Carry δ of a layer through its matrix and the bend below it."""
+        back, signal = self._back[number - 1], self._signals[number - 1][:, :-1]
+        np.matmul(layer[:, :, :-1].transpose(0, 2, 1), self._back[number], out=back)
+        if self._network.activation == "relu":
+            back *= signal > 0
+        else:
+            squares = self._squares[number - 1]
+            np.multiply(signal, signal, out=squares)
+            np.subtract(1.0, squares, out=squares)
+            back *= squares
+
+    def _squared_length(self, number: int) -> Floats:
+        back, squares = self._back[number], self._squares[number]
+        np.multiply(back, back, out=squares)
+        total: Floats = squares.sum(axis=1)
+        return total

@@ -19,28 +19,119 @@ Whoever wants to carry passes elsewhere, onto a cluster for instance, implements
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import partial
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import cache, partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from epsilens._types import Progress
-from epsilens.models.execution import n_cores, workers
-from epsilens.models.pass_store import current_store
+from epsilens.models.block_store import BlockStore, current_store
 
 __all__ = [
     "LocalPasses",
     "Part",
     "Passes",
+    "Workers",
     "added",
     "current_passes",
     "largest",
+    "made_or_kept",
+    "n_cores",
+    "one_blas_thread",
     "reduce_pass",
     "under_way",
     "use_passes",
+    "workers",
 ]
+
+# --- How work is spread over the cores of one machine ---
+
+
+_PENDING_PER_WORKER = 3
+
+
+class Workers:
+    """Threads that take tasks; made by `workers`."""
+
+    def __init__(self, pool: ThreadPoolExecutor, n_workers: int) -> None:
+        self._pool = pool
+        self.n_workers = n_workers
+        self._most_pending = _PENDING_PER_WORKER * n_workers
+
+    def run(self, tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
+        """Yield the results of the tasks in their order, while later ones are at work.
+
+        Tasks are taken from the iterable only as room becomes free, so that what they hold does not
+        pile up.
+        """
+        pending: deque[Future[Result]] = deque()
+        for task in tasks:
+            pending.append(self._pool.submit(task))
+            while pending and (len(pending) >= self._most_pending or pending[0].done()):
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def n_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Return the libraries of threads; looking for them takes milliseconds, so it is done once."""
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """Hold the BLAS at one thread, if this is the main thread.
+
+    The number belongs to the whole process, and OpenBLAS lets only one thread change it: a second
+    caller in another thread would undo, or keep, what the first has set. Elsewhere than in the main
+    thread the BLAS is left as it is; the numbers are the same.
+    """
+    if threading.current_thread() is threading.main_thread():
+        limit: AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
+        return limit
+    return nullcontext()
+
+
+@contextmanager
+def workers(n_workers: int | None = None) -> Iterator[Workers]:
+    """Give one worker per core, each with a BLAS of one thread if called from the main thread.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        Another number of workers.
+
+    Examples
+    --------
+    >>> with workers() as team:
+    ...     list(team.run((lambda k=k: k * k) for k in range(4)))
+    [0, 1, 4, 9]
+    """
+    n = n_workers or n_cores()
+    pool = ThreadPoolExecutor(max_workers=n, thread_name_prefix="epsilens")
+    try:
+        with one_blas_thread():
+            yield Workers(pool, n)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+# --- One pass over data that do not fit into memory: the same work on every piece, results in order ---
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -214,3 +305,46 @@ def under_way(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator
 
     with closing(results()) as begun:
         yield begun
+
+
+# --- Blocks of models that are trained wherever passes are carried, and kept where the caller is ---
+
+
+def made_or_kept(
+    store: BlockStore,
+    work: Callable[[Task], NDArray[Any]],
+    tasks: Mapping[int, Task],
+    *,
+    name: str,
+) -> Iterator[NDArray[Any]]:
+    """Yield the array of every block, in order: from the store where it is there, else made and kept.
+
+    Blocks are made by whoever carries passes now, on this machine or on a cluster; files are written
+    here only.
+
+    Parameters
+    ----------
+    store : BlockStore
+    work : callable
+        From a task to the array of its block; can be pickled, and is pure.
+    tasks : mapping of block number to task
+    name : str
+        Of the array in the store.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> store = BlockStore(None, {})
+    >>> [made.tolist() for made in made_or_kept(store, np.arange, {0: 2, 1: 3}, name="numbers")]
+    [[0, 1], [0, 1, 2]]
+    """
+    known = store.done
+    todo = [task for number, task in tasks.items() if number not in known]
+    with under_way(work, todo) as fresh:
+        for number in tasks:
+            if number in known:
+                yield store.read(number)[name]
+            else:
+                made = next(fresh)
+                store.write(number, {name: made})
+                yield made

@@ -16,22 +16,23 @@ from sklearn.utils.validation import check_is_fitted
 from epsilens._types import FloatArray, WordArray
 from epsilens._validate import as_between, as_choice, as_generator, as_positive, as_share
 from epsilens.errors import InputError, PrivacyLeakWarning
-from epsilens.models.adassp import adassp_releases
-from epsilens.models.ball_ridge import least_penalty, minimise_in_ball
-from epsilens.models.fit_ledger import FITS
-from epsilens.models.gaussian_release import GaussianRelease, epsilon_of_rho, rho_of_epsilon
-from epsilens.models.ridge_bounds import ClippedShare, RidgeBounds, bounds_of
-from epsilens.models.ridge_sensitivity import (
+from epsilens.models.ball_ridge import adassp_releases, least_penalty, minimise_in_ball
+from epsilens.models.gaussian_release import FITS, GaussianRelease, epsilon_of_rho, rho_of_epsilon
+from epsilens.models.ridge_bounds import (
     ALPHA_RANGE,
     BOUND_RANGE,
     PENALTY_RANGE,
     RHO_RANGE,
     Adjacency,
+    ClippedShare,
+    RidgeBounds,
     SensitivityBound,
+    bounds_of,
+    clip_rows,
     ridge_sensitivity,
+    row_norms,
 )
-from epsilens.models.row_clipping import clip_rows, row_norms
-from epsilens.models.scrubbed_input import checked_input
+from epsilens.models.tables import checked_input
 
 __all__ = ["PrivateRidge", "exact_coefficients"]
 

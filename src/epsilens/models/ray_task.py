@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
-from epsilens.models.execution import one_blas_thread
+from epsilens.models.passes import one_blas_thread
 
 __all__ = ["Answer", "Shipping", "do_task"]
 

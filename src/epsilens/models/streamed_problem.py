@@ -15,9 +15,8 @@ import numpy as np
 
 from epsilens._types import FloatArray, Progress
 from epsilens.data.parquet_pieces import Piece
+from epsilens.models.block_store import current_store
 from epsilens.models.design import Design
-from epsilens.models.losses import Loss
-from epsilens.models.pass_store import current_store
 from epsilens.models.passes import (
     Part,
     added,
@@ -25,7 +24,7 @@ from epsilens.models.passes import (
     largest,
     reduce_pass,
 )
-from epsilens.models.problem import Problem
+from epsilens.models.problem import Loss, Problem
 from epsilens.models.streamed_records import Reading, Records
 
 __all__ = ["FusedObjective", "StreamedProblem", "TrainingRows"]

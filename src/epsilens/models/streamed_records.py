@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray
 from epsilens.data.columnar import frame_from_arrow
-from epsilens.data.encoding import check_categories
+from epsilens.data.encoding import as_model_input, check_categories
 from epsilens.data.expressions import Expression
-from epsilens.data.model_input import as_model_input
 from epsilens.data.parquet_pieces import ParquetSource, Piece
 from epsilens.data.schema import Schema
 from epsilens.errors import InputError

@@ -21,7 +21,7 @@ from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_epsilon, as_unit
 from epsilens.influence.alternatives import Alternatives
 from epsilens.mechanisms import guess_ceiling
-from epsilens.models.losses import Loss
+from epsilens.models.problem import Loss
 
 __all__ = ["AnswerAttack", "Calibration", "answer_ceiling", "inference_ceiling"]
 

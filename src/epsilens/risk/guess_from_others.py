@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from epsilens._types import BoolArray, FloatArray
 from epsilens.data.frames import to_pandas
-from epsilens.models.execution import one_blas_thread
+from epsilens.models.passes import one_blas_thread
 from epsilens.risk.success_rate import lower_rate
 
 if TYPE_CHECKING:

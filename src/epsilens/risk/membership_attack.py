@@ -12,9 +12,8 @@ from scipy.special import logit, ndtri
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_share
-from epsilens.risk.balanced_accuracy import BalancedAccuracy, balanced_accuracy
 from epsilens.risk.proven_epsilon import ProvenEpsilon
-from epsilens.risk.roc import HeldOutScores
+from epsilens.risk.roc import BalancedAccuracy, HeldOutScores, balanced_accuracy
 from epsilens.risk.success_rate import NullOfMaximum
 
 __all__ = ["OFFLINE_THRESHOLD", "MembershipAttack"]

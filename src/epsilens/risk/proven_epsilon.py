@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
-from epsilens.audit.approximate import approximate_bound
 from epsilens.audit.path import path_bound
-from epsilens.audit.pure import pure_bounds, pure_p_value
-from epsilens.risk.normal_fits import Moments, column_blocks
+from epsilens.audit.pure import approximate_bound, pure_bounds, pure_p_value
+from epsilens.risk.logits import Moments, column_blocks
 
 __all__ = ["GuessRule", "ProvenEpsilon", "guess_rule", "proven_epsilon", "refuted_epsilon"]
 

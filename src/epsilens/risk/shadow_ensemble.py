@@ -23,7 +23,6 @@ from epsilens.models.dp_sgd import DPSGDSettings, score_ensemble
 from epsilens.models.label import read_label
 from epsilens.models.networks import Floats
 from epsilens.models.tables import for_scikit_learn
-from epsilens.risk.halves import draw_members
 from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.randomised_shadows import (
@@ -31,6 +30,7 @@ from epsilens.risk.randomised_shadows import (
     require_probabilities,
     scores_and_predictions,
 )
+from epsilens.risk.shadow_training import draw_members
 
 if TYPE_CHECKING:
     import torch

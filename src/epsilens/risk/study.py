@@ -39,15 +39,15 @@ from epsilens.risk.guess_from_others import (
     best_guess,
     cross_fitted_rates,
 )
-from epsilens.risk.halves import model_generator
 from epsilens.risk.likelihood_ratio import lira
 from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.randomised_shadows import (
     RandomisedShadows,
+    TrainedShadows,
     require_probabilities,
 )
 from epsilens.risk.result import RiskCurve
-from epsilens.risk.trained_shadows import TrainedShadows
+from epsilens.risk.shadow_training import model_generator
 
 __all__ = ["AttackStudy"]
 

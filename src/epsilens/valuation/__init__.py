@@ -9,12 +9,11 @@ from epsilens.valuation.batch_exchange import (
     offer_batch,
     smallest_batch,
 )
-from epsilens.valuation.batches import BatchScores, batch_correction, correct_batch
+from epsilens.valuation.batches import BatchScores, batch_correction, correct_batch, share_payment
 from epsilens.valuation.curves import CurvePoint, addition_curve, removal_curve
 from epsilens.valuation.item_exchange import ItemTester, score_items
 from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import ModelForProvider, ModelForTester, batch_move, item_moves
-from epsilens.valuation.payments import share_payment
 from epsilens.valuation.score_rounding import RoundedScores, round_scores
 from epsilens.valuation.single_records import add_one, leave_one_out
 from epsilens.valuation.streamed_worth import leave_one_out_parquet

@@ -15,8 +15,7 @@ from epsilens._validate import as_choice
 from epsilens.errors import ApproximationWarning, InputError
 from epsilens.influence.baseline import Baseline, as_weights, fit_baseline
 from epsilens.models import Design
-from epsilens.models.class_weights import class_totals, class_weights
-from epsilens.models.label import encode_test_label
+from epsilens.models.label import class_totals, class_weights, encode_test_label
 from epsilens.models.scikit_learn import transform
 from epsilens.models.tables import for_scikit_learn, in_order_of
 from epsilens.valuation.exact_models import Accuracy, exact_loss_changes, full_loss_changes
@@ -27,13 +26,13 @@ from epsilens.valuation.record_steps import (
     quadratic_forms,
     refuse_alone,
 )
-from epsilens.valuation.sampling_error import sampling_errors
 from epsilens.valuation.shared_objective import (
     SharedObjective,
     given_objective,
+    sampling_errors,
     shared_objectives,
+    shortest_without,
 )
-from epsilens.valuation.sole_records import shortest_without
 
 __all__ = ["METHODS", "Appraisal", "Candidates", "Method", "TestLoss"]
 

@@ -22,10 +22,10 @@ from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_count, as_generator, as_share
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.influence.baseline import Baseline
-from epsilens.influence.trust import LARGEST_CONDITION
+from epsilens.influence.trained import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
-from epsilens.models.class_weights import class_totals, class_weights
-from epsilens.models.execution import workers
+from epsilens.models.label import class_totals, class_weights
+from epsilens.models.passes import workers
 from epsilens.models.separation import runs_away
 from epsilens.valuation.appraisal import Appraisal
 

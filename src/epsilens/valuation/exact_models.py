@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence import Evaluation
-from epsilens.influence.trust import LARGEST_CONDITION
+from epsilens.influence.trained import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
-from epsilens.models.execution import workers
+from epsilens.models.passes import workers
 from epsilens.models.separation import runs_away
 from epsilens.valuation.record_steps import Records, steps
 from epsilens.valuation.shared_objective import SharedObjective

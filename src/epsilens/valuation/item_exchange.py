@@ -67,6 +67,10 @@ from epsilens.valuation.item_messages import (
     MOST_ROWS,
     EncryptedScores,
     EncryptedYardstick,
+    check_signature,
+    public_half,
+    signing_key,
+    together,
 )
 from epsilens.valuation.model_moves import (
     SIGN,
@@ -75,12 +79,6 @@ from epsilens.valuation.model_moves import (
     ModelForTester,
     MoveMethod,
     item_moves,
-)
-from epsilens.valuation.question_signature import (
-    check_signature,
-    public_half,
-    signing_key,
-    together,
 )
 from epsilens.valuation.score_rounding import DIGITS, RoundedScores, round_scores
 from epsilens.valuation.yardstick import Yardstick, n_coefficients

@@ -13,14 +13,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.influence import Evaluation
 from epsilens.influence.baseline import Baseline
 from epsilens.models import Curvature, Loss, Problem, factorise, minimise
-from epsilens.models.class_weights import balanced, class_totals, class_weights
+from epsilens.models.label import balanced, class_totals, class_weights
+from epsilens.valuation.record_steps import Records
 
-__all__ = ["SharedObjective", "given_objective", "shared_objectives"]
+__all__ = [
+    "SharedObjective",
+    "given_objective",
+    "sampling_errors",
+    "shared_objectives",
+    "shortest_without",
+]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -142,3 +151,64 @@ def _shared(baseline: Baseline, weights: FloatArray, *, change: int) -> SharedOb
         curvature=factorise(problem.hessian(theta)),
         loss_change=baseline.evaluation.outcomes(theta).loss - baseline.outcomes.loss,
     )
+
+
+# --- How far a score could be off because the test set is only a sample ---
+
+
+def sampling_errors(
+    shared: SharedObjective, evaluation: Evaluation, records: Records
+) -> FloatArray:
+    """Return the standard error of every score over test sets like this one.
+
+    A score is a mean over test records, of which there are only so many. About half of all records
+    score below zero by chance alone; one that is harmful beyond twice this error is another matter.
+
+    Notes
+    -----
+    To first order the score is Σ_m ω_m g_mᵀδ_j, and its variance δ_jᵀSδ_j with
+    S = Σ_m ω_m² (g_m − η)(g_m − η)ᵀ, ω the test weights and g_m the gradients of the test losses.
+    """
+    design, loss = evaluation.design, evaluation.loss
+    slope = loss.slope(design.predict(shared.theta), evaluation.y)
+    squared = evaluation.weights**2
+    outer = slope[:, :, None] * slope[:, None, :] * squared[:, None, None]
+    eta = design.pull(evaluation.weights[:, None] * slope)
+    side = design.pull(squared[:, None] * slope)
+    spread = design.gram(outer) - np.outer(side, eta) - np.outer(eta, side)
+    spread += squared.sum() * np.outer(eta, eta)
+    form = records.design.quadratic(shared.curvature.sandwich(spread))
+    own = loss.slope(records.design.predict(shared.theta), records.y)
+    own *= (records.weights / shared.problem.n_rows)[:, None]
+    variance = np.einsum("bk,bkl,bl->b", own, form, own)
+    errors: FloatArray = np.sqrt(np.maximum(variance, 0.0))
+    return errors
+
+
+# --- Records that decide a coefficient alone: leverage 1 in a model without penalty ---
+
+
+def shortest_without(
+    baseline: Baseline, shared: SharedObjective, rows: NDArray[np.intp]
+) -> FloatArray:
+    """Return the change of the parameters without each of these records, as columns (p, B).
+
+    With h_j = 1 no other record sees the direction u = H⁻¹x_j: x_iᵀu = 0 for all i ≠ j. All θ̂ + t·u
+    fit the others equally well, and the shortest coefficients, in the features' own units, are those
+    orthogonal to u.
+    """
+    design = shared.problem.design
+    along = shared.curvature.solve(design.block(rows).T)
+    n_features = baseline.coefficients.shape[1]
+    own = design.kept < n_features
+
+    def in_own_units(theta: FloatArray) -> FloatArray:
+        values = np.zeros((n_features, theta.shape[1]))
+        values[design.kept[own]] = theta[own] / design.scale[own, None]
+        shortest: FloatArray = values - baseline.empty @ (baseline.empty.T @ values)
+        return shortest
+
+    u, coefficients = in_own_units(along), in_own_units(shared.theta[:, None])
+    length = np.einsum("pb,pb->b", u, u)
+    part: FloatArray = (coefficients.T @ u)[0] / np.where(length > 0, length, 1.0)
+    return -part * along

@@ -19,9 +19,9 @@ from epsilens._validate import as_choice
 from epsilens.errors import InputError
 from epsilens.influence.streamed_fit import fit_from_parquet
 from epsilens.models import Curvature, Problem
-from epsilens.models.losses import Loss
 from epsilens.models.passes import Part
-from epsilens.models.specification import read_specification
+from epsilens.models.problem import Loss
+from epsilens.models.scikit_learn import read_specification
 from epsilens.models.streamed_records import Records as Rows
 from epsilens.valuation.appraisal import METHODS
 from epsilens.valuation.record_steps import (

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What would ε cost: the study, its answer, and the choice."""
 
-from epsilens.whatif.calibration import Calibration
-from epsilens.whatif.result import Choice, LossChangeEstimate
+from epsilens.whatif.result import Calibration, Choice, LossChangeEstimate
 from epsilens.whatif.study import WhatIf
 
 __all__ = ["Calibration", "Choice", "LossChangeEstimate", "WhatIf"]

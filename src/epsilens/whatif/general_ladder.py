@@ -19,7 +19,6 @@ from epsilens.influence import (
     predictor_noise,
 )
 from epsilens.influence.baseline import Baseline
-from epsilens.influence.drawn_loss import quadratic_runs
 from epsilens.influence.first_order import N_PROBES, probe_seed
 from epsilens.influence.general_noise import (
     Balance,
@@ -29,13 +28,12 @@ from epsilens.influence.general_noise import (
     general_noise_terms,
     gradient_covariance,
 )
-from epsilens.influence.perturbed import PerturbedObjective
+from epsilens.influence.perturbed import OwnLabel, PerturbedObjective, Reports, Trained
 from epsilens.influence.realised import realised_runs
-from epsilens.influence.reports import OwnLabel, Reports, Trained
 from epsilens.models import Curvature, factorise, minimise
-from epsilens.models.class_weights import class_totals, class_weights, own_class_weights
-from epsilens.models.execution import workers
+from epsilens.models.label import class_totals, class_weights, own_class_weights
 from epsilens.models.nearby import minimise_nearby
+from epsilens.models.passes import workers
 from epsilens.whatif.cells import (
     CellAnswer,
     Question,
@@ -50,6 +48,7 @@ from epsilens.whatif.drawn_cell import (
     ExpandedCell,
     finish_cell,
     n_solvable,
+    quadratic_runs,
     run_decrement,
     shape_of_runs,
 )

@@ -23,13 +23,12 @@ from epsilens.influence import (
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.exact import PathPoint
 from epsilens.influence.first_order import N_PROBES, noise_bound, probe_seed
-from epsilens.influence.linear_noise import LinearNoise, draw_along, draw_runs
-from epsilens.influence.realisation import noise_terms_at
+from epsilens.influence.realisation import LinearNoise, draw_along, draw_runs, noise_terms_at
 from epsilens.influence.record_noise import CellNoise, NoiseForms
 from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import is_wide
 from epsilens.models import Curvature, factorise
-from epsilens.models.execution import workers
+from epsilens.models.passes import workers
 from epsilens.whatif.cells import (
     CellAnswer,
     Question,
@@ -40,8 +39,13 @@ from epsilens.whatif.cells import (
     unchanged,
 )
 from epsilens.whatif.drawn_cell import finish_cell, shape_of_runs
-from epsilens.whatif.label_cell import LabelExpansion, expand_label_cell
-from epsilens.whatif.label_curve import answer_by_curve, curve_bytes, suits_a_curve
+from epsilens.whatif.label_curve import (
+    LabelExpansion,
+    answer_by_curve,
+    curve_bytes,
+    expand_label_cell,
+    suits_a_curve,
+)
 from epsilens.whatif.wide_ladder import wide_answers
 
 __all__ = ["climb_labels"]

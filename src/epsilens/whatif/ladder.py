@@ -7,25 +7,92 @@ what the test set says of it, at rising cost; each carries the prediction interv
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
 import numpy as np
 
 from epsilens._types import Progress
+from epsilens._validate import as_choice
+from epsilens.errors import ApproximationWarning, InputError
+from epsilens.influence import FirstOrder, HessianOperator, InverseHessian
 from epsilens.influence.baseline import Baseline
+from epsilens.influence.groups import is_associated
+from epsilens.influence.mechanisms import UnaryBlock
+from epsilens.influence.question import Asked
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.wide import is_wide, refuse_matrix
+from epsilens.models.block_store import current_store
+from epsilens.models.passes import current_passes, workers
 from epsilens.whatif.cells import CellAnswer, Question, Rung
 from epsilens.whatif.drawn_cell import n_solvable
 from epsilens.whatif.general_ladder import SOLVED_REPORT_COST, climb_general
 from epsilens.whatif.label_curve import suits_a_curve
 from epsilens.whatif.label_ladder import climb_labels
-from epsilens.whatif.streamed_plan import (
-    POINTS_ON_A_CURVE,
-    SECONDS_PER_TEST_LOSS,
-    plan_streamed,
-)
 from epsilens.whatif.wide_ladder import MOST_DRAWS
 
-__all__ = ["climb", "is_label_only", "plan"]
+if TYPE_CHECKING:
+    from epsilens.models import Problem
+
+__all__ = [
+    "POINTS_ON_A_CURVE",
+    "SECONDS_PER_TEST_LOSS",
+    "as_correction",
+    "as_question",
+    "climb",
+    "is_label_only",
+    "plan",
+    "plan_streamed",
+    "refuse_matrix_free",
+    "solve_first_order",
+    "with_sampling_error",
+]
+
+# --- Which rung fits into a time budget when every look at the records is a pass over files ---
+
+SECONDS_PER_TEST_LOSS = 4e-9
+POINTS_ON_A_CURVE = 6
+"""At which Hessians and draws are taken, however many ε are asked about."""
+
+
+def plan_streamed(baseline: StreamedBaseline, question: Question, *, seconds: float) -> Rung:
+    """Return the highest rung that should fit; a run that goes on takes the one it took before."""
+    store = current_store()
+    if store is None:
+        return _highest(baseline, question, seconds)
+    asked = (float(seconds), len(question.groups), question.n_epsilon, question.n_draws)
+    kept = store.begin("rung", asked)
+    if kept.found is not None:
+        return str(kept.found[0]["rung"])  # type: ignore[return-value]
+    rung = _highest(baseline, question, seconds)
+    kept.keep({"rung": np.array(rung)}, 1)
+    return rung
+
+
+def _highest(baseline: StreamedBaseline, question: Question, seconds: float) -> Rung:
+    n, m = baseline.problem.n_rows, baseline.evaluation.n_rows
+    groups, cells = len(question.groups), question.n_epsilon
+    read = baseline.seconds_of_a_pass()
+    # Rows that a coin sets aside stand in the same files.
+    read_test = read if baseline.evaluation.rows.reading.coin is not None else read * m / n
+    # What the runs of a cell cost once the test records are there, on all workers together.
+    drawing = question.n_draws * m * baseline.problem.n_parameters * baseline.multiplication_seconds
+    drawing += question.n_draws * m * SECONDS_PER_TEST_LOSS
+    drawing /= current_passes().n_workers
+    # Passes over training and test records, as counted; the groups share those over training records.
+    newton = (9 + 3 * cells) * read + (4 + groups) * cells * read_test
+    exact = (8 + 10 * cells) * read + (3 + groups) * cells * read_test
+    points = cells
+    if suits_a_curve(baseline, question):
+        points = min(cells, POINTS_ON_A_CURVE)
+        exact = 42 * read + groups * (4 + cells) * read_test
+    if exact + groups * points * drawing <= seconds:
+        return "exact"
+    return "newton" if newton + groups * cells * drawing <= seconds else "influence"
+
+
+# --- The ladder: first order, Newton, exact; which rung, and by which road ---
 
 AnyBaseline = Baseline | StreamedBaseline
 
@@ -119,3 +186,140 @@ def climb(
         assert isinstance(baseline, Baseline)  # noqa: S101  (others are refused with the question)
         answers = climb_general(baseline, question, rung, progress)
     return sorted(answers, key=lambda cell: (cell.group_index, cell.epsilon_index))
+
+
+# --- From a checked question to what the ladder is asked, and what must be refused or solved before ---
+
+_CONDITIONS_OF_CORRECTION = (
+    "forward correction leads back to the model of the true labels (P1 Thm 1) only if the model is well "
+    "specified and who is in the group does not depend on the label, given the features; P1's proof "
+    "does not say so."
+)
+
+
+def refuse_matrix_free(baseline: Baseline | StreamedBaseline, inverse: InverseHessian) -> None:
+    """Refuse a solver that would read the whole table at every step."""
+    if baseline.is_streamed and inverse.is_matrix_free:
+        raise InputError(
+            f"`inverse_hessian` must be 'cholesky' while the table is streamed, got {inverse.name!r}. "
+            "Leave it out, or read the table into memory."
+        )
+
+
+def solve_first_order(baseline: Baseline | StreamedBaseline, inverse: InverseHessian) -> FirstOrder:
+    """Return v = H⁻¹η, and warn if the solver did not get there."""
+    known = None if inverse.is_matrix_free else baseline.curvature
+    # Of streamed records only the factor is asked for, which is known.
+    operator = HessianOperator(cast("Problem", baseline.problem), baseline.theta, known)
+    with workers():
+        found = FirstOrder.of(operator, inverse, baseline.evaluation.gradient(baseline.theta))
+    if found.solution.note:
+        warnings.warn(found.solution.note, ApproximationWarning, stacklevel=3)
+    return found
+
+
+def as_correction(
+    correction: str | None, asked: Asked, baseline: Baseline | StreamedBaseline
+) -> bool:
+    """Return whether the loss is corrected, and note under which conditions that helps."""
+    if (
+        correction is None
+        or as_choice(correction, ("none", "forward"), name="correction") == "none"
+    ):
+        return False
+    if not asked.label_is_protected:
+        raise InputError(
+            "`correction` is for a randomised label, and the label is not protected. Leave it out, "
+            "or protect the label."
+        )
+    if baseline.is_streamed:
+        raise InputError(
+            "`correction` cannot be streamed. Leave it out, or read the table into memory with `fit`."
+        )
+    if baseline.problem.loss.is_quadratic:
+        raise InputError(
+            "`correction` mixes predicted probabilities, and a squared loss has none. Leave it out, "
+            "or use LogisticRegression."
+        )
+    asked.notes.append(_CONDITIONS_OF_CORRECTION)
+    codes, _ = asked.label.domain()
+    for group in asked.groups:
+        if is_associated(group.mask, codes):
+            text = (
+                f"who is in group {group.name!r} goes with the label: unless the features explain "
+                "that, forward correction leads away from the model of the true labels."
+            )
+            warnings.warn(text, ApproximationWarning, stacklevel=4)
+            asked.notes.append(text)
+    return True
+
+
+def as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> Question:
+    """Return what the ladder is asked."""
+    n_epsilon = len(asked.epsilons)
+    one = [np.ones((1, 1))] * n_epsilon
+    return Question(
+        groups=asked.groups,
+        label_channels=[c.matrix for c in asked.label_channels] or one,
+        joints=asked.joints(),
+        lie_probabilities=np.array([c.lie_probability for c in asked.label_channels]),
+        label_is_protected=asked.label_is_protected,
+        alternatives=asked.alternatives,
+        is_corrected=corrected,
+        n_draws=n_draws,
+        seed=seed,
+    )
+
+
+# --- The Monte-Carlo error of reports that are followed by a sample of their bit patterns ---
+
+N_SAMPLES = 4
+
+
+def with_sampling_error(
+    baseline: Baseline, asked: Asked, question: Question, rung: Rung, answers: list[CellAnswer]
+) -> list[CellAnswer]:
+    """Answer again with further samples of patterns; average, widen by their spread, and say so.
+
+    Parameters
+    ----------
+    baseline : Baseline
+    asked : Asked
+        Its notes gain the error.
+    question : Question
+    rung : str
+    answers : list of CellAnswer
+        By the first sample.
+
+    Returns
+    -------
+    list of CellAnswer
+    """
+    unary = asked.unary
+    assert unary is not None  # noqa: S101
+    samples = [answers]
+    for seed in range(1, N_SAMPLES):
+        block = UnaryBlock.of(unary.kind, unary.feature, epsilon=asked.epsilons[0], seed=seed)
+        again = replace(
+            question,
+            alternatives=block.alternatives(baseline.problem.design),
+            joints=[block.joint(epsilon) for epsilon in asked.epsilons],
+        )
+        samples.append(climb(baseline, again, rung))
+    result = []
+    for cells in zip(*samples, strict=True):
+        changes = np.array([cell.loss_change for cell in cells])
+        spread = float(changes.std(ddof=1))
+        asked.notes.append(
+            f"the change of loss has a Monte-Carlo error of {spread / np.sqrt(N_SAMPLES):.2g}, from "
+            f"{N_SAMPLES} samples of patterns; the interval is widened by their spread."
+        )
+        result.append(
+            replace(
+                cells[0],
+                loss_change=float(changes.mean()),
+                loss_low=float(np.mean([cell.loss_low for cell in cells])) - spread,
+                loss_high=float(np.mean([cell.loss_high for cell in cells])) + spread,
+            )
+        )
+    return result

@@ -27,10 +27,8 @@ from epsilens.document import Baseline as BaselineNumbers
 from epsilens.errors import InputError, InputTypeError
 from epsilens.models.gaussian_release import epsilon_of_rho
 from epsilens.models.private_ridge import PrivateRidge, exact_coefficients
-from epsilens.models.ridge_bounds import RidgeBounds
-from epsilens.models.ridge_sensitivity import RHO_RANGE
-from epsilens.models.scrubbed_input import checked_input
-from epsilens.models.tables import schema_fingerprint
+from epsilens.models.ridge_bounds import RHO_RANGE, RidgeBounds
+from epsilens.models.tables import checked_input, schema_fingerprint
 from epsilens.whatif.cells import ends
 from epsilens.whatif.result import LossChangeEstimate
 

@@ -27,19 +27,20 @@ from epsilens.influence.baseline import Baseline
 from epsilens.influence.question import Epsilon
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.whatif.answer import write_estimate, write_retraining
-from epsilens.whatif.asking import (
-    as_correction,
-    as_question,
-    refuse_matrix_free,
-    solve_first_order,
-)
-from epsilens.whatif.calibration import Calibration, fit_calibration
 from epsilens.whatif.cells import Rung
 from epsilens.whatif.fitted_study import FittedStudy
 from epsilens.whatif.general_ladder import objective_of
-from epsilens.whatif.ladder import climb, is_label_only, plan
-from epsilens.whatif.pattern_sampling import with_sampling_error
-from epsilens.whatif.result import LossChangeEstimate
+from epsilens.whatif.ladder import (
+    as_correction,
+    as_question,
+    climb,
+    is_label_only,
+    plan,
+    refuse_matrix_free,
+    solve_first_order,
+    with_sampling_error,
+)
+from epsilens.whatif.result import Calibration, LossChangeEstimate, fit_calibration
 from epsilens.whatif.retraining import retrain_cells
 from epsilens.whatif.streamed_retraining import retrain_streamed
 

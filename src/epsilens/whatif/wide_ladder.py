@@ -22,13 +22,12 @@ from epsilens.influence import (
     walk,
 )
 from epsilens.influence.baseline import Baseline
-from epsilens.influence.drawn_loss import QuadraticRuns
 from epsilens.influence.first_order import probe_seed
 from epsilens.influence.record_noise import NoiseForms, cell_noise
 from epsilens.influence.wide import WideCurvature, curvature_at
-from epsilens.models.execution import workers
+from epsilens.models.passes import workers
 from epsilens.whatif.cells import CellAnswer, Question, Rung, group_seeds, unchanged
-from epsilens.whatif.drawn_cell import ExpandedCell, finish_cell, shape_of_runs
+from epsilens.whatif.drawn_cell import ExpandedCell, QuadraticRuns, finish_cell, shape_of_runs
 
 __all__ = ["MOST_DRAWS", "wide_answers"]
 

@@ -13,8 +13,8 @@ from epsilens.audit import DPSGDFit, Loss, OneRunAudit
 from epsilens.audit.mechanisms import Mechanism, Simulated
 from epsilens.errors import InputError
 from epsilens.models import noisy_training
-from epsilens.models.box_muller import NormalNoise
-from epsilens.models.ghost_norms import ClippedGradients
+from epsilens.models.networks import ClippedGradients
+from epsilens.models.noisy_training import NormalNoise
 from epsilens.models.privacy_accounting import account
 
 N_CANARIES = 2000

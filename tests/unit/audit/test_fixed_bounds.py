@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from epsilens.audit.approximate import approximate_bound, approximate_p_values
-from epsilens.audit.f_dp import f_dp_mu_bound, f_dp_refutes
 from epsilens.audit.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, printed_noise
 from epsilens.audit.independent_gdp import independent_gdp_mu_bound, independent_gdp_p_value
-from epsilens.audit.lattice import LEVELS
 from epsilens.audit.many_runs import many_runs_bound
-from epsilens.audit.pure import pure_bounds, pure_p_value
+from epsilens.audit.pure import (
+    LEVELS,
+    approximate_bound,
+    approximate_p_values,
+    f_dp_mu_bound,
+    f_dp_refutes,
+    pure_bounds,
+    pure_p_value,
+)
 from epsilens.errors import InputError
 
 

@@ -18,7 +18,7 @@ from epsilens.audit import (
     one_run_bound,
 )
 from epsilens.audit.coins import own_stream
-from epsilens.audit.guesses import make_guesses
+from epsilens.audit.inputs import make_guesses
 from epsilens.audit.pure import pure_p_value
 from epsilens.audit.selection import as_selection
 from epsilens.channels import RandomizedResponse

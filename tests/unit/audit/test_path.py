@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from epsilens.audit.guesses import make_guesses
-from epsilens.audit.lattice import LEVELS, last_refuted
+from epsilens.audit.inputs import make_guesses
 from epsilens.audit.path import crossing_probability, first_level, path_bound, path_p_value
-from epsilens.audit.pure import pure_bounds, pure_p_value
+from epsilens.audit.pure import LEVELS, last_refuted, pure_bounds, pure_p_value
 from epsilens.audit.selection import Path
 
 

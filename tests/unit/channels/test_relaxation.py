@@ -10,7 +10,7 @@ from scipy import stats
 
 from epsilens.channels import RandomizedResponse, simulate
 from epsilens.channels.draw import WORD_RANGE, exponential_below, response_threshold
-from epsilens.channels.relaxation import Relaxation, realised_response, relaxation
+from epsilens.channels.randomized_response import Relaxation, realised_response, relaxation
 
 
 def joint_table(draw: Relaxation, k: int, epsilon: float) -> list[list[list[Fraction]]]:

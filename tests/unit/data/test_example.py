@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from epsilens.data.example import load_survey
+from epsilens.data.files import load_survey
 
 
 def test_the_survey_has_a_readable_binary_label() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from epsilens.data.labels import read_labels, read_numbers
+from epsilens.data.parts import read_labels, read_numbers
 from epsilens.errors import InputError
 
 

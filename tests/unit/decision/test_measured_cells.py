@@ -16,7 +16,7 @@ from epsilens.document import cost_type
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.risk import AttackStudy, RiskCurve
 from epsilens.whatif import LossChangeEstimate
-from epsilens.whatif.measured_cells import FEWEST_REPEATS, measure_untrusted
+from epsilens.whatif.answer import FEWEST_REPEATS, measure_untrusted
 
 QUESTION = {"protect": "smokes", "epsilon": [0.15, 0.5, 1.0, 2.0, 4.0]}
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_trained_is_left_as_it_was(cost, risk):
 def test_time_that_runs_out_ends_the_training(cost, risk, monkeypatch, first, calls):
     """The clock is ours: one run takes `first` seconds, and 20 seconds pass before the second block."""
     now, seen, told = [0.0], [], []
-    monkeypatch.setattr("epsilens.whatif.measured_cells.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("epsilens.whatif.answer.time.monotonic", lambda: now[0])
 
     def slow(*, repeats, progress=None, **_: object) -> object:
         seen.append(repeats)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from epsilens.influence import Evaluation
-from epsilens.influence.drawn_loss import fit_correction, quadratic_runs
 from epsilens.models import Design, LogisticLoss, SquaredLoss
+from epsilens.whatif.drawn_cell import fit_correction, quadratic_runs
 
 
 @pytest.fixture(scope="module", params=["logistic", "squared"])

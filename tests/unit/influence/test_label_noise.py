@@ -5,7 +5,7 @@ import pytest
 
 from epsilens.channels import RandomizedResponse
 from epsilens.influence import draw_linear_noise, summarise_group
-from epsilens.influence.label_changes import draw_changes
+from epsilens.influence.label_noise import draw_changes
 from epsilens.models import Design, LogisticLoss, Problem, SoftmaxLoss, SquaredLoss
 
 

@@ -6,8 +6,8 @@ from scipy.stats import kstest
 
 from epsilens.channels import RandomizedResponse
 from epsilens.influence import summarise_group
-from epsilens.influence.label_changes import _bernoulli_places
-from epsilens.influence.linear_noise import (
+from epsilens.influence.label_noise import _bernoulli_places
+from epsilens.influence.realisation import (
     FEW_CHANGES,
     MANY_CHANGES,
     draw_along,

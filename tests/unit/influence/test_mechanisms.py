@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from epsilens import WhatIf
 from epsilens.channels import LocalHashing, RandomizedResponse
 from epsilens.errors import InputError
-from epsilens.influence.blocks import ProtectedFeature
+from epsilens.influence.alternatives import ProtectedFeature
 from epsilens.influence.mechanisms import UnaryBlock, channel_of
 
 

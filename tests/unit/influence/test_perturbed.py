@@ -15,8 +15,7 @@ from epsilens.influence.general_noise import (
     general_noise_terms,
     gradient_covariance,
 )
-from epsilens.influence.perturbed import PerturbedObjective
-from epsilens.influence.reports import OwnLabel, Reports
+from epsilens.influence.perturbed import OwnLabel, PerturbedObjective, Reports
 from epsilens.models import (
     Design,
     LogisticLoss,

@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from epsilens.errors import InputError, MissingExtraError, PrivacyLeakWarning
 from epsilens.masking import FeatureMasker, explain_task
-from epsilens.masking.explainers import _is_linear
+from epsilens.masking.importances import _is_linear
 from epsilens.masking.records import random_halves
 
 NAMES = ["gait", "speed", "noise", "voice", "pulse"]

@@ -12,7 +12,7 @@ from epsilens.data import build_encoder, infer_schema
 from epsilens.document import anonymise, load_document, to_json
 from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.masking import MaskStudy, attack_masked
-from epsilens.masking.encoded import EncodedTable
+from epsilens.masking.records import EncodedTable
 
 IDENTIFYING = ["gait", "voice", "town"]
 

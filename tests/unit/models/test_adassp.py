@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from epsilens.errors import InputError, PrivacyLeakWarning
-from epsilens.models.adassp import _sums, adassp_releases
-from epsilens.models.ball_ridge import minimise_quadratic_in_ball
+from epsilens.models.ball_ridge import _sums, adassp_releases, minimise_quadratic_in_ball
 from epsilens.ridge import PrivateRidge
 
 # Several fits on the same records are meant here.

@@ -16,7 +16,7 @@ from epsilens.errors import InputError, InputTypeError
 from epsilens.models import dp_sgd, noisy_training
 from epsilens.models.dp_sgd import DPSGDSettings, EnsembleFit, score_ensemble, train_ensemble
 from epsilens.models.networks import Network
-from epsilens.models.poisson_sampling import draw_heads
+from epsilens.models.noisy_training import draw_heads
 
 N = 120
 SETTINGS = DPSGDSettings(epsilon=5.0, batch=12, epochs=3)
@@ -52,7 +52,7 @@ def train_one_by_one(
 
     Only the three streams are the package's: coins, noise and start.
     """
-    from epsilens.models.box_muller import NormalNoise
+    from epsilens.models.noisy_training import NormalNoise
 
     coins, noise, start = (
         np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(model, k))) for k in range(3)

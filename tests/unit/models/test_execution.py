@@ -6,7 +6,7 @@ import time
 import pytest
 from threadpoolctl import threadpool_info
 
-from epsilens.models.execution import workers
+from epsilens.models.passes import workers
 
 
 def test_results_come_in_the_order_of_the_tasks():

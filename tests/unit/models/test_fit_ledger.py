@@ -10,7 +10,7 @@ import pytest
 from sklearn.model_selection import cross_val_score
 
 from epsilens.errors import BudgetExceededError, PrivacyLeakWarning
-from epsilens.models.fit_ledger import FITS, FitLedger
+from epsilens.models.gaussian_release import FITS, FitLedger
 from epsilens.ridge import PrivateRidge
 
 BOUNDS = {"x_bound": 2.0, "y_bound": 3.0, "coef_bound": 1.5, "alpha": 20.0}

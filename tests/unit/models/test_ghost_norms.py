@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epsilens.models.ghost_norms import BatchTable, ClippedGradients
-from epsilens.models.networks import Network
+from epsilens.models.networks import BatchTable, ClippedGradients, Network
 
 NETWORKS = [
     Network(5, 2),

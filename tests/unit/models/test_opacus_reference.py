@@ -16,8 +16,7 @@ from sklearn.datasets import load_digits
 from epsilens.errors import InputError, MissingExtraError
 from epsilens.models import noisy_training
 from epsilens.models.dp_sgd import DPSGDSettings, train_ensemble
-from epsilens.models.ghost_norms import BatchTable, ClippedGradients
-from epsilens.models.networks import Network
+from epsilens.models.networks import BatchTable, ClippedGradients, Network
 from epsilens.models.opacus_reference import _Learner, _quietly, torch_network, train_with_opacus
 from epsilens.models.privacy_accounting import account, calibrate_noise
 

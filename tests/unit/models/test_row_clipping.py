@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from epsilens.models.ridge_bounds import RidgeBounds
-from epsilens.models.row_clipping import clip_rows, row_norms
+from epsilens.models.ridge_bounds import RidgeBounds, clip_rows, row_norms
 
 
 def test_no_clipped_row_is_outside_in_exact_arithmetic():

@@ -27,7 +27,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
 from epsilens import WhatIf
 from epsilens.errors import ApproximationWarning, InputError
-from epsilens.models.specification import read_specification
+from epsilens.models.scikit_learn import read_specification
 
 # What scikit-learn from 1.8 wants to be said, and 1.6 does not know.
 NEW_ATTRIBUTES = (

@@ -8,7 +8,7 @@ import pytest
 
 from epsilens.document import RiskCell
 from epsilens.errors import InputError
-from epsilens.risk.attack_limit import choose_epsilon
+from epsilens.risk.result import choose_epsilon
 
 
 def cells(*numbers: tuple[float, float | None, float | None]) -> list[RiskCell]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epsilens.risk.fair_coins import doubts_about_the_coins
+from epsilens.risk.likelihood_ratio import doubts_about_the_coins
 
 
 def coins(shape, seed=0, share=0.5):

@@ -73,7 +73,7 @@ def test_samples_have_their_own_spread_from_64_models_on():
 def test_blocks_of_samples_change_nothing(monkeypatch):
     scores, members = study(64, 30)
     whole = lira(scores, members, delta=1e-6)
-    monkeypatch.setattr("epsilens.risk.normal_fits._ENTRIES", 100)
+    monkeypatch.setattr("epsilens.risk.logits._ENTRIES", 100)
     monkeypatch.setattr("epsilens.risk.roc._ROWS", 70)
     parts = lira(scores, members, delta=1e-6)
     np.testing.assert_array_equal(whole.asr, parts.asr)

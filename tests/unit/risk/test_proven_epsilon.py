@@ -12,8 +12,8 @@ from scipy.stats import binom, norm
 from epsilens.audit import gaussian_epsilon
 from epsilens.errors import ApproximationWarning
 from epsilens.risk import lira
-from epsilens.risk.fair_coins import doubts_about_the_coins
-from epsilens.risk.normal_fits import quarter_moments
+from epsilens.risk.likelihood_ratio import doubts_about_the_coins
+from epsilens.risk.logits import quarter_moments
 from epsilens.risk.proven_epsilon import (
     _CAUTION,
     _expected_bounds,

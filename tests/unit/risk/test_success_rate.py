@@ -10,7 +10,7 @@ from scipy.stats import beta, binom, norm
 
 from epsilens.errors import InputError
 from epsilens.risk import lira, null_of_maximum
-from epsilens.risk.fair_coins import doubts_about_the_coins
+from epsilens.risk.likelihood_ratio import doubts_about_the_coins
 from epsilens.risk.success_rate import (
     lower_rate,
     p_value_at_most,

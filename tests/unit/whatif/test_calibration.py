@@ -7,7 +7,7 @@ import statsmodels.api as sm
 from epsilens import LossChangeEstimate, WhatIf
 from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
 from epsilens.errors import InputError
-from epsilens.whatif.calibration import fit_calibration
+from epsilens.whatif.result import fit_calibration
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from epsilens.influence import Evaluation, Outcomes
-from epsilens.influence.drawn_loss import QuadraticRuns
 from epsilens.models import Design, LogisticLoss
 from epsilens.whatif.cells import ends, unchanged
-from epsilens.whatif.drawn_cell import ExpandedCell, finish_cell, shape_of_runs
+from epsilens.whatif.drawn_cell import ExpandedCell, QuadraticRuns, finish_cell, shape_of_runs
 
 BEFORE = Outcomes(loss=0.5, accuracy=0.8, auc=None, loss_gap=0.1)
 N_DRAWS = 99

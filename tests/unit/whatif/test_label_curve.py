@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
 from epsilens.whatif import drawn_cell, label_curve, label_ladder
-from epsilens.whatif.asking import as_question
 from epsilens.whatif.label_curve import suits_a_curve
+from epsilens.whatif.ladder import as_question
 
 GRID = np.r_[np.geomspace(0.05, 8.0, 11), np.inf]
 

@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
 from epsilens.influence import Cholesky, ConjugateGradient
-from epsilens.whatif.asking import as_question, solve_first_order
 from epsilens.whatif.general_ladder import climb_general
 from epsilens.whatif.label_ladder import climb_labels
+from epsilens.whatif.ladder import as_question, solve_first_order
 
 METHODS = ("influence", "newton", "exact")
 

@@ -94,7 +94,7 @@ def test_first_order_without_a_factor_never_forms_a_matrix(study, monkeypatch):
         raise AssertionError("a matrix of parameters × parameters was formed")
 
     monkeypatch.setattr("epsilens.models.problem.Problem.hessian", refuse)
-    monkeypatch.setattr("epsilens.models.curvature.Curvature.solve", refuse)
+    monkeypatch.setattr("epsilens.models.solver.Curvature.solve", refuse)
     monkeypatch.setattr("epsilens.models.design.Design.gram", refuse)
     monkeypatch.setattr("epsilens.models.design.Design.quadratic", refuse)
     question = {"epsilon": [0.5, 2.0], "method": "influence", "inverse_hessian": "cg"}
