@@ -22,6 +22,8 @@ __all__ = [
     "MissingExtraError",
     "PrivacyLeakWarning",
     "Remedy",
+    "SiteBudgetError",
+    "SiteError",
     "Surface",
     "phrase",
     "render",
@@ -299,6 +301,18 @@ class MissingAnswersError(InputError):
 
 class BudgetExceededError(InputError):
     """A release would spend more of a privacy budget than is left."""
+
+
+class SiteError(InputError):
+    """A site of a federation refuses what it is asked; its number begins the message."""
+
+    def __init__(self, site: int, message: str) -> None:
+        super().__init__(f"site {site} {message}")
+        self.site = site
+
+
+class SiteBudgetError(SiteError, BudgetExceededError):
+    """A site of a federation would give more than it may."""
 
 
 class _MarkedError(Exception):

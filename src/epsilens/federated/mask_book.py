@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 
 from epsilens.data.private_files import PrivateStore
-from epsilens.errors import InputError
+from epsilens.errors import SiteError
 from epsilens.federated.masked_sums import MaskedQuestion
 from epsilens.federated.provider_book import theta_name
 from epsilens.federated.site import Site
@@ -70,9 +70,10 @@ class MaskBook:
             if not changes:
                 return  # zeros
             if len(question.pending) < 2:
-                raise InputError(
-                    f"site {site.number} insists on masks, and would change alone: the sum of one is its own. "
-                    "Use `apply --rung exact`, or wait until another site changes too."
+                raise SiteError(
+                    site.number,
+                    "insists on masks, and would change alone: the sum of one is its own. "
+                    "Use `apply --rung exact`, or wait until another site changes too.",
                 )
         own = _own_data(site, pending=changes)
         place = [question.what, theta_name(question.theta)]
@@ -84,17 +85,19 @@ class MaskBook:
                 "SELECT asked FROM answered WHERE question = ?", (_name(place),)
             ).fetchone()
             if row is not None and row["asked"] != _name(asked):
-                raise InputError(
-                    f"site {site.number} insists on masks, and has answered at this model with another group "
+                raise SiteError(
+                    site.number,
+                    "insists on masks, and has answered at this model with another group "
                     "or for other changes: the two sums would give single sites away. Train or change with "
-                    "all sites; take sites out by `remove --rung exact`."
+                    "all sites; take sites out by `remove --rung exact`.",
                 )
             if row is None:
                 (n,) = book.execute("SELECT COUNT(*) FROM answered").fetchone()
                 if n >= MOST_ANSWERS:
-                    raise InputError(
-                        f"site {site.number} insists on masks, and has answered at {n} models, which is all "
-                        "it keeps a note of. It can join anew, which spends its budget again."
+                    raise SiteError(
+                        site.number,
+                        f"insists on masks, and has answered at {n} models, which is all "
+                        "it keeps a note of. It can join anew, which spends its budget again.",
                     )
                 book.execute("INSERT INTO answered VALUES (?, ?)", (_name(place), _name(asked)))
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from epsilens._types import FloatArray, WordArray
 from epsilens._validate import as_choice
-from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.errors import EstimateNotTrustworthyError, InputError, SiteError
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.fixed_point import FixedPoint, flatten, sum_bounds, unflatten
 from epsilens.federated.pairwise_masks import add_masks, new_private_key, public_key, shared_secret
@@ -158,19 +158,22 @@ class Masking:
             If the question came before, is for another group, or a number is outside its bound.
         """
         if set(question.records) != {*self.shared, site.number} or not self.shared:
-            raise InputError(
-                f"site {site.number} answers under masks only together with the whole group that "
-                "exchanged keys. Begin a new group."
+            raise SiteError(
+                site.number,
+                "answers under masks only together with the whole group that "
+                "exchanged keys. Begin a new group.",
             )
         if question.number < self.next_number:
-            raise InputError(
-                f"site {site.number} has answered question {question.number} of this group already; "
-                "a second answer under the same masks could be read. Begin a new group."
+            raise SiteError(
+                site.number,
+                f"has answered question {question.number} of this group already; "
+                "a second answer under the same masks could be read. Begin a new group.",
             )
         if question.records[site.number] != site.n:
-            raise InputError(
-                f"site {site.number} takes part with {site.n} records, and the question says otherwise. "
-                "Ask the sites anew."
+            raise SiteError(
+                site.number,
+                f"takes part with {site.n} records, and the question says otherwise. "
+                "Ask the sites anew.",
             )
         schema, form = site.schema, question.form(site.schema)
         if question.what == "trial":

@@ -16,7 +16,7 @@ from typing import get_args
 from epsilens._types import FloatArray
 from epsilens._validate import as_choice, as_count
 from epsilens.channels import Budget
-from epsilens.errors import InputError, setting
+from epsilens.errors import InputError, SiteError, setting
 from epsilens.federated.acceptance import accepted_sums
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema, Records
@@ -245,9 +245,10 @@ class Site:
             return site_sums(drawn, self.schema, theta, hessian=hessian)
         if expected.mode == "as_printed":
             if not state.allows_as_printed and expected != state.wish:
-                raise InputError(
-                    f"site {self.number} has withdrawn its wish to send the message as printed. Nothing "
-                    "of it leaves any more; ask it what it wishes now."
+                raise SiteError(
+                    self.number,
+                    "has withdrawn its wish to send the message as printed. Nothing "
+                    "of it leaves any more; ask it what it wishes now.",
                 )
             before, source = Budget.uniform(self.schema.protected, math.inf), self._truth
         else:
@@ -334,9 +335,10 @@ class Site:
                 f"({setting('not_private')})."
             )
         if wish.mode == "degrade" and not is_stricter(wish.budget, state.current.budget):
-            raise InputError(
-                f"site {self.number} can only become stricter by `degrade`: noise cannot be taken "
-                "away. Ask for `redraw` to spend more."
+            raise SiteError(
+                self.number,
+                "can only become stricter by `degrade`: noise cannot be taken "
+                "away. Ask for `redraw` to spend more.",
             )
         return affordable(
             state.spent,
@@ -391,15 +393,17 @@ class Site:
             )
         if self._state.insists_on_masks and wish != self._state.wish:
             # At a level of the coordinator's choice a preview is what the answers themselves add.
-            raise InputError(
-                f"site {self.number} insists on masks, and lets nobody see the preview of a change that it has "
-                "not asked for. Ask at the site: `epsilens federate request`."
+            raise SiteError(
+                self.number,
+                "insists on masks, and lets nobody see the preview of a change that it has "
+                "not asked for. Ask at the site: `epsilens federate request`.",
             )
         asked = sum(line.operation == "preview" for line in self.ledger)
         if wish != self._state.wish and asked >= MOST_PREVIEWS:
-            raise InputError(
-                f"site {self.number} has answered {asked} previews, and now answers those only that it has asked "
-                "for itself: `epsilens federate request`."
+            raise SiteError(
+                self.number,
+                f"has answered {asked} previews, and now answers those only that it has asked "
+                "for itself: `epsilens federate request`.",
             )
         spent = self._check(wish)
         self._state = replace(self._state, preview=wish)
@@ -431,16 +435,17 @@ class Site:
         if version == state.version:
             return
         if version < state.version:
-            raise InputError(
-                f"site {self.number} has version {state.version} of the model already, and was sent "
-                f"{version}. The coordinator works from an old copy of its store."
+            raise SiteError(
+                self.number,
+                f"has version {state.version} of the model already, and was sent "
+                f"{version}. The coordinator works from an old copy of its store.",
             )
         change = state.pending
         if changed and state.submitted:
             state = replace(state, offered=0)
         elif changed:
             if change is None:
-                raise InputError(f"site {self.number} has no change that waits to be settled.")
+                raise SiteError(self.number, "has no change that waits to be settled.")
             if change.drawn is not None:
                 state = replace(state, current=change.drawn)
             # What was asked for since then still waits.
@@ -466,8 +471,8 @@ class Site:
         """
         offered = self.offered
         if offered is None:
-            raise InputError(
-                f"site {self.number} has nothing on offer: all its records are in the model already."
+            raise SiteError(
+                self.number, "has nothing on offer: all its records are in the model already."
             )
         sums = accepted_sums(offered, self.schema, theta)
         self._state = replace(self._state, submitted=True)

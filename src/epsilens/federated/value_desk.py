@@ -18,7 +18,7 @@ from pathlib import Path
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_count
-from epsilens.errors import BudgetExceededError, InputError
+from epsilens.errors import InputError, SiteBudgetError, SiteError
 from epsilens.federated.answer_limits import AnswerLimits, default_replies
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.provider_book import ProviderBook, theta_name
@@ -98,9 +98,10 @@ class ValueDesk:
         known = self._told().settled() if self._pinned else None
         if self._pinned and (known is None or known[1] != theta_name(theta)):
             has = "no version of the model" if known is None else f"version {known[0]}"
-            raise InputError(
-                f"site {site.number} was told of {has}, and is asked about another model than that. It "
-                "values records at the settled version only."
+            raise SiteError(
+                site.number,
+                f"was told of {has}, and is asked about another model than that. It "
+                "values records at the settled version only.",
             )
 
     def _told(self) -> ProviderBook:
@@ -250,22 +251,25 @@ class ValueDesk:
         if kept is not None:
             given = read_reply(kept)
             if given.key != question.key:
-                raise InputError(
-                    f"site {site.number} answers a tester once for each version of the model, and site "
-                    f"{tester} asks with another key, other records or limits now. Ask about the next version."
+                raise SiteError(
+                    site.number,
+                    "answers a tester once for each version of the model, and site "
+                    f"{tester} asks with another key, other records or limits now. Ask about the next version.",
                 )
             self._note(site, is_new=False)
             return given, change
         if n_items < 1:
-            raise BudgetExceededError(
-                f"site {site.number} has got all the scores that it may get from site {tester}: more would "
-                "determine the tester's statistics. The tester may raise its limit."
+            raise SiteBudgetError(
+                site.number,
+                f"has got all the scores that it may get from site {tester}: more would "
+                "determine the tester's statistics. The tester may raise its limit.",
             )
         most = default_replies(site.schema.n_parameters) if own.replies is None else own.replies
         if book.count("items") >= most:
-            raise BudgetExceededError(
-                f"site {site.number} lets its items be scored {most} times in all, and they were: each time "
-                "whoever asks learns one number of every item. The site may raise `replies`."
+            raise SiteBudgetError(
+                site.number,
+                f"lets its items be scored {most} times in all, and they were: each time "
+                "whoever asks learns one number of every item. The site may raise `replies`.",
             )
         chosen = records.take(slice(0, min(as_count(n_items, name="items"), records.n)))
         X, y = _arrays(chosen, site.schema)
@@ -277,17 +281,19 @@ class ValueDesk:
     def _require_known(self, site: Site, who: str, own: AnswerLimits, *, tester: int) -> None:
         """Refuse a tester that cannot be one, and say at this site who asks."""
         if tester == site.number:
-            raise InputError(f"site {site.number} is no tester of its own records. Refused.")
+            raise SiteError(site.number, "is no tester of its own records. Refused.")
         if site.state.insists_on_masks and not own.testers:
-            raise InputError(
-                f"site {site.number} insists on masks, and scores its records only for testers whose keys it "
-                "was told. Compare fingerprints; then `epsilens federate site --tester-key`."
+            raise SiteError(
+                site.number,
+                "insists on masks, and scores its records only for testers whose keys it "
+                "was told. Compare fingerprints; then `epsilens federate site --tester-key`.",
             )
         if own.testers and who not in own.testers:
-            raise InputError(
-                f"site {site.number} answers testers whose fingerprints it knows, and {who}, which is said to "
+            raise SiteError(
+                site.number,
+                f"answers testers whose fingerprints it knows, and {who}, which is said to "
                 f"be site {tester}'s, is none of them. Compare fingerprints; then `epsilens federate site "
-                "--tester-key`."
+                "--tester-key`.",
             )
         # To the people at this site, who can compare it with what the tester's own people read.
         print(f"Site {tester} asks as tester {who}.", file=sys.stderr, flush=True)  # noqa: T201

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-from epsilens.errors import InputError
+from epsilens.errors import InputError, SiteError
 from epsilens.federated.flower import SIMULATED_SITES
 from epsilens.federated.flower.messages import Content, arrays_asked, refusal, unpack
 from epsilens.federated.site import Site
@@ -81,9 +81,10 @@ def answers(app: ClientApp, name: str) -> Callable[[Answer], Answer]:
 
 def _require_masks(site: Site, query: str) -> None:
     if site.state.insists_on_masks and query in IN_CLEAR:
-        raise InputError(
-            f"site {site.number} insists on masks, and this would be its own sums in clear. Use "
-            "`--secure-aggregation`; to take it out of the model, `remove` it with `--rung exact`."
+        raise SiteError(
+            site.number,
+            "insists on masks, and this would be its own sums in clear. Use "
+            "`--secure-aggregation`; to take it out of the model, `remove` it with `--rung exact`.",
         )
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
 
-from epsilens.errors import InputError
+from epsilens.errors import InputError, SiteError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.flower import mask_queries, value_queries
 from epsilens.federated.flower.answering import answers, site_folder
@@ -53,8 +53,8 @@ def _require_asked(query: str, site: Site, content: Content) -> None:
     wish = read_wish(content.setting("wish", str))
     if wish == site.wish or (content.setting("preview", bool) and wish.mode == "degrade"):
         return
-    raise InputError(
-        f"site {site.number} has not asked for this change. Ask at the site: `epsilens federate request`."
+    raise SiteError(
+        site.number, "has not asked for this change. Ask at the site: `epsilens federate request`."
     )
 
 
@@ -62,10 +62,11 @@ def _require_asked(query: str, site: Site, content: Content) -> None:
 def _hello(site: Site, content: Content) -> RecordDict:
     version = content.setting("version", int)
     if version < site.state.version:
-        raise InputError(
-            f"site {site.number} has version {site.state.version} of the model, and the coordinator "
+        raise SiteError(
+            site.number,
+            f"has version {site.state.version} of the model, and the coordinator "
             f"{'none' if version < 0 else version}: an old copy of its store. Bring back a newer one, or "
-            "start the site with `--new-coordinator`."
+            "start the site with `--new-coordinator`.",
         )
     return pack(
         site.schema.fingerprint,

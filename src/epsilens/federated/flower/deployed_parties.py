@@ -287,7 +287,7 @@ class DeployedParties(GridParties):
 def _with_a_way_out(error: InputError, site: int) -> InputError:
     """Add to a refusal that concerns all operations how to go on without the site."""
     return InputError(
-        f"{error} To go on without it: `epsilens federate remove {site}` (`unregister {site}` if it is not in "
+        f"{error.text} To go on without it: `epsilens federate remove {site}` (`unregister {site}` if it is not in "
         f"the model), or `train --without {site}`."
     )
 

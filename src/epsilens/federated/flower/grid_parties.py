@@ -12,7 +12,7 @@ from flwr.app import Message, RecordDict
 
 from epsilens._types import FloatArray
 from epsilens.channels import Budget
-from epsilens.errors import BudgetExceededError, InputError
+from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.fixed_point import flatten, sum_bounds
@@ -226,19 +226,12 @@ class GridParties:
                 f"{who} could not answer (Flower's error {reply.error.code}). Look at the site's own "
                 "log."
             )
-        try:
-            return unpack(
-                reply.content,
-                self._schema.fingerprint,
-                sender=who,
-                arrays=arrays_answered(action, self._schema.n_parameters),
-            )
-        except InputError as error:
-            said = str(error)
-            if said.startswith(who):
-                raise
-            kind = BudgetExceededError if isinstance(error, BudgetExceededError) else InputError
-            raise kind(f"{who}: {said}") from None
+        return unpack(
+            reply.content,
+            self._schema.fingerprint,
+            sender=who,
+            arrays=arrays_answered(action, self._schema.n_parameters),
+        )
 
     def ask(self, action: str, contents: Mapping[int, RecordDict]) -> dict[int, Content]:
         """Ask sites, and return every answer or the first refusal."""

@@ -10,7 +10,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, RecordDict
 from flwr.clientapp import ClientApp
 
-from epsilens.errors import InputError
+from epsilens.errors import InputError, SiteError
 from epsilens.federated.flower.answering import answers, site_folder
 from epsilens.federated.flower.messages import Content, pack
 from epsilens.federated.mask_book import MaskBook
@@ -34,7 +34,7 @@ def _key(site: Site, content: Content, context: Context) -> RecordDict:
     """Begin a group with a fresh key."""
     place = _place(content)
     if place in context.state:
-        raise InputError(f"site {site.number} has a key for this group already. Begin a new one.")
+        raise SiteError(site.number, "has a key for this group already. Begin a new one.")
     part = Masking.begin()
     _keep(context, place, part)
     return pack(site.schema.fingerprint, key=part.public)

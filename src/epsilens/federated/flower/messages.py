@@ -19,10 +19,12 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from epsilens._types import FloatArray
 from epsilens.errors import (
+    COMMAND_LINE,
     BudgetExceededError,
     EstimateNotTrustworthyError,
     InputError,
     MissingExtraError,
+    SiteError,
 )
 from epsilens.federated.sums import SiteSums, upper_half, whole_of
 from epsilens.valuation.item_messages import MOST_ITEMS
@@ -210,7 +212,8 @@ def unpack(
         )
     if "refused" in settings:
         kind = _ERRORS.get(str(settings.get("kind")), InputError)
-        raise kind(_plain(str(settings["refused"])))
+        said = _plain(str(settings["refused"]))
+        raise kind(said if settings.get("names_site") else f"{sender}: {said}")
     if settings.get("contract") != fingerprint:
         raise InputError(
             f"{sender} has agreed to another contract than this one. Compare the schema files."
@@ -282,9 +285,10 @@ def refusal(error: Exception) -> RecordDict:
     """
     if isinstance(error, InputError):
         kind = "BudgetExceededError" if isinstance(error, BudgetExceededError) else "InputError"
-        return pack("", refused=str(error), kind=kind)
+        names_site = isinstance(error, SiteError)
+        return pack("", refused=error.render(COMMAND_LINE), kind=kind, names_site=names_site)
     if isinstance(error, EstimateNotTrustworthyError | MissingExtraError):
-        return pack("", refused=str(error), kind="InputError")
+        return pack("", refused=error.render(COMMAND_LINE), kind="InputError")
     return pack("", refused=f"failed with {type(error).__name__}.", kind="InputError")
 
 
