@@ -36,6 +36,16 @@ def bins_for(column: str) -> str:
     )
 
 
+def leave_out(columns: str, *, begins: bool = False) -> str:
+    """Return how columns are left out, for use inside a message or as the beginning of a sentence."""
+    leave = "Leave" if begins else "leave"
+    return phrase(
+        f"{leave} out {columns} ({setting('drop')})",
+        command=f"{setting('drop')} {columns}",
+        page=f"{leave} out {columns}",
+    )
+
+
 def _as_real(
     value: object, *, name: str, expected: str, of: str | None = None, hint: str | None = None
 ) -> float:

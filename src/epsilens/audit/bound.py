@@ -28,7 +28,7 @@ from epsilens.audit.selection import (
     Split,
     as_selection,
 )
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, setting
 
 __all__ = [
     "CONDITIONS",
@@ -200,8 +200,10 @@ def one_run_bound(
     way = checked_method(method, delta)
     if way == "pure" and delta > 0.0:
         raise InputError(
-            f"`delta` must be 0 for method 'pure', got {float(delta)!r}: a pure bound says nothing "
-            "at a delta above 0. Use method 'approximate'."
+            argument="delta",
+            expected="0 for method 'pure'",
+            got=f"{float(delta)!r}: a pure bound says nothing at a delta above 0",
+            hint="Use method 'approximate'.",
         )
     choice = default_selection(way, coins.size) if selection is None else as_selection(selection)
     require_fair_coins(coins)
@@ -360,9 +362,9 @@ def _along_the_path(
 ) -> tuple[float, int]:
     if method in GAUSSIAN_METHODS:
         raise InputError(
-            f"`selection` must be 'bonferroni', 'split' or a number of guesses for method "
-            f"{method!r}, got 'path': the path correction is proved for pure and approximate "
-            "bounds only."
+            argument="selection",
+            expected=f"'bonferroni', 'split' or a number of guesses for method {method!r}",
+            got="'path': the path correction is proved for pure and approximate bounds only",
         )
     counts = selection.counts(guesses.n_canaries)
     right = guesses.n_correct(counts)
@@ -394,8 +396,8 @@ def _split(
     n_testing = scores.size - n_choosing
     if min(n_choosing, n_testing) < 2:
         raise InputError(
-            f"`selection` 'split' needs canaries in both parts, got {scores.size} canaries. "
-            "Use more of them."
+            f"{setting('selection')} 'split' needs canaries in both parts, got {scores.size} "
+            "canaries. Use more of them."
         )
     tried = _FEW if method in GAUSSIAN_METHODS else Bonferroni()
     first = make_guesses(included[chosen], scores[chosen])
@@ -424,8 +426,8 @@ def checked_level(confidence: float) -> float:
     given = as_finite(confidence, name="confidence")
     if not _LEAST_LEVEL <= given <= 1.0 - _LEAST_LEVEL:
         raise InputError(
-            "`confidence` must lie between 0 and 1, and at least 1e-09 away from both, got "
-            f"{given!r}: double precision keeps no more. Use for instance 0.95."
+            f"{setting('confidence')} must lie between 0 and 1, and at least 1e-09 away from "
+            f"both, got {given!r}: double precision keeps no more. Use for instance 0.95."
         )
     return 1.0 - given
 
@@ -439,10 +441,13 @@ def checked_delta(delta: object, *, name: str = "delta") -> float:
     1e-06
     """
     if isinstance(delta, bool) or not isinstance(delta, int | float | np.integer | np.floating):
-        raise InputTypeError(f"`{name}` must be a number, got {type(delta).__name__}.")
+        raise InputTypeError(argument=name, expected="a number", got=type(delta).__name__)
     if not 0.0 <= delta < 1.0:
         raise InputError(
-            f"`{name}` must be at least 0 and below 1, got {float(delta)!r}. Use for instance 1e-6."
+            argument=name,
+            expected="at least 0 and below 1",
+            got=repr(float(delta)),
+            hint="Use for instance 1e-6.",
         )
     return float(delta)
 
@@ -461,8 +466,10 @@ def checked_method(method: Method | None, delta: float) -> Method:
     as_choice(method, METHODS, name="method")
     if method in GAUSSIAN_METHODS and delta == 0.0:
         raise InputError(
-            f"`delta` must be greater than 0 for method {method!r}, got 0: Gaussian noise keeps no "
-            "finite epsilon at delta 0. Use delta=1e-6, or method 'pure'."
+            argument="delta",
+            expected=f"greater than 0 for method {method!r}",
+            got="0: Gaussian noise keeps no finite epsilon at delta 0",
+            hint="Use delta=1e-6, or method 'pure'.",
         )
     return method
 
@@ -470,6 +477,8 @@ def checked_method(method: Method | None, delta: float) -> Method:
 def _require_room(guesses: Guesses, selection: Fixed) -> None:
     if selection.n_each_side > guesses.most_each_side:
         raise InputError(
-            f"`selection` must be at most half of the {guesses.n_canaries} canaries on each side, "
-            f"got {selection.n_each_side}. Use {guesses.most_each_side} or fewer."
+            argument="selection",
+            expected=f"at most half of the {guesses.n_canaries} canaries on each side",
+            got=str(selection.n_each_side),
+            hint=f"Use {guesses.most_each_side} or fewer.",
         )

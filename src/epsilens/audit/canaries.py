@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_count, as_positive
 from epsilens.audit.coins import own_stream
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, setting
 
 __all__ = [
     "Canaries",
@@ -74,9 +74,9 @@ class Canaries:
             if other is not None and [part.shape[1:] for part in other] != [
                 part.shape[1:] for part in self.records
             ]:
-                raise InputError(f"`{name}` must have the columns of the canaries.")
+                raise InputError(f"{setting(name)} must have the columns of the canaries.")
         if self.left_out is not None and len(self.left_out[0]) != self.n_canaries:
-            raise InputError("`left_out` must have one row per canary.")
+            raise InputError(f"{setting('left_out')} must have one row per canary.")
 
     @property
     def n_canaries(self) -> int:
@@ -185,8 +185,10 @@ def one_hot_directions(
     wide = as_count(n_canaries, name="n_canaries") if dimension is None else dimension
     if as_count(wide, name="dimension") < n_canaries:
         raise InputError(
-            f"`dimension` must be at least the number of canaries ({n_canaries}) for a direction "
-            f"each, got {wide}. Use fewer canaries or random directions."
+            argument="dimension",
+            expected=f"at least the number of canaries ({n_canaries}) for a direction each",
+            got=str(wide),
+            hint="Use fewer canaries or random directions.",
         )
     require_memory(n_canaries, 4 * wide)
     vectors = np.zeros((n_canaries, wide), dtype=np.float32)
@@ -234,15 +236,17 @@ def mislabelled_records(
     table, given = np.asarray(features), np.asarray(labels)
     if given.ndim != 1 or len(table) != len(given):
         raise InputError(
-            f"`labels` must have one entry per row of `features` ({len(table)}), got shape "
-            f"{given.shape}."
+            f"{setting('labels')} must have one entry per row of {setting('features')} "
+            f"({len(table)}), got shape {given.shape}."
         )
     kinds, codes = np.unique(given, return_inverse=True)
     if kinds.size < 2:
-        raise InputError("`labels` must have two different values or more, got one.")
+        raise InputError(f"{setting('labels')} must have two different values or more, got one.")
     if as_count(n_canaries, name="n_canaries") >= len(given):
         raise InputError(
-            f"`n_canaries` must be below the number of records ({len(given)}), got {n_canaries}."
+            argument="n_canaries",
+            expected=f"below the number of records ({len(given)})",
+            got=str(n_canaries),
         )
     generator = own_stream(random_state, purpose="canaries")
     taken = np.zeros(len(given), dtype=np.bool_)
@@ -361,9 +365,9 @@ def require_memory(n_canaries: int, bytes_each: int) -> None:
         there = float(2**47)
     if needed > there:
         raise InputError(
-            f"`n_canaries` must fit into memory: {n_canaries} canaries of this size need about "
-            f"{needed / 1e9:,.0f} GB and this machine has {there / 1e9:,.0f}. Use fewer canaries or "
-            "fewer dimensions."
+            f"{setting('n_canaries')} must fit into memory: {n_canaries} canaries of this size "
+            f"need about {needed / 1000000000.0:,.0f} GB and this machine has "
+            f"{there / 1000000000.0:,.0f}. Use fewer canaries or fewer dimensions."
         )
 
 
@@ -373,7 +377,8 @@ def _as_columns(value: ArrayLike | tuple[ArrayLike, ...] | None, name: str) -> C
     parts = tuple(np.asarray(part) for part in (value if isinstance(value, tuple) else (value,)))
     if not parts or any(part.ndim == 0 or part.dtype == np.object_ for part in parts):
         raise InputTypeError(
-            f"`{name}` must be an array, or a tuple of arrays, with one row per record. Encode text "
-            "and mixed columns as numbers first."
+            argument=name,
+            expected="an array, or a tuple of arrays, with one row per record",
+            hint="Encode text and mixed columns as numbers first.",
         )
     return parts

@@ -186,7 +186,7 @@ def measure_coverage(
     as_count(n_canaries, name="n_canaries", least=2)
     if channels != "randomised-response" and not delta > 0.0:
         raise InputError(
-            f"`delta` must be greater than 0 for {channels!r} channels, got {delta!r}."
+            argument="delta", expected=f"greater than 0 for {channels!r} channels", got=repr(delta)
         )
     level = checked_level(confidence)
     way = checked_method(method, delta)

@@ -16,7 +16,7 @@ from epsilens._validate import as_count
 from epsilens.audit.canaries import Canaries, Dataset, mislabelled_records, require_memory
 from epsilens.audit.mechanisms import GaussianClaim, Leakage
 from epsilens.audit.scores import Gradient, Loss, Score
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.models.dp_sgd_settings import DPSGDSettings
 from epsilens.models.privacy_accounting import LARGEST_EPSILON, NoiseCalibration, account
 
@@ -103,21 +103,26 @@ class DPSGDFit(GaussianClaim):
         as_count(self.n_canaries, name="n_canaries", least=2)
         if (self.features is None) != (self.labels is None):
             raise InputError(
-                "`features` and `labels` must be given together, got one of them. Give both or none."
+                f"{setting('features')} and {setting('labels')} must be given together, got one "
+                "of them. Give both or none."
             )
         if self.hidden and self.features is None:
             raise InputError(
-                "`hidden` must be empty without a table, got layers: canaries with a feature of their own "
-                "are for logistic regression. Give `features` and `labels`."
+                argument="hidden",
+                expected="empty without a table",
+                got="layers: canaries with a feature of their own are for logistic regression",
+                hint=f"Give {setting('features')} and {setting('labels')}.",
             )
         if self.epsilon > LARGEST_EPSILON:
             raise InputError(
-                f"`epsilon` of DP-SGD must be at most {LARGEST_EPSILON:g}, got {self.epsilon!r}."
+                f"{setting('epsilon')} of DP-SGD must be at most {LARGEST_EPSILON:g}, got "
+                f"{self.epsilon!r}."
             )
         if self.expected_records < 1:
             raise InputError(
-                "`n_canaries` must be below the number of records in `labels`, got "
-                f"{self.n_canaries}."
+                argument="n_canaries",
+                expected=f"below the number of records in {setting('labels')}",
+                got=str(self.n_canaries),
             )
         self._plain()
 
@@ -185,8 +190,10 @@ class DPSGDFit(GaussianClaim):
         """Return records with a feature of their own, or records of the table with wrong labels."""
         if as_count(n_canaries, name="n_canaries", least=2) != self.n_canaries:
             raise InputError(
-                f"`canaries` must be as many as the mechanism counts on ({self.n_canaries}), got "
-                f"{n_canaries}. Give it `n_canaries` too."
+                argument="canaries",
+                expected=f"as many as the mechanism counts on ({self.n_canaries})",
+                got=str(n_canaries),
+                hint=f"Give it {setting('n_canaries')} too.",
             )
         if self.features is not None and self.labels is not None:
             return mislabelled_records(

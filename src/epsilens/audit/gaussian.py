@@ -34,8 +34,10 @@ def as_gaussian_claim(epsilon: object, delta: object) -> tuple[float, float]:
     share = as_finite(delta, name="delta")
     if not 0.0 < share < 1.0:
         raise InputError(
-            f"`delta` must be greater than 0 and below 1, got {share!r}: Gaussian noise keeps no "
-            "finite epsilon at delta 0. Use for instance 1e-6."
+            argument="delta",
+            expected="greater than 0 and below 1",
+            got=f"{share!r}: Gaussian noise keeps no finite epsilon at delta 0",
+            hint="Use for instance 1e-6.",
         )
     return level, share
 

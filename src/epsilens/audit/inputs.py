@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilens._types import BoolArray, FloatArray
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, setting
 
 __all__ = ["Guesses", "as_numbers", "coins_and_scores", "make_guesses", "require_unmasked"]
 
@@ -38,19 +38,19 @@ def coins_and_scores(included: ArrayLike, scores: ArrayLike) -> tuple[BoolArray,
     coins, values = _as_coins(included), _as_scores(scores)
     if coins.ndim != 1 or coins.shape != values.shape:
         raise InputError(
-            "`included` and `scores` must be lists of the same length, one entry per canary, got "
-            f"shapes {coins.shape} and {values.shape}."
+            f"{setting('included')} and {setting('scores')} must be lists of the same length, one "
+            f"entry per canary, got shapes {coins.shape} and {values.shape}."
         )
     if coins.size < 2:
         raise InputError(
-            f"`included` must have at least 2 canaries, got {coins.size}. Use 1000: the more, the "
-            "more can be proved."
+            f"{setting('included')} must have at least 2 canaries, got {coins.size}. Use 1000: "
+            "the more, the more can be proved."
         )
     n_missing = int(np.isnan(values).sum())
     if n_missing:
         raise InputError(
-            f"`scores` must be numbers, but {n_missing} of {values.size} are NaN. Give a canary "
-            "without an opinion the middle score."
+            f"{setting('scores')} must be numbers, but {n_missing} of {values.size} are NaN. Give "
+            "a canary without an opinion the middle score."
         )
     return coins, values
 
@@ -64,8 +64,8 @@ def require_unmasked(given: object, name: str) -> None:
     """
     if isinstance(given, np.ma.MaskedArray):
         raise InputTypeError(
-            f"`{name}` must have an entry for every canary, got a masked array, of which the mask would "
-            "be lost. Use `.filled(...)`."
+            f"{setting(name)} must have an entry for every canary, got a masked array, of which "
+            "the mask would be lost. Use `.filled(...)`."
         )
 
 
@@ -74,17 +74,23 @@ def _as_coins(included: ArrayLike) -> BoolArray:
     try:
         coins = np.asarray(included)
     except ValueError:  # rows of different lengths
-        raise InputTypeError("`included` must be a list with one entry per canary.") from None
+        raise InputTypeError(
+            argument="included", expected="a list with one entry per canary"
+        ) from None
     is_whole = coins.dtype.kind in "iu"
     if is_whole and not np.isin(coins, (0, 1)).all():
         raise InputError(
-            "`included` must be True and False, or 1 and 0, got other whole numbers. Compare with "
-            "what means in, as in `included == 1`."
+            argument="included",
+            expected="True and False, or 1 and 0",
+            got="other whole numbers",
+            hint="Compare with what means in, as in `included == 1`.",
         )
     if not is_whole and coins.dtype != np.bool_ and coins.size:
         raise InputTypeError(
-            f"`included` must be an array of True and False, got values of type {coins.dtype}. "
-            "Compare with what means in, as in `included == 1`."
+            argument="included",
+            expected="an array of True and False",
+            got=f"values of type {coins.dtype}",
+            hint="Compare with what means in, as in `included == 1`.",
         )
     return np.asarray(coins, dtype=np.bool_)
 
@@ -100,12 +106,12 @@ def _as_scores(scores: ArrayLike) -> FloatArray:
         came = f"values of type {given.dtype}"
     except OverflowError:  # whole numbers of any size
         raise InputError(
-            "`scores` must fit into double precision, got whole numbers above 1e308. Only their order "
-            "counts: give their ranks."
+            f"{setting('scores')} must fit into double precision, got whole numbers above 1e308. "
+            "Only their order counts: give their ranks."
         ) from None
     except (TypeError, ValueError):
         came = type(scores).__name__
-    raise InputTypeError(f"`scores` must be an array of numbers, got {came}.")
+    raise InputTypeError(argument="scores", expected="an array of numbers", got=came)
 
 
 # --- What a mechanism returned, as finite numbers or not at all ---

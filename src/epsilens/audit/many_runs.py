@@ -105,8 +105,10 @@ def many_runs_bound(
             )
     if checked_delta(delta) == 0.0 and gaussian:
         raise InputError(
-            "`delta` must be greater than 0 where `gaussian` is True, got 0: Gaussian noise keeps "
-            "no finite epsilon at delta 0. Use for instance 1e-6."
+            argument="delta",
+            expected="greater than 0 where `gaussian` is True",
+            got="0: Gaussian noise keeps no finite epsilon at delta 0",
+            hint="Use for instance 1e-6.",
         )
     hits = _lower(n_said_in_when_in, n_runs_in, level)
     alarms = 1.0 - _lower(n_runs_out - n_said_in_when_out, n_runs_out, level)

@@ -28,7 +28,7 @@ from epsilens.audit.canaries import (
 from epsilens.audit.gaussian import as_gaussian_claim, gaussian_epsilon, gaussian_mu, printed_noise
 from epsilens.audit.scores import AnswerMatch, LinearMMSE, Loss, Score
 from epsilens.channels import RandomizedResponse, simulate
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 __all__ = [
     "BareCallable",
@@ -265,7 +265,7 @@ class RandomisedAnswers(OwnNoise):
 
     def __post_init__(self) -> None:
         if math.isinf(as_epsilon(self.epsilon, allow_zero=True)):
-            raise InputError("`epsilon` of randomised answers must be finite, got inf.")
+            raise InputError(f"{setting('epsilon')} of randomised answers must be finite, got inf.")
         as_count(self.k, name="k", least=2)
 
     @property
@@ -351,7 +351,8 @@ class EstimatorFit:
     def __post_init__(self) -> None:
         if not hasattr(self.estimator, "fit"):
             raise InputError(
-                f"`estimator` must have a method `fit`, got {type(self.estimator).__name__}."
+                f"{setting('estimator')} must have a method `fit`, got "
+                f"{type(self.estimator).__name__}."
             )
         if self.epsilon is not None:
             as_epsilon(self.epsilon)

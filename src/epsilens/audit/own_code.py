@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar, cast
 
 from epsilens.audit.mechanisms import BareCallable, Mechanism
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 __all__ = ["load_callable", "run_own"]
 
@@ -94,14 +94,17 @@ def load_callable(text: str) -> BareCallable | Mechanism:
     module_name, colon, name = text.partition(":")
     if not (colon and module_name and name) or module_name.startswith("."):
         raise InputError(
-            "`mechanism` must be gaussian-sum, rr, private-ridge, dpsgd or MODULE:CALLABLE, got "
-            f"{text!r}. Write for instance mypackage.release:noisy_sum."
+            argument="mechanism",
+            expected="gaussian-sum, rr, private-ridge, dpsgd or MODULE:CALLABLE",
+            got=repr(text),
+            hint="Write for instance mypackage.release:noisy_sum.",
         )
     found = _module(module_name)
     for part in name.split("."):
         if not run_own(f"`mechanism` must name something in {module_name!r}", hasattr, found, part):
             raise InputError(
-                f"`mechanism` must name something in module {module_name!r}, but it has no {name!r}."
+                f"{setting('mechanism')} must name something in module {module_name!r}, but it "
+                f"has no {name!r}."
             )
         found = getattr(found, part)
     if isinstance(found, type):
@@ -111,8 +114,8 @@ def load_callable(text: str) -> BareCallable | Mechanism:
         )
     if not callable(found):
         raise InputError(
-            f"`mechanism` must name a callable that turns a data set into an output, got "
-            f"{type(found).__name__}."
+            f"{setting('mechanism')} must name a callable that turns a data set into an output, "
+            f"got {type(found).__name__}."
         )
     return cast("BareCallable | Mechanism", found)
 

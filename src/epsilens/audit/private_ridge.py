@@ -85,8 +85,9 @@ class PrivateRidgeFit(GaussianClaim):
         """Return records with a feature of their own and the largest target."""
         if as_count(n_canaries, name="n_canaries") > self.n_features:
             raise InputError(
-                f"`n_canaries` must be at most the number of features ({self.n_features}), got "
-                f"{n_canaries}."
+                argument="n_canaries",
+                expected=f"at most the number of features ({self.n_features})",
+                got=str(n_canaries),
             )
         require_memory(n_canaries, 8 * self.n_features)
         features = np.zeros((n_canaries, self.n_features))

@@ -237,6 +237,7 @@ def as_selection(value: object) -> Selection:
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return Fixed(as_count(int(value), name="selection"))
     raise InputTypeError(
-        "`selection` must be a name, a whole number of guesses on each side, or a strategy such as "
-        f"Bonferroni(), got {type(value).__name__}."
+        argument="selection",
+        expected="a name, a whole number of guesses on each side, or a strategy such as Bonferroni()",
+        got=type(value).__name__,
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from epsilens._validate import as_epsilon, require_unique
 from epsilens.data.typed_names import split_typed
-from epsilens.errors import InputError, InputTypeError, phrase
+from epsilens.errors import InputError, InputTypeError, phrase, setting
 
 __all__ = ["Budget", "parse_grid"]
 
@@ -46,16 +46,16 @@ class Budget:
     def __post_init__(self) -> None:
         if not isinstance(self.per_column, Mapping):
             raise InputTypeError(
-                "`per_column` must map column names to epsilon, got "
+                f"{setting('per_column')} must map column names to epsilon, got "
                 f"{type(self.per_column).__name__}. Use `Budget.uniform(columns, epsilon)`."
             )
         if not self.per_column:
-            raise InputError("`per_column` must name at least one column, got none.")
+            raise InputError(f"{setting('per_column')} must name at least one column, got none.")
         checked: dict[str, float] = {}
         for column, epsilon in self.per_column.items():
             if not isinstance(column, str) or not column:
                 raise InputTypeError(
-                    "`per_column` must have column names as keys, got "
+                    f"{setting('per_column')} must have column names as keys, got "
                     f"{'an empty name' if column == '' else type(column).__name__}."
                 )
             checked[column] = as_epsilon(epsilon, of=f"column {column}")
@@ -84,7 +84,7 @@ class Budget:
         3.0
         """
         if isinstance(columns, str):
-            raise InputTypeError("`columns` must be a list of column names, got str.")
+            raise InputTypeError(argument="columns", expected="a list of column names", got="str")
         names = list(columns)
         require_unique(names, what="columns")
         checked = as_epsilon(epsilon)
@@ -204,7 +204,7 @@ def parse_grid(text: str) -> tuple[float, ...]:
     (1.0, 2.0, inf)
     """
     if not isinstance(text, str):
-        raise InputTypeError(f"`epsilon` must be typed as text, got {type(text).__name__}.")
+        raise InputTypeError(argument="epsilon", expected="typed as text", got=type(text).__name__)
     linear = text.strip().lower().startswith("lin:")
     body = text.strip()[4:] if linear else text.strip()
     if ":" not in body and not linear:
@@ -213,8 +213,10 @@ def parse_grid(text: str) -> tuple[float, ...]:
     if len(parts) != 3:
         form = "lin:START:STOP:COUNT" if linear else "START:STOP:COUNT"
         raise InputError(
-            f"`epsilon` must be a list such as 0.5,1,2 or {form}, got {text!r}. "
-            "For example: 0.1:10:30."
+            argument="epsilon",
+            expected=f"a list such as 0.5,1,2 or {form}",
+            got=repr(text),
+            hint="For example: 0.1:10:30.",
         )
     start, stop = (_finite_epsilon(part) for part in parts[:2])
     count = _count(parts[2], ends_differ=start != stop)
@@ -226,9 +228,11 @@ def parse_grid(text: str) -> tuple[float, ...]:
 
 def _split(text: str) -> list[str]:
     if not isinstance(text, str):
-        raise InputTypeError(f"`epsilon` must be typed as text, got {type(text).__name__}.")
+        raise InputTypeError(argument="epsilon", expected="typed as text", got=type(text).__name__)
     if not text.strip():
-        raise InputError("`epsilon` must be a number or a list of numbers, got nothing.")
+        raise InputError(
+            argument="epsilon", expected="a number or a list of numbers", got="nothing"
+        )
     return split_typed(text)
 
 
@@ -250,8 +254,8 @@ def _finite_epsilon(text: str) -> float:
     number = _epsilon(text)
     if math.isinf(number):
         raise InputError(
-            "`epsilon` must have finite ends in START:STOP:COUNT, got inf. "
-            "Put inf in a list instead: 0.5,1,2,inf."
+            f"{setting('epsilon')} must have finite ends in START:STOP:COUNT, got inf. Put inf in "
+            "a list instead: 0.5,1,2,inf."
         )
     return number
 

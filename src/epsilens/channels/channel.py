@@ -18,7 +18,7 @@ from epsilens.channels.draw import (
     released_words,
     row_masses,
 )
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, setting
 
 __all__ = ["Channel", "SymmetricChannel"]
 
@@ -202,9 +202,9 @@ class Channel:
         realised = masses_epsilon(row_masses(self.matrix))
         if epsilon < math.inf and realised > epsilon + LARGEST_ROUNDING:
             raise InputError(
-                f"`matrix` must have probabilities that 64-bit numbers can draw, but at its level "
-                f"of {epsilon:.6g} the draw would reach {realised:.6g}. "
-                "Merge the rarest categories or make their probabilities larger."
+                f"{setting('matrix')} must have probabilities that 64-bit numbers can draw, but "
+                f"at its level of {epsilon:.6g} the draw would reach {realised:.6g}. Merge the "
+                "rarest categories or make their probabilities larger."
             )
 
     def estimate_frequencies(self, counts: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -261,17 +261,19 @@ class Channel:
     def _inverse(self) -> FloatArray:
         if np.linalg.cond(self.matrix) > LARGEST_CONDITION:
             raise InputError(
-                "`matrix` must be invertible to estimate frequencies, but its reports say nothing, "
-                "or next to nothing, about some categories. Use a channel with a larger epsilon."
+                f"{setting('matrix')} must be invertible to estimate frequencies, but its reports "
+                "say nothing, or next to nothing, about some categories. Use a channel with a "
+                "larger epsilon."
             )
         return np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
 
     def _require_same_size(self, other: object) -> None:
         if not isinstance(other, Channel):
-            raise InputTypeError(f"`other` must be a Channel, got {type(other).__name__}.")
+            raise InputTypeError(argument="other", expected="a Channel", got=type(other).__name__)
         if other.k != self.k:
             raise InputError(
-                f"`other` must have as many categories as this channel ({self.k}), got {other.k}."
+                f"{setting('other')} must have as many categories as this channel ({self.k}), got "
+                f"{other.k}."
             )
 
     def __eq__(self, other: object) -> bool:
@@ -293,15 +295,19 @@ def _as_counts(value: ArrayLike, *, k: int) -> FloatArray:
     counts = np.asarray(value)
     if counts.shape != (k,):
         raise InputError(
-            f"`counts` must have one entry per category ({k}), got an array of shape "
+            f"{setting('counts')} must have one entry per category ({k}), got an array of shape "
             f"{counts.shape}. Use `numpy.bincount(reports, minlength={k})`."
         )
     if not (np.issubdtype(counts.dtype, np.integer) or np.issubdtype(counts.dtype, np.floating)):
-        raise InputTypeError(f"`counts` must be numbers, got values of type {counts.dtype}.")
+        raise InputTypeError(
+            argument="counts", expected="numbers", got=f"values of type {counts.dtype}"
+        )
     if not np.isfinite(counts).all() or (counts < 0).any() or not (counts > 0).any():
         raise InputError(
-            "`counts` must be at least 0 and not all 0, got entries that are negative or not "
-            "finite, or no report at all. Give the number of reports of each category."
+            argument="counts",
+            expected="at least 0 and not all 0",
+            got="entries that are negative or not finite, or no report at all",
+            hint="Give the number of reports of each category.",
         )
     return counts.astype(np.float64)
 
@@ -368,8 +374,9 @@ class SymmetricChannel(Channel):
     def _inverse(self) -> FloatArray:
         if self.a == 0.0:
             raise InputError(
-                "`epsilon` must be greater than 0 to estimate frequencies, got 0: pure noise says "
-                "nothing about the truth."
+                argument="epsilon",
+                expected="greater than 0 to estimate frequencies",
+                got="0: pure noise says nothing about the truth",
             )
         # (a I + b 11ᵀ)⁻¹ = (I − b 11ᵀ)/a, since a + kb = 1.
         return (np.eye(self._k) - self.lie_probability) / self.a

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._types import FloatArray
+from epsilens._validate import bins_for
 from epsilens.data.binning import Bins
 from epsilens.data.identifiers import ALL_DIFFER
 from epsilens.data.schema import (
@@ -28,7 +29,7 @@ from epsilens.data.schema import (
     infer_schema,
     is_date,
 )
-from epsilens.errors import InputError
+from epsilens.errors import InputError, phrase, setting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,8 +114,9 @@ class Domain:
         n_outside = int(np.count_nonzero((codes < 0) & ~is_missing))
         if n_outside:
             raise InputError(
-                f"column {str(series.name)!r} must hold only the answers named in `categories`, "
-                f"but {n_outside} of {len(series)} rows have another. Name every possible answer."
+                f"column {str(series.name)!r} must hold only the answers named in "
+                f"{setting('categories')}, but {n_outside} of {len(series)} rows have another. "
+                "Name every possible answer."
             )
         codes[is_missing] = len(self.values)
         return codes
@@ -242,7 +244,9 @@ def domain_of(
     if bins is not None:
         is_number = pd.api.types.is_numeric_dtype(series.dtype)
         if not is_number or pd.api.types.is_bool_dtype(series.dtype):
-            raise InputError(f"`bins` must name a numeric column, got {name!r}, which is not.")
+            raise InputError(
+                f"{setting('bins')} must name a numeric column, got {name!r}, which is not."
+            )
         bounded = bins.bounded_by(floats_of(series))
         values = pd.Index(bounded.midpoints)
         if bins.low is None:
@@ -263,9 +267,14 @@ def domain_of(
         _require_protectable(series)
         domain = Domain(_observed(series), "observed", occurs)
     if domain.size < 2:
+        answers = phrase(
+            "Name all of them with `categories`",
+            command=f"Name all of them: {setting('categories', f'{name}=A|B')}",
+            page="Tick “everybody may know” at the column",
+        )
         raise InputError(
             f"column {name!r} must have at least two possible answers, got {domain.size}. "
-            f"Name all of them: `--categories {name}=A|B`."
+            f"{answers}."
         )
     return domain
 
@@ -279,8 +288,8 @@ def _given_domain(
     values = pd.Index(typed_categories(texts))
     if values.has_duplicates or len(set(texts)) < len(texts) or "" in texts:
         raise InputError(
-            f"`categories` of column {name!r} must be different answers, but one stands twice or "
-            "is empty. Name each once."
+            f"{setting('categories')} of column {name!r} must be different answers, but one "
+            "stands twice or is empty. Name each once."
         )
     if dtype is not None:
         dtype = pd.CategoricalDtype(values, ordered=dtype.ordered)
@@ -388,14 +397,19 @@ def _require_protectable(series: pd.Series) -> None:
         return
     is_measured = column.kind == "numeric" and column.n_distinct > LARGEST_NUMERIC_DOMAIN
     if not is_measured:
+        answers = phrase(
+            "name all answers with `categories`",
+            command=f"name all answers with {setting('categories', f'{name}=A|B')}",
+            page="tick “everybody may know” at the column",
+        )
         raise InputError(
             f"column {name!r} must hold categories to be protected, but "
-            f"{column.identifies or ALL_DIFFER}. Remove it, name all answers with `--categories "
-            f"{name}=A|B`, or put a measurement into bins: `--bins {name}=LOW:HIGH:10`."
+            f"{column.identifies or ALL_DIFFER}. Remove it, "
+            f"{answers}, or put a measurement into bins: {bins_for(name)}."
         )
     raise InputError(
         f"column {name!r} must have at most {LARGEST_NUMERIC_DOMAIN} different numbers to be "
-        f"protected as it is, got {column.n_distinct}. Put them into bins: `--bins {name}=LOW:HIGH:10`."
+        f"protected as it is, got {column.n_distinct}. Put them into bins: {bins_for(name)}."
     )
 
 

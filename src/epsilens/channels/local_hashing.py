@@ -112,8 +112,10 @@ class LocalHashing(SymmetricChannel):
         self._epsilon = as_epsilon(epsilon)
         if self._epsilon > LARGEST_FINITE_EPSILON:
             raise InputError(
-                f"`epsilon` must be at most {LARGEST_FINITE_EPSILON:g} for local hashing, got "
-                f"{self._epsilon:g}. Use `RandomizedResponse`, which reports the truth at infinity."
+                argument="epsilon",
+                expected=f"at most {LARGEST_FINITE_EPSILON:g} for local hashing",
+                got=f"{self._epsilon:g}",
+                hint="Use `RandomizedResponse`, which reports the truth at infinity.",
             )
         as_choice(kind, get_args(HashingKind), name="kind")
         self._kind = kind

@@ -23,7 +23,7 @@ from epsilens.channels.draw import (
     response_threshold,
     uniform_below,
 )
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 __all__ = ["RandomizedResponse", "Relaxation", "draw_relaxation", "joint_masses", "relaxation"]
 
@@ -333,8 +333,10 @@ class RandomizedResponse(SymmetricChannel):
         wanted = as_epsilon(epsilon, allow_zero=True)
         if wanted > self._epsilon:
             raise InputError(
-                f"`epsilon` must be at most the present {self._epsilon:g} to degrade, got "
-                f"{wanted:g}. Use `relax_to` with the true codes to publish more accurate reports."
+                argument="epsilon",
+                expected=f"at most the present {self._epsilon:g} to degrade",
+                got=f"{wanted:g}",
+                hint="Use `relax_to` with the true codes to publish more accurate reports.",
             )
         if wanted == self._epsilon:
             return RandomizedResponse(self._k, math.inf)
@@ -405,15 +407,17 @@ class RandomizedResponse(SymmetricChannel):
         wanted = as_epsilon(epsilon, allow_zero=True)
         if wanted < self._epsilon:
             raise InputError(
-                f"`epsilon` must be at least the present {self._epsilon:g} to relax, got "
-                f"{wanted:g}. Use `degrade_to` to make the reports stricter."
+                argument="epsilon",
+                expected=f"at least the present {self._epsilon:g} to relax",
+                got=f"{wanted:g}",
+                hint="Use `degrade_to` to make the reports stricter.",
             )
         truth = as_codes(codes, n_categories=self._k)
         old = as_codes(reports, n_categories=self._k, name="reports")
         if truth.shape != old.shape:
             raise InputError(
-                f"`reports` must have the shape of `codes` {truth.shape}, got {old.shape}. "
-                "Give each person's true code and old report in the same order."
+                f"{setting('reports')} must have the shape of {setting('codes')} {truth.shape}, "
+                f"got {old.shape}. Give each person's true code and old report in the same order."
             )
         words = released_words(wanted, random_state)
         if wanted == self._epsilon:

@@ -28,7 +28,7 @@ from epsilens.channels.draw import (
     released_words,
     response_threshold,
 )
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, setting
 
 __all__ = ["UnaryEncoding", "UnaryKind", "bit_masses", "optimal_threshold"]
 
@@ -116,8 +116,10 @@ class UnaryEncoding:
         epsilon = as_epsilon(self.epsilon)
         if LARGEST_FINITE_EPSILON < epsilon < math.inf:
             raise InputError(
-                f"`epsilon` must be at most {LARGEST_FINITE_EPSILON:g} or infinite, got "
-                f"{epsilon:g}. Such a level protects nobody; use `math.inf` and say so."
+                argument="epsilon",
+                expected=f"at most {LARGEST_FINITE_EPSILON:g} or infinite",
+                got=f"{epsilon:g}",
+                hint="Such a level protects nobody; use `math.inf` and say so.",
             )
         object.__setattr__(self, "epsilon", epsilon)
 
@@ -313,8 +315,12 @@ class UnaryEncoding:
         contrast = (yes - no) / WORD_RANGE
         if contrast == 0.0:
             raise InputError(
-                f"`epsilon` must be large enough to estimate frequencies, got {self.epsilon:g}: "
-                "at this level the bits are pure noise and say nothing about the truth."
+                argument="epsilon",
+                expected="large enough to estimate frequencies",
+                got=(
+                    f"{self.epsilon:g}: at this level the bits are pure noise and say nothing "
+                    "about the truth"
+                ),
             )
         pi = (ones / n_reports - self.q) / contrast
         # π p(1 − p) + (1 − π) q(1 − q), with p(1 − p) − q(1 − q) = (p − q)(1 − p − q).
@@ -426,14 +432,16 @@ def _as_counts_of_ones(value: ArrayLike, *, k: int, n_reports: int) -> FloatArra
     ones = np.asarray(value)
     if ones.shape != (k,):
         raise InputError(
-            f"`counts_of_ones` must have one entry per bit ({k}), got an array of shape "
-            f"{ones.shape}. Use `bits.sum(axis=0)`."
+            f"{setting('counts_of_ones')} must have one entry per bit ({k}), got an array of "
+            f"shape {ones.shape}. Use `bits.sum(axis=0)`."
         )
     if not (np.issubdtype(ones.dtype, np.integer) or np.issubdtype(ones.dtype, np.floating)):
-        raise InputTypeError(f"`counts_of_ones` must be numbers, got values of type {ones.dtype}.")
+        raise InputTypeError(
+            argument="counts_of_ones", expected="numbers", got=f"values of type {ones.dtype}"
+        )
     if not np.isfinite(ones).all() or (ones < 0).any() or (ones > n_reports).any():
         raise InputError(
-            f"`counts_of_ones` must lie between 0 and the number of reports `n` ({n_reports}), "
-            "got entries that do not. Use `bits.sum(axis=0)` and `len(bits)`."
+            f"{setting('counts_of_ones')} must lie between 0 and the number of reports `n` "
+            f"({n_reports}), got entries that do not. Use `bits.sum(axis=0)` and `len(bits)`."
         )
     return ones.astype(np.float64)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_count
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:
     pass
@@ -47,24 +47,29 @@ class Bins:
         as_count(self.n_bins, name="bins", least=2)
         if self.n_bins > LARGEST_BIN_COUNT:
             raise InputError(
-                f"`bins` must be at most {LARGEST_BIN_COUNT}, got {self.n_bins}. "
-                "Choose fewer and wider ones."
+                argument="bins",
+                expected=f"at most {LARGEST_BIN_COUNT}",
+                got=str(self.n_bins),
+                hint="Choose fewer and wider ones.",
             )
         if (self.low is None) != (self.high is None):
-            raise InputError("`bins` must have both bounds or none. Write COL=LOW:HIGH:COUNT.")
+            raise InputError(
+                f"{setting('bins')} must have both bounds or none. Write COL=LOW:HIGH:COUNT."
+            )
         if (
             self.low is not None
             and self.high is not None
             and not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high)
         ):
             raise InputError(
-                f"`bins` must have a finite lower bound below its upper bound, got {self.low:g} "
-                f"and {self.high:g}."
+                f"{setting('bins')} must have a finite lower bound below its upper bound, got "
+                f"{self.low:g} and {self.high:g}."
             )
         if self.low is not None and not self._are_distinct():
             raise InputError(
-                f"`bins` must have bounds that {self.n_bins} bins fit between, but those given are "
-                "too far apart or too close together for 64-bit numbers. Choose others."
+                f"{setting('bins')} must have bounds that {self.n_bins} bins fit between, but "
+                "those given are too far apart or too close together for 64-bit numbers. Choose "
+                "others."
             )
 
     def _are_distinct(self) -> bool:
@@ -78,7 +83,9 @@ class Bins:
     def midpoints(self) -> tuple[float, ...]:
         """The middle of each bin, lowest first; needs bounds."""
         if self.low is None or self.high is None:
-            raise InputError("`bins` has no bounds yet. Call `bounded_by` with the data first.")
+            raise InputError(
+                f"{setting('bins')} has no bounds yet. Call `bounded_by` with the data first."
+            )
         width = (self.high - self.low) / self.n_bins
         return tuple(self.low + (index + 0.5) * width for index in range(self.n_bins))
 
@@ -108,8 +115,8 @@ class Bins:
         finite = values[np.isfinite(values)]
         if finite.size == 0 or finite.min() == finite.max():
             raise InputError(
-                "`bins` without bounds needs a column with at least two different numbers. "
-                "Give the bounds: COL=LOW:HIGH:COUNT."
+                f"{setting('bins')} without bounds needs a column with at least two different "
+                "numbers. Give the bounds: COL=LOW:HIGH:COUNT."
             )
         return Bins(self.n_bins, float(finite.min()), float(finite.max()))
 
@@ -179,4 +186,4 @@ def parse_bins(text: str) -> tuple[str, Bins]:
         raise
     except ValueError:
         pass
-    raise InputError(f"`bins` must look like COL=10 or COL=0:100:10, got {text!r}.")
+    raise InputError(f"{setting('bins')} must look like COL=10 or COL=0:100:10, got {text!r}.")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from epsilens._validate import require_column, require_unique
 from epsilens.data.columnar import common_schema, damaged, parquet_files, partition_columns
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -196,8 +196,8 @@ def open_parquet(source: str | Path, *, piece_rows: int = _PIECE_ROWS) -> Parque
         ".feather",
     }:
         raise InputError(
-            f"only parquet can be streamed, got {path.name!r}. Save the table as parquet, or leave "
-            "`--stream` out."
+            f"only parquet can be streamed, got {path.name!r}. Save the table as parquet, or "
+            f"leave {setting('stream')} out."
         )
     files = parquet_files(path) if path.is_dir() else [path]
     name = path.resolve().name

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from epsilens._validate import require_column, require_unique
 from epsilens.data.binning import Bins
 from epsilens.data.identifiers import ALL_DIFFER, Values, identifier_reason
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,7 +191,10 @@ def infer_schema(
     for name in binned:
         require_column(name, frame.columns, argument="bins")
         if name in as_codes:
-            raise InputError(f"column {name!r} must be named in `categorical` or `bins`, not both.")
+            raise InputError(
+                f"column {name!r} must be named in {setting('categorical')} or {setting('bins')}, "
+                "not both."
+            )
     return Schema(
         tuple(
             _describe(frame[name], str(name), coded=name in as_codes, bins=binned.get(str(name)))
@@ -303,7 +306,9 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
         )
     if bins is not None:
         if not is_number:
-            raise InputError(f"`bins` must name a numeric column, got {name!r}, which is not.")
+            raise InputError(
+                f"{setting('bins')} must name a numeric column, got {name!r}, which is not."
+            )
         return _binned(base, answers, bins)
     is_float = pd.api.types.is_float_dtype(series.dtype)
     if is_date(series):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from epsilens._types import FloatArray
 from epsilens.data.frames import to_pandas
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.models import Design
 
 __all__ = ["Alternatives", "ProtectedFeature", "join_blocks", "no_alternatives", "read_block"]
@@ -158,8 +158,8 @@ def _refuse_other_type(table: object, name: str, categories: Sequence[object]) -
         kept = False
     if not kept or copies.isna().any() != pd.isna(pd.Series(list(categories))).any():
         raise InputError(
-            f"`categories` of {name!r} must be values of the column's own type. Convert the column, "
-            "or leave out the others."
+            f"{setting('categories')} of {name!r} must be values of the column's own type. "
+            "Convert the column, or leave out the others."
         )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from epsilens._types import FloatArray, Progress
 from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.models import Design, Loss, Problem
 from epsilens.models.label import Label, refuse_missing, sorted_distinct
 from epsilens.models.passes import Part, added, current_passes, reduce_pass
@@ -120,7 +120,7 @@ def look_at_labels(
         for value, count in one.items():
             seen[value] = seen.get(value, 0) + count
     if not part["weight"] > 0:
-        raise InputError("`sample_weight` must not be 0 everywhere.")
+        raise InputError(f"{setting('sample_weight')} must not be 0 everywhere.")
     is_classifier = specification.is_classifier
     label, counts = _label(reading, seen, is_classifier=is_classifier, classes=classes)
     if specification.class_values is not None and label.n_classes == 2:

@@ -91,7 +91,9 @@ def mask_at_random(
     free = np.arange(total) if keep is None else np.flatnonzero(~np.asarray(keep, dtype=bool))
     if masked > len(free):
         raise InputError(
-            f"`n_masked` must be at most the number of features that may go, {len(free)}, got {masked}."
+            argument="n_masked",
+            expected=f"at most the number of features that may go, {len(free)}",
+            got=str(masked),
         )
     rng = np.random.default_rng(as_count(random_state, name="random_state", least=0))
     kept = np.ones(total, dtype=bool)

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_positive, as_unit
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, setting
 
 __all__ = ["ALPHAS", "MaskChoice", "choose_mask", "importance_vector", "mask_curve", "solve_mask"]
 
@@ -172,15 +172,16 @@ def solve_mask(
     u, s = importance_vector(utility, name="utility"), importance_vector(privacy, name="privacy")
     if len(u) != len(s):
         raise InputError(
-            f"`utility` and `privacy` must have one number for every feature, got {len(u)} and "
-            f"{len(s)}. Explain both tasks on the same features."
+            f"`utility` and {setting('privacy')} must have one number for every feature, got "
+            f"{len(u)} and {len(s)}. Explain both tasks on the same features."
         )
     share = as_unit(alpha, name="alpha")
     held = np.zeros(len(s), dtype=bool) if keep is None else np.asarray(keep, dtype=bool)
     if held.shape != s.shape:
         raise InputError(
-            f"`keep` must be True or False for each of the {len(s)} features, got an array of shape "
-            f"{held.shape}."
+            argument="keep",
+            expected=f"True or False for each of the {len(s)} features",
+            got=f"an array of shape {held.shape}",
         )
     problem = _Problem(u, s, share, held)
     kept, solver = problem.solve(as_positive(seconds, name="seconds"))
@@ -232,17 +233,19 @@ def importance_vector(values: ArrayLike, *, name: str) -> FloatArray:
         vector = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputTypeError(
-            f"`{name}` must be one number for every feature, got values that are no numbers."
+            argument=name, expected="one number for every feature", got="values that are no numbers"
         ) from None
     if vector.ndim != 1 or vector.size == 0:
         raise InputError(
-            f"`{name}` must be one number for every feature, got an array of shape {vector.shape}."
+            argument=name,
+            expected="one number for every feature",
+            got=f"an array of shape {vector.shape}",
         )
     n_bad = int((~np.isfinite(vector)).sum())
     if n_bad:
         raise InputError(
-            f"`{name}` must be finite, but {n_bad} of {vector.size} importances are not. Look for "
-            "missing values in the data that were explained."
+            f"{setting(name)} must be finite, but {n_bad} of {vector.size} importances are not. "
+            "Look for missing values in the data that were explained."
         )
     return np.maximum(vector, 0.0)
 

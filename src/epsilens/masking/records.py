@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import require_column
 from epsilens.data.frames import to_vector
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.models.scikit_learn import final_step, refuse_class_or_search
 from epsilens.models.tables import column_names, for_scikit_learn, require_records
 
@@ -105,14 +105,14 @@ def checked_people(y: Labels, who: Labels) -> None:
             )
     if len(people[0]) == len(who):
         raise InputError(
-            "`identity` must have people with several records each, but every record has a value of its "
-            "own. Name the column that says whose record it is."
+            f"{setting('identity')} must have people with several records each, but every record "
+            "has a value of its own. Name the column that says whose record it is."
         )
     pairs = np.unique(answers[1] * len(people[0]) + people[1])
     if len(pairs) == len(answers[0]) == len(people[0]):
         raise InputError(
-            "`identity` must be something else than the label, but one follows from the other. Name the "
-            "column that says whose record it is."
+            f"{setting('identity')} must be something else than the label, but one follows from "
+            "the other. Name the column that says whose record it is."
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from epsilens._validate import as_positive
 from epsilens.data import Prepared, Schema, build_encoder
 from epsilens.data.encoding import MOST_DENSE_CATEGORIES
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.models.solver import MOST_FACTORISED
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def require_factorisable(prepared: Prepared, *, what: str, is_dense: bool = Fals
     widest = sorted(widths, key=lambda name: -widths[name])[:_MOST_NAMED]
     listed = ", ".join(f"{name} ({widths[name] + 1:,} categories)" for name in widest)
     raise InputError(
-        f"{what} takes a model of at most {most:,} parameters, to stay below 3 GB of "
-        f"memory, but this one has {n_parameters:,}. Leave out the widest columns with `--drop`, or "
+        f"{what} takes a model of at most {most:,} parameters, to stay below 3 GB of memory, but "
+        f"this one has {n_parameters:,}. Leave out the widest columns with {setting('drop')}, or "
         f"join their categories: {listed}."
     )

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_codes, as_count, as_positive
-from epsilens.errors import EstimateNotTrustworthyError, InputError, InputTypeError
+from epsilens.errors import EstimateNotTrustworthyError, InputError, InputTypeError, setting
 from epsilens.models.block_store import BlockStore
 from epsilens.models.dp_sgd_settings import DPSGDSettings, TrainingPlan
 from epsilens.models.networks import BatchTable, Floats, Network
@@ -273,17 +273,20 @@ class Ensemble:
         labels = as_codes(labels, n_categories=n_classes)
         if labels.shape != (len(rows),):
             raise InputError(
-                f"`codes` must have one entry a row of `X` ({len(rows)}), got shape {labels.shape}."
+                f"{setting('codes')} must have one entry a row of {setting('X')} ({len(rows)}), "
+                f"got shape {labels.shape}."
             )
         members = np.asarray(membership)
         if members.dtype != np.bool_:
             raise InputTypeError(
-                f"`membership` must be a table of True and False, got values of type {members.dtype}."
+                argument="membership",
+                expected="a table of True and False",
+                got=f"values of type {members.dtype}",
             )
         if members.ndim != 2 or members.shape[1] != len(rows) or len(members) == 0:
             raise InputError(
-                f"`membership` must have a row a model and a column a record ({len(rows)}), got "
-                f"shape {members.shape}."
+                f"{setting('membership')} must have a row a model and a column a record "
+                f"({len(rows)}), got shape {members.shape}."
             )
         expected = (
             len(rows) / 2.0
@@ -310,8 +313,9 @@ class Ensemble:
         """Refuse a checkpoint without a seed."""
         if checkpoint is not None and not self.is_seeded:
             raise InputError(
-                "`random_state` must be given with a checkpoint, got None: a run that goes on must draw "
-                "what it would have drawn."
+                argument="random_state",
+                expected="given with a checkpoint",
+                got="None: a run that goes on must draw what it would have drawn",
             )
 
     def blocks(
@@ -388,7 +392,7 @@ def _logit_blocks(
         if not (np.abs(logits) <= _LARGEST_LOGIT).all():
             raise EstimateNotTrustworthyError(
                 "the training diverged: its predictions grew beyond all bounds. Choose a smaller "
-                "`learning_rate`."
+                f"{setting('learning_rate')}."
             )
         yield part, logits.transpose(0, 2, 1)
 
@@ -399,19 +403,25 @@ def _as_features(
     try:
         rows = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputTypeError("`X` must be a table of numbers, got something else.") from None
+        raise InputTypeError(
+            argument="X", expected="a table of numbers", got="something else"
+        ) from None
     if rows.ndim < 2 or (rows.ndim > 2 and not any_shape) or 0 in rows.shape:
         raise InputError(
-            f"`X` must have a row a record and a column a feature, got shape {rows.shape}."
+            f"{setting('X')} must have a row a record and a column a feature, got shape "
+            f"{rows.shape}."
         )
     if n_features is not None and rows.shape[1] != n_features:
         raise InputError(
-            f"`X` must have as many columns as in training ({n_features}), got {rows.shape[1]}."
+            f"{setting('X')} must have as many columns as in training ({n_features}), got "
+            f"{rows.shape[1]}."
         )
     # Written so that NaN is refused too.
     if not (np.abs(rows) <= _LARGEST_FEATURE).all():
         raise InputError(
-            f"`X` must be finite and at most {_LARGEST_FEATURE:g} in size, got other numbers. Scale the "
-            "features to a size near 1."
+            argument="X",
+            expected=f"finite and at most {_LARGEST_FEATURE:g} in size",
+            got="other numbers",
+            hint="Scale the features to a size near 1.",
         )
     return rows

@@ -107,8 +107,10 @@ class DPSGDSettings:
         """
         if not expected_records >= self.batch:
             raise InputError(
-                f"`batch` must be at most the number of records that a model sees "
-                f"({expected_records:g}), got {self.batch}. Ask for a smaller one."
+                argument="batch",
+                expected=f"at most the number of records that a model sees ({expected_records:g})",
+                got=str(self.batch),
+                hint="Ask for a smaller one.",
             )
         steps = math.ceil(expected_records / self.batch)
         return TrainingPlan(self.batch / expected_records, self.epochs * steps, steps, self.batch)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from epsilens._types import FloatArray, WordArray
 from epsilens._validate import as_positive, as_share
-from epsilens.errors import BudgetExceededError, InputError
+from epsilens.errors import BudgetExceededError, InputError, setting
 
 __all__ = ["FITS", "FitLedger", "FitTotal", "GaussianRelease", "epsilon_of_rho", "rho_of_epsilon"]
 
@@ -63,11 +63,14 @@ class GaussianRelease:
     def __post_init__(self) -> None:
         for name, value in (("sensitivity", self.sensitivity), ("rho", self.rho)):
             if not 0.0 < value < math.inf:
-                raise InputError(f"`{name}` must be finite and greater than 0, got another number.")
+                raise InputError(
+                    argument=name, expected="finite and greater than 0", got="another number"
+                )
         if not sys.float_info.min <= self.sigma < math.inf:
             raise InputError(
-                "`sensitivity` and `rho` must give noise that double precision can hold, got noise "
-                "of 0 or without end. Measure in units that keep the bounds near 1."
+                f"{setting('sensitivity')} and {setting('rho')} must give noise that double "
+                "precision can hold, got noise of 0 or without end. Measure in units that keep "
+                "the bounds near 1."
             )
 
     @property
@@ -274,8 +277,9 @@ class FitLedger:
         spent = rho if worst is None else float(before[worst]) + rho
         if limit is not None and spent > limit * (1.0 + _SUMMATION):
             raise BudgetExceededError(
-                f"the fits of these records must stay within `max_total_rho` = {limit:g}, but with ρ = "
-                f"{rho:g} of this one they come to {spent:g}. Lower `rho`, or raise `max_total_rho`."
+                f"the fits of these records must stay within {setting('max_total_rho')} = "
+                f"{limit:g}, but with ρ = {rho:g} of this one they come to {spent:g}. Lower "
+                f"{setting('rho')}, or raise {setting('max_total_rho')}."
             )
         return FitTotal(spent, 1 if worst is None else int(n_fits[worst]) + 1)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from epsilens._types import FloatArray
 from epsilens.data.frames import series_name, to_vector
 from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN, DomainOrigin
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.models.scikit_learn import ClassWeight
 
 __all__ = [
@@ -78,8 +78,9 @@ class Label:
         """
         if self.codes is None or self.values is None:
             raise InputError(
-                "randomised response needs a label with 2 to 20 distinct values, got a continuous or "
-                "constant one. Bin it into classes, or give its domain as `categories`."
+                "randomised response needs a label with 2 to 20 distinct values, got a "
+                "continuous or constant one. Bin it into classes, or give its domain as "
+                f"{setting('categories')}."
             )
         return self.codes, self.values
 
@@ -121,7 +122,7 @@ class Label:
         shown = self.name or "label"
         if len(set(domain)) != len(domain) or len(domain) < 2:
             raise InputError(
-                f"`categories` of {shown!r} must be at least two different values, got "
+                f"{setting('categories')} of {shown!r} must be at least two different values, got "
                 f"{len(domain)} with {len(set(domain))} different."
             )
         if self.categories is not None and self.codes is not None and self.values is not None:
@@ -137,8 +138,8 @@ class Label:
         outside |= values[np.minimum(codes, len(values) - 1)] != self.y
         if outside.any():
             raise InputError(
-                f"`categories` of {shown!r} must contain every label, but {int(outside.sum())} rows "
-                "have another value. Add the missing categories."
+                f"{setting('categories')} of {shown!r} must contain every label, but "
+                f"{int(outside.sum())} rows have another value. Add the missing categories."
             )
         return replace(
             self,
@@ -151,8 +152,9 @@ class Label:
 
 def _not_the_classes(name: str, given: int, known: int) -> InputError:
     return InputError(
-        f"`categories` of {name!r} must be the {known} classes the model distinguishes, got {given} "
-        "values that are not these. Check the spelling, and leave out answers that no training row has."
+        f"{setting('categories')} of {name!r} must be the {known} classes the model "
+        f"distinguishes, got {given} values that are not these. Check the spelling, and leave out "
+        "answers that no training row has."
     )
 
 
@@ -343,7 +345,7 @@ def encode_test_label(
     values = to_vector(y)
     if len(values) != n_rows:
         raise InputError(
-            f"`{argument}` must have one label per {what} row ({n_rows}), got {len(values)}."
+            f"{setting(argument)} must have one label per {what} row ({n_rows}), got {len(values)}."
         )
     refuse_missing(values, what=what)
     if is_classifier and label.categories is not None:
@@ -388,7 +390,8 @@ def class_weights(given: ClassWeight, label: Label, totals: FloatArray) -> Float
     unknown = [name for name in given if name not in label.categories]
     if unknown:
         raise InputError(
-            f"`class_weight` must name classes of the label, but {len(unknown)} of its keys are none."
+            f"{setting('class_weight')} must name classes of the label, but {len(unknown)} of its "
+            "keys are none."
         )
     return np.array([float(given.get(name, 1.0)) for name in label.categories])
 

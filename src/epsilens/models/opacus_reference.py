@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilens._types import Progress
 from epsilens._validate import require_extra
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.models.block_store import BlockStore
 from epsilens.models.dp_sgd import Ensemble
 from epsilens.models.dp_sgd_settings import DPSGDSettings
@@ -198,7 +198,8 @@ def _train(
     members = np.flatnonzero(ensemble.membership[model])
     if len(members) == 0:
         raise InputError(
-            "`membership` must give every model a record for Opacus, got one that has none."
+            f"{setting('membership')} must give every model a record for Opacus, got one that has "
+            "none."
         )
     rows = torch.as_tensor(ensemble.X[members], dtype=kind)
     codes = torch.as_tensor(ensemble.codes[members])
@@ -245,8 +246,9 @@ class _Learner:
 
         if ModuleValidator.validate(module, strict=False):
             raise InputError(
-                "`make_module` must make a module that Opacus can train, got one with layers that mix "
-                "records, such as batch normalisation. Replace them, by group normalisation for instance."
+                f"{setting('make_module')} must make a module that Opacus can train, got one with "
+                "layers that mix records, such as batch normalisation. Replace them, by group "
+                "normalisation for instance."
             )
         module.train()
         self.module = GradSampleModule(module)
@@ -286,8 +288,8 @@ def _read(
         module.load_state_dict(state)
     except RuntimeError:
         raise InputError(
-            "the checkpoint must hold modules such as `make_module` makes, got others. Choose another "
-            "folder, or delete it."
+            f"the checkpoint must hold modules such as {setting('make_module')} makes, got "
+            "others. Choose another folder, or delete it."
         ) from None
     return module.eval()
 

@@ -112,7 +112,9 @@ def account(
     _require_plan(delta, sampling_probability, n_steps)
     if not (math.isfinite(noise_multiplier) and noise_multiplier >= 0.0):
         raise InputError(
-            f"`noise_multiplier` must be finite and at least 0, got {noise_multiplier!r}."
+            argument="noise_multiplier",
+            expected="finite and at least 0",
+            got=repr(noise_multiplier),
         )
     if noise_multiplier == 0.0:
         return AccountedPrivacy(math.inf, math.inf, delta)
@@ -208,8 +210,10 @@ def calibrate_noise(
         )
     if epsilon > LARGEST_EPSILON:
         raise InputError(
-            f"`epsilon` must be at most {LARGEST_EPSILON:g} or infinite, got {epsilon!r}. "
-            "Use `math.inf` for no noise."
+            argument="epsilon",
+            expected=f"at most {LARGEST_EPSILON:g} or infinite",
+            got=repr(epsilon),
+            hint="Use `math.inf` for no noise.",
         )
     noise, kept = _least_noise(epsilon, delta, sampling_probability, n_steps)
     return NoiseCalibration(
@@ -230,8 +234,13 @@ def _least_noise(
         enough *= 2.0
         if enough > _LARGEST_NOISE:
             raise InputError(
-                f"`epsilon` must be a level that noise can reach, got {epsilon!r}, which needs more "
-                f"than {_LARGEST_NOISE:g} times the clipping length. Ask for a larger one."
+                argument="epsilon",
+                expected="a level that noise can reach",
+                got=(
+                    f"{epsilon!r}, which needs more than {_LARGEST_NOISE:g} times the clipping "
+                    "length"
+                ),
+                hint="Ask for a larger one.",
             )
     while _epsilon_rdp(enough / 1.4, delta, sampling_probability, n_steps) <= epsilon:
         enough /= 1.4
@@ -272,8 +281,9 @@ def _require_plan(delta: float, sampling_probability: float, n_steps: int) -> No
     as_share(delta, name="delta")
     if not 0.0 < sampling_probability <= 1.0:
         raise InputError(
-            "`sampling_probability` must be greater than 0 and at most 1, got "
-            f"{sampling_probability!r}."
+            argument="sampling_probability",
+            expected="greater than 0 and at most 1",
+            got=repr(sampling_probability),
         )
     as_count(n_steps, name="n_steps")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_between, as_choice, as_count
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 __all__ = [
     "ALPHA_RANGE",
@@ -320,7 +320,7 @@ def bounds_of(
     # The message names no number: it would be one of the data.
     refusal = InputError(
         f"bounds read off the data must lie between {BOUND_RANGE[0]:g} and {BOUND_RANGE[1]:g} and "
-        "suit `alpha`, got others. Measure in other units, or give the bounds."
+        f"suit {setting('alpha')}, got others. Measure in other units, or give the bounds."
     )
     least, most = BOUND_RANGE
     if not all(least <= value <= most for value in found.values()):

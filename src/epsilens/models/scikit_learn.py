@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from epsilens._types import FloatArray
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, setting
 from epsilens.models.problem import LogisticLoss, Loss, SoftmaxLoss, SquaredLoss
 from epsilens.models.tables import require_records
 
@@ -126,12 +126,17 @@ def refuse_class_or_search(estimator: object) -> None:
     if isinstance(estimator, type):
         name = estimator.__name__
         raise InputTypeError(
-            f"`estimator` must be an instance, got the class {name}. Call it: `{name}()`."
+            argument="estimator",
+            expected="an instance",
+            got=f"the class {name}",
+            hint=f"Call it: `{name}()`.",
         )
     if isinstance(estimator, BaseSearchCV):
         raise InputTypeError(
-            f"`estimator` must be one model, got {type(estimator).__name__}, which tries many. Fit the search, "
-            "and give its `best_estimator_`."
+            argument="estimator",
+            expected="one model",
+            got=f"{type(estimator).__name__}, which tries many",
+            hint="Fit the search, and give its `best_estimator_`.",
         )
 
 
@@ -179,8 +184,10 @@ def read_specification(estimator: BaseEstimator) -> Specification:
     if isinstance(model, Ridge | RidgeCV | LinearRegression):
         return _read_squared(model, is_classifier=False)
     raise InputTypeError(
-        f"`estimator` must be {_SUPPORTED}, got {type(model).__name__}: without a smooth convex "
-        "objective there is no exact answer. Choose one of those."
+        argument="estimator",
+        expected=str(_SUPPORTED),
+        got=f"{type(model).__name__}: without a smooth convex objective there is no exact answer",
+        hint="Choose one of those.",
     )
 
 
@@ -224,8 +231,8 @@ def _read_sgd(model: BaseEstimator) -> Specification:
     parameters = model.get_params(deep=False)
     if parameters["loss"] != "log_loss":
         raise InputError(
-            f"SGDClassifier must have loss='log_loss', got {parameters['loss']!r}: other losses have "
-            "no probabilities or no curvature."
+            f"SGDClassifier must have loss='log_loss', got {parameters['loss']!r}: "
+            "other losses have no probabilities or no curvature."
         )
     penalty = parameters["penalty"]
     if penalty != "l2" and penalty is not None:
@@ -359,7 +366,8 @@ def fit_transformers(estimator: BaseEstimator, X: object) -> Pipeline | None:
     transformers = estimator[:-1]
     if isinstance(estimator.steps[-1][1], Pipeline):
         raise InputError(
-            "`estimator` is a Pipeline that ends in another Pipeline. Put all steps into one."
+            f"{setting('estimator')} is a Pipeline that ends in another Pipeline. Put all steps "
+            "into one."
         )
     if len(transformers) == 0:
         return None
@@ -387,8 +395,9 @@ def frozen_transformers(estimator: BaseEstimator) -> Pipeline | None:
         return None
     if not is_fitted(estimator[:-1]):
         raise InputError(
-            "the transformers of `estimator` must be fitted before a table is streamed, for they would "
-            "need all of it at once. Fit them on a sample first: `estimator[:-1].fit(sample)`."
+            f"the transformers of {setting('estimator')} must be fitted before a table is "
+            "streamed, for they would need all of it at once. Fit them on a sample first: "
+            "`estimator[:-1].fit(sample)`."
         )
     transformers = estimator[:-1]
     _refuse_supervised(transformers)

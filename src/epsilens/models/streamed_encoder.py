@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._types import FloatArray, Progress, WordArray
+from epsilens._validate import leave_out
 from epsilens.data.columnar import frame_from_arrow
 from epsilens.data.identifiers import (
     ValueKind,
@@ -34,7 +35,7 @@ from epsilens.data.schema import (
     is_date,
     left_out,
 )
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.models.default import default_estimator
 from epsilens.models.passes import Part, current_passes, reduce_pass
 from epsilens.models.streamed_records import Reading, absent, plain_column
@@ -305,8 +306,8 @@ def _described_numbers(numbers: list[str], part: Part, spread: FloatArray) -> li
             )
         if not np.isfinite(spread[place]):
             raise InputError(
-                f"column {name!r} must hold numbers of a finite variance, but some are too large for "
-                "that. Mend them, or `--drop` the column."
+                f"column {name!r} must hold numbers of a finite variance, but some are too large "
+                f"for that. Mend them, or {leave_out('the column')}."
             )
         if low == high:
             column = left_out(column, "constant", "the same answer everywhere")
@@ -403,13 +404,13 @@ def settle_streamed(
         )
         return rest, [*notes, *(f"{name}: left out: {NO_ANSWERS}" for name in unanswered)]
     listed = listed_counts(found)
-    choice = "`--drop` the columns with most of them"
+    choice = leave_out("the columns with most of them", begins=n_lost == n_rows)
     if n_lost < n_rows:
-        choice = f"Choose `--missing drop`, or {choice}"
+        choice = f"Choose {setting('missing', 'drop')}, or {choice}"
     if policy == "error":
         raise InputError(
-            f"missing values are not allowed (`--missing error`), but {n_lost} of {n_rows} rows{where} "
-            f"have some ({listed}). {choice}."
+            f"missing values are not allowed ({setting('missing', 'error')}), but {n_lost} of "
+            f"{n_rows} rows{where} have some ({listed}). {choice}."
         )
     if n_lost == n_rows or (policy != "drop" and n_lost > LARGEST_DROPPED_SHARE * n_rows):
         raise InputError(

@@ -21,7 +21,7 @@ from epsilens.data.encoding import as_model_input, check_categories
 from epsilens.data.expressions import Expression
 from epsilens.data.parquet_pieces import ParquetSource, Piece
 from epsilens.data.schema import Schema
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.models.label import class_codes, numbers_of
 from epsilens.models.scikit_learn import transform
 
@@ -287,7 +287,8 @@ class Reading:
         raw = plain_column(table, self.weight)
         if raw.dtype.kind not in "iuf":
             raise InputError(
-                f"`weight` must name a column of numbers, got {self.weight!r}, which is not."
+                f"{setting('weight')} must name a column of numbers, got {self.weight!r}, which "
+                "is not."
             )
         weights = raw.astype(np.float64)
         if not (np.isfinite(weights) & (weights >= 0)).all():

@@ -38,11 +38,14 @@ def for_scikit_learn(X: object) -> object:
         X = np.asarray(X)
     if hasattr(X, "collect") and not hasattr(X, "iloc"):
         raise InputTypeError(
-            "`X` must be a table in memory, got a lazy one. Call `.collect()` first."
+            argument="X",
+            expected="a table in memory",
+            got="a lazy one",
+            hint="Call `.collect()` first.",
         )
     if isinstance(X, np.ndarray):
         if X.ndim != 2:
-            raise InputError(f"`X` must be a table (2 dimensions), got {X.ndim}.")
+            raise InputError(argument="X", expected="a table (2 dimensions)", got=str(X.ndim))
         return X
     library = type(X).__module__.split(".")[0]
     if library == "polars":

@@ -17,7 +17,7 @@ import numpy as np
 from epsilens._types import FloatArray, Progress
 from epsilens._validate import require_extra
 from epsilens.data.frames import to_pandas
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, setting
 
 if TYPE_CHECKING:
     import torch
@@ -67,17 +67,19 @@ def read_head(module: object, name: object) -> torch.nn.Linear:
 
     if not isinstance(module, torch.nn.Module):
         raise InputTypeError(
-            f"`head` is for a torch.nn.Module, got {type(module).__name__}. Leave it out."
+            f"{setting('head')} is for a torch.nn.Module, got {type(module).__name__}. Leave it "
+            "out."
         )
     layers = dict(module.named_modules())
     linear = [known for known, layer in layers.items() if isinstance(layer, torch.nn.Linear)]
     hint = f"Its linear layers: {', '.join(linear) or 'none'}."
     if not isinstance(name, str) or not name or name not in layers:
-        raise InputError(f"`head` must name a layer of the module, got {name!r}. {hint}")
+        raise InputError(f"{setting('head')} must name a layer of the module, got {name!r}. {hint}")
     head = layers[name]
     if not isinstance(head, torch.nn.Linear):
         raise InputError(
-            f"`head` must name a torch.nn.Linear, but {name!r} is a {type(head).__name__}. {hint}"
+            f"{setting('head')} must name a torch.nn.Linear, but {name!r} is a "
+            f"{type(head).__name__}. {hint}"
         )
     # Spectral or weight norm and pruning keep the weights under other names and compute them anew, some
     # at every look: they are not looked at here.

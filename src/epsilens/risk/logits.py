@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilens._types import BoolArray, FloatArray
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, setting
 
 __all__ = [
     "Moments",
@@ -67,7 +67,7 @@ def scores_from_margins(margins: ArrayLike, labels: ArrayLike) -> FloatArray:
     codes = _class_codes(labels)
     if values.ndim < 1 or values.shape[-1:] != codes.shape:
         raise InputError(
-            "`margins` must have one entry per record along its last axis, got shapes "
+            f"{setting('margins')} must have one entry per record along its last axis, got shapes "
             f"{values.shape} and {codes.shape}. Give one row of margins per model."
         )
     _require_classes(codes, 2)
@@ -112,9 +112,9 @@ def scores_from_logits(logits: ArrayLike, labels: ArrayLike) -> FloatArray:
     codes = _class_codes(labels)
     if values.ndim < 2 or values.shape[-2:-1] != codes.shape or values.shape[-1] < 2:
         raise InputError(
-            "`logits` must have shape (..., n_records, n_classes) with at least 2 classes, got "
-            f"shapes {values.shape} and {codes.shape}. Use `scores_from_margins` for one margin "
-            "per record."
+            f"{setting('logits')} must have shape (..., n_records, n_classes) with at least 2 "
+            f"classes, got shapes {values.shape} and {codes.shape}. Use `scores_from_margins` for "
+            "one margin per record."
         )
     n_records, n_classes = values.shape[-2:]
     _require_classes(codes, n_classes)
@@ -135,13 +135,13 @@ def _finite(values: ArrayLike, *, name: str) -> FloatArray:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputTypeError(
-            f"`{name}` must be an array of numbers, got {type(values).__name__}."
+            argument=name, expected="an array of numbers", got=type(values).__name__
         ) from None
     n_bad = int(numbers.size - np.isfinite(numbers).sum())
     if n_bad:
         raise InputError(
-            f"`{name}` must be finite, but {n_bad} of {numbers.size} are not. Give what the model "
-            "computes before the softmax, not logarithms of probabilities."
+            f"{setting(name)} must be finite, but {n_bad} of {numbers.size} are not. Give what "
+            "the model computes before the softmax, not logarithms of probabilities."
         )
     return numbers
 
@@ -150,9 +150,10 @@ def _class_codes(labels: ArrayLike) -> NDArray[np.int64]:
     codes = np.asarray(labels)
     if codes.ndim != 1 or not (np.issubdtype(codes.dtype, np.integer) or codes.dtype == np.bool_):
         raise InputTypeError(
-            f"`labels` must be a list of class numbers from 0, got values of type {codes.dtype} in "
-            f"{codes.ndim} dimensions. A regression has no probability of its label: this attack "
-            "does not apply to it."
+            argument="labels",
+            expected="a list of class numbers from 0",
+            got=f"values of type {codes.dtype} in {codes.ndim} dimensions",
+            hint="A regression has no probability of its label: this attack does not apply to it.",
         )
     return codes.astype(np.int64)
 
@@ -161,8 +162,9 @@ def _require_classes(codes: NDArray[np.int64], n_classes: int) -> None:
     n_outside = int(np.count_nonzero((codes < 0) | (codes >= n_classes)))
     if n_outside:
         raise InputError(
-            f"`labels` must be class numbers from 0 to {n_classes - 1}, but {n_outside} of "
-            f"{codes.size} lie outside. Number the classes in the order of the model's outputs."
+            f"{setting('labels')} must be class numbers from 0 to {n_classes - 1}, but "
+            f"{n_outside} of {codes.size} lie outside. Number the classes in the order of the "
+            "model's outputs."
         )
 
 

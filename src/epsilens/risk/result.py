@@ -270,7 +270,9 @@ class RiskCurve(Documented):
             if cell.epsilon == epsilon:
                 return place
         raise InputError(
-            f"`epsilon` must be one of the {len(self.attacks)} of this curve, got {epsilon:g}."
+            argument="epsilon",
+            expected=f"one of the {len(self.attacks)} of this curve",
+            got=f"{epsilon:g}",
         )
 
     def __repr__(self) -> str:

@@ -134,8 +134,10 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
         )
         if rows.dtype.kind not in "biuf" or rows.ndim < 2:
             raise InputError(
-                f"`X` must be a table of numbers, got values of type {rows.dtype} in {rows.ndim} "
-                "dimensions. Encode categories first."
+                argument="X",
+                expected="a table of numbers",
+                got=f"values of type {rows.dtype} in {rows.ndim} dimensions",
+                hint="Encode categories first.",
             )
         label = read_label(y, is_classifier=True, classes=None)
         classes = label.y.astype(np.int64)

@@ -17,7 +17,7 @@ from scipy.special import betaincinv
 from scipy.stats import binom
 
 from epsilens._types import FloatArray
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 __all__ = [
     "QUANTILES",
@@ -107,9 +107,11 @@ def null_of_maximum(n_judged: ArrayLike, n_samples: int | None = None) -> NullOf
     """
     counts = np.atleast_1d(np.asarray(n_judged, dtype=np.int64))
     if n_samples is None and np.ndim(n_judged) == 0:
-        raise InputError("`n_samples` must be given with a single `n_judged`.")
+        raise InputError(
+            argument="n_samples", expected=f"given with a single {setting('n_judged')}"
+        )
     if counts.size == 0 or counts.min() < 1 or (n_samples is not None and n_samples < 1):
-        raise InputError("`n_judged` and `n_samples` must be at least 1.")
+        raise InputError(f"{setting('n_judged')} and {setting('n_samples')} must be at least 1.")
     trials, times = np.unique(counts, return_counts=True)
     if n_samples is not None:
         times = times * n_samples

@@ -113,8 +113,10 @@ def correct_batch(
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
         raise InputError(
-            f"`scores` must be finite numbers, one a record, got an array of shape {values.shape}. "
-            "Take them from `add_one`."
+            argument="scores",
+            expected="finite numbers, one a record",
+            got=f"an array of shape {values.shape}",
+            hint="Take them from `add_one`.",
         )
     expected = batch_correction(q, len(values), k)
     measured: float | None = None
@@ -157,7 +159,9 @@ def share_payment(scores: FloatArray, amount: float) -> FloatArray:
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or not np.isfinite(values).all():
         raise InputError(
-            f"`scores` must be finite numbers, one a record, got an array of shape {values.shape}."
+            argument="scores",
+            expected="finite numbers, one a record",
+            got=f"an array of shape {values.shape}",
         )
     helpful = np.maximum(values, 0.0)
     total = helpful.sum()

@@ -210,7 +210,9 @@ class EncryptedScores:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ciphertexts", tuple(self.ciphertexts))
         if as_count(self.n_items, name="n_items") > MOST_ITEMS:
-            raise InputError(f"`n_items` must be at most {MOST_ITEMS:,}, got {self.n_items:,}.")
+            raise InputError(
+                argument="n_items", expected=f"at most {MOST_ITEMS:,}", got=f"{self.n_items:,}"
+            )
 
     @property
     def n_bytes(self) -> int:

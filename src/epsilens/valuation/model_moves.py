@@ -23,7 +23,7 @@ import numpy as np
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_choice, as_count
-from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.errors import EstimateNotTrustworthyError, InputError, setting
 from epsilens.models import Design, Loss
 from epsilens.valuation.record_steps import ALONE
 
@@ -65,7 +65,10 @@ class ModelForTester:
         scale = as_vector(self.scale, name="scale", length=len(theta))
         if not (scale > 0).all():
             raise InputError(
-                "`scale` must be numbers above 0, got others. Ask for the model again."
+                argument="scale",
+                expected="numbers above 0",
+                got="others",
+                hint="Ask for the model again.",
             )
         object.__setattr__(self, "theta", theta)
         object.__setattr__(self, "scale", scale)
@@ -113,12 +116,17 @@ class ModelForProvider:
         p = len(theta)
         if inverse.shape != (p, p) or not np.isfinite(inverse).all():
             raise InputError(
-                f"`inverse_hessian` must be {p} × {p} finite numbers, as many as the model has, got an "
-                f"array of shape {inverse.shape}. Ask for the model again."
+                argument="inverse_hessian",
+                expected=f"{p} × {p} finite numbers, as many as the model has",
+                got=f"an array of shape {inverse.shape}",
+                hint="Ask for the model again.",
             )
         if not (inverse.diagonal() > 0).all():
             raise InputError(
-                "`inverse_hessian` must be positive definite, got one that is not. Train with a penalty."
+                argument="inverse_hessian",
+                expected="positive definite",
+                got="one that is not",
+                hint="Train with a penalty.",
             )
         penalty = np.zeros(p) if self.penalty is None else self.penalty
         object.__setattr__(self, "theta", theta)
@@ -279,13 +287,14 @@ def as_vector(value: object, *, name: str, length: int | None = None) -> FloatAr
     vector = np.asarray(value)
     if vector.dtype.kind not in "iuf" or vector.ndim != 1 or not len(vector):
         raise InputError(
-            f"`{name}` must be numbers in one row, got an array of type {vector.dtype} and shape "
-            f"{vector.shape}."
+            argument=name,
+            expected="numbers in one row",
+            got=f"an array of type {vector.dtype} and shape {vector.shape}",
         )
     if length is not None and len(vector) != length:
-        raise InputError(f"`{name}` must be {length} numbers, got {len(vector)}.")
+        raise InputError(argument=name, expected=f"{length} numbers", got=str(len(vector)))
     if not np.isfinite(vector).all():
-        raise InputError(f"`{name}` must be finite numbers, got some that are not.")
+        raise InputError(argument=name, expected="finite numbers", got="some that are not")
     return vector.astype(np.float64)
 
 
@@ -295,12 +304,16 @@ def as_records(X: object, y: object, loss: Loss, *, n_parameters: int) -> tuple[
     n_columns = n_parameters // loss.n_outputs
     if matrix.ndim != 2 or matrix.shape[1] * loss.n_outputs != n_parameters or not len(matrix):
         raise InputError(
-            f"`X` must be records of {n_columns} columns, the model's, intercept included, got an array "
-            f"of shape {matrix.shape}."
+            argument="X",
+            expected=f"records of {n_columns} columns, the model's, intercept included",
+            got=f"an array of shape {matrix.shape}",
         )
     if not np.isfinite(matrix).all():
         raise InputError(
-            "`X` must be finite numbers, got some that are not. Leave those records out."
+            argument="X",
+            expected="finite numbers",
+            got="some that are not",
+            hint="Leave those records out.",
         )
     labels = as_vector(y, name="y", length=len(matrix))
     if not loss.is_quadratic:
@@ -308,7 +321,8 @@ def as_records(X: object, y: object, loss: Loss, *, n_parameters: int) -> tuple[
         wrong = int(np.count_nonzero(~np.isin(labels, np.arange(n_classes))))
         if wrong:
             raise InputError(
-                f"`y` must be codes from 0 to {n_classes - 1}, but {wrong} of {len(labels)} are not."
+                f"{setting('y')} must be codes from 0 to {n_classes - 1}, but {wrong} of "
+                f"{len(labels)} are not."
             )
     return Design.plain(matrix), labels
 

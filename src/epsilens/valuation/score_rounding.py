@@ -40,7 +40,9 @@ class RoundedScores:
         values = np.asarray(self.scores, dtype=np.float64)
         if values.ndim != 1 or not np.isfinite(values).all():
             raise InputError(
-                f"`scores` must be finite numbers, one an item, got an array of shape {values.shape}."
+                argument="scores",
+                expected="finite numbers, one an item",
+                got=f"an array of shape {values.shape}",
             )
         object.__setattr__(self, "scores", values)
 

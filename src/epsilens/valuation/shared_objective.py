@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._types import FloatArray
-from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.errors import EstimateNotTrustworthyError, InputError, setting
 from epsilens.influence import Evaluation
 from epsilens.influence.baseline import Baseline
 from epsilens.models import Curvature, Loss, Problem, factorise, minimise
@@ -99,9 +99,9 @@ def shared_objectives(
         return
     if np.ptp(baseline.count_weights) > 0:
         raise InputError(
-            'class_weight="balanced" counts records by `sample_weight`, so every record would change '
-            "the weights of all others in its own way. Pass the class weights as a mapping, or leave "
-            "out the sample weights."
+            f'class_weight="balanced" counts records by {setting("sample_weight")}, so every '
+            "record would change the weights of all others in its own way. Pass the class "
+            "weights as a mapping, or leave out the sample weights."
         )
     codes, _ = label.domain()
     totals = class_totals(codes, baseline.count_weights, n_classes)

@@ -16,7 +16,7 @@ import numpy as np
 
 from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_choice
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.influence.streamed_fit import fit_from_parquet
 from epsilens.models import Curvature, Problem
 from epsilens.models.passes import Part
@@ -116,8 +116,9 @@ def leave_one_out_parquet(
     problem = baseline.problem
     if method == "exact" and not problem.is_quadratic:
         raise InputError(
-            "method='exact' of a streamed table is for linear and ridge models: others would read it "
-            "again for every record. Use method='newton', or read the table into memory."
+            f"{setting('method', 'exact')} of a streamed table is for linear and ridge models: "
+            f"others would read it again for every record. Use {setting('method', 'newton')}, or "
+            "read the table into memory."
         )
     if read_specification(estimator).ridge_per_row:
         raise InputError(

@@ -72,7 +72,9 @@ class Yardstick:
         hessian, p = np.asarray(self.hessian, dtype=np.float64), len(gradient)
         if hessian.shape != (p, p) or not np.isfinite(hessian).all():
             raise InputError(
-                f"`hessian` must be {p} × {p} finite numbers, got an array of shape {hessian.shape}."
+                argument="hessian",
+                expected=f"{p} × {p} finite numbers",
+                got=f"an array of shape {hessian.shape}",
             )
         object.__setattr__(self, "gradient", gradient)
         object.__setattr__(self, "hessian", 0.5 * (hessian + hessian.T))

@@ -16,7 +16,7 @@ from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_positive
 from epsilens.data.frames import series_name, to_vector
 from epsilens.document import BODY_PUBLIC, BODY_UNDECLARED, PUBLIC_BODY
-from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
+from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, setting
 from epsilens.influence.baseline import Baseline, fit_baseline
 from epsilens.influence.fitted import FittedModel
 from epsilens.influence.question import Asked, Epsilon
@@ -65,13 +65,13 @@ def refuse_head(estimator: object, regularisation: float, *, public_body: object
         )
     if regularisation != 1.0:
         raise InputError(
-            "`regularisation` is for the head of a torch module, and there is no `head`. Set the penalty of "
-            "the estimator itself."
+            f"{setting('regularisation')} is for the head of a torch module, and there is no "
+            f"{setting('head')}. Set the penalty of the estimator itself."
         )
     if public_body:
         raise InputError(
-            "`public_body` is about the layers before the head of a torch module, and there is no `head`. "
-            "Leave it out."
+            f"{setting('public_body')} is about the layers before the head of a torch module, and "
+            f"there is no {setting('head')}. Leave it out."
         )
 
 
@@ -94,8 +94,12 @@ def fit_head(
     strength = as_positive(regularisation, name="regularisation")
     if not isinstance(public_body, bool):
         raise InputTypeError(
-            f"`public_body` must be True or False, got {type(public_body).__name__}. True declares that the "
-            "layers before the head were trained without these answers."
+            argument="public_body",
+            expected="True or False",
+            got=type(public_body).__name__,
+            hint=(
+                "True declares that the layers before the head were trained without these answers."
+            ),
         )
     assert is_module(module)  # noqa: S101  (read_head has looked)
     was_training = bool(getattr(module, "training"))  # noqa: B009
@@ -143,13 +147,14 @@ def refuse_inputs(
     names = None if protect is None else [protect] if isinstance(protect, str) else list(protect)
     if names is not None and not set(names) <= known:
         raise InputError(
-            "with a `head` only the label can be protected: an input passes through the frozen layers and has "
-            f"no column of its own in the head. Leave `protect` out, or name {label or 'label'!r}."
+            f"with a {setting('head')} only the label can be protected: an input passes through "
+            "the frozen layers and has no column of its own in the head. Leave "
+            f"{setting('protect')} out, or name {label or 'label'!r}."
         )
     if isinstance(groups, Mapping) and any(isinstance(group, str) for group in groups.values()):
         raise InputError(
-            "with a `head` groups must be masks over the training records, got an expression: its columns are "
-            "not in the head. Give an array of booleans."
+            f"with a {setting('head')} groups must be masks over the training records, got an "
+            "expression: its columns are not in the head. Give an array of booleans."
         )
     return names
 
@@ -307,7 +312,8 @@ class FittedStudy(FittedModel):
         """
         if self.head is not None:
             raise InputError(
-                "`head` is for a torch module, whose inputs are tensors in memory. Use `fit`."
+                f"{setting('head')} is for a torch module, whose inputs are tensors in memory. "
+                "Use `fit`."
             )
         fitted = fit_from_parquet(
             self.estimator,

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from epsilens._types import BoolArray, FloatArray, Progress
-from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.errors import EstimateNotTrustworthyError, InputError, setting
 from epsilens.influence import (
     NoiseTerms,
     general_point_table,
@@ -458,8 +458,8 @@ def _as_printed(
         return table.change(objective.mask, 1.0 - kept)
     if question.alternatives.sizes:
         raise InputError(
-            "method='paper' with correction is Eq. 22, which is for labels alone. Protect the label "
-            "only, or leave out the correction."
+            f"{setting('method', 'paper')} with correction is Eq. 22, which is for labels alone. "
+            "Protect the label only, or leave out the correction."
         )
     total = 0.0
     for chunk in objective.chunks(theta):

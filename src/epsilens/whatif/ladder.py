@@ -15,7 +15,7 @@ import numpy as np
 
 from epsilens._types import Progress
 from epsilens._validate import as_choice
-from epsilens.errors import ApproximationWarning, InputError
+from epsilens.errors import ApproximationWarning, InputError, setting
 from epsilens.influence import FirstOrder, HessianOperator, InverseHessian
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.groups import is_associated
@@ -201,8 +201,10 @@ def refuse_matrix_free(baseline: Baseline | StreamedBaseline, inverse: InverseHe
     """Refuse a solver that would read the whole table at every step."""
     if baseline.is_streamed and inverse.is_matrix_free:
         raise InputError(
-            f"`inverse_hessian` must be 'cholesky' while the table is streamed, got {inverse.name!r}. "
-            "Leave it out, or read the table into memory."
+            argument="inverse_hessian",
+            expected="'cholesky' while the table is streamed",
+            got=repr(inverse.name),
+            hint="Leave it out, or read the table into memory.",
         )
 
 
@@ -229,17 +231,18 @@ def as_correction(
         return False
     if not asked.label_is_protected:
         raise InputError(
-            "`correction` is for a randomised label, and the label is not protected. Leave it out, "
-            "or protect the label."
+            f"{setting('correction')} is for a randomised label, and the label is not protected. "
+            "Leave it out, or protect the label."
         )
     if baseline.is_streamed:
         raise InputError(
-            "`correction` cannot be streamed. Leave it out, or read the table into memory with `fit`."
+            f"{setting('correction')} cannot be streamed. Leave it out, or read the table into "
+            "memory with `fit`."
         )
     if baseline.problem.loss.is_quadratic:
         raise InputError(
-            "`correction` mixes predicted probabilities, and a squared loss has none. Leave it out, "
-            "or use LogisticRegression."
+            f"{setting('correction')} mixes predicted probabilities, and a squared loss has none. "
+            "Leave it out, or use LogisticRegression."
         )
     asked.notes.append(_CONDITIONS_OF_CORRECTION)
     codes, _ = asked.label.domain()

@@ -22,7 +22,7 @@ from epsilens.document import (
     group_names,
     own_budget,
 )
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:
     import altair as alt
@@ -242,8 +242,9 @@ class LossChangeEstimate(Documented):
         if len(runs):
             if (1.0 - confidence) / 2 * (len(runs) + 1) < 1.0:
                 raise InputError(
-                    f"`confidence` of {confidence:g} needs more runs than the {len(runs)} behind "
-                    "each interval. Ask with a larger n_draws (or repeats), or for less confidence."
+                    f"{setting('confidence')} of {confidence:g} needs more runs than the "
+                    f"{len(runs)} behind each interval. Ask with a larger n_draws (or repeats), "
+                    "or for less confidence."
                 )
             return float(np.quantile(runs, 0.5 + confidence / 2, method="weibull"))
         if high is not None and change is not None and high == change:
@@ -441,14 +442,14 @@ def _read_truth(truth: object, groups: list[str]) -> pd.DataFrame:
     lacking = [name for name in needed if name not in frame.columns]
     if lacking:
         raise InputError(
-            f"`truth` must have the columns {', '.join(needed)}, but lacks {', '.join(lacking)}. One row "
-            "per model that was trained again."
+            f"{setting('truth')} must have the columns {', '.join(needed)}, but lacks "
+            f"{', '.join(lacking)}. One row per model that was trained again."
         )
     numbers = frame[["epsilon", "loss_change"]].to_numpy()
     if numbers.dtype.kind not in "iuf" or not np.isfinite(numbers[:, 1]).all():
         raise InputError(
-            "`truth` must hold finite numbers as loss_change and numbers as epsilon. Leave out runs that "
-            "failed."
+            f"{setting('truth')} must hold finite numbers as loss_change and numbers as epsilon. "
+            "Leave out runs that failed."
         )
     if "group" not in frame.columns:
         frame = frame.assign(group=groups[0])

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from epsilens._types import Progress
 from epsilens._validate import as_choice, as_count, as_positive
 from epsilens.document import EVERYBODY
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.influence import (
     InverseHessian,
     PointTable,
@@ -183,8 +183,9 @@ class WhatIf(FittedStudy):
         n_draws = as_count(n_draws, name="n_draws", least=20)
         if inverse_hessian is not None and rung not in _FIRST_ORDER:
             raise InputError(
-                "`inverse_hessian` is for method='influence' or method='paper', the rungs that need "
-                f"nothing else, got method={rung!r}. Choose one of them, or leave it out."
+                f"{setting('inverse_hessian')} is for {setting('method', 'influence')} or "
+                f"{setting('method', 'paper')}, the rungs that need nothing else, got "
+                f"method={rung!r}. Choose one of them, or leave it out."
             )
         if rung == "retrain":
             return self.retrain(
