@@ -13,11 +13,12 @@ import epsilens
 
 SOURCE = Path(epsilens.__file__).parent
 
-LEFT = {"errors", "_lazy", "_types", "_validate", "_scratch", "_processes", "document"}
+LEFT = {"errors", "_foreign", "_lazy", "_types", "_validate", "_scratch", "_processes", "document"}
 ALLOWED = {
     "errors": set(),
     "_scratch": set(),
     "_processes": set(),
+    "_foreign": set(),
     "_lazy": set(),
     "_types": set(),
     "_validate": {"errors", "_types"},

@@ -378,7 +378,8 @@ def _reason(problem: dict[str, Any]) -> str:
         return "nothing of this name belongs here"
     if problem["type"] == "string_pattern_mismatch":
         return "it has another form"
-    said = str(problem["msg"]).removeprefix("Value error, ")
+    raised = problem.get("ctx", {}).get("error")
+    said = str(problem["msg"] if raised is None else raised)
     return said[:1].lower() + said[1:] if len(said) < 200 else "it has another form"
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from epsilens._foreign import TYPER_SUGGESTION
 from epsilens.cli.ending import ENDED, INTERRUPTED, Ended, ends_when_told
 from epsilens.cli.exit_codes import EXIT_BAD_INPUT, EXIT_BROKEN_PIPE, EXIT_INTERRUPTED
 from epsilens.errors import (
@@ -142,7 +143,7 @@ def _explain_usage(error: Exception) -> int:
 def _usage_words(error: Any) -> str:
     """Return what a usage error says; what may have been meant in words that are the same in all versions of typer."""
     meant = sorted(getattr(error, "possibilities", None) or ())
-    if not meant or "Did you mean" in error.message:
+    if not meant or TYPER_SUGGESTION in error.message:
         return str(error.message if meant else error.format_message())
     return f"{error.message.rstrip('.')}. Did you mean {' or '.join(map(repr, meant))}?"
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -138,15 +139,16 @@ def _go_on(suggestion: str) -> str:
     label = (
         "--label is what a model is to predict: name another column if that was guessed wrongly."
     )
-    if "--categories=" in suggestion:
+    options = {word.partition("=")[0] for word in shlex.split(suggestion)}
+    if "--categories" in options:
         label += (
             " --categories holds the answers of this table: add those that could have been given."
         )
-    elif "--bins=" in suggestion:
+    elif "--bins" in options:
         label += (
             " --bins spans the numbers of this table: widen it to those that could have been given."
         )
-    if "--model ridge" in suggestion:
+    if "--model" in options:
         return (
             f"No column has a few answers, so a number is predicted. {label} To protect the number "
             "itself, put it into classes in the file."

@@ -198,10 +198,10 @@ def _refuse_constant(_: str) -> NoReturn:
 
 
 def _first_problem(error: ValidationError) -> str:
-    problems = error.errors(include_input=False, include_url=False, include_context=False)
+    problems = error.errors(include_input=False, include_url=False)
     first = problems[0]
     # Positions in lists are left out: the names of the fields say enough.
     place = ".".join(str(part) for part in first["loc"] if isinstance(part, str)) or "document"
     more = f" ({len(problems) - 1} more problems)" if len(problems) > 1 else ""
-    what = first["msg"].removeprefix("Value error, ")
+    what = first.get("ctx", {}).get("error", first["msg"])
     return f"malformed document at `{place}`: {what}{more}. Write it again with this epsilens."

@@ -20,6 +20,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
+from epsilens._foreign import (
+    RAY_CLIENT_NOT_STARTED,
+    RAY_OTHER_MACHINE,
+    RAY_OTHER_VERSION,
+    RAY_VERSIONS,
+)
 from epsilens._validate import require_extra
 from epsilens.errors import InputError
 from epsilens.models.passes import use_passes
@@ -343,7 +349,7 @@ def _join(ray: Any, address: str) -> None:
             return
         except (ConnectionError, TimeoutError) as error:
             _leave(ray)
-            if "Initialization failure" not in str(error):
+            if RAY_CLIENT_NOT_STARTED not in str(error):
                 raise _nobody(address) from None
             # What serves a client is started for each, and on a busy machine sometimes fails to.
             if is_last:
@@ -358,14 +364,14 @@ def _join(ray: Any, address: str) -> None:
 
 def _refusal(said: str) -> str:
     """Return one line for what Ray says in many."""
-    found = re.findall(r"(Ray|Python): (\S+)", said)
-    if "ersion mismatch" in said and len(found) == 4:
+    found = RAY_VERSIONS.findall(said)
+    if RAY_OTHER_VERSION in said and len(found) == 4:
         theirs, ours = (", ".join(" ".join(pair) for pair in found[i : i + 2]) for i in (0, 2))
         return (
             f"the cluster runs {theirs}, and this program {ours}: they must be the same. Install the "
             "cluster's versions here."
         )
-    if "No node info found" in said or "IP address" in said:
+    if any(words in said for words in RAY_OTHER_MACHINE):
         return (
             "this machine is not a node of the cluster. Use its `ray://HOST:10001` address, or run on one "
             "of its nodes."

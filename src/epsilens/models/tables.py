@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsilens._foreign import SCIKIT_LEARN_REFUSALS
 from epsilens._types import FloatArray
 from epsilens.data.frames import to_pandas
 from epsilens.errors import InputError, InputTypeError
@@ -114,63 +114,6 @@ _NOT_NUMBERS = (
     "X and y must be tables of numbers, got text or mixed values. Encode categories and convert "
     "text first."
 )
-# How a message begins, and what is said in its place. Only counts and shapes are taken over.
-_SAID_AGAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(begins), said)
-    for begins, said in (
-        (
-            r"Found array with 0 (sample|feature)\(s\) \(shape=(\(\d*, ?\d*\))\) while",
-            r"Found array with 0 \1(s) (shape=\2) while a minimum of 1 is required.",
-        ),
-        (r"Found array with dim (\d+)[,.]", r"Found array with dim \1, while dim 2 is required."),
-        (r"Input (X|y) contains NaN", r"Input \1 contains NaN. Drop or impute missing values."),
-        (
-            r"Input (X|y) contains infinity",
-            r"Input \1 contains infinity or a value too large for dtype('float64').",
-        ),
-        (
-            r"Complex data not supported",
-            "Complex data not supported. X and y must be real numbers.",
-        ),
-        (
-            r"Sparse data was passed",
-            "Sparse data was passed, but dense data is required. Use X.toarray().",
-        ),
-        (
-            r"X has (\d+) features?, but \w+ is expecting (\d+) features? as input",
-            r"X has \1 features, but {name} is expecting \2 features as input.",
-        ),
-        (
-            r"The feature names should match",
-            "The feature names should match those that were passed during fit, in their order. "
-            "Compare them with `feature_names_in_`.",
-        ),
-        (
-            r"Feature names are only supported",
-            "the column names of X must all be strings, got other kinds. Rename the columns.",
-        ),
-        (
-            r"Found input variables with inconsistent numbers of samples: (\[\d+, \d+\])",
-            r"Found input variables with inconsistent numbers of samples: \1. Give X and y as many.",
-        ),
-        (
-            r"y should be a 1d array, got an array of shape (\([\d, ]*\))",
-            r"y should be a 1d array, got an array of shape \1. Give one target.",
-        ),
-        (
-            r"This \w+ estimator requires y to be passed",
-            "This {name} estimator requires y to be passed, but the target y is None.",
-        ),
-        (
-            r"Expected 2D array, got (1D|scalar) array",
-            r"Expected 2D array, got \1 array instead. Reshape your data: one row per record.",
-        ),
-        (
-            r".*argument must be",
-            "every argument must be a string or a number, got another kind of value in X or y.",
-        ),
-    )
-)
 
 
 def checked_input(
@@ -257,7 +200,7 @@ def _checked(estimator: BaseEstimator, X: ArrayLike, **how: object) -> Any:
 
 
 def _said_again(text: str, estimator: BaseEstimator) -> str:
-    for begins, said in _SAID_AGAIN:
+    for begins, said in SCIKIT_LEARN_REFUSALS:
         found = begins.match(text)
         if found:
             return found.expand(said).replace("{name}", type(estimator).__name__)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from epsilens._foreign import FLOWER_ONLINE, FLOWER_REFUSALS
 from epsilens.data.private_files import write_private
 from epsilens.errors import InputError
 from epsilens.federated.declaration import FederationSchema
@@ -20,9 +21,6 @@ __all__ = ["Invitation", "serve_site"]
 EXECUTION_SECRET = "execution.secret"  # noqa: S105
 WHERE = "server.json"
 LARGEST_INVITATION = 11 * 2**20
-_ONLINE = "SuperNode ID:"
-_REFUSALS = ("[code:", "certificate verify failed")
-"""In the log of a node that was refused; one whose server is away tries again by itself."""
 _REFUSALS_TO_GIVE_UP = 2
 _SECONDS_BEFORE_RESTART = 2.0
 
@@ -185,7 +183,7 @@ class _Node:
 
     def look_after(self) -> None:
         """Say when the node is online, and start it again when it has stopped."""
-        if not self._told and _ONLINE in self._log():
+        if not self._told and FLOWER_ONLINE in self._log():
             self._told = True
             self._refusals = 0
             self._say("Online: the coordinator knows this site.")
@@ -194,11 +192,11 @@ class _Node:
             return
         if time.monotonic() < self._next_start:
             return
-        self._refusals += any(words in self._log() for words in _REFUSALS)
+        self._refusals += any(words in self._log() for words in FLOWER_REFUSALS)
         if self._refusals >= _REFUSALS_TO_GIVE_UP:
             raise InputError(
                 "the coordinator must know this site's key, but refuses it "
-                f"({last_words(self._service.log, about=_REFUSALS)!r}). Register site.pub there, and check the address."
+                f"({last_words(self._service.log, about=FLOWER_REFUSALS)!r}). Register site.pub there, and check the address."
             )
         self._next_start = time.monotonic() + _SECONDS_BEFORE_RESTART
         self._service = self._start()
