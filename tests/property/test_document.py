@@ -16,6 +16,7 @@ from epsilens.document import (
     Document,
     EquivalentEpsilon,
     MaskDocument,
+    Note,
     Provenance,
     RiskCell,
     RiskDocument,
@@ -26,10 +27,13 @@ from epsilens.document import (
     to_dict,
     to_json,
 )
+from epsilens.notes import NOTES
 
 numbers = st.none() | st.floats(allow_nan=True, allow_infinity=True)
 budgets = st.floats(min_value=0, allow_infinity=True, allow_nan=False)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+said = st.text(st.characters(exclude_categories=["Cs", "Co"]), max_size=20)
+notes = st.lists(st.builds(Note, st.sampled_from(sorted(NOTES)), said), max_size=3)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | names,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
@@ -62,7 +66,7 @@ def documents(draw: st.DrawFn) -> WhatIfDocument:
             seed=draw(st.none() | st.integers(min_value=0)),
             seconds=draw(numbers),
         ),
-        warnings=draw(st.lists(names, max_size=3)),
+        notes=draw(notes),
         baseline=Baseline(
             loss=draw(numbers), accuracy=None, auc=None, n_train=1, n_test=1, n_parameters=1
         ),
@@ -94,7 +98,7 @@ def risks(draw: st.DrawFn) -> RiskDocument:
         provenance=Provenance(
             method=draw(names), settings=draw(st.dictionaries(names, json_values, max_size=4))
         ),
-        warnings=draw(st.lists(names, max_size=3)),
+        notes=draw(notes),
         n_models=draw(st.integers(min_value=0)),
         n_targets=draw(st.integers(min_value=0)),
         protect=draw(st.lists(names, max_size=3)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from epsilens.app.questions import Limits
 from epsilens.app.wording import PAGE, in_page_words
 from epsilens.document import own_budget
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     from epsilens.document import DecisionDocument, WhatIfDocument
@@ -41,12 +42,13 @@ def decide_on(task: Task) -> DecisionDocument:
     ).document
 
 
-def _preview_note(cost: WhatIfDocument) -> str:
+def _preview_note(cost: WhatIfDocument) -> Note:
     """Say what the first answer is."""
     n_budgets = len({own_budget(cell) for cell in cost.cells})
-    return (
+    return Note(
+        "preview",
         f"this is a preview at {n_budgets} budget{'s' if n_budgets > 1 else ''}, with rough ranges. The "
-        "cost at all budgets takes its place when it arrives."
+        "cost at all budgets takes its place when it arrives.",
     )
 
 
@@ -60,10 +62,11 @@ def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
         try:
             return decide_on(task), None
         except InputError as error:
-            said = [f"the attack is not shown: {in_page_words(error.render(PAGE))}", *cost.warnings]
-            cost = cost.model_copy(update={"warnings": said})
+            said = f"the attack is not shown: {in_page_words(error.render(PAGE))}"
+            notes = [Note("attack-not-shown", said), *cost.notes]
+            cost = cost.model_copy(update={"notes": notes})
     if task["is_preview"]:
-        cost = cost.model_copy(update={"warnings": [_preview_note(cost), *cost.warnings]})
+        cost = cost.model_copy(update={"notes": [_preview_note(cost), *cost.notes]})
     most = Limits.model_validate(task["limits"]).max_loss_increase
     if most is None:
         return cost, None

@@ -24,7 +24,8 @@ from epsilens.app.pictures import (
 from epsilens.app.questions import Question, Reading
 from epsilens.app.sightings import seen
 from epsilens.app.wording import WITHHELD, in_page_words
-from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
+from epsilens.errors import COMMAND_LINE, ApproximationWarning, InputError, PrivacyLeakWarning
+from epsilens.notes import Note, distinct_notes, note_of_warning
 
 if TYPE_CHECKING:
     from epsilens.data import Bins, Prepared, TableFile
@@ -193,7 +194,7 @@ class Engine:
             # The fingerprint could confirm a guess of the names.
             provenance = document.provenance.model_copy(update={"schema_fingerprint": None})
             document = document.model_copy(
-                update={"provenance": provenance, "suggestion": None, "warnings": []}
+                update={"provenance": provenance, "suggestion": None, "notes": []}
             )
         return {
             "document": to_dict(document),
@@ -446,26 +447,29 @@ def _bins(reading: Reading) -> dict[str, Bins]:
 
 
 @contextmanager
-def _noted() -> Iterator[list[str]]:
+def _noted() -> Iterator[list[Note]]:
     """Collect our own warnings; others may quote data and are dropped."""
-    notes: list[str] = []
+    notes: list[Note] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         for category in (PrivacyLeakWarning, ApproximationWarning):
             warnings.simplefilter("always", category=category)
         yield notes
-    notes += dict.fromkeys(str(warning.message) for warning in caught)
+    notes += [
+        note_of_warning(warning.message)
+        for warning in caught
+        if isinstance(warning.message, PrivacyLeakWarning | ApproximationWarning)
+    ]
 
 
-def _told(document: _D, prepared: Prepared, notes: list[str], task: Task) -> Answer:
+def _told(document: _D, prepared: Prepared, notes: list[Note], task: Task) -> Answer:
     """Return a document with what was noticed, as the page may show it."""
     from epsilens.document import to_dict
-    from epsilens.show.command_words import notes_in_command_words
 
-    told = notes_in_command_words([*prepared.notes, *document.warnings, *notes])
-    said = [in_page_words(note) for note in told]
+    told = distinct_notes([*prepared.notes, *document.notes, *notes])
+    said = [replace(note, text=in_page_words(note.render(COMMAND_LINE))) for note in told]
     if task["anonymous"] and said:
         # Columns and groups are numbers already; notes could still name an answer.
-        said = [WITHHELD]
-    found: Answer = to_dict(document.model_copy(update={"warnings": said}))
+        said = [Note("withheld", WITHHELD)]
+    found: Answer = to_dict(document.model_copy(update={"notes": said}))
     return found

@@ -9,7 +9,6 @@ broken. So every purpose here has a stream of its own, which no bare seed gives.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ from scipy.stats import binomtest
 from epsilens._types import BoolArray
 from epsilens._validate import as_count, as_generator
 from epsilens.errors import ApproximationWarning, InputError
+from epsilens.notes import Note
 
 __all__ = [
     "HALF_BY_CHANCE",
@@ -162,10 +162,9 @@ def require_fair_coins(included: BoolArray) -> None:
         )
     if is_exactly_half(included) and m >= _LEAST_FOR_HALF:
         often = math.exp(math.lgamma(m + 1) - 2 * math.lgamma(n_in + 1) - m * math.log(2))
-        warnings.warn(
+        Note(
+            "half-of-canaries",
             f"exactly half of the {m} canaries were in. Fair coins do that in {100 * often:.2g} % "
             "of audits; if the number was fixed, this is not a confidence bound. Draw each canary's "
             "inclusion by a coin of its own.",
-            ApproximationWarning,
-            stacklevel=3,
-        )
+        ).warn(ApproximationWarning, stacklevel=3)

@@ -35,6 +35,7 @@ from epsilens.audit.verdict import judge
 from epsilens.document import AuditDocument, Provenance, to_dict
 from epsilens.document.numbers import NumberType
 from epsilens.errors import InputError, InputTypeError
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import altair as alt
@@ -61,7 +62,7 @@ class AuditResult:
         Whether the claim is refuted.
     verdict : str
         The same as a sentence.
-    notes : tuple of str
+    notes : tuple of Note
         What the reader must know before relying on it.
     seed : int or None
         Of the coins, canaries and simulated noise.
@@ -83,7 +84,7 @@ class AuditResult:
     true_epsilon: float | None
     is_broken: bool
     verdict: str
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     seed: int | None
     seconds: float
 
@@ -117,7 +118,7 @@ class AuditResult:
                 version=epsilens.__version__,
                 seconds=round(self.seconds, 3),
             ),
-            warnings=list(self.notes),
+            notes=list(self.notes),
             number_types=numbers,
             epsilon_lower_bound=bound.epsilon_lower_bound,
             confidence=round(bound.confidence, 12),
@@ -160,6 +161,7 @@ _NOT_IN_A_TABLE = {
     "epsilens_document",
     "kind",
     "provenance",
+    "notes",
     "warnings",
     "number_types",
     "assumptions",
@@ -384,34 +386,49 @@ class OneRunAudit:
         # Scores take the other data off themselves; they stand in neither difference.
         return some - none + base
 
-    def _notes(self, bound: OneRunBound, canaries: Canaries, delta: float) -> tuple[str, ...]:
-        notes = []
+    def _notes(self, bound: OneRunBound, canaries: Canaries, delta: float) -> tuple[Note, ...]:
+        notes: list[Note] = []
         if not bound.is_confidence_bound:
             notes.append(
-                "As printed, the best of many uncorrected tests: this number is not a confidence "
-                "bound and lies above the truth in about every third audit."
+                Note(
+                    "uncorrected-tests",
+                    "As printed, the best of many uncorrected tests: this number is not a confidence "
+                    "bound and lies above the truth in about every third audit.",
+                )
             )
         if bound.epsilon_lower_bound == 0.0 and len(bound.conditions) > len(CONDITIONS):
             first = first_level(bound.n_canaries, delta=bound.delta, level=1.0 - bound.confidence)
             notes.append(
-                f"With {bound.n_canaries} canaries at this δ and confidence nothing below ε = "
-                f"{first:.3g} can be proved, and this run shows less. Use fewer canaries, a smaller δ "
-                "or less confidence."
+                Note(
+                    "audit-too-weak",
+                    f"With {bound.n_canaries} canaries at this δ and confidence nothing below ε = "
+                    f"{first:.3g} can be proved, and this run shows less. Use fewer canaries, a smaller δ "
+                    "or less confidence.",
+                )
             )
         if bound.method == "pure" and (delta > 0.0 or _leaks_as(self.mechanism, "gaussian")):
             notes.append(
-                "Gaussian noise keeps no finite ε at δ = 0, so that a pure bound says nothing about "
-                "a claim with δ > 0. Use the method approximate or f-dp."
+                Note(
+                    "pure-bound",
+                    "Gaussian noise keeps no finite ε at δ = 0, so that a pure bound says nothing about "
+                    "a claim with δ > 0. Use the method approximate or f-dp.",
+                )
             )
         if bound.method in GAUSSIAN_METHODS and not _leaks_as(self.mechanism, "gaussian"):
             notes.append(
-                "The bound is about mechanisms that leak as Gaussian noise does. Nothing here checks "
-                "that this one does."
+                Note(
+                    "gaussian-assumed",
+                    "The bound is about mechanisms that leak as Gaussian noise does. Nothing here checks "
+                    "that this one does.",
+                )
             )
         if bound.method == "independent-gdp" and _overlap(canaries) > 1e-6:
             notes.append(
-                "The canaries overlap, so that they are not independent, as the method assumes. Use "
-                "one-hot directions."
+                Note(
+                    "overlapping-canaries",
+                    "The canaries overlap, so that they are not independent, as the method assumes. Use "
+                    "one-hot directions.",
+                )
             )
         return tuple(notes)
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import decimal
 import math
 import os
-import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 from epsilens._types import FloatArray, WordArray
 from epsilens._validate import LARGEST_FINITE_EPSILON, as_codes, as_generator
 from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     from epsilens.channels.channel import Channel
@@ -96,12 +96,11 @@ def released_words(epsilon: float, random_state: object, *, stacklevel: int = 3)
     if random_state is None:
         return operating_system_words
     generator = as_generator(random_state)
-    warnings.warn(
+    Note(
+        "simulated",
         "A seed was given: these reports are simulated and protect nobody, since whoever knows the "
         "seed can repeat the draw. Leave it out for a real release.",
-        PrivacyLeakWarning,
-        stacklevel=stacklevel,
-    )
+    ).warn(PrivacyLeakWarning, stacklevel=stacklevel)
     return generator_words(generator)
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from epsilens.channels.budget import Budget
 from epsilens.data.private_files import PrivateStore
 from epsilens.errors import BudgetExceededError
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,24 +58,31 @@ class Spending:
     epsilon: Mapping[str, float]
     record_epsilon: float
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Note, ...]:
         """Return a sentence or two for each column that was released before.
 
         Examples
         --------
-        >>> Spending({"smokes": 2}, {"smokes": 1.5}, 1.5).notes()
-        ("The answers of 'smokes' were released before. Over 2 releases their budgets add up to ε = 1.5.",)
+        >>> Spending({"smokes": 2}, {"smokes": 1.5}, 1.5).notes()[0].text
+        "The answers of 'smokes' were released before. Over 2 releases their budgets add up to ε = 1.5."
         """
         found = [
-            f"The answers of {name!r} were released before. Over {count} releases their budgets add up "
-            f"to ε = {self.epsilon[name]:g}."
+            Note(
+                "released-before",
+                f"The answers of {name!r} were released before. Over {count} releases their budgets add "
+                f"up to ε = {self.epsilon[name]:g}.",
+                name,
+            )
             for name, count in self.n_releases.items()
             if count > 1
         ]
         if self.record_epsilon > _total(list(self.epsilon.values())):
             found.append(
-                "Other columns of these records were released before. Over all releases a record has spent "
-                f"ε = {self.record_epsilon:g}."
+                Note(
+                    "released-before",
+                    "Other columns of these records were released before. Over all releases a record has "
+                    f"spent ε = {self.record_epsilon:g}.",
+                )
             )
         return tuple(found)
 

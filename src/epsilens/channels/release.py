@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
@@ -29,7 +28,8 @@ from epsilens.data.dialect import Dialect, released_dialect
 from epsilens.data.fields import spellings
 from epsilens.data.schema import DomainOrigin
 from epsilens.data.typed_names import typed_name
-from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.errors import PYTHON, InputError, PrivacyLeakWarning, setting
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,13 +40,15 @@ __all__ = ["MissingAnswers", "Release", "release_table", "require_drawable", "wr
 
 MissingAnswers = Literal["error", "drop", "category"]
 
-KEPT_ORDER = (
+KEPT_ORDER = Note(
+    "order-kept",
     "The order of the rows is kept, as asked for. If the data were sorted by a protected answer or "
-    "by a column that was left out, the order shows it, whatever ε is."
+    "by a column that was left out, the order shows it, whatever ε is.",
 )
-LEFT_OUT_ROWS = (
+LEFT_OUT_ROWS = Note(
+    "rows-left-out",
     "Rows without a protected answer are left out: who is missing from the file is visible and not "
-    "protected."
+    "protected.",
 )
 
 
@@ -74,8 +76,8 @@ class Release:
         Where each domain came from.
     bins : mapping of str to Bins
         Bins of the columns that were put into some, with their bounds.
-    warnings : tuple of str
-        Where the guarantee is weaker than it looks, one sentence each.
+    notes : tuple of Note
+        Where the guarantee is weaker than it looks.
     simulated : bool
         Whether a seed was given.
     """
@@ -89,8 +91,13 @@ class Release:
     missing_is_category: tuple[str, ...]
     origin: Mapping[str, DomainOrigin]
     bins: Mapping[str, Bins]
-    warnings: tuple[str, ...]
+    notes: tuple[Note, ...]
     simulated: bool
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes, one sentence each."""
+        return tuple(note.render(PYTHON) for note in self.notes)
 
 
 def release_table(
@@ -204,10 +211,10 @@ def release_table(
     for name in set(given) & set(binned):
         raise InputError(f"column {name!r} must be named in `categories` or `bins`, not both.")
 
-    notes: list[str] = []
+    notes: list[Note] = []
     if keep_order:
         notes.append(KEPT_ORDER)
-        warnings.warn(KEPT_ORDER, PrivacyLeakWarning, stacklevel=2)
+        KEPT_ORDER.warn(PrivacyLeakWarning, stacklevel=2)
     elif hidden:
         _refuse_following(frame.drop(columns=[*hidden, *drop]))
     kept = _settle(frame, columns, missing, notes)
@@ -228,7 +235,8 @@ def release_table(
     largest = max((budget.per_column[name] for name in hidden), default=math.inf)
     words = released_words(largest, random_state)
     if random_state is not None:
-        notes.append("The reports are simulated: a seed was given, so they protect nobody.")
+        said = "The reports are simulated: a seed was given, so they protect nobody."
+        notes.append(Note("simulated", said))
 
     _name_copies(table, {name: codes[name] for name in hidden})
     order = np.arange(len(table)) if keep_order else random_order(len(table), words)
@@ -259,7 +267,7 @@ def release_table(
         missing_is_category=tuple(name for name, d in domains.items() if d.with_missing),
         origin={name: domain.origin for name, domain in domains.items()},
         bins={name: domain.bins for name, domain in domains.items() if domain.bins is not None},
-        warnings=tuple(notes),
+        notes=tuple(notes),
         simulated=random_state is not None,
     )
 
@@ -292,7 +300,7 @@ def require_drawable(budget: Budget) -> None:
 
 
 def _settle(
-    frame: pd.DataFrame, columns: list[str], missing: MissingAnswers, notes: list[str]
+    frame: pd.DataFrame, columns: list[str], missing: MissingAnswers, notes: list[Note]
 ) -> NDArray[np.int64]:
     """Return the rows to release, and warn if some are left out."""
     if missing == "category":
@@ -309,9 +317,8 @@ def _settle(
         # curator's eyes.
         notes.append(LEFT_OUT_ROWS)
     if listed:
-        warnings.warn(
-            f"{LEFT_OUT_ROWS} There are {listed} of {len(frame)}.", PrivacyLeakWarning, stacklevel=3
-        )
+        told = f"{LEFT_OUT_ROWS.text} There are {listed} of {len(frame)}."
+        replace(LEFT_OUT_ROWS, text=told).warn(PrivacyLeakWarning, stacklevel=3)
     return np.flatnonzero(frame[columns].notna().all(axis=1)).astype(np.int64)
 
 
@@ -342,12 +349,12 @@ def _name_copies(table: pd.DataFrame, codes: Mapping[str, NDArray[np.int64]]) ->
     for other in table.columns.difference(list(codes), sort=False):
         for name, both in versions.items():
             if any(_is_copy(version, table[other]) for version in both):
-                warnings.warn(
+                Note(
+                    "copied-column",
                     f"{other} has the same content as the protected column {name}, and shows its "
-                    f"true answers. Use `--drop {typed_name(str(other))}`.",
-                    PrivacyLeakWarning,
-                    stacklevel=3,
-                )
+                    f"true answers. Use {setting('drop', typed_name(str(other)))}.",
+                    f"{other} {name}",
+                ).warn(PrivacyLeakWarning, stacklevel=3)
 
 
 def _is_copy(protected: tuple[NDArray[np.int64], pd.Index], column: pd.Series) -> bool:
@@ -364,28 +371,37 @@ def _is_copy(protected: tuple[NDArray[np.int64], pd.Index], column: pd.Series) -
     return log_chance < math.log(LARGEST_CHANCE)
 
 
-def _leaks(domains: Mapping[str, Domain], budget: Budget) -> list[str]:
+def _leaks(domains: Mapping[str, Domain], budget: Budget) -> list[Note]:
     """Warn of what the release shows beside the reports, and return it for the receipt."""
-    found: list[str] = []
+    found: list[Note] = []
     observed = [name for name, d in domains.items() if d.origin == "observed" and d.bins is None]
     ranges = [name for name, d in domains.items() if d.origin == "observed" and d.bins is not None]
     open_columns = [name for name, epsilon in budget.per_column.items() if epsilon == math.inf]
     if observed:
         found.append(
-            f"The possible answers of {', '.join(observed)} were taken from the data: the release "
-            "shows which answers occur. Name them with `--categories` to keep that private."
+            Note(
+                "observed-domain",
+                f"The possible answers of {', '.join(observed)} were taken from the data: the release "
+                f"shows which answers occur. Name them with {setting('categories')} to keep that private.",
+            )
         )
     if ranges:
         found.append(
-            f"The bounds of {', '.join(ranges)} were taken from the data: the release shows the "
-            "smallest and the largest value. Name bounds with `--bins` to keep them private."
+            Note(
+                "observed-bounds",
+                f"The bounds of {', '.join(ranges)} were taken from the data: the release shows the "
+                f"smallest and the largest value. Name bounds with {setting('bins')} to keep them private.",
+            )
         )
     if open_columns:
         found.append(
-            f"ε is infinite for {', '.join(open_columns)}: these answers are released as they are."
+            Note(
+                "infinite-epsilon",
+                f"ε is infinite for {', '.join(open_columns)}: these answers are released as they are.",
+            )
         )
-    for text in found:
-        warnings.warn(text, PrivacyLeakWarning, stacklevel=3)
+    for note in found:
+        note.warn(PrivacyLeakWarning, stacklevel=3)
     return found
 
 

@@ -165,10 +165,9 @@ def _warnings_held() -> Iterator[None]:
     ) -> None:
         # A library may have set filters of its own for a while, so the category is asked again.
         if isinstance(message, ours):
-            from epsilens.cli.surface import TERMINAL
-            from epsilens.show.command_words import in_command_words
+            from epsilens.notes import note_of_warning
 
-            hold_warning(in_command_words(message.render(TERMINAL)))
+            hold_warning(note_of_warning(message))
 
     with warnings.catch_warnings():
         warnings.showwarning = hold

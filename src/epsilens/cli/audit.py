@@ -323,8 +323,6 @@ def one_run(
 
     Example: [bold]epsilens audit one-run --mechanism gaussian-sum --epsilon 4 --delta 1e-6[/bold]
     """
-    import warnings
-
     from epsilens.cli.own_code import current_folder_first, only_standard_error
     from epsilens.cli.session import print_json
     from epsilens.cli.target import check_target
@@ -336,8 +334,8 @@ def one_run(
     with only_standard_error(), current_folder_first(is_needed=":" in asked.mechanism):
         result = asked.study().run(random_state=seed)
     document = result.document
-    for note in document.warnings:
-        warnings.warn(note, ApproximationWarning, stacklevel=2)
+    for note in document.notes:
+        note.warn(ApproximationWarning, stacklevel=2)
     if out is not None:
         _write(document, out)
     if json:

@@ -38,6 +38,7 @@ from epsilens.cli.training import (
     with_notes,
 )
 from epsilens.errors import InputError
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -319,8 +320,8 @@ def _with_lever(
     elif chosen.epsilon is None:
         note = "no ε is recommended, so masking was not tried as a lever."
     if note is not None:
-        said = [*decision.document.warnings, note]
-        return replace(decision, document=decision.document.model_copy(update={"warnings": said}))
+        said = [*decision.document.notes, Note("masking-not-tried", note)]
+        return replace(decision, document=decision.document.model_copy(update={"notes": said}))
     beside = question.checkpoint
     again = replace(
         question,
@@ -371,7 +372,7 @@ def print_decision(document: DecisionDocument, *, quiet: bool, out: str | None) 
     console = Console()
     if not quiet:
         console.print(decision_table(document))
-        print_notes(console, document.warnings)
+        print_notes(console, document.notes)
     print_recommendation(console, document)
     if document.lever is not None:
         gone = ", ".join(document.lever.masked)

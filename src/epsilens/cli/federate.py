@@ -45,7 +45,7 @@ from epsilens.cli.options import (
     seed_option,
 )
 from epsilens.cli.training import with_notes
-from epsilens.errors import InputError
+from epsilens.errors import COMMAND_LINE, InputError
 
 __all__ = ["AlgorithmChoice", "ModeChoice", "RungChoice", "check_mode", "federate"]
 
@@ -420,7 +420,7 @@ def schema_command(
         print_json(text)
     elif not quiet:
         for note in prepared.notes:
-            typer.echo(f"Note: {note.rstrip('.')}.")
+            typer.echo(f"Note: {note.render(COMMAND_LINE).rstrip('.')}.")
         typer.echo(
             f"{len(contract.columns)} columns and the label, {len(contract.protected)} protected, "
             f"{contract.n_parameters} coefficients. Fingerprint {contract.fingerprint[:16]}."

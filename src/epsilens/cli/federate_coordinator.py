@@ -274,13 +274,17 @@ def _show(
     from epsilens.cli.session import print_json
     from epsilens.document import Provenance, to_json
     from epsilens.federated.as_document import document_of
+    from epsilens.notes import Note
 
     kept = store.load()
     said = [] if lead is None else [*lead.notes]
     if kept.intention is not None:
         said.append(
-            f"an operation ({kept.intention.operation}) was interrupted; the next one finishes it, or gives "
-            "it up"
+            Note(
+                "operation-interrupted",
+                f"an operation ({kept.intention.operation}) was interrupted; the next one finishes it, or "
+                "gives it up",
+            )
         )
     document = document_of(
         kept.versions,
@@ -292,7 +296,7 @@ def _show(
         ),
         protect=store.schema.protected,
         engine="flower",
-        warnings=said,
+        notes=said,
         valuations=() if lead is None else lead.valuations,
         secure_aggregation=store.masked,
     )

@@ -26,6 +26,7 @@ from epsilens.cli.options import (
 )
 from epsilens.cli.training import TableOptions
 from epsilens.errors import InputError
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,7 +153,7 @@ class Contracted:
     contract: FederationSchema
     train: pd.DataFrame
     test: Records
-    notes: Sequence[str]
+    notes: Sequence[Note]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,7 +77,7 @@ def print_federation(document: FederationDocument, *, quiet: bool, out: str | No
         if document.versions:
             console.print(version_table(document))
         console.print(ledger_table(document))
-        print_notes(console, document.warnings)
+        print_notes(console, document.notes)
     for sentence in federation_sentences(document):
         console.print(Text(sentence))
     for valuation in document.valuations:

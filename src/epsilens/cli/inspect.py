@@ -103,6 +103,7 @@ def _print(document: InspectDocument, *, name: str | None, quiet: bool, is_withh
     from rich.console import Console
     from rich.text import Text
 
+    from epsilens.cli.session import print_notes
     from epsilens.data.description import NEEDS_BINS
     from epsilens.show.terminal import inspect_table
 
@@ -112,8 +113,7 @@ def _print(document: InspectDocument, *, name: str | None, quiet: bool, is_withh
     console.print(inspect_table(document))
     if quiet:
         return
-    for remark in dict.fromkeys(document.warnings):
-        console.print(Text(f"Note: {remark.rstrip('.')}."))
+    print_notes(console, document.notes)
     if any(column.note == NEEDS_BINS for column in document.columns):
         console.print(
             "A number with many values can be protected in bins: --bins COL=LOW:HIGH:10.",

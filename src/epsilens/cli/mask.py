@@ -372,11 +372,13 @@ def _relaxed(
 ) -> Mask:
     """Attack with and without the masked columns, unless none or all are masked."""
     if found.kept.all() or not found.kept.any():
-        said = "ε was not compared: there are no features to compare with and without."
-        warnings = [*found.document.warnings, said]
         from dataclasses import replace
 
-        return replace(found, document=found.document.model_copy(update={"warnings": warnings}))
+        from epsilens.notes import Note
+
+        said = "ε was not compared: there are no features to compare with and without."
+        notes = [*found.document.notes, Note("epsilon-not-compared", said)]
+        return replace(found, document=found.document.model_copy(update={"notes": notes}))
     return study.relax(
         found,
         epsilon=epsilon,
@@ -420,7 +422,7 @@ def _print(document: MaskDocument, *, quiet: bool, out: str | None) -> None:
     console = Console()
     if not quiet:
         console.print(mask_table(document))
-        print_notes(console, document.warnings)
+        print_notes(console, document.notes)
     for sentence in mask_sentences(document):
         console.print(Text(sentence))
     if quiet:

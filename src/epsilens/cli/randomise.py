@@ -25,6 +25,7 @@ from epsilens.cli.options import (
     mapping_of_bins,
 )
 from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["randomise"]
 
 MECHANISM = "k-ary randomised response"
-EARLIER_RELEASE = (
+EARLIER_RELEASE = Note(
+    "earlier-release",
     "An earlier release was replaced. Whoever has seen it holds both draws: their budgets add up, "
-    "and this receipt has the new one only."
+    "and this receipt has the new one only.",
 )
 TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv")
 
@@ -141,8 +143,6 @@ def randomise(
     Example: [bold]epsilens randomise survey.csv --protect smokes --epsilon 1
     --categories "smokes=no|yes" --out released.csv[/bold]
     """
-    import warnings
-
     from epsilens._validate import as_positive
     from epsilens.channels.release import release_table, written_release
     from epsilens.cli.release_files import (
@@ -195,7 +195,7 @@ def randomise(
         random_state=seed,
     )
     if replaces:
-        warnings.warn(EARLIER_RELEASE, PrivacyLeakWarning, stacklevel=2)
+        EARLIER_RELEASE.warn(PrivacyLeakWarning, stacklevel=2)
     document = _receipt(
         release, seed=seed, missing=missing.value, replaces=replaces, identified=identified
     )
@@ -213,11 +213,11 @@ def randomise(
         print_json(to_json(document))
     elif not quiet:
         # Warnings have had a line each on standard error; what is no warning is said here.
-        warned = {*release.warnings, *held_warnings()}
-        remarks = [f"Note: {note}." for note in table.notes]
+        warned = [*release.notes, *held_warnings()]
+        remarks = [f"Note: {note.text}." for note in table.notes]
         if dialect is not None and dialect.encoding != table.encoding:
             remarks.append("Note: the release is written as UTF-8.")
-        remarks += [note for note in document.warnings if note not in warned]
+        remarks += [note.render() for note in document.notes if note not in warned]
         _print(document, remarks, out=out, receipt=receipt)
 
 
@@ -289,13 +289,11 @@ def _settle_open_columns(
     *,
     keep_identifiers: bool,
     keep_order: bool,
-) -> list[str]:
+) -> list[Note]:
     """Refuse columns that name people or undo the shuffle, all at once; return the warning of those kept.
 
     The protected columns are not looked at: what a release refuses must not depend on them.
     """
-    import warnings
-
     from epsilens._validate import require_column
     from epsilens.channels.order import following_columns
     from epsilens.data import infer_schema
@@ -324,12 +322,13 @@ def _settle_open_columns(
         )
     if not identifying:
         return []
-    text = (
+    note = Note(
+        "identifiers-released",
         f"Columns that look like identifiers are released: {', '.join(identifying)}. They show whose "
-        "randomised answer stands in a row."
+        "randomised answer stands in a row.",
     )
-    warnings.warn(text, PrivacyLeakWarning, stacklevel=3)
-    return [text]
+    note.warn(PrivacyLeakWarning, stacklevel=3)
+    return [note]
 
 
 def _listed(names: Sequence[str], *, verb: str = "look") -> str:
@@ -362,7 +361,7 @@ def _receipt(
     seed: int | None,
     missing: str,
     replaces: bool,
-    identified: Sequence[str],
+    identified: Sequence[Note],
 ) -> ReleaseDocument:
     """Return the receipt. It travels with the data, so it holds nothing but arguments and reports.
 
@@ -375,12 +374,15 @@ def _receipt(
 
     budget = release.budget
     columns = list(budget.per_column)
-    notes = [*identified, *release.warnings]
+    notes = [*identified, *release.notes]
     n_open = release.frame.shape[1] - len(columns)
     if n_open:
         notes.append(
-            f"{n_open} other {'column is' if n_open == 1 else 'columns are'} released unchanged "
-            "and not protected, and may show who a record belongs to."
+            Note(
+                "open-columns",
+                f"{n_open} other {'column is' if n_open == 1 else 'columns are'} released unchanged "
+                "and not protected, and may show who a record belongs to.",
+            )
         )
     if replaces:
         notes.append(EARLIER_RELEASE)
@@ -411,7 +413,7 @@ def _receipt(
             simulated=release.simulated,
             schema_fingerprint=fingerprint,
         ),
-        warnings=notes,
+        notes=notes,
         number_types=numbers,
         columns=columns,
         epsilon=dict(budget.per_column),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from epsilens.errors import BudgetExceededError, InputError, PrivacyLeakWarning
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,9 +29,10 @@ __all__ = [
 ]
 
 _PENDING = "pending"
-_PENDING_NOTE = (
+_PENDING_NOTE = Note(
+    "pending-release",
     "This release was being written: the table beside this receipt may be the new one or an earlier one. "
-    "The budgets of both are added up here."
+    "The budgets of both are added up here.",
 )
 
 
@@ -129,19 +131,17 @@ class PlannedRelease:
 
         The total is for the curator alone: that the answers are the same as before depends on them.
         """
-        import warnings
-
         if self.ledger is None:
-            text = (
+            Note(
+                "no-ledger",
                 "This release is in no ledger: neither the folder of the data nor the user's own can be "
-                "written. A later release will not know of it."
-            )
-            warnings.warn(text, PrivacyLeakWarning, stacklevel=2)
+                "written. A later release will not know of it.",
+            ).warn(PrivacyLeakWarning, stacklevel=2)
             return
         limit = math.inf if self.limit is None else self.limit
         spending = self.ledger.enter(self.digests, self.budget, output=out.name, limit=limit)
-        for text in spending.notes():
-            warnings.warn(text, PrivacyLeakWarning, stacklevel=2)
+        for note in spending.notes():
+            note.warn(PrivacyLeakWarning, stacklevel=2)
 
 
 def _ledger_for(data: str) -> ReleaseLedger | None:
@@ -238,7 +238,7 @@ def _pending(
     marked = new.model_copy(
         update={
             "provenance": origin.model_copy(update={"settings": settings}),
-            "warnings": [*new.warnings, _PENDING_NOTE],
+            "notes": [*new.notes, _PENDING_NOTE],
         }
     )
     if earlier is None and not replaces:

@@ -37,6 +37,7 @@ from epsilens.cli.training import (
     with_notes,
 )
 from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -318,14 +319,17 @@ def _compared(curve: RiskCurve, other: RiskCurve) -> RiskDocument:
 
     document = curve.document
     found = equivalent_epsilon(curve, other)
-    notes = list(document.warnings)
+    notes = list(document.notes)
     if other.document.n_targets != document.n_targets:
         notes.append(
-            f"the two tables have {document.n_targets} and {other.document.n_targets} attacked records: "
-            "the maximum over more is larger by chance alone, so their budgets are not quite "
-            "comparable. Compare tables of the same people."
+            Note(
+                "different-targets",
+                f"the two tables have {document.n_targets} and {other.document.n_targets} attacked records: "
+                "the maximum over more is larger by chance alone, so their budgets are not quite "
+                "comparable. Compare tables of the same people.",
+            )
         )
-    return document.model_copy(update={"equivalent_epsilon": found, "warnings": notes})
+    return document.model_copy(update={"equivalent_epsilon": found, "notes": notes})
 
 
 def _check_exposed(exposed: str | None, *, anonymous: bool) -> None:
@@ -390,7 +394,6 @@ def _check_mechanism(
 
 
 def _check_delta(delta: object, *, n_records: int) -> None:
-    import warnings
 
     sensible = f"1e-{len(str(n_records)) + 1}"
     if delta is None:
@@ -399,9 +402,8 @@ def _check_delta(delta: object, *, n_records: int) -> None:
             f"training records. Use for instance {sensible}."
         )
     if isinstance(delta, float) and 1 / n_records <= delta < 1:
-        warnings.warn(
+        Note(
+            "large-delta",
             f"`--delta` is not below 1/{n_records}, one over the number of training records: it would "
             f"allow to publish a whole record. Use for instance {sensible}.",
-            PrivacyLeakWarning,
-            stacklevel=2,
-        )
+        ).warn(PrivacyLeakWarning, stacklevel=2)

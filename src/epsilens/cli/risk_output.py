@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from epsilens.notes import Note
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -68,8 +70,6 @@ def _write_document(out: str, document: RiskDocument) -> None:
 
 def _write_exposed(exposed: str, curve: RiskCurve, rows: NDArray[np.intp]) -> None:
     """Write row and success rate of the most exposed records, for the owner's eyes alone."""
-    import warnings
-
     from epsilens.data import replacing
     from epsilens.errors import PrivacyLeakWarning
 
@@ -77,12 +77,11 @@ def _write_exposed(exposed: str, curve: RiskCurve, rows: NDArray[np.intp]) -> No
     frame["row"] = rows[frame["row"].to_numpy()]
     with replacing(exposed, private=True) as scratch:
         scratch.write_bytes(frame.to_csv(index=False, lineterminator="\n").encode("utf-8"))
-    warnings.warn(
+    Note(
+        "exposed-records",
         "the file of `--exposed` says which single records can be recognised: keep it on this machine "
         "and delete it when you have looked.",
-        PrivacyLeakWarning,
-        stacklevel=2,
-    )
+    ).warn(PrivacyLeakWarning, stacklevel=2)
 
 
 def print_risk(
@@ -98,7 +97,7 @@ def print_risk(
     console = Console()
     if not quiet:
         console.print(risk_table(document))
-        print_notes(console, document.warnings)
+        print_notes(console, document.notes)
     if choice is not None:
         console.print(Text(choice.sentence))
     if choice is None or choice.epsilon is not None:

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from epsilens.errors import COMMAND_LINE
+from epsilens.notes import Note, distinct_notes
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -30,7 +33,7 @@ WITHHELD_WARNING = (
 )
 
 _typed: ContextVar[tuple[str, ...] | None] = ContextVar("typed", default=None)
-_held: ContextVar[tuple[str, ...]] = ContextVar("held", default=())
+_held: ContextVar[tuple[Note, ...]] = ContextVar("held", default=())
 _without_names: ContextVar[bool] = ContextVar("without_names", default=False)
 
 
@@ -81,28 +84,21 @@ def print_json(text: str) -> None:
     typer.echo(text.encode("utf-8") if hasattr(sys.stdout, "buffer") else text)
 
 
-def print_notes(console: Console, notes: Sequence[str]) -> None:
+def print_notes(console: Console, notes: Sequence[Note]) -> None:
     """Print what a document notes, without what will be said on standard error at the end."""
     from rich.text import Text
 
-    held = {_gist(text) for text in _held.get()}
-    for note in dict.fromkeys(notes):
-        if _gist(note) not in held:
-            console.print(Text(f"Note: {note.rstrip('.')}."))
+    held = _held.get()
+    for note in distinct_notes([*held, *notes])[len(held) :]:
+        console.print(Text(f"Note: {note.render(COMMAND_LINE).rstrip('.')}."))
 
 
-def hold_warning(text: str) -> None:
+def hold_warning(warning: Note) -> None:
     """Keep a warning until the command has succeeded: a command that fails says why, no more."""
-    if _gist(text) not in {_gist(other) for other in _held.get()}:
-        _held.set((*_held.get(), text))
+    _held.set(tuple(distinct_notes([*_held.get(), warning])))
 
 
-def _gist(text: str) -> str:
-    """Return a warning without its advice: of two that differ in that alone, one is enough."""
-    return text.partition(" Declare it")[0]
-
-
-def held_warnings() -> tuple[str, ...]:
+def held_warnings() -> tuple[Note, ...]:
     """Return the warnings that will be shown at the end, so that a document can hold them too."""
     return _held.get()
 
@@ -118,11 +114,11 @@ def release_warnings() -> tuple[str, ...]:
     Examples
     --------
     >>> remember([])
-    >>> hold_warning("the domain of 'smokes' was observed.")
+    >>> hold_warning(Note("observed-domain", "the domain of 'smokes' was observed.", "smokes"))
     >>> withhold_names()
     >>> len(release_warnings()), release_warnings()
     (1, ())
     """
-    held = _held.get()
+    held = tuple(note.render(COMMAND_LINE) for note in _held.get())
     _held.set(())
     return (WITHHELD_WARNING,) if held and _without_names.get() else held

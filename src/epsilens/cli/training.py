@@ -28,6 +28,7 @@ from epsilens.cli.options import (
     mapping_of_bins,
 )
 from epsilens.errors import InputError
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -269,11 +270,11 @@ def check_gives_probabilities(model: ModelChoice) -> None:
         )
 
 
-def with_notes(document: _D, notes: Sequence[str]) -> _D:
-    """Add what was done to the table, and say all of it in the words of the command line."""
+def with_notes(document: _D, notes: Sequence[Note]) -> _D:
+    """Add what was done to the table, and the warnings of this run."""
     from epsilens.cli.session import held_warnings
-    from epsilens.show.command_words import notes_in_command_words
+    from epsilens.notes import distinct_notes
 
     # What is said on standard error must stand in the document as well: that one travels.
-    said = notes_in_command_words([*notes, *document.warnings, *held_warnings()])
-    return document.model_copy(update={"warnings": said})
+    said = distinct_notes([*notes, *document.notes, *held_warnings()])
+    return document.model_copy(update={"notes": said})

@@ -316,7 +316,7 @@ def _document(
             schema_fingerprint=prepared.schema.fingerprint,
             seconds=round(seconds, 3),
         ),
-        warnings=list(baseline.notes),
+        notes=list(baseline.notes),
         number_types=types,
         baseline=baseline.numbers(),
         scored="training" if prepared.candidates is None else "candidates",
@@ -365,7 +365,7 @@ def _print(document: ValueDocument, *, quiet: bool, written: list[str]) -> None:
     if not quiet and document.curve:
         console.print(value_table(document))
     if not quiet:
-        print_notes(console, document.warnings)
+        print_notes(console, document.notes)
     for sentence in value_sentences(document):
         console.print(Text(sentence))
     if quiet:

@@ -69,7 +69,7 @@ def print_answer(
         console.print(whatif_table(document))
         if (gaps := gap_table(document)) is not None:
             console.print(gaps)
-        print_notes(console, document.warnings)
+        print_notes(console, document.notes)
     console.print(Text(whatif_sentence(document, choice)))
     if out is not None and not quiet:
         console.print(Text(f"Written: {out}"), soft_wrap=True)

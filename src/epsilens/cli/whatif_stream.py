@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from epsilens._types import Progress
 from epsilens.cli.options import MissingChoice, categories_of, comma_list
 from epsilens.errors import InputError
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +75,7 @@ def ask_streamed(
     groups: Sequence[str] | None,
     question: dict[str, object],
     progress: Progress,
-) -> tuple[LossChangeEstimate, tuple[str, ...]]:
+) -> tuple[LossChangeEstimate, tuple[Note, ...]]:
     """Fit the default model to a table on disk and answer; return also what was left out.
 
     Parameters
@@ -122,7 +123,7 @@ def _kept_passes(
     return keeping_passes(PassStore(checkpoint, identity))
 
 
-def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf, tuple[str, ...]]:
+def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf, tuple[Note, ...]]:
     """Fit the default model to a table on disk; return the study and what was left out."""
     from epsilens.influence.streamed_fit import fit_from_parquet, readings_of
     from epsilens.models.streamed_encoder import settle_streamed, streamed_estimator
@@ -131,7 +132,7 @@ def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf,
     drop = list(comma_list(table.drop))
     split = {"test_share": table.test_share, "seed": table.seed}
     policy: MissingPolicy = table.missing.value
-    left_out: list[str] = []
+    left_out: list[Note] = []
     while True:
         chosen = {"label": table.label, "weight": table.weight, "drop": drop}
         readings = readings_of(data, table.test, **chosen, **split)[:2]  # type: ignore[arg-type]
@@ -147,7 +148,7 @@ def _fit(data: str, table: TableOptions, *, progress: Progress) -> tuple[WhatIf,
         # What is left out anyway costs no row when some of it is missing.
         useless = [name for name in schema.encoded_as("left out") if name in reading.complete]
         left_out += [
-            f"{column.name}: {column.note}"
+            Note("column-left-out", f"{column.name}: {column.note}", column.name)
             for column in schema.columns
             if column.name in useless or (not useless and column.encoding == "left out")
         ]

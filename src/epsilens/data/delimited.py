@@ -16,6 +16,7 @@ from epsilens._validate import require_unique
 from epsilens.data.dialect import Dialect, detect_dialect
 from epsilens.data.fields import are_numbers, type_fields
 from epsilens.errors import InputError
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +46,7 @@ class DelimitedTable:
     delimiter: str
     encoding: str
     missing_marks: dict[str, int]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     dialect: Dialect
 
 
@@ -347,9 +348,9 @@ def _open_quotation(name: str) -> InputError:
 
 def _check_header(
     table: pa.Table, delimiter: str, *, name: str
-) -> tuple[pa.Table, list[str], list[str]]:
+) -> tuple[pa.Table, list[str], list[Note]]:
     """Return the rows below the header, the column names, and notes on what was left out."""
-    notes: list[str] = []
+    notes: list[Note] = []
     raw = [str(column[0].as_py()) for column in table.columns]
     names = [text.strip() for text in raw]
     body = table.slice(1)
@@ -364,7 +365,9 @@ def _check_header(
     while names and not names[-1] and _is_blank(body.column(len(names) - 1)):
         body = body.remove_column(len(names) - 1)
         names.pop()
-        notes.append("a last column without name and without values was left out")
+        notes.append(
+            Note("column-left-out", "a last column without name and without values was left out")
+        )
     _refuse_missing_header(body, names, name=name, decimal_comma=delimiter != ",")
     if "" in names:
         raise InputError(
@@ -418,7 +421,7 @@ def _refuse_missing_header(
         )
 
 
-def _check_line_breaks(body: pa.Table, delimiter: str, *, name: str) -> list[str]:
+def _check_line_breaks(body: pa.Table, delimiter: str, *, name: str) -> list[Note]:
     """Note fields of several lines; raise if a field seems to hold whole rows.
 
     A stray quotation mark in one row and another in the same column further down make one field
@@ -436,7 +439,7 @@ def _check_line_breaks(body: pa.Table, delimiter: str, *, name: str) -> list[str
             return bool(re.fullmatch(r"\s*[+-]?[\d.,]+([eE][+-]?\d+)?\s*", text))
         return bool(pc.any(pc.equal(body.column(index), text)).as_py())
 
-    notes: list[str] = []
+    notes: list[Note] = []
     for index, column in enumerate(body.columns):
         broken = column.filter(pc.match_substring_regex(column, r"[\r\n]")).to_pylist()
         if not broken:
@@ -454,8 +457,12 @@ def _check_line_breaks(body: pa.Table, delimiter: str, *, name: str) -> list[str
                 "rows. Look for a stray quotation mark there, or remove line breaks from the field."
             )
         notes.append(
-            f"{body.schema.names[index]}: {len(broken)} fields have several lines; if that is not "
-            "meant, look for a stray quotation mark"
+            Note(
+                "fields-with-line-breaks",
+                f"{body.schema.names[index]}: {len(broken)} fields have several lines; if that is not "
+                "meant, look for a stray quotation mark",
+                body.schema.names[index],
+            )
         )
     return notes
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from epsilens.notes import Note
+
 if TYPE_CHECKING:
     from epsilens.data.files import TableFile
     from epsilens.data.schema import Column, Schema
@@ -56,7 +58,7 @@ def describe_table(
         provenance=Provenance(
             method="inspect", settings=settings, schema_fingerprint=schema.fingerprint
         ),
-        warnings=_remarks(table, n_incomplete),
+        notes=_remarks(table, n_incomplete),
         number_types={"rows": "measured", "n_distinct": "measured", "n_missing": "measured"},
         rows=schema.n_rows,
         columns=[
@@ -85,12 +87,15 @@ def _category_names(column: Column) -> list[str] | None:
     ]
 
 
-def _remarks(table: TableFile, n_incomplete: int) -> list[str]:
+def _remarks(table: TableFile, n_incomplete: int) -> list[Note]:
     remarks = [*table.notes, *table.marks_note]
     if n_incomplete:
         remarks.append(
-            f"{n_incomplete} of {len(table.frame)} rows have a missing value "
-            f"({n_incomplete / len(table.frame):.1%})"
+            Note(
+                "missing-values",
+                f"{n_incomplete} of {len(table.frame)} rows have a missing value "
+                f"({n_incomplete / len(table.frame):.1%})",
+            )
         )
     return remarks
 

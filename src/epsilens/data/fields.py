@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from epsilens.notes import Note
+
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
@@ -39,7 +41,7 @@ class TypedFields:
 
     frame: pd.DataFrame
     missing_marks: dict[str, int]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def type_fields(table: pa.Table, names: Sequence[str], *, decimal_comma: bool) -> TypedFields:
@@ -73,7 +75,7 @@ def type_fields(table: pa.Table, names: Sequence[str], *, decimal_comma: bool) -
     counts: dict[str, int] = {}
     columns: dict[str, pd.Series] = {}
     with_decimal_comma: list[str] = []
-    notes: list[str] = []
+    notes: list[Note] = []
     for name, column in zip(names, table.columns, strict=True):
         trimmed = pc.utf8_trim_whitespace(column)
         is_mark = pc.is_in(trimmed, value_set=pa.array(MISSING_MARKS))
@@ -94,9 +96,11 @@ def type_fields(table: pa.Table, names: Sequence[str], *, decimal_comma: bool) -
         columns[name] = numbers
         n_too_large = _n_too_large(numbers, trimmed)
         if n_too_large:
-            notes.append(f"{name}: {n_too_large} numbers are too large and were read as infinite")
+            said = f"{name}: {n_too_large} numbers are too large and were read as infinite"
+            notes.append(Note("numbers-too-large", said, name))
     if with_decimal_comma:
-        notes.append(f"numbers with a decimal comma were read in: {', '.join(with_decimal_comma)}")
+        said = f"numbers with a decimal comma were read in: {', '.join(with_decimal_comma)}"
+        notes.append(Note("decimal-comma", said))
     ordered = {mark: counts[mark] for mark in MISSING_MARKS if mark in counts}
     return TypedFields(pd.DataFrame(columns), ordered, tuple(notes))
 

@@ -22,6 +22,7 @@ from epsilens.data.columnar import (
 from epsilens.data.delimited import parse_delimited
 from epsilens.data.dialect import Dialect
 from epsilens.errors import InputError
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +61,7 @@ class TableFile:
         The encoding of a text file.
     missing_marks : dict of str to int
         Which marks were taken as missing answers, and how often each stands in the file.
-    notes : tuple of str
+    notes : tuple of Note
         What else was noticed while reading.
     partitions : tuple of str
         The columns by which a folder is divided: its rows are sorted by them.
@@ -76,13 +77,13 @@ class TableFile:
     delimiter: str | None = None
     encoding: str | None = None
     missing_marks: Mapping[str, int] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     partitions: tuple[str, ...] = ()
     spelled: pa.Table | None = field(default=None, repr=False)
     dialect: Dialect | None = field(default=None, repr=False)
 
     @property
-    def marks_note(self) -> tuple[str, ...]:
+    def marks_note(self) -> tuple[Note, ...]:
         """Which marks were taken as missing answers, as a sentence; empty if none was."""
         if not self.missing_marks:
             return ()
@@ -90,7 +91,7 @@ class TableFile:
             f"{mark!r} {count}" if mark else f"empty {count}"
             for mark, count in self.missing_marks.items()
         )
-        return (f"taken as missing values: {marks}",)
+        return (Note("missing-marks", f"taken as missing values: {marks}"),)
 
 
 def read_table(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from epsilens._types import BoolArray
 from epsilens._validate import as_choice
 from epsilens.errors import InputError, MissingAnswersError, Remedy
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,13 +43,13 @@ class Settled:
         The rows that were kept.
     kept : array of bool, shape (n_rows,)
         Which rows of the original table those are.
-    notes : tuple of str
+    notes : tuple of Note
         What was done, with counts, ready to be shown.
     """
 
     frame: pd.DataFrame = field(repr=False)
     kept: BoolArray = field(repr=False)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def settle_missing(
@@ -94,8 +95,8 @@ def settle_missing(
     >>> import pandas as pd
     >>> survey = pd.DataFrame({"age": [31.0, None, 42.0], "sex": ["F", "M", None]})
     >>> settled = settle_missing(survey, policy="drop")
-    >>> len(settled.frame), settled.notes
-    (1, ('2 of 3 rows were dropped for missing values (age 1, sex 1)',))
+    >>> len(settled.frame), settled.notes[0].text
+    (1, '2 of 3 rows were dropped for missing values (age 1, sex 1)')
     """
     as_choice(policy, get_args(MissingPolicy), name="missing")
     names = [str(name) for name in (frame.columns if columns is None else columns)]
@@ -105,13 +106,12 @@ def settle_missing(
     place = f" {where}" if where else ""
     if not counts:
         return Settled(frame, _all(frame))
-    notes: list[str] = []
+    notes: list[Note] = []
     if policy == "category":
         frame, made = _make_category(frame, counts, keep=must, codes=set(categorical))
         if made:
-            notes.append(
-                f"missing values{place} became the category {MISSING_CATEGORY!r} ({listed_counts(made)})"
-            )
+            said = f"missing values{place} became the category {MISSING_CATEGORY!r} ({listed_counts(made)})"
+            notes.append(Note("missing-category", said))
         counts = {name: count for name, count in counts.items() if name in must}
         if not counts:
             return Settled(frame, _all(frame), tuple(notes))
@@ -136,7 +136,8 @@ def settle_missing(
             f"at least one row{place} must be complete, but all {n_rows} have missing values "
             f"({listed}). `--drop` the columns with most of them."
         )
-    notes.append(f"{n_lost} of {n_rows} rows{place} were dropped for missing values ({listed})")
+    said = f"{n_lost} of {n_rows} rows{place} were dropped for missing values ({listed})"
+    notes.append(Note("rows-dropped", said))
     return Settled(frame.loc[kept], kept, tuple(notes))
 
 

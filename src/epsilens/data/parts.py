@@ -20,6 +20,7 @@ from epsilens.data.expressions import QUOTE_TEXT, Expression
 from epsilens.data.missing import MissingPolicy, settle_missing
 from epsilens.data.schema import Category, Schema, as_category
 from epsilens.errors import InputError
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +48,7 @@ class Labels:
         The values in sorted order, as scikit-learn's `classes_`; empty for a number.
     positive : category or None
         The value that counts as "yes".
-    notes : tuple of str
+    notes : tuple of Note
         What was done, ready to be shown.
     joined : bool
         Whether all values but `positive` were joined into one.
@@ -56,7 +57,7 @@ class Labels:
     values: pd.Series = field(repr=False)
     categories: tuple[Category, ...]
     positive: Category | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     joined: bool = False
 
     def read_again(self, column: pd.Series, *, what: str) -> pd.Series:
@@ -154,8 +155,8 @@ def read_labels(column: pd.Series, *, name: str, positive: str | None = None) ->
         return Labels(_plain_series(column), categories, matching[0])
     values = _joined(column, positive)
     kept = sorted({positive, _other_than(positive)})
-    note = f"{name}: {len(categories) - 1} values were joined into {_other_than(positive)!r}"
-    return Labels(values, tuple(kept), positive, (note,), joined=True)
+    said = f"{name}: {len(categories) - 1} values were joined into {_other_than(positive)!r}"
+    return Labels(values, tuple(kept), positive, (Note("label-joined", said),), joined=True)
 
 
 def _fewer_values(column: pd.Series) -> str:
@@ -415,7 +416,7 @@ class PartSettings:
         trained_on: pd.DataFrame,
         *,
         what: str = "test data",
-    ) -> tuple[Part, list[str]]:
+    ) -> tuple[Part, list[Note]]:
         """Return the rows of another file, read like the training data, and notes on what was dropped."""
         used = [column.name for column in schema.columns if column.encoding != "left out"]
         needed = {*used, *self.required}.union(*(e.columns for _, e in self.groups))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
@@ -17,7 +16,8 @@ from epsilens.data.frames import to_pandas
 from epsilens.data.missing import MissingPolicy, settle_missing
 from epsilens.data.parts import PartSettings, Task, split_part
 from epsilens.data.schema import Category, Schema, infer_schema, is_date
-from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.errors import InputError, PrivacyLeakWarning, setting
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +55,7 @@ class Prepared:
         The label's values in sorted order, as scikit-learn's `classes_`; empty for a number.
     positive : category or None
         The value that counts as "yes".
-    notes : tuple of str
+    notes : tuple of Note
         What was left out or dropped, with counts, ready to be shown.
     rows : array of int
         Where in the data each training row stands, counted from 0.
@@ -77,7 +77,7 @@ class Prepared:
     group_columns: dict[str, frozenset[str]]
     label_categories: tuple[Category, ...]
     positive: Category | None
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     rows: NDArray[np.intp] = field(repr=False)
     candidates: Offer | None = field(default=None, repr=False)
     beside: pd.DataFrame | None = field(default=None, repr=False)
@@ -197,7 +197,7 @@ def prepare(
         tuple(beside),
     )
     settings.check_against(frame)
-    notes: list[str] = []
+    notes: list[Note] = []
     if isinstance(table, TableFile):
         notes += [*table.notes, *table.marks_note]
 
@@ -237,7 +237,8 @@ def prepare(
     schema = replace(schema, label=described)
     for column in schema.columns:
         if column.encoding == "left out" or is_date(features[column.name]):
-            notes.append(f"{column.name}: {column.note}")
+            code = "column-left-out" if column.encoding == "left out" else "date-column"
+            notes.append(Note(code, f"{column.name}: {column.note}", column.name))
     everything = settings.part(frame, answers, schema, labels.values, features, kept=settled.kept)
     notes += labels.notes
 
@@ -260,7 +261,8 @@ def prepare(
     for name in train.masks:
         as_mask(train.masks[name], name=name, n_rows=len(train.y))
         if not held_out.masks[name].any():
-            notes.append(f"group {name!r} has no test rows: its gaps cannot be measured")
+            said = f"group {name!r} has no test rows: its gaps cannot be measured"
+            notes.append(Note("group-without-test-rows", said, name))
     return Prepared(
         train.X,
         train.y,
@@ -350,12 +352,13 @@ def declared_domains(
         result[name] = typed_like(given, is_number=is_number, name=name)
     for name in protect:
         if warn and name != label and name in prepared.X_train and name not in result:
-            warnings.warn(
+            Note(
+                "observed-domain",
                 f"the domain of {name!r} is taken from the observed values, which tells whoever sees "
-                "the release which values occur. Declare it with `categories`, or by bins with bounds.",
-                PrivacyLeakWarning,
-                stacklevel=2,
-            )
+                f"the release which values occur. Declare it with {setting('categories')}, or by bins with "
+                "bounds.",
+                name,
+            ).warn(PrivacyLeakWarning, stacklevel=2)
     return result or None
 
 

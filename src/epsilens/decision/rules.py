@@ -25,6 +25,7 @@ from epsilens.decision.words import RecommendationWords
 from epsilens.document import (
     EVERYBODY,
     DecisionDocument,
+    MechanismCurve,
     NumberType,
     Point,
     Provenance,
@@ -34,8 +35,10 @@ from epsilens.document import (
     WhatIfDocument,
     cost_type,
     own_budget,
+    randomised_response_name,
 )
 from epsilens.errors import InputTypeError
+from epsilens.notes import distinct_notes
 from epsilens.risk import RiskCurve
 from epsilens.whatif import LossChangeEstimate
 from epsilens.whatif.answer import measure_cell
@@ -178,13 +181,12 @@ def decide(
             schema_fingerprint=cost.document.provenance.schema_fingerprint,
             seconds=_sum(cost.document.provenance.seconds, risk.document.provenance.seconds),
         ),
-        warnings=list(
-            dict.fromkeys([*words.notes(), *cost.document.warnings, *risk.document.warnings])
-        ),
+        notes=distinct_notes([*words.notes(), *cost.document.notes, *risk.document.notes]),
         number_types=_number_types(chosen, cost.document),
         cost=cost.document,
         risk=risk.document,
         recommendation=chosen,
+        mechanisms=[MechanismCurve.of_randomised_response(cost.document, risk.document)],
     )
     return Decision(document, standings)
 
@@ -399,6 +401,7 @@ def _recommend(
     elif limits.loss is None:
         rule = "max_attack_rate" if limits.advantage is None else "max_advantage"
     found = Recommendation(
+        mechanism=randomised_response_name(cost.document),
         epsilon=None,
         holds=False,
         sentence="",

@@ -21,6 +21,7 @@ from epsilens.document import (
     epsilon_text,
     spending_text,
 )
+from epsilens.notes import Note
 
 __all__ = ["RecommendationWords"]
 
@@ -47,13 +48,16 @@ class RecommendationWords:
         self.several = n_columns > 1
         self.answers = "of the people's answers, all at once" if self.several else "of the answers"
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Say what a reader must know about the limits."""
         if self.limits.rate is None or not self.several:
             return []
         return [
-            "the attack rate counts people whose protected answers are all guessed at once; a single "
-            "one of them is guessed more often. Ask for one column to limit that."
+            Note(
+                "answers-all-at-once",
+                "the attack rate counts people whose protected answers are all guessed at once; a single "
+                "one of them is guessed more often. Ask for one column to limit that.",
+            )
         ]
 
     def chosen(self, found: Recommendation, *, few: bool) -> str:

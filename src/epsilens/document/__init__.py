@@ -10,13 +10,19 @@ from __future__ import annotations
 from epsilens.document.anonymise import anonymise
 from epsilens.document.audit import AuditDocument, AuditMethod
 from epsilens.document.decision import (
+    Alternative,
     DecisionDocument,
     MaskingLever,
+    MechanismCell,
+    MechanismCurve,
+    MechanismName,
     Point,
     Recommendation,
     joined_points,
+    randomised_response_name,
     risk_at,
 )
+from epsilens.document.examples import example_document
 from epsilens.document.federation import (
     FederationDocument,
     FederationEntry,
@@ -27,8 +33,6 @@ from epsilens.document.federation import (
 from epsilens.document.inspection import ColumnKind, InspectColumn, InspectDocument
 from epsilens.document.kinds import Document, DocumentKind
 from epsilens.document.mask import (
-    MASK_FROM_PUBLIC,
-    MASK_NOT_PRIVATE,
     MaskDocument,
     MaskFeature,
     MaskOutcome,
@@ -44,8 +48,6 @@ from epsilens.document.risk import EquivalentEpsilon, RiskCell, RiskDocument, ri
 from epsilens.document.serialise import json_schema, load_document, to_dict, to_json
 from epsilens.document.value import ValueDocument, ValuePoint
 from epsilens.document.whatif import (
-    BODY_PUBLIC,
-    BODY_UNDECLARED,
     PUBLIC_BODY,
     OutcomeInterval,
     WhatIfCell,
@@ -73,18 +75,16 @@ from epsilens.document.wording import (
     own_budget,
     spending_text,
 )
+from epsilens.notes import Note
 
 __all__ = [
-    "BODY_PUBLIC",
-    "BODY_UNDECLARED",
     "DOCUMENT_VERSION",
     "EVERYBODY",
     "FEWEST_RUNS",
-    "MASK_FROM_PUBLIC",
-    "MASK_NOT_PRIVATE",
     "NUMBER_TYPES",
     "NUMBER_TYPE_MEANINGS",
     "PUBLIC_BODY",
+    "Alternative",
     "AuditDocument",
     "AuditMethod",
     "Baseline",
@@ -104,6 +104,10 @@ __all__ = [
     "MaskOutcome",
     "MaskPoint",
     "MaskingLever",
+    "MechanismCell",
+    "MechanismCurve",
+    "MechanismName",
+    "Note",
     "NumberType",
     "OutcomeInterval",
     "Point",
@@ -128,6 +132,7 @@ __all__ = [
     "cost_type",
     "delta_text",
     "epsilon_text",
+    "example_document",
     "face_value_text",
     "federation_number_types",
     "group_names",
@@ -140,6 +145,7 @@ __all__ = [
     "mask_number_types",
     "migrate",
     "own_budget",
+    "randomised_response_name",
     "risk_at",
     "risk_number_types",
     "spending_text",

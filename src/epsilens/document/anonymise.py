@@ -8,15 +8,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from epsilens.document.audit import AuditDocument
-from epsilens.document.decision import DecisionDocument
+from epsilens.document.decision import DecisionDocument, Recommendation
 from epsilens.document.federation import FederationDocument
 from epsilens.document.inspection import InspectDocument
-from epsilens.document.mask import MASK_FROM_PUBLIC, MASK_NOT_PRIVATE, MaskDocument
+from epsilens.document.mask import MaskDocument
 from epsilens.document.parts import DocumentHead, Provenance
 from epsilens.document.release import ReleaseDocument
 from epsilens.document.risk import RiskDocument
-from epsilens.document.whatif import BODY_PUBLIC, BODY_UNDECLARED, WhatIfDocument
+from epsilens.document.whatif import WhatIfDocument
 from epsilens.document.wording import EVERYBODY, budgets_text
+from epsilens.notes import Note
 
 __all__ = ["WITHHELD", "WITHHELD_WARNING", "anonymise"]
 
@@ -125,11 +126,10 @@ _OWN_WORDS = frozenset(
         "|",
     }
 )
-_NAMELESS = frozenset({BODY_PUBLIC, BODY_UNDECLARED, MASK_FROM_PUBLIC, MASK_NOT_PRIVATE})
-"""Warnings that name nothing and must stay."""
 _GRID = re.compile(r"(lin:)?[0-9.,:e+-]*(inf)?")
 
 _D = TypeVar("_D", bound=DocumentHead)
+_R = TypeVar("_R", bound=Recommendation)
 
 
 class _Names:
@@ -195,10 +195,16 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
         changes["risk"] = _anonymous(document.risk, columns, groups)
         if (named := budgets_text(document.cost)) is not None:
             numbered = budgets_text(cost) or ""
-            said = document.recommendation.sentence.replace(named, numbered)
-            changes["recommendation"] = document.recommendation.model_copy(
-                update={"sentence": said}
-            )
+            changes["recommendation"] = _said_with(document.recommendation, named, numbered)
+            changes["alternatives"] = [
+                _said_with(other, named, numbered) for other in document.alternatives
+            ]
+        changes["mechanisms"] = [
+            curve
+            if curve.audit is None
+            else curve.model_copy(update={"audit": _anonymous(curve.audit, columns, groups)})
+            for curve in document.mechanisms
+        ]
         if document.lever is not None:
             masked = [columns(name) for name in document.lever.masked]
             changes["lever"] = document.lever.model_copy(update={"masked": masked})
@@ -227,10 +233,16 @@ def _anonymous(document: _D, columns: _Names, groups: _Names) -> _D:
         ]
         changes["suggestion"] = None
     changes["provenance"] = _anonymous_provenance(document.provenance, columns, groups)
-    changes["warnings"] = [
-        said if said in _NAMELESS else WITHHELD_WARNING for said in document.warnings
-    ]
+    withheld = Note("withheld", WITHHELD_WARNING)
+    changes["notes"] = [withheld if note.has_names else note for note in document.notes]
     return document.model_copy(update=changes)
+
+
+def _said_with(chosen: _R, named: str, numbered: str) -> _R:
+    """Return a recommendation that names columns by their numbers."""
+    texts = {name: getattr(chosen, name, None) for name in ("sentence", "reason")}
+    said = {name: text.replace(named, numbered) for name, text in texts.items() if text}
+    return chosen.model_copy(update=said)
 
 
 def _numbered(categories: list[str] | None) -> list[str] | None:

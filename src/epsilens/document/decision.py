@@ -4,24 +4,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field, StrictStr
+from pydantic import BeforeValidator, Field, StrictStr, model_validator
 
-from epsilens.document.numbers import Flag, OptionalNonNegative, OptionalNumber
-from epsilens.document.parts import DocumentHead, Names, Part
+from epsilens.document.audit import AuditDocument
+from epsilens.document.numbers import Flag, NonNegative, OptionalNonNegative, OptionalNumber
+from epsilens.document.parts import DocumentHead, Names, Part, as_list, check_ends
 from epsilens.document.risk import RiskCell, RiskDocument
-from epsilens.document.whatif import WhatIfCell, WhatIfDocument
+from epsilens.document.whatif import COST_CHANGES, WhatIfCell, WhatIfDocument, WhatIfMethod
 from epsilens.document.wording import EVERYBODY, face_value_text, own_budget
 
 __all__ = [
+    "Alternative",
     "DecisionDocument",
     "MaskingLever",
+    "MechanismCell",
+    "MechanismCurve",
+    "MechanismName",
     "Point",
     "Recommendation",
     "joined_points",
+    "randomised_response_name",
     "risk_at",
 ]
+
+MechanismName: TypeAlias = Literal[
+    "randomised-response",
+    "randomised-response-corrected",
+    "noisy-descent",
+    "output-perturbation",
+    "dp-sgd",
+    "dp-ebm",
+    "synthetic-aim",
+]
+Trust: TypeAlias = Literal["nobody", "curator"]
+Protects: TypeAlias = Literal["answer", "record"]
 
 
 @dataclass(frozen=True)
@@ -100,8 +118,17 @@ class Recommendation(Part):
     0.18
     """
 
+    mechanism: MechanismName = "randomised-response"
+    """The recommended mechanism."""
+    trust: Trust = "nobody"
+    """Who must be trusted with the true answers for this mechanism. Nobody: answers can be randomised
+    before they are collected. Curator: somebody holds the true answers and protects what leaves."""
+    protects: Protects = "answer"
+    """What the guarantee covers: the protected answers of a person, or the whole record."""
     epsilon: OptionalNonNegative
     """The recommended budget; null if no budget of the grid meets the limits."""
+    delta: NonNegative = 0.0
+    """The delta of the guarantee; 0 for randomised response."""
     holds: Flag
     """Whether the limits are met at the stated confidence, on numbers that can be trusted."""
     sentence: StrictStr
@@ -136,6 +163,124 @@ class Recommendation(Part):
     proof_up_to: OptionalNonNegative = None
     """Largest budget up to which something is proven: there and at every smaller one the advantage is at
     most 0.8, so that one in five of the answers that other data do not give away stays hidden."""
+
+
+class Alternative(Recommendation):
+    """Another answer to the same question, and why it is not the recommended one.
+
+    Examples
+    --------
+    >>> Alternative(epsilon=0.5, holds=True, sentence="Use ε = 0.5.", rule="max_advantage",
+    ...             confidence=0.9, reason="It costs more.").reason
+    'It costs more.'
+    """
+
+    reason: StrictStr
+    """Why it is not recommended."""
+
+
+class MechanismCell(Part):
+    """What one budget of a mechanism costs, and what it proves.
+
+    Examples
+    --------
+    >>> MechanismCell(epsilon=1.0, record_epsilon=1.0, delta=0.0, advantage=0.462, loss_change=0.02,
+    ...               method="exact").advantage
+    0.462
+    """
+
+    epsilon: OptionalNonNegative
+    """Privacy budget: per protected column for randomised response (null when the columns differ), else of
+    a whole record."""
+    record_epsilon: OptionalNonNegative = None
+    """For randomised response, the sum over the protected columns."""
+    delta: NonNegative = 0.0
+    """The delta of the guarantee; 0 for randomised response."""
+    advantage: OptionalNumber
+    """Proven advantage of an attacker: of the answers that the rest of the data do not give away, at most
+    this share becomes guessable."""
+    attack_rate_ceiling: OptionalNumber = None
+    """Largest share of answers that any attack can guess, proven given b."""
+    loss_change: OptionalNumber
+    """Expected change of the mean test loss; positive is worse."""
+    loss_change_low: OptionalNumber = None
+    """5 % end of the prediction interval for one realised run."""
+    loss_change_high: OptionalNumber = None
+    """95 % end of the prediction interval for one realised run."""
+    accuracy_change: OptionalNumber = None
+    """Change of test accuracy as a share; negative is worse; null for a regression."""
+    auc_change: OptionalNumber = None
+    """Change of the area under the ROC curve; negative is worse; null for a regression."""
+    method: WhatIfMethod
+    """How the cost was found."""
+    trusted: Flag = True
+    """Whether the checks of the approximation passed."""
+
+    @model_validator(mode="after")
+    def _interval_is_ordered(self) -> Self:
+        check_ends(self, "loss_change")
+        return self
+
+
+class MechanismCurve(Part):
+    """What the budgets of one mechanism cost and prove.
+
+    Examples
+    --------
+    >>> MechanismCurve(mechanism="randomised-response", trust="nobody", protects="answer",
+    ...                cells=[]).mechanism
+    'randomised-response'
+    """
+
+    mechanism: MechanismName
+    """The mechanism."""
+    trust: Trust
+    """Who must be trusted with the true answers."""
+    protects: Protects
+    """What the guarantee covers."""
+    cells: Annotated[list[MechanismCell], BeforeValidator(as_list)]
+    """Epsilon ascending."""
+    audit: AuditDocument | None = None
+    """What our own audit of the mechanism found; null if there was none."""
+
+    @classmethod
+    def of_randomised_response(cls, cost: WhatIfDocument, risk: RiskDocument) -> MechanismCurve:
+        """Return the budgets that both a cost of everybody and a risk have been asked about."""
+        return cls(
+            mechanism=randomised_response_name(cost),
+            trust="nobody",
+            protects="answer",
+            cells=[
+                MechanismCell(
+                    advantage=point.risk.advantage,
+                    attack_rate_ceiling=point.risk.answer_inference_ceiling,
+                    **point.cost.model_dump(include=_SHARED_WITH_COST),
+                )
+                for point in joined_points(cost, risk)
+            ],
+        )
+
+    def answered(self) -> MechanismCurve:
+        """Return what may be shown as an answer: cells that failed their checks without costs."""
+        nothing = dict.fromkeys(_SHARED_WITH_COST.intersection(COST_CHANGES))
+        cells = [cell if cell.trusted else cell.model_copy(update=nothing) for cell in self.cells]
+        return self.model_copy(update={"cells": cells})
+
+
+_SHARED_WITH_COST = set(MechanismCell.model_fields) & set(WhatIfCell.model_fields)
+
+
+def randomised_response_name(cost: WhatIfDocument) -> MechanismName:
+    """Return which randomised response a cost is of: with forward correction, or without.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> randomised_response_name(example_document("whatif"))
+    'randomised-response'
+    """
+    is_corrected = cost.provenance.settings.get("correction") == "forward"
+    return "randomised-response-corrected" if is_corrected else "randomised-response"
 
 
 class MaskingLever(Part):
@@ -193,7 +338,15 @@ class DecisionDocument(DocumentHead):
     risk: RiskDocument
     """What attackers get at each budget."""
     recommendation: Recommendation
-    """The budget that the limits lead to."""
+    """The mechanism and the budget that the limits lead to."""
+    alternatives: Annotated[list[Alternative], BeforeValidator(as_list)] = Field(
+        default_factory=list
+    )
+    """Other answers, the best first, each with the reason why it is not recommended."""
+    mechanisms: Annotated[list[MechanismCurve], BeforeValidator(as_list)] = Field(
+        default_factory=list
+    )
+    """Every mechanism that was compared."""
     lever: MaskingLever | None = None
     """What masking columns would change; null if it was not asked."""
 
@@ -208,4 +361,5 @@ class DecisionDocument(DocumentHead):
 
     def answered(self) -> DecisionDocument:
         """Return what may be shown as an answer: costs that failed their checks without numbers."""
-        return self.model_copy(update={"cost": self.cost.answered()})
+        shown = [curve.answered() for curve in self.mechanisms]
+        return self.model_copy(update={"cost": self.cost.answered(), "mechanisms": shown})

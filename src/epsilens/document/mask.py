@@ -11,8 +11,6 @@ from epsilens.document.numbers import Count, NumberType, OptionalNonNegative, Op
 from epsilens.document.parts import DocumentHead, Names, Part, as_list
 
 __all__ = [
-    "MASK_FROM_PUBLIC",
-    "MASK_NOT_PRIVATE",
     "MaskDocument",
     "MaskFeature",
     "MaskOutcome",
@@ -21,14 +19,6 @@ __all__ = [
     "mask_number_types",
 ]
 
-MASK_NOT_PRIVATE = (
-    "the mask was chosen by looking at these records, and what it does was measured on them: neither is "
-    "private itself. Choose it on public records if it is to be published."
-)
-MASK_FROM_PUBLIC = (
-    "the mask comes from public records alone, but what it does was measured on private ones: these "
-    "accuracies are not private."
-)
 Share = Annotated[float, Field(ge=0, le=1)]
 
 

@@ -6,14 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from pydantic import ValidationError
+
 import epsilens
+from epsilens.document.decision import MechanismCurve
 from epsilens.document.parts import DOCUMENT_VERSION
+from epsilens.document.risk import RiskDocument
+from epsilens.document.whatif import WhatIfDocument
 from epsilens.errors import InputError
 
 __all__ = ["STEPS", "migrate"]
-
-STEPS: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {}
-"""From a version to the function that makes the next version of it; version 1 is the first."""
 
 _VERSION_TEXT = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
 
@@ -38,8 +40,8 @@ def migrate(content: Mapping[str, object]) -> dict[str, object]:
 
     Examples
     --------
-    >>> migrate({"epsilens_document": 1, "kind": "inspect"})
-    {'epsilens_document': 1, 'kind': 'inspect'}
+    >>> migrate({"epsilens_document": 1, "kind": "inspect", "warnings": ["2 rows were dropped"]})["notes"]
+    [{'code': 'unclassified', 'severity': 'warning', 'text': '2 rows were dropped'}]
     """
     migrated = dict(content)
     version = migrated.get("epsilens_document")
@@ -66,3 +68,35 @@ def _which_epsilens(content: Mapping[str, object]) -> str:
     if isinstance(writer, str) and _VERSION_TEXT.fullmatch(writer):
         return f"Install epsilens {writer} or newer, which wrote it."
     return "Install a newer epsilens: pip install --upgrade epsilens"
+
+
+def _to_version_2(content: dict[str, object]) -> dict[str, object]:
+    """Give notes a code, and a decision its mechanism; version 1 knew randomised response alone."""
+    migrated = {name: value for name, value in content.items() if name != "warnings"}
+    said = content.get("warnings", [])
+    migrated["notes"] = (
+        [{"code": "unclassified", "severity": "warning", "text": text} for text in said]
+        if isinstance(said, list)
+        else said
+    )
+    if content.get("kind") != "decision":
+        return migrated
+    for part in ("cost", "risk"):
+        inner = content.get(part)
+        if isinstance(inner, dict):
+            migrated[part] = {**_to_version_2(inner), "epsilens_document": 2}
+    try:
+        cost = WhatIfDocument.model_validate(migrated.get("cost"))
+        risk = RiskDocument.model_validate(migrated.get("risk"))
+    except ValidationError:
+        return migrated  # whoever reads it says what is wrong with it
+    curve = MechanismCurve.of_randomised_response(cost, risk)
+    migrated["mechanisms"] = [curve.model_dump(mode="json")]
+    chosen = content.get("recommendation")
+    if isinstance(chosen, dict):
+        migrated["recommendation"] = {**chosen, "mechanism": curve.mechanism}
+    return migrated
+
+
+STEPS: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {1: _to_version_2}
+"""From a version to the function that makes the next version of it; version 1 is the first."""

@@ -5,9 +5,21 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    StrictStr,
+    WithJsonSchema,
+    computed_field,
+    model_validator,
+)
 
 import epsilens
 from epsilens.document.numbers import (
@@ -18,6 +30,8 @@ from epsilens.document.numbers import (
     OptionalNumber,
     plain_value,
 )
+from epsilens.errors import COMMAND_LINE
+from epsilens.notes import Note, Severity
 
 __all__ = [
     "DOCUMENT_VERSION",
@@ -30,7 +44,7 @@ __all__ = [
     "check_ends",
 ]
 
-DOCUMENT_VERSION = 1
+DOCUMENT_VERSION = 2
 
 
 def _as_json_value(value: object) -> JsonValue:
@@ -69,6 +83,54 @@ Settings = Annotated[
     dict[str, object], BeforeValidator(_as_settings), WithJsonSchema({"type": "object"})
 ]
 Names = Annotated[list[StrictStr], BeforeValidator(as_list)]
+
+_NOTE_KEYS = {"code", "severity", "text"}
+
+
+def _read_notes(value: object) -> list[Note]:
+    if not isinstance(value, list | tuple):
+        raise ValueError("notes must be a list")
+    return [note if isinstance(note, Note) else _read_note(note) for note in value]
+
+
+def _read_note(value: object) -> Note:
+    if not isinstance(value, dict) or value.keys() != _NOTE_KEYS:
+        raise ValueError("a note must have the keys code, severity and text")
+    if not all(isinstance(item, str) for item in value.values()):
+        raise ValueError("a note must have texts")
+    if value["severity"] not in get_args(Severity):
+        raise ValueError("the severity of a note must be warning or note")
+    return Note(value["code"], value["text"])
+
+
+def _write_notes(notes: Iterable[Note]) -> list[dict[str, str]]:
+    """Write notes for JSON, where settings have the names of the command line."""
+    return [
+        {"code": note.code, "severity": note.severity, "text": note.render(COMMAND_LINE)}
+        for note in notes
+    ]
+
+
+_NOTE_SCHEMA = {
+    "type": "object",
+    "description": "One thing to know before relying on the numbers.",
+    "properties": {
+        "code": {"type": "string", "description": "What it is about, in a stable word."},
+        "severity": {
+            "enum": list(get_args(Severity)),
+            "description": "A warning weakens a guarantee or makes a number less certain.",
+        },
+        "text": {"type": "string", "description": "The same as a sentence."},
+    },
+    "required": ["code", "severity", "text"],
+    "additionalProperties": False,
+}
+Notes = Annotated[
+    list[Note],
+    PlainValidator(_read_notes),
+    PlainSerializer(_write_notes, when_used="json"),
+    WithJsonSchema({"type": "array", "items": _NOTE_SCHEMA}),
+]
 
 
 def _tidy_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
@@ -158,15 +220,35 @@ class DocumentHead(Part):
 
     Examples
     --------
-    >>> DocumentHead(provenance=Provenance(method="exact")).epsilens_document
-    1
+    >>> note = Note("rows-dropped", "2 of 30 rows were dropped for missing values (age 2)")
+    >>> head = DocumentHead(provenance=Provenance(method="exact"), notes=[note])
+    >>> head.epsilens_document, head.warnings
+    (2, ['2 of 30 rows were dropped for missing values (age 2)'])
     """
 
-    epsilens_document: Literal[1] = 1
+    epsilens_document: Literal[2] = 2
     """Version of the document format."""
     provenance: Provenance
     """Where the result comes from."""
-    warnings: Names = Field(default_factory=list)
-    """What the reader must know before relying on the numbers, one sentence each."""
+    notes: Notes = Field(default_factory=list)
+    """What the reader must know before relying on the numbers, each with a stable code."""
     number_types: dict[StrictStr, NumberType] = Field(default_factory=dict)
     """For each number, whether it is a proven bound, measured or estimated."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _warnings_are_the_notes(cls, content: object) -> object:
+        """Accept `warnings` of a stored document only if they are what the notes say: they are derived."""
+        if not isinstance(content, dict) or "warnings" not in content:
+            return content
+        rest = {name: value for name, value in content.items() if name != "warnings"}
+        said = [note.render(COMMAND_LINE) for note in _read_notes(rest.get("notes", []))]
+        if content["warnings"] != said:
+            raise ValueError("warnings must be the texts of the notes")
+        return rest
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def warnings(self) -> list[str]:
+        """The texts of the notes."""
+        return [note.render(COMMAND_LINE) for note in self.notes]

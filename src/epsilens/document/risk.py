@@ -55,6 +55,8 @@ class RiskCell(Part):
     """95 % end of that rate for one realised release."""
     answer_inference_unseen: OptionalNumber = None
     """The same kind of attack, with the same models, on people whom they never saw."""
+    holder_rate: OptionalNumber = None
+    """How often whoever holds the randomised answers guesses the true ones; null if it was not measured."""
     answer_inference_baseline: OptionalNumber = None
     """How often a person's protected answers are guessed from everybody else's data: by the most common
     answer, by the published model, or by models that predict the answers from all other columns,

@@ -16,6 +16,7 @@ from epsilens.errors import InputError, InputTypeError
 
 __all__ = ["json_schema", "load_document", "to_dict", "to_json"]
 
+_HEAD = ("epsilens_document", "kind", "provenance", "notes", "warnings")
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -38,10 +39,17 @@ def to_dict(document: Document) -> dict[str, object]:
     >>> to_dict(InspectDocument(provenance=Provenance(method="inspect"), rows=3, columns=[]))["rows"]
     3
     """
-    content = document.model_dump(mode="json")
-    # The two words every reader looks for first come first.
-    head = {name: content.pop(name) for name in ("epsilens_document", "kind")}
-    return head | content
+    return _in_order(document.model_dump(mode="json"))
+
+
+def _in_order(content: dict[str, object]) -> dict[str, object]:
+    """Put first what every reader looks for first, in a document and in those inside it."""
+    head = {name: content[name] for name in _HEAD if name in content}
+    return head | {
+        name: _in_order(value) if isinstance(value, dict) and "kind" in value else value
+        for name, value in content.items()
+        if name not in head
+    }
 
 
 def to_json(document: Document, *, indent: int | None = 2) -> str:

@@ -18,8 +18,7 @@ from epsilens.document.parts import Baseline, DocumentHead, Part, as_list, check
 from epsilens.errors import InputError
 
 __all__ = [
-    "BODY_PUBLIC",
-    "BODY_UNDECLARED",
+    "COST_CHANGES",
     "PUBLIC_BODY",
     "OutcomeInterval",
     "WhatIfCell",
@@ -30,15 +29,6 @@ __all__ = [
 
 PUBLIC_BODY = "public_body"
 """The setting that says whether the layers before a network's head were declared public."""
-BODY_UNDECLARED = (
-    "No ε is stated for this network: its body, the layers before the head, may have learnt from the true "
-    "answers. Such features give the answers back, whatever answers the head is trained on. If the body never "
-    "saw these answers, declare it: WhatIf(module, head=..., public_body=True)."
-)
-BODY_PUBLIC = (
-    "the body, the layers before the head, was declared public: trained without these answers. Nothing here "
-    "checks that. If the body has seen them, ε protects nothing."
-)
 
 WhatIfMethod: TypeAlias = Literal[
     "influence", "newton", "exact", "retrain", "paper", "output-perturbation"
@@ -171,14 +161,14 @@ class WhatIfDocument(DocumentHead):
         >>> print(document.answered().cells[0].loss_change)
         None
         """
-        nothing = dict.fromkeys(_CHANGES)
+        nothing = dict.fromkeys(COST_CHANGES)
         failed = {(cell.group, cell.epsilon) for cell in self.cells if not cell.trusted}
         cells = [cell if cell.trusted else cell.model_copy(update=nothing) for cell in self.cells]
         kept = [item for item in self.intervals if (item.group, item.epsilon) not in failed]
         return self.model_copy(update={"cells": cells, "intervals": kept})
 
 
-_CHANGES = (
+COST_CHANGES = (
     "loss_change",
     "loss_change_low",
     "loss_change_high",
@@ -220,4 +210,4 @@ def whatif_number_types(*, retrained: bool, is_about_privacy: bool = True) -> di
     types: dict[str, NumberType] = dict.fromkeys(budgets, "proven")
     types |= dict.fromkeys(("loss", "accuracy", "auc"), "measured")
     cost: NumberType = "measured" if retrained else "estimated"
-    return types | dict.fromkeys((*_CHANGES, "intervals"), cost)
+    return types | dict.fromkeys((*COST_CHANGES, "intervals"), cost)

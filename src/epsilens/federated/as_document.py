@@ -21,6 +21,7 @@ from epsilens.federated.parties import Traffic
 from epsilens.federated.valuing import Valuation
 from epsilens.federated.versions import Version
 from epsilens.federated.who_learnt import who_learnt
+from epsilens.notes import Note
 
 __all__ = ["document_of", "federation_document"]
 
@@ -30,7 +31,7 @@ def federation_document(
     provenance: Provenance,
     *,
     engine: Engine = "in process",
-    warnings: Sequence[str] = (),
+    notes: Sequence[Note] = (),
 ) -> FederationDocument:
     """Write what a coordinator has done as a document.
 
@@ -39,7 +40,7 @@ def federation_document(
     coordinator : Coordinator
     provenance : Provenance
     engine : {"in process", "flower simulation", "flower"}
-    warnings : sequence of str
+    notes : sequence of Note
 
     Returns
     -------
@@ -63,7 +64,7 @@ def federation_document(
         provenance,
         protect=coordinator.schema.protected,
         engine=engine,
-        warnings=warnings,
+        notes=notes,
     )
 
 
@@ -75,7 +76,7 @@ def document_of(
     protect: Sequence[str],
     engine: Engine = "in process",
     carried: Traffic | None = None,
-    warnings: Sequence[str] = (),
+    notes: Sequence[Note] = (),
     valuations: Sequence[Valuation] = (),
     secure_aggregation: bool = False,
 ) -> FederationDocument:
@@ -91,7 +92,7 @@ def document_of(
     engine : {"in process", "flower simulation", "flower"}
     carried : Traffic, optional
         What the transport has carried in all.
-    warnings : sequence of str
+    notes : sequence of Note
     valuations : sequence of Valuation
     secure_aggregation : bool
         Whether sums are masked; if those of some versions were not, it is not said of all.
@@ -102,7 +103,7 @@ def document_of(
     """
     return FederationDocument(
         provenance=provenance,
-        warnings=list(warnings),
+        notes=list(notes),
         number_types=federation_number_types(),
         protect=list(protect),
         n_sites=len({entry.site for entry in ledger}),

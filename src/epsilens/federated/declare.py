@@ -8,7 +8,6 @@ answers occur in them; the warning says so.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from epsilens._validate import bins_for
 from epsilens.data import Column, Schema
 from epsilens.errors import InputError, PrivacyLeakWarning, phrase, setting
 from epsilens.federated.declaration import DeclaredColumn, FederationSchema
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,26 +102,23 @@ def declare(
     answers = given.get(label) or tuple(map(str, label_categories))
     observed = [name for name in protect if name not in given]
     if observed:
-        warnings.warn(
-            f"the possible answers of {', '.join(map(repr, observed))} are taken from the "
-            "data, which tells every party which answers occur. Declare them with "
-            f"{setting('categories')}.",
-            PrivacyLeakWarning,
-            stacklevel=2,
-        )
+        Note(
+            "observed-domain",
+            f"the possible answers of {', '.join(map(repr, observed))} are taken from the data, which "
+            f"tells every party which answers occur. Declare them with {setting('categories')}.",
+        ).warn(PrivacyLeakWarning, stacklevel=2)
     measured = [
         column.name
         for column in columns
         if column.encoding == "number" and column.name not in (scales or {})
     ]
     if measured:
-        warnings.warn(
-            f"centre and scale of {', '.join(map(repr, measured))} are taken from the data, "
-            "to two digits, which tells every party about where they lie. Declare them with "
+        Note(
+            "observed-scale",
+            f"centre and scale of {', '.join(map(repr, measured))} are taken from the data, to two digits, "
+            "which tells every party about where they lie. Declare them with "
             f"{phrase(setting('scales'), command='`epsilens federate schema --scale`')}.",
-            PrivacyLeakWarning,
-            stacklevel=2,
-        )
+        ).warn(PrivacyLeakWarning, stacklevel=2)
     return FederationSchema(columns, DeclaredColumn(label, answers), tuple(protect))
 
 

@@ -21,6 +21,7 @@ from epsilens.federated.sums import LARGEST_NUMBER_OF_PATTERNS
 from epsilens.federated.training import Algorithm
 from epsilens.federated.valuing import Exchange, Valuation, ValueMode, value
 from epsilens.federated.written import budget_text, read_budget
+from epsilens.notes import Note
 
 __all__ = ["PlannedOperation", "carry_out", "story"]
 
@@ -100,7 +101,7 @@ def story(
     mode: Mode = "degrade",
     rung: Rung = "one-message",
     values: Sequence[PlannedOperation] = (),
-) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...]]:
+) -> tuple[tuple[PlannedOperation, ...], tuple[Note, ...]]:
     """Plan training, every change after its preview, and who leaves; refuse what cannot be.
 
     Parameters
@@ -121,7 +122,7 @@ def story(
     Returns
     -------
     operations : tuple of PlannedOperation
-    notes : tuple of str
+    notes : tuple of Note
         Which previews are left out, and why.
 
     Raises
@@ -139,7 +140,8 @@ def story(
     ['train', 'preview', 'change', 'remove']
     """
     present = {site: as_budget(schema, epsilon) for site in range(n_sites)}
-    operations, notes = [PlannedOperation("train", algorithm=algorithm)], []
+    operations = [PlannedOperation("train", algorithm=algorithm)]
+    notes: list[Note] = []
     combinations = math.prod(k for name, k in schema.sizes.items() if name != schema.label.name)
     for change in changes:
         require_part(change, present)
@@ -153,13 +155,18 @@ def story(
             )
         planned = PlannedOperation("change", budgets, mode=mode, rung=rung, algorithm=algorithm)
         if mode == "as_printed":
-            notes.append("no preview: the message as printed is the preview itself")
+            said = "no preview: the message as printed is the preview itself"
+            notes.append(Note("no-preview", said))
         elif not stricter:
-            notes.append("no preview of a looser epsilon: it would come from the true answers")
+            said = "no preview of a looser epsilon: it would come from the true answers"
+            notes.append(Note("no-preview", said))
         elif combinations > LARGEST_NUMBER_OF_PATTERNS:
             notes.append(
-                f"no preview: the protected features have {combinations} combinations of answers, "
-                f"more than {LARGEST_NUMBER_OF_PATTERNS}"
+                Note(
+                    "no-preview",
+                    f"no preview: the protected features have {combinations} combinations of answers, "
+                    f"more than {LARGEST_NUMBER_OF_PATTERNS}",
+                )
             )
         else:
             operations.append(PlannedOperation("preview", budgets, rung=rung))

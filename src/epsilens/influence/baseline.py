@@ -9,7 +9,6 @@ distance of the given fit is reported.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -46,6 +45,7 @@ from epsilens.models.scikit_learn import (
     transform,
 )
 from epsilens.models.solver import polish
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -108,7 +108,7 @@ class Baseline:
         In the features' own units, shortest where not unique.
     intercept : array of shape (K,)
     is_classifier : bool
-    notes : tuple of str
+    notes : tuple of Note
         Warnings given on the way.
     hessian_seconds : float
         What one Hessian costs here, for planning; of a wide model one product with it.
@@ -137,7 +137,7 @@ class Baseline:
     coefficients: FloatArray
     intercept: FloatArray
     is_classifier: bool
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     hessian_seconds: float
     penalty_per_record: float
     weight_unit: float
@@ -287,21 +287,29 @@ def fit_baseline(
     outcomes = evaluation.outcomes(theta)
     coefficients, intercept = space.coefficients(design, theta, specification)
 
-    notes: list[str] = []
+    notes: list[Note] = []
     if space.kept is not None:
         notes.append(fewer_dimensions(full.n_columns, design.n_columns))
     if is_wide(problem.n_parameters):
         notes.append(
-            f"the {problem.n_parameters:,} parameters are too many for a matrix: all is found by conjugate gradient, "
-            f"the condition of the Hessian is only estimated ({curvature.condition:.0g}), and no leverage is "
-            "looked at."
+            Note(
+                "many-parameters",
+                f"the {problem.n_parameters:,} parameters are too many for a matrix: all is found by conjugate "
+                f"gradient, the condition of the Hessian is only estimated ({curvature.condition:.0g}), and no "
+                "leverage is looked at.",
+            )
         )
     if curvature.condition > LARGEST_CONDITION:
         notes.append(nearly_separable())
     leverage = _largest_leverage(problem, theta, curvature)
     notes += leverage_note(leverage)
     if is_search(estimator):
-        notes.append("the penalty that cross-validation chose on the true labels is kept.")
+        notes.append(
+            Note(
+                "searched-penalty",
+                "the penalty that cross-validation chose on the true labels is kept.",
+            )
+        )
     if already:
         notes.extend(_distance_note(estimator, evaluation, test_features, outcomes, given))
     return Baseline(
@@ -383,38 +391,43 @@ def _largest_leverage(problem: Problem, theta: FloatArray, curvature: Curvature)
     return float(problem.leverages(theta, inverse).max()) / problem.n_rows
 
 
-def fewer_dimensions(n_columns: int, n_dimensions: int) -> str:
+def fewer_dimensions(n_columns: int, n_dimensions: int) -> Note:
     """Say that some columns are made up of others."""
-    return (
+    return Note(
+        "fewer-dimensions",
         f"the {n_columns} columns of the design span {n_dimensions} dimensions; the "
-        "shortest coefficients are taken."
+        "shortest coefficients are taken.",
     )
 
 
-def leverage_note(leverage: float) -> list[str]:
+def leverage_note(leverage: float) -> list[Note]:
     """Say that a record decides its own prediction, if one does."""
     if leverage <= _LARGE_LEVERAGE:
         return []
     return [
-        f"the largest leverage of a training record is {leverage:.2f}: such a record decides its "
-        "own prediction, and estimates for a group that contains it are less certain."
+        Note(
+            "large-leverage",
+            f"the largest leverage of a training record is {leverage:.2f}: such a record decides its "
+            "own prediction, and estimates for a group that contains it are less certain.",
+        )
     ]
 
 
-def nearly_separable() -> str:
+def nearly_separable() -> Note:
     """Warn of a model without a finite optimum, and return what was said."""
-    text = (
+    note = Note(
+        "nearly-separable",
         "the training data are nearly separable: some coefficients, such as those of rare categories "
         "with one answer, have no finite optimum, so neither the baseline nor any estimate can be "
-        "trusted. Add regularisation."
+        "trusted. Add regularisation.",
     )
-    warnings.warn(text, ApproximationWarning, stacklevel=5)
-    return text
+    note.warn(ApproximationWarning, stacklevel=5)
+    return note
 
 
 def _distance_note(
     estimator: object, evaluation: Evaluation, features: object, outcomes: Outcomes, what: str
-) -> list[str]:
+) -> list[Note]:
     """Say by how much the given fit misses the optimum of its own objective."""
     model = final_step(estimator)
     coefficients = np.atleast_2d(model.coef_)
@@ -423,13 +436,14 @@ def _distance_note(
     return distance_note(loss - outcomes.loss, what=what)
 
 
-def distance_note(distance: float, *, what: str = "fit") -> list[str]:
+def distance_note(distance: float, *, what: str = "fit") -> list[Note]:
     """Warn of a given fit whose test loss is off by this much, if that is worth saying."""
     if abs(distance) <= _WORTH_SAYING:
         return []
-    text = (
+    note = Note(
+        "fit-not-converged",
         f"the given {what} is not converged: its test loss is {distance:+.2g} away from that of its own "
-        "objective's optimum, which is used as the baseline."
+        "objective's optimum, which is used as the baseline.",
     )
-    warnings.warn(text, ApproximationWarning, stacklevel=6)
-    return [text]
+    note.warn(ApproximationWarning, stacklevel=6)
+    return [note]

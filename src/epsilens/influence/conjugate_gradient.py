@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_share
-from epsilens.errors import ApproximationWarning
+from epsilens.errors import ApproximationWarning, setting
 from epsilens.influence.inverse_hessian import HessianOperator, InverseSolution, relative_norms
+from epsilens.notes import Note
 
 __all__ = ["ConjugateGradient"]
 
@@ -104,9 +104,9 @@ class ConjugateGradient:
                 break
         relative = float(relative_norms(residual, columns).max(initial=0.0))
         converged = relative <= self.tolerance
-        note = "" if converged else self._note(relative, n_iterations)
+        note = None if converged else self._note(relative, n_iterations)
         if note and not quiet:
-            warnings.warn(note, ApproximationWarning, stacklevel=2)
+            note.warn(ApproximationWarning, stacklevel=2)
         return InverseSolution(
             vector=vector.reshape(right.shape),
             residual=residual.reshape(right.shape),
@@ -156,16 +156,18 @@ class ConjugateGradient:
             size = following
         return steps, products
 
-    def _note(self, relative: float, n_iterations: int) -> str:
+    def _note(self, relative: float, n_iterations: int) -> Note:
+        exact = setting("inverse_hessian", "cholesky")
         if n_iterations >= self.max_iterations:
-            return (
+            return Note(
+                "solver-not-converged",
                 f"the conjugate gradient used its {self.max_iterations} iterations and left a relative "
                 f"residual of {relative:.1e}, above the tolerance of {self.tolerance:g}: first-order "
-                "numbers are uncertain. Raise `max_iterations`, add regularisation, or take "
-                "inverse_hessian='cholesky'."
+                f"numbers are uncertain. Raise `max_iterations`, add regularisation, or take {exact}.",
             )
-        return (
+        return Note(
+            "solver-not-converged",
             f"the conjugate gradient stopped at a relative residual of {relative:.1e}, above the "
             f"tolerance of {self.tolerance:g}, where rounding lets it get no further. Raise "
-            "`tolerance`, add regularisation, or take inverse_hessian='cholesky'."
+            f"`tolerance`, add regularisation, or take {exact}.",
         )

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,6 +17,7 @@ from epsilens.data.expressions import QUOTE_TEXT, parse_expression
 from epsilens.data.frames import to_pandas, to_vector
 from epsilens.document import EVERYBODY
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
+from epsilens.notes import Note
 
 __all__ = [
     "Group",
@@ -128,7 +128,7 @@ def refuse_dependent_groups(
     *,
     protected: str,
     action: Literal["refuse", "warn"],
-) -> list[str]:
+) -> list[Note]:
     """Refuse, or warn of, groups whose membership gives the protected answer away.
 
     See `refuse_dependence`.
@@ -145,7 +145,7 @@ def refuse_dependence(
     *,
     protected: str,
     action: Literal["refuse", "warn"],
-) -> list[str]:
+) -> list[Note]:
     """Refuse, or warn of, groups whose membership gives the protected answer away.
 
     If who belongs to S is known and depends on the protected column, membership reveals that column
@@ -163,10 +163,10 @@ def refuse_dependence(
 
     Returns
     -------
-    list of str
+    list of Note
         The warnings given.
     """
-    said = []
+    said: list[Note] = []
     for name, columns, inside, outside in groups:
         certain = True
         if protected in columns:
@@ -187,8 +187,8 @@ def refuse_dependence(
                 f"{text} Choose the group by other columns, or pass dependent_groups='warn' to "
                 "look anyway."
             )
-        said.append(text)
-        warnings.warn(text, PrivacyLeakWarning, stacklevel=7)
+        said.append(Note("dependent-group", text, f"{name} {protected}"))
+        said[-1].warn(PrivacyLeakWarning, stacklevel=7)
     return said
 
 

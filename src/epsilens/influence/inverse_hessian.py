@@ -9,7 +9,6 @@ vectors are multiplied by, one pass over the records for any number of vectors, 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, runtime_checkable
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from epsilens._types import FloatArray
 from epsilens.errors import ApproximationWarning
 from epsilens.models import Curvature, Design, Problem, SoftmaxLoss, factorise
+from epsilens.notes import Note
 
 __all__ = [
     "Cholesky",
@@ -227,7 +227,7 @@ class InverseSolution:
         Passes over the records, those of mini-batches and of the preparation included.
     converged : bool
         Whether the residual is within the tolerance of the solver.
-    note : str
+    note : Note or None
         What to say where it is not; empty where it is.
     repeats : array of shape (n_repeats, K·p) or (n_repeats, K·p, B), or None
         The independent estimates whose mean the vector is, where there are such.
@@ -247,7 +247,7 @@ class InverseSolution:
     n_products: int
     n_passes: int
     converged: bool
-    note: str = ""
+    note: Note | None = None
     repeats: FloatArray | None = field(default=None, repr=False)
 
     def error_along(self, step: FloatArray) -> float:
@@ -360,20 +360,21 @@ class Cholesky:
         residual = right - operator.factor.hessian @ vector
         columns = right.reshape(len(right), -1)
         relative = float(relative_norms(residual.reshape(columns.shape), columns).max(initial=0.0))
-        note = ""
+        note = None
         if not relative <= _ROUNDING:
-            note = (
+            note = Note(
+                "solver-not-converged",
                 f"the factorised Hessian leaves a relative residual of {relative:.1e}: it is too badly "
-                "conditioned for double precision. Add regularisation."
+                "conditioned for double precision. Add regularisation.",
             )
             if not quiet:
-                warnings.warn(note, ApproximationWarning, stacklevel=2)
+                note.warn(ApproximationWarning, stacklevel=2)
         return InverseSolution(
             vector=vector,
             residual=residual,
             relative_residual=relative,
             n_products=columns.shape[1],
             n_passes=1,
-            converged=not note,
+            converged=note is None,
             note=note,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -29,6 +28,8 @@ from epsilens.errors import (
     InputError,
     InputTypeError,
     PrivacyLeakWarning,
+    phrase,
+    setting,
 )
 from epsilens.influence.alternatives import (
     Alternatives,
@@ -48,6 +49,7 @@ from epsilens.influence.mechanisms import (
 )
 from epsilens.models import Design
 from epsilens.models.label import Label
+from epsilens.notes import Note
 
 __all__ = [
     "Asked",
@@ -208,7 +210,7 @@ class Asked:
         The feature that is reported bit by bit.
     budgets : tuple of mapping
         ε of every protected column, one mapping per cell.
-    notes : list of str
+    notes : list of Note
         Warnings given while reading.
     n_answers : tuple of int
         How many answers each protected column may have, in the order of the names.
@@ -227,7 +229,7 @@ class Asked:
     mechanism: Mechanism
     unary: UnaryBlock | None
     budgets: tuple[dict[str, float], ...]
-    notes: list[str]
+    notes: list[Note]
     n_answers: tuple[int, ...]
 
     def joints(self) -> list[FloatArray]:
@@ -259,7 +261,7 @@ def read_question(
     budgets, is_mapping = as_budgets(epsilon, names)
     for column in categories or {}:
         require_column(column, names, argument="categories", what="protected column")
-    notes: list[str] = []
+    notes: list[Note] = []
     features: list[ProtectedFeature] = []
     codes: dict[str, NDArray[np.int64]] = {}
     observed = []
@@ -287,7 +289,7 @@ def read_question(
         features.append(feature)
     for name in observed:
         notes.append(observed_domain(name))
-        warnings.warn(notes[-1], PrivacyLeakWarning, stacklevel=5)
+        notes[-1].warn(PrivacyLeakWarning, stacklevel=5)
     members = read_groups(
         groups,
         table=baseline.table,
@@ -307,8 +309,11 @@ def read_question(
         unary = _unary(how, features, label_name, budgets, is_paper=is_paper)
         if unary.is_sampled:
             notes.append(
-                f"the bits of {features[0].name!r} have too many patterns: the expectation is over "
-                f"{len(unary.patterns)} sampled ones, and carries their Monte-Carlo error."
+                Note(
+                    "sampled-patterns",
+                    f"the bits of {features[0].name!r} have too many patterns: the expectation is over "
+                    f"{len(unary.patterns)} sampled ones, and carries their Monte-Carlo error.",
+                )
             )
     if how in {"olh", "blh"}:
         notes.append(hashing_note(how))
@@ -342,19 +347,23 @@ def read_question(
     )
 
 
-def hashing_note(how: str) -> str:
+def hashing_note(how: str) -> Note:
     """Say what local hashing is worth here."""
-    return (
+    return Note(
+        "local-hashing",
         f"{how.upper()} is randomised response at a smaller effective epsilon, so never better "
-        "for this; the budget spent is the one asked for."
+        "for this; the budget spent is the one asked for.",
     )
 
 
-def observed_domain(name: str) -> str:
+def observed_domain(name: str) -> Note:
     """Say that a domain tells which values occur."""
-    return (
+    return Note(
+        "observed-domain",
         f"the domain of {name!r} is taken from the observed values, which tells whoever sees "
-        "the release which values occur. Declare it with `categories`, or by a categorical dtype."
+        f"the release which values occur. Declare it with {setting('categories')}"
+        f"{phrase(', or by a categorical dtype', command='')}.",
+        name,
     )
 
 
@@ -437,11 +446,10 @@ def protected_names(
         elif label is None and label_name is None and not difflib.get_close_matches(name, columns):
             # An unnamed label: what the caller calls it is taken for its name, and said.
             label_name = name
-            warnings.warn(
+            Note(
+                "unnamed-label",
                 f"the label has no name: {name!r}, which is no column of X, is taken to mean it.",
-                ApproximationWarning,
-                stacklevel=6,
-            )
+            ).warn(ApproximationWarning, stacklevel=6)
         else:
             require_column(name, [known, *columns], argument="protect")
         if label_name is not None and label_name not in result:

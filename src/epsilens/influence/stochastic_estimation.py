@@ -8,7 +8,6 @@ s, the depth and the number of repeats are left to the reader, and nothing says 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -16,8 +15,9 @@ from numpy.typing import NDArray
 
 from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_share
-from epsilens.errors import ApproximationWarning, InputError
+from epsilens.errors import ApproximationWarning, InputError, setting
 from epsilens.influence.inverse_hessian import HessianOperator, InverseSolution, relative_norms
+from epsilens.notes import Note
 
 __all__ = ["StochasticEstimation"]
 
@@ -162,9 +162,9 @@ class StochasticEstimation:
                 scale *= 2.0
         worst = float(relative.max(initial=0.0))
         converged = worst <= self.tolerance
-        note = "" if converged else self._note(worst)
+        note = None if converged else self._note(worst)
         if note and not quiet:
-            warnings.warn(note, ApproximationWarning, stacklevel=2)
+            note.warn(ApproximationWarning, stacklevel=2)
         return InverseSolution(
             vector=vector.reshape(right.shape),
             residual=residual.reshape(right.shape),
@@ -214,12 +214,13 @@ class StochasticEstimation:
             largest = float(np.linalg.norm(vector))
         return _MARGIN * largest + drawn.largest / min(operator.n_rows, self.batch_size)
 
-    def _note(self, relative: float) -> str:
-        return (
+    def _note(self, relative: float) -> Note:
+        return Note(
+            "solver-not-converged",
             f"stochastic estimation used its {self.max_passes} passes and left a relative residual of "
             f"{relative:.1e}, above the tolerance of {self.tolerance:g}: first-order numbers are "
             "uncertain. Raise `max_passes` or `tolerance`, add regularisation, or take "
-            "inverse_hessian='cg'."
+            f"{setting('inverse_hessian', 'cg')}.",
         )
 
 

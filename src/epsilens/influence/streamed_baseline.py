@@ -52,6 +52,7 @@ from epsilens.models.scikit_learn import (
 )
 from epsilens.models.streamed_problem import FusedObjective, StreamedProblem, TrainingRows
 from epsilens.models.streamed_records import Reading, Records
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -82,7 +83,7 @@ class StreamedBaseline:
     coefficients: FloatArray
     intercept: FloatArray
     is_classifier: bool
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     pass_seconds: float | None
     multiplication_seconds: float
     class_weight: ClassWeight = None
@@ -221,7 +222,7 @@ def fit_streamed(
     )
     outcomes = evaluation.look(theta)
     coefficients, intercept = space.coefficients(design, theta, specification)
-    notes: list[str] = []
+    notes: list[Note] = []
     if space.kept is not None:
         notes.append(fewer_dimensions(full.n_columns, design.n_columns))
     if curvature.condition > LARGEST_CONDITION:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +33,7 @@ from epsilens.influence.streamed_baseline import StreamedBaseline, fit_streamed
 from epsilens.influence.streamed_noise import StreamedGroup
 from epsilens.models.scikit_learn import frozen_transformers
 from epsilens.models.streamed_records import Coin, Reading
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ def readings_of(
     drop: Sequence[str],
     test_share: float,
     seed: int,
-) -> tuple[Reading, Reading, list[str]]:
+) -> tuple[Reading, Reading, list[Note]]:
     """Return how training and test rows are read, and what must be said of it.
 
     Parameters
@@ -107,9 +107,10 @@ def readings_of(
             )
         return reading, replace(reading, source=other, what="test"), []
     share = as_share(test_share, name="test_share")
-    note = (
+    note = Note(
+        "streamed-split",
         f"a coin for every row's position sets {share:.0%} of the rows aside for testing, the same ones "
-        "at every run with this seed; the shares of the labels may differ a little between the two parts."
+        "at every run with this seed; the shares of the labels may differ a little between the two parts.",
     )
     return (
         replace(reading, coin=Coin(seed, share, aside=False)),
@@ -208,11 +209,11 @@ def read_streamed_question(
     for column in categories or {}:
         require_column(column, names, argument="categories", what="protected column")
     label = label.protected(given)
-    notes: list[str] = []
+    notes: list[Note] = []
     _, values = label.domain()
     if label.origin == "observed":
         notes.append(observed_domain(label_name))
-        warnings.warn(notes[-1], PrivacyLeakWarning, stacklevel=4)
+        notes[-1].warn(PrivacyLeakWarning, stacklevel=4)
     members = _read_groups(groups, reading.source.columns)
     asking = replace(baseline, label=label)
     if groups is None:
@@ -250,7 +251,7 @@ def _asked(
     members: list[StreamedGroup],
     budgets: list[dict[str, float]],
     mechanism: str,
-    notes: list[str],
+    notes: list[Note],
     *,
     is_mapping: bool,
 ) -> tuple[Asked, StreamedBaseline]:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from epsilens._types import BoolArray, FloatArray
 from epsilens.data.frames import Documented, like, to_pandas
-from epsilens.document import MASK_FROM_PUBLIC, MASK_NOT_PRIVATE, MaskDocument, MaskOutcome
+from epsilens.document import MaskDocument, MaskOutcome
+from epsilens.errors import setting
 from epsilens.masking.choices import mask_at_random
 from epsilens.masking.importances import FEWEST_EXPLAINED, TaskImportances
 from epsilens.masking.knapsack import MaskChoice
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import altair as alt
@@ -115,9 +117,20 @@ class Mask(Documented):
 
 # --- What must be said beside a mask ---
 
-TELLS_WHO = (
+MASK_NOT_PRIVATE = Note(
+    "mask-not-private",
+    "the mask was chosen by looking at these records, and what it does was measured on them: neither is "
+    "private itself. Choose it on public records if it is to be published.",
+)
+MASK_FROM_PUBLIC = Note(
+    "mask-from-public",
+    "the mask comes from public records alone, but what it does was measured on private ones: these "
+    "accuracies are not private.",
+)
+TELLS_WHO = Note(
+    "mask-shows-person",
     "every person has a mask of their own: which features are blank tells whose record it is. Use one mask for "
-    "everybody unless that is accepted."
+    "everybody unless that is accepted.",
 )
 _CLEARLY = 2.0
 
@@ -135,7 +148,7 @@ def mask_notes(
     guess: float,
     trained: tuple[int, int],
     tried: tuple[int, int],
-) -> list[str]:
+) -> list[Note]:
     """Return the warnings of a mask; none names a feature.
 
     Parameters
@@ -159,38 +172,58 @@ def mask_notes(
     notes = [MASK_FROM_PUBLIC if is_public else MASK_NOT_PRIVATE]
     if trained[0] < trained[1]:
         notes.append(
-            f"to keep within the time, models were trained on {trained[0]:,} of {trained[1]:,} records, and "
-            f"{n_explained:,} records were explained. With all records people are recognised more often. "
-            "Allow more time with `seconds`."
+            Note(
+                "training-sample",
+                f"to keep within the time, models were trained on {trained[0]:,} of {trained[1]:,} records, and "
+                f"{n_explained:,} records were explained. With all records people are recognised more often. "
+                f"Allow more time with {setting('seconds')}.",
+            )
         )
     if tried[0] < tried[1]:
         notes.append(
-            f"the time was up after {tried[0]} of {tried[1]} other values of α. Allow more with `seconds`."
+            Note(
+                "time-used-up",
+                f"the time was up after {tried[0]} of {tried[1]} other values of α. Allow more with {setting('seconds')}.",
+            )
         )
     if is_by_person:
         notes.append(TELLS_WHO)
     if n_explained < FEWEST_EXPLAINED:
         notes.append(
-            f"too few records to judge: only {n_explained} were explained, so that importances and mask may be "
-            "chance. Set more records aside."
+            Note(
+                "few-explained",
+                f"too few records to judge: only {n_explained} were explained, so that importances and mask may be "
+                "chance. Set more records aside.",
+            )
         )
     elif not serves:
         notes.append(
-            "no feature clearly serves the task: on records set aside the model rests on noise, so that "
-            "everything that identifies can go. Look at its accuracy first."
+            Note(
+                "no-useful-feature",
+                "no feature clearly serves the task: on records set aside the model rests on noise, so that "
+                "everything that identifies can go. Look at its accuracy first.",
+            )
         )
     recognised, error = before.identity_accuracy, before.identity_error
     if recognised is not None and error is not None and recognised <= guess + _CLEARLY * error:
         notes.append(
-            "people are not clearly recognised better than by guessing, even with all features: what is "
-            "called identifying may be chance. Try another `identity_estimator` before trusting the mask."
+            Note(
+                "people-not-recognised",
+                "people are not clearly recognised better than by guessing, even with all features: what is "
+                "called identifying may be chance. Try another `identity_estimator` before trusting the mask.",
+            )
         )
     total = float(s.sum())
     if total > 0 and s[held].sum() > (1.0 - choice.alpha + 1e-12) * total:
         notes.append(
-            f"α = {choice.alpha:g} cannot be met: the features that must be kept hold "
-            f"{100 * s[held].sum() / total:.0f} % of the identifying importance by themselves."
+            Note(
+                "alpha-not-met",
+                f"α = {choice.alpha:g} cannot be met: the features that must be kept hold "
+                f"{100 * s[held].sum() / total:.0f} % of the identifying importance by themselves.",
+            )
         )
     if serves and not choice.kept.any():
-        notes.append("no feature is left: whatever serves the task identifies too.")
+        notes.append(
+            Note("no-feature-left", "no feature is left: whatever serves the task identifies too.")
+        )
     return notes

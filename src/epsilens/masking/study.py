@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, Self, get_args
@@ -340,7 +339,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             guess_rate(self._train.who, self._test.who),
         )
         if person_masks is not None:
-            warnings.warn(TELLS_WHO, PrivacyLeakWarning, stacklevel=2)
+            TELLS_WHO.warn(PrivacyLeakWarning, stacklevel=2)
         names = self.table_.names
         kept_share = (
             choice.kept.astype(float) if person_masks is None else privacy.shares @ person_masks
@@ -359,7 +358,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
                 standard_errors=standard_errors,
                 n_trained=len(self._train.y),
             ),
-            warnings=mask_notes(
+            notes=mask_notes(
                 choice,
                 s,
                 held,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -189,7 +188,7 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         self.kept_, self.solver_ = choice.kept, choice.solver
         self.utility_kept_, self.privacy_kept_ = choice.utility_kept, choice.privacy_kept
         if self.scope == "identity" and people is not None:
-            warnings.warn(TELLS_WHO, PrivacyLeakWarning, stacklevel=2)
+            TELLS_WHO.warn(PrivacyLeakWarning, stacklevel=2)
             self.people_ = known[privacy.classes.astype(np.intp)]
             given = [
                 [np.mean(answers[people == who] == c) for c in utility.classes]
@@ -251,7 +250,7 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
                 f"`identity` must name a person known from `fit` for each of the {len(rows)} records, "
                 f"got {len(people)}, of whom {n_unknown} are unknown."
             )
-        warnings.warn(TELLS_WHO, PrivacyLeakWarning, stacklevel=2)
+        TELLS_WHO.warn(PrivacyLeakWarning, stacklevel=2)
         masks: BoolArray = self.person_masks_[places]
         return np.asarray(np.where(masks, rows, 0.0))
 

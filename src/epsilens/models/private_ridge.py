@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Literal, Self
 
 import numpy as np
@@ -33,6 +32,7 @@ from epsilens.models.ridge_bounds import (
     row_norms,
 )
 from epsilens.models.tables import checked_input
+from epsilens.notes import Note
 
 __all__ = ["PrivateRidge", "exact_coefficients"]
 
@@ -303,7 +303,10 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         rows, targets = checked_input(self, X, y, reset=False)
-        _warn_of("the share of clipped records is a function of the raw data and not private")
+        _warn_of(
+            "raw-statistic",
+            "the share of clipped records is a function of the raw data and not private",
+        )
         return ClippedShare(
             rows=float((row_norms(rows) > self.bounds_.feature_bound).mean()),
             targets=float((np.abs(targets) > self.bounds_.y_bound).mean()),
@@ -334,7 +337,9 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "Fit several times with a seed and take the mean."
             )
         rows, _ = checked_input(self, X, None, reset=False)
-        _warn_of("the expected excess risk is a function of these rows and not private")
+        _warn_of(
+            "raw-statistic", "the expected excess risk is a function of these rows and not private"
+        )
         lengths = row_norms(self.bounds_.rows(rows))
         return float(self.sigma_**2 * (lengths**2).mean())
 
@@ -430,7 +435,11 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _generator(self) -> np.random.Generator | None:
         if self.random_state is None:
             return None
-        _warn_of("a seed was given, so this is a simulation and protects nobody", stacklevel=4)
+        _warn_of(
+            "simulated",
+            "a seed was given, so this is a simulation and protects nobody",
+            stacklevel=4,
+        )
         if isinstance(self.random_state, np.random.RandomState):
             return np.random.default_rng(int(self.random_state.randint(2**31)))
         return as_generator(self.random_state)
@@ -455,7 +464,9 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         missing = [name for name in _BOUNDS if name not in known]
         if missing:
             _warn_of(
-                f"{', '.join(missing)} was read off the data, which no noise covers", stacklevel=4
+                "bounds-from-data",
+                f"{', '.join(missing)} was read off the data, which no noise covers",
+                stacklevel=4,
             )
             constant = self._constant(math.inf) if self._has_own_constant else None
             known = bounds_of(rows, targets, penalty=penalty, known=known, constant=constant)
@@ -536,6 +547,7 @@ def _enter(records: WordArray, rho: float, limit: float | None) -> float:
     total = FITS.enter(records, rho, limit=limit)
     if total.n_fits > 1:
         _warn_of(
+            "released-before",
             f"these records have been used in {total.n_fits} fits of this process, so ρ adds up to "
             f"{total.rho:g}",
             stacklevel=4,
@@ -543,6 +555,6 @@ def _enter(records: WordArray, rho: float, limit: float | None) -> float:
     return total.rho
 
 
-def _warn_of(leak: str, *, stacklevel: int = 3) -> None:
+def _warn_of(code: str, leak: str, *, stacklevel: int = 3) -> None:
     """Warn at the line of the user, who stands as many calls above."""
-    warnings.warn(f"PrivateRidge: {leak}.", PrivacyLeakWarning, stacklevel=stacklevel)
+    Note(code, f"PrivateRidge: {leak}.").warn(PrivacyLeakWarning, stacklevel=stacklevel)

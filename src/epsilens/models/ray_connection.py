@@ -93,8 +93,8 @@ class RayPasses:
         answer = self._wait(reference)
         if answer.error is not None:
             raise answer.error
-        for category, text in answer.warnings:
-            warnings.warn(text, category, stacklevel=3)
+        for warning in answer.warnings:
+            warnings.warn(warning, stacklevel=3)
         return answer.result
 
     def _wait(self, reference: Any) -> Answer:

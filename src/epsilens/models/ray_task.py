@@ -51,14 +51,14 @@ class Answer:
     Attributes
     ----------
     result : object
-    warnings : tuple of (category, text)
+    warnings : tuple of Warning
         Our own, so that whoever asked sees them as if the work had been done at home.
     error : Exception, optional
         What the work has raised. It travels as a result: Ray would print it as well, and wrap it.
     """
 
     result: Any
-    warnings: tuple[tuple[type[Warning], str], ...] = ()
+    warnings: tuple[Warning, ...] = ()
     error: Exception | None = None
 
 
@@ -144,7 +144,7 @@ def do_task(number: str, packed: bytes, task: Any, *arrays: NDArray[Any]) -> Ans
             return Answer(None, error=InputError(_NO_FILE))
         except Exception as error:  # raised where the results are read
             return Answer(None, error=_can_travel(error))
-    return Answer(result, tuple((one.category, str(one.message)) for one in caught))
+    return Answer(result, tuple(one.message for one in caught if isinstance(one.message, Warning)))
 
 
 def _can_travel(error: Exception) -> Exception:

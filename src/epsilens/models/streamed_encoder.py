@@ -39,6 +39,7 @@ from epsilens.errors import InputError, setting
 from epsilens.models.default import default_estimator
 from epsilens.models.passes import Part, current_passes, reduce_pass
 from epsilens.models.streamed_records import Reading, absent, plain_column
+from epsilens.notes import Note
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -348,7 +349,7 @@ def settle_streamed(
     policy: MissingPolicy,
     where: str = "",
     progress: Progress | None = None,
-) -> tuple[Reading, list[str]]:
+) -> tuple[Reading, list[Note]]:
     """Return a reading without the rows that lack an answer, and what was left out.
 
     A feature that nobody among the training rows has answered is left out itself, and costs no row.
@@ -365,7 +366,7 @@ def settle_streamed(
     Returns
     -------
     reading : Reading
-    notes : list of str
+    notes : list of Note
 
     Raises
     ------
@@ -402,7 +403,10 @@ def settle_streamed(
         rest, notes = settle_streamed(
             replace(reading, features=answered), policy=policy, where=where, progress=progress
         )
-        return rest, [*notes, *(f"{name}: left out: {NO_ANSWERS}" for name in unanswered)]
+        left_out = [
+            Note("column-left-out", f"{name}: left out: {NO_ANSWERS}", name) for name in unanswered
+        ]
+        return rest, [*notes, *left_out]
     listed = listed_counts(found)
     choice = leave_out("the columns with most of them", begins=n_lost == n_rows)
     if n_lost < n_rows:
@@ -417,8 +421,8 @@ def settle_streamed(
             f"at most {LARGEST_DROPPED_SHARE:.0%} of the rows may have missing values, but {n_lost} of "
             f"{n_rows}{where} do ({listed}). {choice}."
         )
-    note = f"{n_lost} of {n_rows} rows{where} were dropped for missing values ({listed})"
-    return replace(reading, complete=tuple(found)), [note]
+    said = f"{n_lost} of {n_rows} rows{where} were dropped for missing values ({listed})"
+    return replace(reading, complete=tuple(found)), [Note("rows-dropped", said)]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ every model is judged once, by a fit that has not seen it.
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens._validate import as_choice, as_share
 from epsilens.audit.bound import checked_method
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
+from epsilens.notes import Note
 from epsilens.risk.logits import Moments, column_blocks, fit_normal, quarter_moments
 from epsilens.risk.membership_attack import MembershipAttack
 from epsilens.risk.proven_epsilon import proven_epsilon
@@ -238,18 +238,14 @@ def lira(
     asr.setflags(write=False)
     asr_max = float(np.nanmax(asr))
     assumptions = list(_FAIR)
-    n_left = int(np.count_nonzero((judged == 0).any(axis=0)))
-    if n_left:
-        said = (
-            f"{n_left} of {n_samples} samples have too few models to be judged in full "
-            f"({int(n_samples - known.sum())} not at all)"
-        )
+    held_out = HeldOutScores(statistic, members, judged > 0)
+    said = held_out.too_few_models()
+    if said:
         assumptions.append(said)
-        warnings.warn(
+        Note(
+            "few-shadow-models",
             f"{said}: their success rates rest on fewer models or are NaN. Train more models.",
-            ApproximationWarning,
-            stacklevel=2,
-        )
+        ).warn(ApproximationWarning, stacklevel=2)
     doubts = doubts_about_the_coins(members)
     # Without coins nothing is proven but what is true of any attack.
     least, most, proof = 0.0, 1.0, None
@@ -267,12 +263,11 @@ def lira(
             "lower bound of the balanced accuracy is left out",
             *assumptions[len(_FAIR) :],
         ]
-        warnings.warn(
+        Note(
+            "unfair-coins",
             f"{said}. Lower bounds are 0, which says nothing. Draw every model's membership of every sample by "
             "a fair coin of its own.",
-            ApproximationWarning,
-            stacklevel=2,
-        )
+        ).warn(ApproximationWarning, stacklevel=2)
     else:
         if online:
             simulated = _simulated_maxima(
@@ -319,7 +314,7 @@ def lira(
         n_samples=n_samples,
         n_judged=int(known.sum()),
         assumptions=tuple(assumptions),
-        held_out=HeldOutScores(statistic, members, judged > 0),
+        held_out=held_out,
     )
 
 

@@ -36,6 +36,16 @@ class HeldOutScores:
     membership: BoolArray
     judged: BoolArray
 
+    def too_few_models(self) -> str:
+        """Say how many samples cannot be judged in full; empty if all can be."""
+        n_left = int(np.count_nonzero(~self.judged.all(axis=0)))
+        if not n_left:
+            return ""
+        return (
+            f"{n_left} of {self.judged.shape[1]} samples have too few models to be judged in full "
+            f"({int(np.count_nonzero(~self.judged.any(axis=0)))} not at all)"
+        )
+
     def split(self) -> tuple[SingleArray, SingleArray]:
         """Return the scores of members and of the others, in no order."""
         inside, outside = [], []

@@ -31,6 +31,7 @@ from epsilens.models.dp_sgd import DPSGDSettings
 from epsilens.models.privacy_accounting import attack_ceiling
 from epsilens.models.ray_connection import place_of_work
 from epsilens.models.tables import column_names
+from epsilens.notes import Note
 from epsilens.risk.answer_inference import answer_ceiling
 from epsilens.risk.guess_from_others import (
     CONFIDENCE,
@@ -345,9 +346,10 @@ class AttackStudy(FittedModel):
             online=online,
             confidence=level,
         )
-        scaled = (
+        scaled = Note(
+            "scaled-features",
             "the features are scaled by what the raw data say, which the ε of DP-SGD does not "
-            "cover. Scale by public bounds for a release."
+            "cover. Scale by public bounds for a release.",
         )
         return self._curve(provenance, cells, attacks, shadows.targets, notes=[scaled])
 
@@ -367,7 +369,7 @@ class AttackStudy(FittedModel):
         attacks: list[MembershipAttack],
         targets: NDArray[np.intp],
         *,
-        notes: Sequence[str],
+        notes: Sequence[Note],
         protect: Sequence[str] = (),
         n_answers: Sequence[int] = (),
     ) -> RiskCurve:
@@ -375,7 +377,7 @@ class AttackStudy(FittedModel):
         baseline = self._baseline
         document = RiskDocument(
             provenance=provenance,
-            warnings=[
+            notes=[
                 *baseline.notes,
                 *notes,
                 *_notes(targets, baseline),
@@ -434,34 +436,35 @@ def _targets(n_rows: int, seed: int) -> NDArray[np.intp]:
     return np.sort(chosen)
 
 
-def _notes(targets: NDArray[np.intp], baseline: Baseline) -> list[str]:
+def _notes(targets: NDArray[np.intp], baseline: Baseline) -> list[Note]:
     n_rows = baseline.problem.n_rows
     if len(targets) == n_rows:
         return []
     return [
-        f"membership was attacked for {len(targets)} of the {n_rows} training records, drawn at "
-        "random: the most exposed record may be among the others."
+        Note(
+            "attacked-sample",
+            f"membership was attacked for {len(targets)} of the {n_rows} training records, drawn at "
+            "random: the most exposed record may be among the others.",
+        )
     ]
 
 
-def _doubts(attacks: Sequence[MembershipAttack]) -> list[str]:
+def _doubts(attacks: Sequence[MembershipAttack]) -> list[Note]:
     """Return what the attacks say about records that could not be judged in full, once."""
-    said = [
-        f"{words}. Train more shadow models."
-        for attack in attacks
-        for words in attack.assumptions
-        if "too few models" in words
-    ]
-    return said[:1]
+    said = [words for attack in attacks if (words := attack.held_out.too_few_models())]
+    return [Note("few-shadow-models", f"{words}. Train more shadow models.") for words in said[:1]]
 
 
-def _training_note(known: KnownColumns, n_rows: int) -> list[str]:
+def _training_note(known: KnownColumns, n_rows: int) -> list[Note]:
     """Say where the baseline was learnt from a part of the rows."""
     if n_rows <= known.n_training_rows:
         return []
     return [
-        f"the guess from everybody else's data was learnt from {known.n_training_rows} of the {n_rows} "
-        "training records, drawn at random. From all of them it may be slightly better."
+        Note(
+            "baseline-sample",
+            f"the guess from everybody else's data was learnt from {known.n_training_rows} of the {n_rows} "
+            "training records, drawn at random. From all of them it may be slightly better.",
+        )
     ]
 
 

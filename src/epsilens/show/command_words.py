@@ -8,9 +8,9 @@ sentences name what is typed in a shell: `--max-loss-increase`, `inf`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-__all__ = ["in_command_words", "notes_in_command_words"]
+__all__ = ["in_command_words"]
 
 _OPTIONS = {
     "alpha": "--alpha",
@@ -118,23 +118,3 @@ def in_command_words(message: str) -> str:
     for pattern, replacement in _PHRASES:
         message = re.sub(pattern, replacement, message)
     return message
-
-
-def notes_in_command_words(notes: Iterable[str]) -> list[str]:
-    """Say notes as a user of the command line would type them, each once.
-
-    Parameters
-    ----------
-    notes : iterable of str
-        What was done to a table, and warnings. Of two that differ in their advice alone, the first
-        is enough.
-
-    Examples
-    --------
-    >>> notes_in_command_words(["it leaks. Declare it with `categories`.", "it leaks. Declare it."])
-    ['it leaks. Declare it with `--categories`.']
-    """
-    once: dict[str, str] = {}
-    for note in map(in_command_words, notes):
-        once.setdefault(note.partition(" Declare it")[0], note)
-    return list(once.values())

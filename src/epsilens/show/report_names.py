@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from epsilens.document import DecisionDocument, WhatIfDocument
@@ -63,7 +64,7 @@ def readable_document(
     'a⟨U+202E⟩'
     """
     changes: dict[str, Any] = {
-        "warnings": [undirected(warning) for warning in document.warnings],
+        "notes": [replace(note, text=undirected(note.text)) for note in document.notes],
         "provenance": _readable_origin(document.provenance),
     }
     if isinstance(document, DecisionDocument):

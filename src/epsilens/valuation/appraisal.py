@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
@@ -18,6 +17,7 @@ from epsilens.models import Design
 from epsilens.models.label import class_totals, class_weights, encode_test_label
 from epsilens.models.scikit_learn import transform
 from epsilens.models.tables import for_scikit_learn, in_order_of
+from epsilens.notes import Note
 from epsilens.valuation.exact_models import Accuracy, exact_loss_changes, full_loss_changes
 from epsilens.valuation.record_steps import (
     Records,
@@ -253,12 +253,11 @@ class Appraisal:
         eta = evaluation.gradient(shared.theta)
         bent = evaluation.hessian(shared.theta) @ delta
         change[sole] = eta @ delta + 0.5 * np.einsum("pb,pb->b", delta, bent)
-        warnings.warn(
+        Note(
+            "sole-records",
             f"{len(sole)} training records decide a coefficient alone (leverage 1, no penalty): "
             "without them the shortest solution is taken, as fitting again does.",
-            ApproximationWarning,
-            stacklevel=4,
-        )
+        ).warn(ApproximationWarning, stacklevel=4)
 
     def _refuse_the_last(self) -> None:
         label = self.baseline.label

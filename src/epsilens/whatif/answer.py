@@ -24,10 +24,17 @@ from epsilens.document import (
     own_budget,
     whatif_number_types,
 )
-from epsilens.errors import EstimateNotTrustworthyError, InputError, PrivacyLeakWarning
+from epsilens.errors import (
+    EstimateNotTrustworthyError,
+    InputError,
+    PrivacyLeakWarning,
+    phrase,
+    setting,
+)
 from epsilens.influence import FirstOrder
 from epsilens.influence.question import Asked
 from epsilens.models.ray_connection import place_of_work
+from epsilens.notes import Note
 from epsilens.whatif.cells import CellAnswer
 from epsilens.whatif.ladder import AnyBaseline
 from epsilens.whatif.result import INTERVAL_CONFIDENCE, LossChangeEstimate
@@ -109,13 +116,16 @@ class Origin:
         lost = sum(cell.loss_change is None for cell in cells)
         if lost:
             notes.append(
-                f"{lost} of {len(cells)} cells have no answer: the objective has no minimum with a "
-                "positive definite Hessian near the model (a corrected loss need not be convex)."
+                Note(
+                    "cells-without-answer",
+                    f"{lost} of {len(cells)} cells have no answer: the objective has no minimum with a "
+                    "positive definite Hessian near the model (a corrected loss need not be convex).",
+                )
             )
         notes += untrusted_notes(cells)
         return WhatIfDocument(
             provenance=provenance,
-            warnings=notes,
+            notes=notes,
             number_types=whatif_number_types(
                 retrained=retrained, is_about_privacy=self.declared.get(PUBLIC_BODY, True)
             ),
@@ -125,25 +135,40 @@ class Origin:
         )
 
 
-def untrusted_notes(cells: list[WhatIfCell], *, repeats: int | None = None) -> list[str]:
+ABOUT_CHECKS = frozenset({"cost-measured", "estimates-unchecked"})
+"""Codes of the notes on cells whose estimate failed its check."""
+
+
+def untrusted_notes(cells: list[WhatIfCell], *, repeats: int | None = None) -> list[Note]:
     """Say which estimates failed their check, and which of these were measured by so many runs instead."""
-    notes = []
+    notes: list[Note] = []
     measured = [cell for cell in cells if cell.method == "retrain"]
     if repeats is not None and measured:
         at = ", ".join(epsilon_text(own_budget(cell)) for cell in measured)
         notes.append(
-            f"the estimate failed its own check at ε = {at}: the cost there is measured, by training again "
-            f"{repeats} times."
+            Note(
+                "cost-measured",
+                f"the estimate failed its own check at ε = {at}: the cost there is measured, by training "
+                f"again {repeats} times.",
+            )
         )
     failed = [cell for cell in cells if not cell.trusted]
     if failed:
         # Who has the best estimate already must not be sent to it.
         is_best = all(cell.method == "exact" for cell in failed)
-        advice = "Train" if is_best else "Take method='exact', or train"
+        # A decision estimates as well, but has no such option.
+        exact, again = (
+            phrase(setting("method", how), command=f"`epsilens whatif --method {how}`")
+            for how in ("exact", "retrain")
+        )
+        advice = "Train" if is_best else f"Take {exact}, or train"
         notes.append(
-            f"{len(failed)} of {len(cells)} estimates failed their own check: drawn runs that were solved "
-            "for real lie elsewhere, or what the method leaves out is too large beside its interval. "
-            f"{advice} again to be sure: method='retrain'."
+            Note(
+                "estimates-unchecked",
+                f"{len(failed)} of {len(cells)} estimates failed their own check: drawn runs that were solved "
+                "for real lie elsewhere, or what the method leaves out is too large beside its interval. "
+                f"{advice} again to be sure: {again}.",
+            )
         )
     return notes
 
@@ -187,8 +212,11 @@ def write_estimate(
     if drawn:
         settings["inverse_hessian"] = {"solver": "cg", "loss_change_standard_error": max(drawn)}
         asked.notes.append(
-            f"the part of second order is a mean over {n_draws} drawn runs: in the worst cell the change of "
-            f"loss has a Monte-Carlo standard error of {max(drawn):.1g}."
+            Note(
+                "drawn-runs",
+                f"the part of second order is a mean over {n_draws} drawn runs: in the worst cell the change "
+                f"of loss has a Monte-Carlo standard error of {max(drawn):.1g}.",
+            )
         )
     if first_order is not None:
         settings["inverse_hessian"] = _solver_settings(first_order, answers)
@@ -219,23 +247,29 @@ def _solver_settings(first_order: FirstOrder, answers: list[CellAnswer]) -> dict
     return settings
 
 
-def _solver_notes(first_order: FirstOrder, answers: list[CellAnswer]) -> list[str]:
+def _solver_notes(first_order: FirstOrder, answers: list[CellAnswer]) -> list[Note]:
     """Return what must be said of a solver that did not converge, or that drew."""
     notes = [first_order.solution.note] if first_order.solution.note else []
     errors = [answer.solve_error for answer in answers if answer.solve_error is not None]
     lost = sum(not error.converged for error in errors) if first_order.solution.converged else 0
     if lost:
         notes.append(
-            f"the solver of the inverse Hessian did not reach its tolerance beside {lost} of "
-            f"{len(answers)} cells: their accuracy, AUC, gaps and trust are uncertain."
+            Note(
+                "solver-not-converged",
+                f"the solver of the inverse Hessian did not reach its tolerance beside {lost} of "
+                f"{len(answers)} cells: their accuracy, AUC, gaps and trust are uncertain.",
+            )
         )
     drawn = [e for e in errors if e.standard_error is not None]
     if drawn:
         size, se = max(e.size for e in drawn), max(e.standard_error or 0.0 for e in drawn)
         notes.append(
-            "the inverse Hessian is estimated from mini-batches: in the worst cell the change of loss has "
-            f"a Monte-Carlo standard error of {se:.1g}, without the bias of stopping early, and an error, "
-            f"estimated from the residual, of {size:.1g}."
+            Note(
+                "stochastic-hessian",
+                "the inverse Hessian is estimated from mini-batches: in the worst cell the change of loss has "
+                f"a Monte-Carlo standard error of {se:.1g}, without the bias of stopping early, and an error, "
+                f"estimated from the residual, of {size:.1g}.",
+            )
         )
     return notes
 
@@ -402,15 +436,13 @@ def measure_cell(
     kept = [
         item for item in old.intervals if (item.group, item.epsilon) != (EVERYBODY, cell.epsilon)
     ]
-    known = settings.get("repeats")
-    before = untrusted_notes(old.cells, repeats=known if isinstance(known, int) else None)
     origin = old.provenance.model_copy(update={"settings": {**settings, "repeats": repeats}})
     document = old.model_copy(
         update={
             "cells": cells,
             "intervals": [*kept, *found.document.intervals],
-            "warnings": [
-                *(note for note in old.warnings if note not in before),
+            "notes": [
+                *(note for note in old.notes if note.code not in ABOUT_CHECKS),
                 *untrusted_notes(cells, repeats=repeats),
             ],
             "provenance": origin,

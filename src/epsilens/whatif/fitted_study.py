@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_positive
 from epsilens.data.frames import series_name, to_vector
-from epsilens.document import BODY_PUBLIC, BODY_UNDECLARED, PUBLIC_BODY
+from epsilens.document import PUBLIC_BODY
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, setting
 from epsilens.influence.baseline import Baseline, fit_baseline
 from epsilens.influence.fitted import FittedModel
@@ -30,15 +29,28 @@ from epsilens.models.torch_head import (
     is_module,
     read_head,
 )
+from epsilens.notes import Note
 from epsilens.whatif.answer import Origin
 
 __all__ = ["FittedStudy", "FrozenHead", "fit_head", "refuse_head", "refuse_inputs", "with_body"]
 
 # --- The study of a network's last layer: its features frozen, its head the linear model that is asked about ---
 
-_FROZEN = (
+_FROZEN = Note(
+    "frozen-layers",
     "the layers before the head are frozen: what other labels would do to them is not in these numbers. A few "
-    "retrainings of the whole network, given to `calibrate` as `truth`, say how much that is."
+    "retrainings of the whole network, given to `calibrate` as `truth`, say how much that is.",
+)
+BODY_UNDECLARED = Note(
+    "body-undeclared",
+    "No ε is stated for this network: its body, the layers before the head, may have learnt from the true "
+    "answers. Such features give the answers back, whatever answers the head is trained on. If the body never "
+    "saw these answers, declare it: WhatIf(module, head=..., public_body=True).",
+)
+BODY_PUBLIC = Note(
+    "body-public",
+    "the body, the layers before the head, was declared public: trained without these answers. Nothing here "
+    "checks that. If the body has seen them, ε protects nothing.",
 )
 
 
@@ -130,8 +142,11 @@ def fit_head(
     notes = [*baseline.notes, _FROZEN]
     if was_training:
         notes.append(
-            "the module was in training mode; its features are taken in evaluation mode, without dropout and "
-            "with BatchNorm's running averages."
+            Note(
+                "training-mode",
+                "the module was in training mode; its features are taken in evaluation mode, without dropout "
+                "and with BatchNorm's running averages.",
+            )
         )
     return FrozenHead(replace(baseline, label=label, notes=tuple(notes)), features)
 
@@ -163,7 +178,7 @@ def with_body(asked: Asked, *, public_body: bool) -> Asked:
     """Return a question with what was declared of the body; undeclared, a record's ε is infinite."""
     if public_body:
         return replace(asked, notes=[*asked.notes, BODY_PUBLIC])
-    warnings.warn(BODY_UNDECLARED, PrivacyLeakWarning, stacklevel=4)
+    BODY_UNDECLARED.warn(PrivacyLeakWarning, stacklevel=4)
     return replace(
         asked,
         record_epsilons=(math.inf,) * len(asked.record_epsilons),

@@ -7,7 +7,6 @@ what the test set says of it, at rising cost; each carries the prediction interv
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -25,6 +24,7 @@ from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models.block_store import current_store
 from epsilens.models.passes import current_passes, workers
+from epsilens.notes import Note
 from epsilens.whatif.cells import CellAnswer, Question, Rung
 from epsilens.whatif.drawn_cell import n_solvable
 from epsilens.whatif.general_ladder import SOLVED_REPORT_COST, climb_general
@@ -190,10 +190,11 @@ def climb(
 
 # --- From a checked question to what the ladder is asked, and what must be refused or solved before ---
 
-_CONDITIONS_OF_CORRECTION = (
+_CONDITIONS_OF_CORRECTION = Note(
+    "correction-conditions",
     "forward correction leads back to the model of the true labels (P1 Thm 1) only if the model is well "
     "specified and who is in the group does not depend on the label, given the features; P1's proof "
-    "does not say so."
+    "does not say so.",
 )
 
 
@@ -216,7 +217,7 @@ def solve_first_order(baseline: Baseline | StreamedBaseline, inverse: InverseHes
     with workers():
         found = FirstOrder.of(operator, inverse, baseline.evaluation.gradient(baseline.theta))
     if found.solution.note:
-        warnings.warn(found.solution.note, ApproximationWarning, stacklevel=3)
+        found.solution.note.warn(ApproximationWarning, stacklevel=3)
     return found
 
 
@@ -248,12 +249,14 @@ def as_correction(
     codes, _ = asked.label.domain()
     for group in asked.groups:
         if is_associated(group.mask, codes):
-            text = (
+            note = Note(
+                "group-depends-on-label",
                 f"who is in group {group.name!r} goes with the label: unless the features explain "
-                "that, forward correction leads away from the model of the true labels."
+                "that, forward correction leads away from the model of the true labels.",
+                group.name,
             )
-            warnings.warn(text, ApproximationWarning, stacklevel=4)
-            asked.notes.append(text)
+            note.warn(ApproximationWarning, stacklevel=4)
+            asked.notes.append(note)
     return True
 
 
@@ -314,8 +317,11 @@ def with_sampling_error(
         changes = np.array([cell.loss_change for cell in cells])
         spread = float(changes.std(ddof=1))
         asked.notes.append(
-            f"the change of loss has a Monte-Carlo error of {spread / np.sqrt(N_SAMPLES):.2g}, from "
-            f"{N_SAMPLES} samples of patterns; the interval is widened by their spread."
+            Note(
+                "sampled-patterns",
+                f"the change of loss has a Monte-Carlo error of {spread / np.sqrt(N_SAMPLES):.2g}, from "
+                f"{N_SAMPLES} samples of patterns; the interval is widened by their spread.",
+            )
         )
         result.append(
             replace(

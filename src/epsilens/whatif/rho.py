@@ -29,6 +29,7 @@ from epsilens.models.gaussian_release import epsilon_of_rho
 from epsilens.models.private_ridge import PrivateRidge, exact_coefficients
 from epsilens.models.ridge_bounds import RHO_RANGE, RidgeBounds
 from epsilens.models.tables import checked_input, schema_fingerprint
+from epsilens.notes import Note
 from epsilens.whatif.cells import ends
 from epsilens.whatif.result import LossChangeEstimate
 
@@ -226,10 +227,13 @@ def what_if_rho(
             ),
             seconds=time.perf_counter() - started,
         ),
-        warnings=[
-            f"Every ε is the exact ε of its ρ at δ = {at_delta:g}, for a whole record.",
+        notes=[
+            Note(
+                "rho-epsilon",
+                f"Every ε is the exact ε of its ρ at δ = {at_delta:g}, for a whole record.",
+            ),
             _cost_of_bounds(rows, targets, test_rows, test_targets, bounds, model.alpha, loss),
-            *([leak] if read_off else []),
+            *([Note("bounds-from-data", leak)] if read_off else []),
         ],
         number_types=whatif_number_types(retrained=False),
         baseline=BaselineNumbers(
@@ -278,7 +282,7 @@ def _cost_of_bounds(
     bounds: RidgeBounds,
     alpha: float,
     loss: float,
-) -> str:
+) -> Note:
     """Say what clipping and the ball cost by themselves: the changes do not contain it."""
     constant = [bounds.constant] if bounds.constant else []
     free = np.column_stack([rows, *(np.full(len(rows), value) for value in constant)])
@@ -291,7 +295,10 @@ def _cost_of_bounds(
         )
         clipped = bounds.rows(rows), bounds.targets(targets), bounds.rows(test_rows)
         without = _loss_of_ridge(*clipped, test_targets, alpha)
-    return f"{what} the test loss from {without:.4g} to {loss:.4g}; the changes shown come on top."
+    return Note(
+        "cost-of-bounds",
+        f"{what} the test loss from {without:.4g} to {loss:.4g}; the changes shown come on top.",
+    )
 
 
 def _loss_of_ridge(

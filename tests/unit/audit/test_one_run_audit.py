@@ -216,7 +216,7 @@ def test_it_is_said_where_not_even_that_can_be_caught():
     # Of a thousand canaries 0.01 are given away, a hundred times the error that is allowed.
     result = without_noise(confidence=0.9999, delta=1e-5)
     assert result.epsilon_lower_bound == 0.0
-    assert any("nothing below ε = 4.7 can be proved" in note for note in result.notes)
+    assert any("nothing below ε = 4.7 can be proved" in note.text for note in result.notes)
     assert result.document.conditions == result.bound.conditions
     assert "starts at ε = 4.7" in result.bound.conditions[-1]
 
@@ -258,7 +258,7 @@ def test_a_pure_bound_gives_no_verdict_on_a_claim_with_delta():
     result = audit.run(random_state=0)
     assert not result.is_broken
     assert result.verdict.startswith("no verdict")
-    assert any("keeps no finite ε" in note for note in result.notes)
+    assert any("keeps no finite ε" in note.text for note in result.notes)
 
 
 def test_as_printed_gives_no_verdict():
@@ -279,7 +279,7 @@ def test_without_a_claim_nothing_is_judged():
 
 def test_overlapping_canaries_are_said_for_independent_ones():
     result = OneRunAudit(gaussian(4.0), canaries=100, method="independent-gdp").run(random_state=0)
-    assert any("overlap" in note for note in result.notes)
+    assert any("overlap" in note.text for note in result.notes)
     bare = OneRunAudit(
         lambda rows: rows.sum(axis=0),
         canaries=one_hot_directions(100),
@@ -287,7 +287,7 @@ def test_overlapping_canaries_are_said_for_independent_ones():
         claimed_delta=1e-6,
         method="f-dp",
     ).run(random_state=0)
-    assert any("Nothing here checks" in note for note in bare.notes)
+    assert any("Nothing here checks" in note.text for note in bare.notes)
 
 
 def test_the_score_is_never_given_the_coins():

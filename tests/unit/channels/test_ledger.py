@@ -66,14 +66,14 @@ def test_totals_by_column_and_by_record(tmp_path: Path) -> None:
     assert first.notes() == ()
     second = ledger.enter(digests, Budget({"smokes": 0.2}), output="b")
     assert (dict(second.epsilon), second.record_epsilon) == ({"smokes": 0.3}, 1.3)
-    repeated, others = second.notes()
+    repeated, others = (note.text for note in second.notes())
     assert repeated.startswith("The answers of 'smokes' were released before.")
     assert others.endswith("a record has spent ε = 1.3.")
     other = ledger.enter(column_digests(TABLE.iloc[:3]), ONE, output="c")
     assert (dict(other.n_releases), other.record_epsilon) == ({"smokes": 1}, 1.0)
     open_one = ledger.enter(digests, Budget({"smokes": math.inf}), output="d")
     assert open_one.record_epsilon == math.inf
-    assert open_one.notes()[0].endswith("add up to ε = inf.")
+    assert open_one.notes()[0].text.endswith("add up to ε = inf.")
 
 
 def test_a_copy_of_a_column_under_another_name_is_the_same_answers(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from epsilens.data.delimited import _parse_strings, detect_delimiter, parse_delimited
 from epsilens.errors import InputError
+from epsilens.notes import Note
 
 SECRET = "HIV-positive-7731"
 ROWS = [f"{index / 7:.3f},{'yes' if index % 3 else 'no'},name{index % 5}" for index in range(50)]
@@ -57,7 +58,9 @@ def test_closed_quotations_are_read_and_prose_is_no_row(end: str, last: list[str
         f"Dear all,{end}thanks, I am fine, Tom",
         'say "no"',
     ]
-    assert table.notes == (  # type: ignore[attr-defined]
+    (note,) = table.notes  # type: ignore[attr-defined]
+    assert note == Note(
+        "fields-with-line-breaks",
         "name: 1 fields have several lines; if that is not meant, look for a stray quotation mark",
     )
 
@@ -121,7 +124,8 @@ def test_an_encoding_that_decodes_nothing_is_refused_without_values(encoding: st
 def test_numbers_too_large_are_said_to_be_infinite() -> None:
     table = parse("1e400,no,a", "-1e400,no,b", "inf,yes,c", "2,no,d")
     assert table.frame["x"].tolist() == [float("inf"), -float("inf"), float("inf"), 2.0]  # type: ignore[attr-defined]
-    assert table.notes == ("x: 2 numbers are too large and were read as infinite",)  # type: ignore[attr-defined]
+    (note,) = table.notes  # type: ignore[attr-defined]
+    assert note == Note("numbers-too-large", "x: 2 numbers are too large and were read as infinite")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";"])

@@ -129,7 +129,7 @@ def test_a_decimal_comma_is_read_where_the_comma_is_free(tmp_path: Path) -> None
     table = read_table(save(tmp_path, "height;n\n1,80;1\n1,65;-2,5\n"))
     assert table.frame["height"].tolist() == [1.80, 1.65]
     assert table.frame["n"].tolist() == [1.0, -2.5]
-    assert "height" in table.notes[0]
+    assert "height" in table.notes[0].text
 
 
 def test_spaces_after_the_delimiter_are_no_part_of_answers(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_one_against_the_others(values: list[object], positive: str, expected: l
     labels = read_labels(pd.Series(values, name="y"), name="y", positive=positive)
     assert labels.values.tolist() == expected
     assert labels.positive == positive
-    assert "2 values were joined" in labels.notes[0]
+    assert "2 values were joined" in labels.notes[0].text
     again = labels.read_again(pd.Series(values, name="y"), what="test data")
     assert again.tolist() == expected
 

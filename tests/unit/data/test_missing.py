@@ -9,6 +9,7 @@ import pytest
 
 from epsilens.data.missing import MISSING_CATEGORY, settle_missing
 from epsilens.errors import InputError, MissingAnswersError
+from epsilens.notes import Note
 
 
 def survey(n_missing: int, n_rows: int = 100) -> pd.DataFrame:
@@ -23,7 +24,9 @@ def test_auto_drops_five_per_cent_and_says_so() -> None:
     settled = settle_missing(survey(5))
     assert len(settled.frame) == 95
     assert settled.kept.sum() == 95
-    assert settled.notes == ("5 of 100 rows were dropped for missing values (job 5)",)
+    assert settled.notes == (
+        Note("rows-dropped", "5 of 100 rows were dropped for missing values (job 5)"),
+    )
 
 
 def test_auto_refuses_more_and_names_the_choices() -> None:
@@ -55,7 +58,7 @@ def test_category_makes_missing_an_answer_of_words_only() -> None:
     settled = settle_missing(survey(60), policy="category")
     assert (settled.frame["job"] == MISSING_CATEGORY).sum() == 60
     assert len(settled.frame) == 100
-    assert "job 60" in settled.notes[0]
+    assert "job 60" in settled.notes[0].text
     numbers = pd.DataFrame({"age": [1.0, np.nan]})
     with pytest.raises(InputError, match="missing amount is no amount"):
         settle_missing(numbers, policy="category")

@@ -16,6 +16,7 @@ from epsilens.data.encoding import build_encoder
 from epsilens.data.files import TableFile
 from epsilens.data.prepare import prepare
 from epsilens.errors import InputError
+from epsilens.notes import Note
 
 SECRET = "HIV-positive-7731"
 N = 200
@@ -54,7 +55,7 @@ def test_the_split_is_scikit_learns_stratified_split() -> None:
 def test_what_is_left_out_is_said() -> None:
     prepared = prepare(survey(), label="smokes", drop=["weight"])
     assert list(prepared.X_train.columns) == ["age", "income", "sex", "job", "visit"]
-    notes = " | ".join(prepared.notes)
+    notes = " | ".join(note.text for note in prepared.notes)
     for words in ("id: left out: every value differs", "country: left out", "visit: a date"):
         assert words in notes
     assert prepared.X_train["visit"].dtype == np.float64
@@ -118,7 +119,9 @@ def test_missing_answers_are_dropped_and_said() -> None:
     frame.loc[2:5, "smokes"] = None
     prepared = prepare(frame, label="smokes")
     assert len(prepared.X_train) + len(prepared.X_test) == N - 6
-    assert "6 of 200 rows were dropped for missing values (age 4, smokes 4)" in prepared.notes
+    assert "6 of 200 rows were dropped for missing values (age 4, smokes 4)" in [
+        note.text for note in prepared.notes
+    ]
     frame.loc[:30, "age"] = np.nan
     with pytest.raises(InputError, match="31 of 200 do"):
         prepare(frame, label="smokes")
@@ -129,13 +132,14 @@ def test_a_column_that_is_left_out_costs_no_rows() -> None:
     frame = survey().assign(nothing=np.nan, id=survey()["id"].astype("Int64"))
     frame.loc[:99, ["id", "country"]] = None
     prepared = prepare(frame, label="smokes", missing="error")
-    assert any("nothing: left out: no answers" in note for note in prepared.notes)
+    assert any("nothing: left out: no answers" in note.text for note in prepared.notes)
     assert len(prepared.y_train) == 150
 
 
 def test_missing_marks_of_a_file_are_said() -> None:
     table = TableFile(survey(), "survey.csv", "csv", missing_marks={"?": 3, "": 1})
-    assert "taken as missing values: '?' 3, empty 1" in prepare(table, label="smokes").notes
+    notes = prepare(table, label="smokes").notes
+    assert Note("missing-marks", "taken as missing values: '?' 3, empty 1") in notes
 
 
 def test_bins_replace_numbers_in_training_and_test_alike() -> None:
@@ -295,7 +299,7 @@ def test_a_bad_test_file_is_refused_in_one_line_without_values(case: str) -> Non
 def test_a_group_without_test_rows_is_said() -> None:
     test = survey().assign(sex="M").replace({"sex": {"M": "F"}})
     prepared = prepare(survey(), label="smokes", test=test, groups=['men=sex == "M"'])
-    assert any("'men' has no test rows" in note for note in prepared.notes)
+    assert any("'men' has no test rows" in note.text for note in prepared.notes)
 
 
 def test_training_rows_keep_their_numbers():
@@ -318,7 +322,7 @@ def test_candidates_are_read_like_test_data():
     prepared = prepare(table, label="smokes", test=table, candidates=offer, missing="drop")
     assert prepared.candidates.rows.tolist() == [0, 1, 3, 4, 5]
     assert prepared.candidates.y.tolist() == ["no", "no", "yes", "no", "no"]
-    assert any("rows of the candidates were dropped" in note for note in prepared.notes)
+    assert any("rows of the candidates were dropped" in note.text for note in prepared.notes)
     with pytest.raises(InputError, match="the candidates must have the columns"):
         prepare(table, label="smokes", test=table, candidates=offer.drop(columns="age"))
     with pytest.raises(InputError, match="must hold numbers in the candidates too"):

@@ -17,6 +17,7 @@ from epsilens.document import (
     FederationVersion,
     InspectColumn,
     InspectDocument,
+    Note,
     OutcomeInterval,
     Provenance,
     ReleaseDocument,
@@ -95,7 +96,7 @@ def make_whatif(
             schema_fingerprint="9f" * 32,
             seconds=1.84,
         ),
-        warnings=list(warnings),
+        notes=[Note("unclassified", text) for text in warnings],
         number_types=whatif_number_types(retrained=method == "retrain"),
         baseline=Baseline(
             loss=loss_scale * 0.5432,
@@ -127,7 +128,7 @@ def make_release(**changes: object) -> ReleaseDocument:
 def make_inspect(**changes: object) -> InspectDocument:
     content: dict[str, object] = {
         "provenance": Provenance(method="inspect", settings={"data": "survey.csv"}),
-        "warnings": ["`age` was left out."],
+        "notes": [Note("column-left-out", "`age` was left out.", "age")],
         "rows": 6366,
         "columns": [
             InspectColumn(

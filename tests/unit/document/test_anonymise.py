@@ -5,6 +5,7 @@ from types import ModuleType
 
 from epsilens.document import Provenance, anonymise, load_document, to_json
 from epsilens.document.anonymise import WITHHELD_WARNING
+from epsilens.notes import Note
 
 
 def test_groups_get_numbers_in_their_order_and_keep_their_cells(build: ModuleType) -> None:
@@ -64,7 +65,9 @@ def test_a_risk_loses_the_names_of_its_protected_columns(build: ModuleType) -> N
         "loss": "logistic",
     }
     document = build.make_risk(
-        protect=protect, settings=settings, warnings=["the domain of SECRET was observed"]
+        protect=protect,
+        settings=settings,
+        notes=[Note("observed-domain", "the domain of SECRET was observed")],
     )
     hidden = anonymise(document)
     assert "SECRET" not in to_json(hidden)

@@ -11,6 +11,7 @@ import epsilens
 from epsilens.document import (
     DocumentKind,
     InspectColumn,
+    Note,
     Provenance,
     WhatIfCell,
     WhatIfDocument,
@@ -45,6 +46,7 @@ def test_a_whatif_has_exactly_the_promised_keys(build: ModuleType) -> None:
         "epsilens_document",
         "kind",
         "provenance",
+        "notes",
         "warnings",
         "number_types",
         "baseline",
@@ -74,7 +76,7 @@ def test_a_whatif_has_exactly_the_promised_keys(build: ModuleType) -> None:
 def test_a_release_has_exactly_the_promised_keys(build: ModuleType) -> None:
     content = to_dict(build.make_release())
     own = {"columns", "epsilon", "record_epsilon", "rows", "simulated", "mechanism"}
-    common = {"epsilens_document", "kind", "provenance", "warnings", "number_types"}
+    common = {"epsilens_document", "kind", "provenance", "notes", "warnings", "number_types"}
     assert set(content) == own | common
 
 
@@ -157,7 +159,7 @@ def test_tuples_are_taken_for_lists(build: ModuleType) -> None:
     document = build.make_whatif()
     again = WhatIfDocument(
         provenance=document.provenance,
-        warnings=("one",),
+        notes=(Note("unclassified", "one"),),
         baseline=document.baseline,
         cells=tuple(document.cells),
     )

@@ -61,7 +61,7 @@ def test_the_json_schema_refuses_what_is_not_a_document(documents: list) -> None
     content = to_dict(documents[0])
     for broken in (
         content | {"extra": 1},
-        content | {"epsilens_document": 2},
+        content | {"epsilens_document": 3},
         {name: value for name, value in content.items() if name != "cells"},
     ):
         with pytest.raises(jsonschema.ValidationError):
@@ -134,15 +134,15 @@ def test_no_foreign_error_hangs_on_ours(documents: list) -> None:
 
 
 def test_a_newer_document_says_which_epsilens_is_needed(documents: list) -> None:
-    content = to_dict(documents[0]) | {"epsilens_document": 2}
+    content = to_dict(documents[0]) | {"epsilens_document": 3}
     content["provenance"]["version"] = "9.1.0"
     with pytest.raises(InputError) as caught:
         load_document(content)
-    assert "got 2. Install epsilens 9.1.0 or newer" in one_line(caught)
+    assert "got 3. Install epsilens 9.1.0 or newer" in one_line(caught)
 
 
 def test_an_odd_version_text_is_not_repeated(documents: list) -> None:
-    content = to_dict(documents[0]) | {"epsilens_document": 2}
+    content = to_dict(documents[0]) | {"epsilens_document": 3}
     content["provenance"]["version"] = "SECRET\n"
     with pytest.raises(InputError) as caught:
         load_document(content)

@@ -133,7 +133,7 @@ def test_an_answer_that_comes_twice_counts_once_and_a_broken_node_not_at_all(fre
     fresh.grid.send_and_receive, fresh.grid.spoil = send, broken
     lead = fresh.train()
     assert lead.versions[0].sites == (1, 2, 3, 4)
-    assert "person" not in " ".join(lead.notes)
+    assert "person" not in " ".join(note.text for note in lead.notes)
 
 
 @pytest.mark.parametrize("kind", get_args(Begun))
@@ -188,7 +188,7 @@ def test_a_newton_removal_needs_all_who_stay(world, schema):
     assert world.store.load().intention.operation == "remove"
     world.silence(3)
     lead = world.apply()
-    assert "removal of site 4 that had been interrupted is given up" in lead.notes[0]
+    assert "removal of site 4 that had been interrupted is given up" in lead.notes[0].text
     one = copied(world.folder, world.folder.with_name("one"), schema)
     one.silence(3)
     assert one.remove(4, rung="one-message").versions[-1].sites == (4,)  # asks nobody
@@ -217,7 +217,9 @@ def test_two_modes_do_not_mix_draws_when_a_version_is_lost_between_them(world, s
     world.grid.send_and_receive = losing
     lead = world.apply()
     assert [v.mode for v in lead.versions] == ["degrade"]
-    assert "the change of site 2 by `redraw` waits until all sites have that version" in lead.notes
+    assert "the change of site 2 by `redraw` waits until all sites have that version" in [
+        note.text for note in lead.notes
+    ]
     world.grid.send_and_receive = carry
     lead = world.apply()
     assert [v.mode for v in lead.versions] == ["redraw"]
@@ -274,8 +276,8 @@ def test_a_site_whose_greeting_cannot_be_can_be_removed(world):
             operation()
     lead = world.remove(3)
     assert lead.versions[-1].sites == (3,)
-    assert lead.notes[0].startswith("site 3, which leaves, is not believed: the node that was")
-    assert "change of site 3 that had been interrupted is given up" in lead.notes[1]
+    assert lead.notes[0].text.startswith("site 3, which leaves, is not believed: the node that was")
+    assert "change of site 3 that had been interrupted is given up" in lead.notes[1].text
     # Its releases stay counted.
     assert [e.operation for e in world.store.load().ledger if e.site == 3] == ["train", "change"]
     assert world.apply().notes == []
@@ -323,6 +325,8 @@ def test_a_version_that_a_site_refuses_is_made_all_the_same(world, schema):
 
     world.grid.spoil = spoil
     lead = world.apply()
-    assert lead.notes == ["site 3 has not taken the new version: site 3: no room"]
+    assert [note.text for note in lead.notes] == [
+        "site 3 has not taken the new version: site 3: no room"
+    ]
     assert world.store.load().versions[-1].sites == (1,)
     assert world.site(1).budget.per_record == 2.0

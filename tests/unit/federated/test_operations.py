@@ -122,7 +122,9 @@ def test_a_silent_site_is_left_out_of_training_and_comes_back_with_the_next(fres
     fresh.silence(3, kinds=["query.sums"])
     lead = fresh.train()
     assert lead.versions[0].sites == (0, 1, 2, 4)
-    assert lead.notes == ["site 3 did not answer: not part of this model, until the next training"]
+    assert [note.text for note in lead.notes] == [
+        "site 3 did not answer: not part of this model, until the next training"
+    ]
     with pytest.raises(
         InputError, match=r"at least 5 sites must answer, but 4 did: site 3 did not"
     ):
@@ -140,7 +142,9 @@ def test_a_site_that_misses_the_training_version_is_part_of_the_model(fresh):
     fresh.silence(3, kinds=["query.settle"])
     lead = fresh.train()
     assert lead.versions[0].sites == (0, 1, 2, 3, 4)
-    assert lead.notes == ["site 3 did not answer: told of the new version when back"]
+    assert [note.text for note in lead.notes] == [
+        "site 3 did not answer: told of the new version when back"
+    ]
 
 
 def test_a_site_that_misses_its_own_version_hears_of_it_when_it_is_back(world):
@@ -161,7 +165,9 @@ def test_a_site_that_misses_its_own_version_hears_of_it_when_it_is_back(world):
 
     lead.parties.settle = settle
     lead.apply()
-    assert lead.notes == ["sites 1, 2 did not answer: told of the new version when back"]
+    assert [note.text for note in lead.notes] == [
+        "sites 1, 2 did not answer: told of the new version when back"
+    ]
     assert world.site(2).state.version == 0
     assert world.site(2).budget.per_record == 6.0
     world.grid.spoil = lambda node, reply: reply
@@ -181,7 +187,7 @@ def test_a_site_killed_before_its_message_is_waited_for_and_spends_nothing_twice
     world.silence(2)
     lead = world.apply()
     assert any(
-        "change of site 2 that had been interrupted is given up, since site 2" in note
+        "change of site 2 that had been interrupted is given up, since site 2" in note.text
         for note in lead.notes
     )
     assert world.store.load().intention is None
@@ -198,7 +204,7 @@ def test_a_change_taken_up_again_says_who_has_not_heard_of_it(world):
     with pytest.raises(SilentSitesError):
         world.apply()
     world.silence(2, kinds=["query.settle"])
-    assert world.apply().notes == [
+    assert [note.text for note in world.apply().notes] == [
         "the change of site 2 that had been interrupted is finished",
         "site 2 did not answer: told of the new version when back",
     ]
@@ -269,7 +275,7 @@ def test_a_second_draw_under_the_same_number_is_counted_on(world, schema):
         lead = world.train()
         assert (
             f"site 2 has drawn again under its number: the {before * (times - 1):g} "
-            in lead.notes[0]
+            in lead.notes[0].text
         )
         ledger = [entry for entry in world.store.load().ledger if entry.site == 2]
         assert ledger[: len(lines)] == lines
@@ -286,7 +292,9 @@ def test_a_second_draw_under_the_same_number_is_counted_on(world, schema):
 def test_a_version_that_a_site_has_forgotten_is_noticed(world):
     with SiteStore(world.folders[2]).transaction() as site:
         site.follow_new_coordinator()
-    assert "site 2 had version 0 of the model and says that it has none" in world.lead().notes[0]
+    assert (
+        "site 2 had version 0 of the model and says that it has none" in world.lead().notes[0].text
+    )
     assert world.lead().notes == []
 
 

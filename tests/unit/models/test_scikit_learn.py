@@ -152,7 +152,7 @@ def test_a_search_keeps_the_penalty_it_chose(survey, pipeline, search, fitted):
         model.fit(survey.X, y)
     study = WhatIf(model).fit(survey.X, y, survey.X_test, y_test)
     np.testing.assert_allclose(study.coef_, np.ravel(theirs[-1].coef_), atol=1e-5)
-    assert any("cross-validation" in note for note in study.baseline_.notes)
+    assert any("cross-validation" in note.text for note in study.baseline_.notes)
 
 
 @pytest.mark.parametrize("C", [1.0, np.inf])
@@ -287,7 +287,7 @@ def test_a_fit_that_stopped_early_is_polished_and_said(survey, pipeline):
         study = WhatIf(loose).fit(survey.X, survey.y, survey.X_test, survey.y_test)
     expected = log_loss(survey.y_test, tight.predict_proba(survey.X_test)[:, 1])
     assert study.baseline_.outcomes.loss == pytest.approx(expected, abs=1e-8)
-    assert any("not converged" in note for note in study.baseline_.notes)
+    assert any("not converged" in note.text for note in study.baseline_.notes)
     # The user's own estimator is left alone.
     assert loose[-1].tol == 0.3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from epsilens.show.command_words import in_command_words, notes_in_command_words
+from epsilens.show.command_words import in_command_words
 
 SAID_IN_SHELL = {
     "`epsilon` must be greater than 0, got nan. Use `math.inf` for no privacy.": (
@@ -52,16 +52,3 @@ SAID_IN_SHELL = {
 def test_messages_name_what_is_typed_in_a_shell(said: str) -> None:
     assert in_command_words(said) == SAID_IN_SHELL[said]
     assert in_command_words(SAID_IN_SHELL[said]) == SAID_IN_SHELL[said]
-
-
-def test_of_two_notes_that_differ_in_their_advice_the_first_is_said() -> None:
-    notes = [
-        "2 rows were dropped",
-        "the domain of 'sex' is observed. Declare it with `categories`, or by bins with bounds.",
-        "the domain of 'sex' is observed. Declare it with `--categories`.",
-        "2 rows were dropped",
-    ]
-    assert notes_in_command_words(notes) == [
-        "2 rows were dropped",
-        "the domain of 'sex' is observed. Declare it with `--categories`, or by bins with bounds.",
-    ]

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from epsilens.document import EquivalentEpsilon, RiskCell
 from epsilens.errors import InputError
+from epsilens.notes import Note
 from epsilens.show import risk_sentences, risk_table
 from epsilens.show.notebook import risk_html
 from epsilens.show.risk_text import risk_columns
@@ -175,7 +176,7 @@ def test_nothing_asked_nothing_said(build: ModuleType) -> None:
 
 
 def test_a_notebook_shows_the_same_rows(build: ModuleType) -> None:
-    document = build.make_risk(protect=["<b>hiv</b>"], warnings=["take care"])
+    document = build.make_risk(protect=["<b>hiv</b>"], notes=[Note("unclassified", "take care")])
     page = risk_html(document)
     assert page.count("<tr>") == 11
     assert "<b>" not in page

@@ -172,7 +172,7 @@ def test_what_is_said_of_a_head():
         module[-1].weight[:] = torch.from_numpy(study.coef_)
         module[-1].bias[:] = torch.from_numpy(study.intercept_)
     again = WhatIf(module.eval(), head="4").fit(X[:N], y[:N], X[N:], y[N:])
-    assert not any("given head" in note for note in again.baseline_.notes)
+    assert not any("given head" in note.text for note in again.baseline_.notes)
 
 
 def test_a_study_of_a_module_can_be_cloned():

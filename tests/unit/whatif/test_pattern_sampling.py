@@ -53,4 +53,4 @@ def test_samples_are_averaged_and_the_interval_is_widened_by_their_spread(monkey
     assert found.loss_low == pytest.approx(mean - 0.3 - spread)
     assert found.loss_high == pytest.approx(mean + 0.5 + spread)
     (note,) = asked.notes
-    assert f"Monte-Carlo error of {spread / 2:.2g}, from 4 samples" in note
+    assert f"Monte-Carlo error of {spread / 2:.2g}, from 4 samples" in note.text

@@ -354,7 +354,7 @@ def test_a_coin_for_every_position_sets_rows_aside(folders):
     )
     np.testing.assert_allclose(study.coef_, memory.coef_, rtol=0, atol=CLOSE)
     assert study.baseline_.outcomes.loss == pytest.approx(memory.baseline_.outcomes.loss, abs=CLOSE)
-    assert any("a coin for every row" in note for note in study.baseline_.notes)
+    assert any("a coin for every row" in note.text for note in study.baseline_.notes)
 
 
 def spoiled(folder, target, change):

@@ -579,13 +579,13 @@ def test_a_record_that_decides_its_own_prediction_is_said(survey):
     study = WhatIf(Ridge(alpha=1e-3)).fit(
         X, y, survey.X_test[["age"]].assign(spike=0.0), (survey.y_test == "yes").astype(float)
     )
-    (note,) = [text for text in study.baseline_.notes if "leverage" in text]
+    (note,) = [note.text for note in study.baseline_.notes if note.code == "large-leverage"]
     # The hat matrix, written out.
     Z = np.column_stack([X.to_numpy(), np.ones(600)])
     hat = Z @ np.linalg.solve(Z.T @ Z + np.diag([1e-3, 1e-3, 0.0]), Z.T)
     assert f"{hat.diagonal().max():.2f}" in note
     plain = WhatIf(Ridge()).fit(survey.X[["age"]], y, survey.X_test[["age"]], y[:300].astype(float))
-    assert not any("leverage" in text for text in plain.baseline_.notes)
+    assert not any("leverage" in text.text for text in plain.baseline_.notes)
 
 
 def test_a_constant_column_is_harmless(survey):

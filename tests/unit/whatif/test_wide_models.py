@@ -63,7 +63,7 @@ def test_without_a_matrix_the_answers_are_the_same(name, narrow_limit):
     wide_study = studied(model, n_classes)
     narrow_limit.setattr(wide, "MOST_FACTORISED", 5000)
     narrow_study = studied(model, n_classes)
-    assert any("too many for a matrix" in note for note in wide_study.baseline_.notes)
+    assert any("too many for a matrix" in note.text for note in wide_study.baseline_.notes)
     # Both are converged to a gradient of 1e-9.
     np.testing.assert_allclose(wide_study.coef_, narrow_study.coef_, atol=1e-6)
     exact = wide_study.baseline_.curvature.condition / narrow_study.baseline_.curvature.condition

@@ -18,6 +18,7 @@ from epsilens.federated.parties import NoAnswerError
 from epsilens.federated.site_state import Wish
 from epsilens.federated.versions import CoordinatorState, Version
 from epsilens.federated.written import read_wish
+from epsilens.notes import Note
 
 __all__ = ["DeployedParties", "SilentSitesError", "named"]
 
@@ -89,7 +90,7 @@ class DeployedParties(GridParties):
         self._bound = () if anew else state.model_sites
         self._known = dict(state.draws)
         self._taken: dict[int, int] = {}
-        self.remarks: list[str] = []
+        self.remarks: list[Note] = []
         """What the coordinator's people should know of what the sites have said."""
         self.wishes: dict[int, Wish] = {}
         self.words: dict[int, str] = {}
@@ -153,9 +154,13 @@ class DeployedParties(GridParties):
             version = content.setting("version", int)
             if version < before.version:
                 self.remarks.append(
-                    f"site {site} had version {before.version} of the model and says that it has "
-                    f"{'none' if version < 0 else version}: an old copy of its store, or it was started "
-                    "for a new coordinator. Its draw is the same"
+                    Note(
+                        "old-site-store",
+                        f"site {site} had version {before.version} of the model and says that it has "
+                        f"{'none' if version < 0 else version}: an old copy of its store, or it was started "
+                        "for a new coordinator. Its draw is the same",
+                        str(site),
+                    )
                 )
             return
         if site in self._bound:
@@ -166,8 +171,12 @@ class DeployedParties(GridParties):
         self._earlier[site], self._taken[site] = known, self._made
         spent = known[-1].total_epsilon if known else 0.0
         self.remarks.append(
-            f"site {site} has drawn again under its number: the {spent:g} that a record had spent before is "
-            "counted on"
+            Note(
+                "site-drew-again",
+                f"site {site} has drawn again under its number: the {spent:g} that a record had spent before "
+                "is counted on",
+                str(site),
+            )
         )
 
     def _forget(self, site: int, error: InputError) -> None:

@@ -24,6 +24,7 @@ from epsilens.federated.ledger import Mode
 from epsilens.federated.training import Algorithm
 from epsilens.federated.valuing import Valuation, ValueMode, value
 from epsilens.federated.versions import CoordinatorState, Intention, Version
+from epsilens.notes import Note
 
 __all__ = ["Lead"]
 
@@ -79,7 +80,7 @@ class Lead:
                 "training can begin without them: `train --no-secure-aggregation`."
             )
         self._store = store
-        self.notes: list[str] = []
+        self.notes: list[Note] = []
         self.valuations: list[Valuation] = []
         state = store.load()
         self.first = len(state.versions)
@@ -111,7 +112,8 @@ class Lead:
         )
         self.notes += self.parties.remarks
         for site, said in self.parties.words.items():
-            self.notes.append(f"site {site}, which leaves, is not believed: {said.rstrip('.')}")
+            told = f"site {site}, which leaves, is not believed: {said.rstrip('.')}"
+            self.notes.append(Note("site-not-believed", told, str(site)))
         begun = state.intention
         missing = self._missing_for(begun, state, leaving)
         state = replace(
@@ -169,8 +171,11 @@ class Lead:
         who = f"the {what} of {named(begun.sites)} that had been interrupted"
         if missing is not None:
             self.notes.append(
-                f"{who} is given up, since {named(missing)} cannot be asked: the model is as it was. "
-                f"{_AGAIN[what]}, and nothing is spent twice"
+                Note(
+                    "operation-given-up",
+                    f"{who} is given up, since {named(missing)} cannot be asked: the model is as it was. "
+                    f"{_AGAIN[what]}, and nothing is spent twice",
+                )
             )
             return
         try:
@@ -181,7 +186,7 @@ class Lead:
                 f"{who} could not be finished: {str(error).rstrip('.')}. It is given up, and the model is as "
                 f"it was. {_AGAIN[what]}; nothing is spent twice."
             ) from None
-        self.notes.append(f"{who} is finished")
+        self.notes.append(Note("operation-finished", f"{who} is finished"))
 
     # --- Operations ---
 
@@ -245,7 +250,11 @@ class Lead:
             if found and not set(self._state.model_sites) <= set(self.parties.numbers):
                 # Who has not heard of the version just made would answer from the old draw.
                 self.notes.append(
-                    f"the change of {named(sorted(budgets))} by `{mode}` waits until all sites have that version"
+                    Note(
+                        "change-waits",
+                        f"the change of {named(sorted(budgets))} by `{mode}` waits until all sites have that "
+                        "version",
+                    )
                 )
                 continue
             self._require_for(rung)
@@ -255,8 +264,11 @@ class Lead:
                 found.append(self.coordinator.preview(budgets, rung=rung))
             else:
                 self.notes.append(
-                    f"no preview for {named(sorted(budgets))}: by `{mode}` it would come from the true "
-                    "answers"
+                    Note(
+                        "no-preview",
+                        f"no preview for {named(sorted(budgets))}: by `{mode}` it would come from the true "
+                        "answers",
+                    )
                 )
         silent = {*self.parties.absent, *self.parties.missed}
         self._say_who_was_silent(silent, _TOLD_LATER if self.versions else "perhaps with a wish")
@@ -341,9 +353,10 @@ class Lead:
         }
         silent = sorted(set(sites) - set(refused))
         if silent:
-            self.notes.append(f"{named(silent)} did not answer: {then}")
+            self.notes.append(Note("site-silent", f"{named(silent)} did not answer: {then}"))
         for site, said in refused.items():
-            note = f"site {site} has not taken the new version: {said.rstrip('.')}"
+            told = f"site {site} has not taken the new version: {said.rstrip('.')}"
+            note = Note("version-not-taken", told, str(site))
             if note not in self.notes:
                 self.notes.append(note)
 
