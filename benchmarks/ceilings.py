@@ -27,12 +27,9 @@ from scipy.stats import beta
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from threadpoolctl import threadpool_limits
 
+from epsilens import Study
 from epsilens.channels import ProductChannel, RandomizedResponse, simulate
-from epsilens.data import prepare
 from epsilens.errors import InputError
-from epsilens.models.default import default_estimator
-from epsilens.models.fitting import fit_on
-from epsilens.risk import AttackStudy
 from measure import run as run_benchmark
 from timing import keep
 
@@ -139,13 +136,11 @@ def load(case: Case) -> pd.DataFrame:
 
 def attack(table: pd.DataFrame, case: Case, *, seed: int) -> list[Row]:
     """Return what every attacker gets at every ε."""
-    prepared = prepare(table, label=case.label, missing="drop", seed=seed)
+    study = Study(table, label=case.label, protect=case.protect, missing="drop", seed=seed)
+    prepared = study.prepared
     X = prepared.X_train.reset_index(drop=True)
     columns = X.assign(**{case.label: prepared.y_train.to_numpy()})
-    study = fit_on(AttackStudy(default_estimator(prepared.schema)), prepared)
-    curve = study.estimate(
-        protect=case.protect, epsilon=list(EPSILONS), shadow_models=MODELS, random_state=seed
-    )
+    curve = study.risk(epsilon=list(EPSILONS), shadow_models=MODELS)
     codes = np.column_stack([pd.factorize(columns[name].astype(str))[0] for name in case.protect])
     sizes = tuple(int(codes[:, j].max()) + 1 for j in range(codes.shape[1]))
     truth = np.ravel_multi_index(tuple(codes.T), sizes)

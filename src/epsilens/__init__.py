@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         MissingExtraError,
         PrivacyLeakWarning,
     )
+    from epsilens.study import Study
     from epsilens.whatif import Choice, LossChangeEstimate, WhatIf
 
 
@@ -32,6 +33,7 @@ __all__ = [
     "LossChangeEstimate",
     "MissingExtraError",
     "PrivacyLeakWarning",
+    "Study",
     "WhatIf",
     "__version__",
 ]
@@ -48,6 +50,7 @@ __getattr__, __dir__ = lazy_exports(
             "MissingExtraError",
             "PrivacyLeakWarning",
         ],
+        "epsilens.study": ["Study"],
         "epsilens.whatif": ["Choice", "LossChangeEstimate", "WhatIf"],
         "epsilens": ["__version__"],
     },

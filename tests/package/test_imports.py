@@ -40,6 +40,10 @@ ALLOWED = {
     "federated": LEFT | {"data", "channels", "models", "influence", "valuation"},
     "masking": LEFT | {"data", "models", "influence", "risk"},
     "decision": LEFT | {"data", "whatif", "risk"},
+    # The one way from a table to an answer.
+    "study": LEFT
+    | {"data", "channels", "models", "influence"}
+    | {"whatif", "risk", "masking", "decision"},
     "show": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
     | {"risk", "audit", "decision"},
@@ -53,6 +57,7 @@ ALLOWED = {
         "audit",
         "masking",
         "decision",
+        "study",
         "federated",
         "show",
         "app",
@@ -60,7 +65,7 @@ ALLOWED = {
     },
     "app": LEFT
     | {"data", "channels", "models", "influence", "whatif", "valuation"}
-    | {"risk", "audit", "decision", "show"},
+    | {"risk", "audit", "decision", "study", "show"},
 }
 # Results draw themselves: the one import that may look right, inside a method.
 LAZY = {(left, "show") for left in ("whatif", "risk", "audit", "decision", "masking")}

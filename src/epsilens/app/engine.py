@@ -28,10 +28,10 @@ from epsilens.errors import COMMAND_LINE, ApproximationWarning, InputError, Priv
 from epsilens.notes import Note, distinct_notes, note_of_warning
 
 if TYPE_CHECKING:
-    from epsilens.data import Bins, Prepared, TableFile
+    from epsilens.data import Bins, TableFile
     from epsilens.data.expressions import Expression
     from epsilens.document import Baseline, RiskDocument, WhatIfDocument
-    from epsilens.whatif import WhatIf
+    from epsilens.study import Study
 
 __all__ = ["Engine"]
 
@@ -57,23 +57,12 @@ _KEPT = 4
 """Tables and trained models that are held for the next question."""
 
 
-@dataclass(frozen=True, repr=False)
-class _Trained:
-    """A table, split, and its model."""
-
-    prepared: Prepared
-    estimator: object
-    study: WhatIf
-    asked: str
-    """What the model depends on, whoever is asked about."""
-
-
 @dataclass(repr=False)
 class Engine:
     """Answers tasks; what it has read and trained is kept for the next one."""
 
     tables: OrderedDict[str, TableFile] = field(default_factory=OrderedDict)
-    trained: OrderedDict[str, _Trained] = field(default_factory=OrderedDict)
+    studies: OrderedDict[str, Study] = field(default_factory=OrderedDict)
 
     def answer(self, task: Task, progress: Progress) -> Answer:
         """Do one task.
@@ -116,19 +105,14 @@ class Engine:
         """Load what takes a while, so that the first question does not wait for it."""
         import pandas as pd
 
-        from epsilens.data import prepare
-        from epsilens.models.default import default_estimator
         from epsilens.show import write_report
-        from epsilens.whatif import WhatIf
+        from epsilens.study import Study
 
         ages = [float(20 + place % 40 + place / 100) for place in range(80)]
         people = pd.DataFrame({"age": ages, "says": ["no", "yes"] * 40})
         with _noted(), tempfile.TemporaryDirectory() as folder:
-            data = prepare(people, label="says")
-            study = WhatIf(default_estimator(data.schema))
-            study.fit(data.X_train, data.y_train, data.X_test, data.y_test)
-            answer = study.estimate(epsilon=[1.0, 2.0], method="exact", n_draws=20)
-            write_report(answer.document, Path(folder) / "page.html")
+            cost = Study(people, label="says").cost(epsilon=[1.0, 2.0], method="exact", n_draws=20)
+            write_report(cost.document, Path(folder) / "page.html")
         return {}
 
     def _check(self, task: Task, progress: Progress) -> Answer:
@@ -139,7 +123,7 @@ class Engine:
 
     def _forget(self, task: Task, progress: Progress) -> Answer:
         """Hold nothing any more of a table that was deleted."""
-        for kept in (self.tables, self.trained):
+        for kept in (self.tables, self.studies):
             for key in [key for key in kept if json.loads(key)[0][0] == task["path"]]:
                 del kept[key]
         return {}
@@ -207,44 +191,39 @@ class Engine:
 
     # --- Studies ---
 
-    def _train(self, task: Task) -> _Trained:
-        from epsilens.data import prepare
-        from epsilens.models.default import default_estimator
-        from epsilens.models.fitting import fit_on
-        from epsilens.whatif import WhatIf
+    def _study(self, task: Task) -> tuple[Question, Study]:
+        """Return the question and its study; one of the same model is asked about other groups."""
+        from epsilens.study import Study
 
         question = Question.model_validate(task["question"])
         key = json.dumps([_seen(task), task["question"]], sort_keys=True)
-        if key in self.trained:
-            return self.trained[key]
-        table = self._table(task, question)
-        prepared = prepare(
-            table,
-            label=question.label,
-            drop=question.drop,
-            weight=question.weight,
-            categorical=question.categorical,
-            bins=_bins(question),
-            missing=question.missing,
-            test_share=question.test_share,
-            seed=question.seed,
-            positive=self._positive(task, table, question),
-            groups=_meant_groups(task, table, question),
-            task="classification" if question.model == "logistic" else "regression",
-        )
-        alone = _without_groups(task)
-        known = next((one for one in self.trained.values() if one.asked == alone), None)
-        if known is not None:
-            # The same split and model; only who is asked about differs.
-            trained = replace(known, prepared=prepared)
-        else:
-            estimator = default_estimator(
-                prepared.schema, model=question.model, regularisation=question.regularisation
-            )
-            study = fit_on(WhatIf(estimator), prepared)
-            trained = _Trained(prepared, estimator, study, alone)
-        _keep(self.trained, key, trained)
-        return trained
+        if key not in self.studies:
+            table = self._table(task, question)
+            groups = _meant_groups(task, table, question)
+            known = next((self.studies[k] for k in self.studies if _model(k) == _model(key)), None)
+            if known is not None:
+                study = known.asking(groups=groups, declared=question.declared)
+            else:
+                study = Study(
+                    table,
+                    label=question.label,
+                    protect=question.protected,
+                    groups=groups,
+                    model=question.model,
+                    drop=question.drop,
+                    weight=question.weight,
+                    categorical=question.categorical,
+                    bins=_bins(question),
+                    missing=question.missing,
+                    test_share=question.test_share,
+                    seed=question.seed,
+                    positive=self._positive(task, table, question),
+                    declared=question.declared,
+                    regularisation=question.regularisation,
+                )
+            study.fitted()
+            _keep(self.studies, key, study)
+        return question, self.studies[key]
 
     @staticmethod
     def _positive(task: Task, table: TableFile, question: Question) -> str | None:
@@ -264,109 +243,64 @@ class Engine:
             )
         return known.get(question.positive, question.positive)
 
-    def _asked(self, trained: _Trained, question: Question) -> dict[str, object]:
-        import numpy as np
-
-        from epsilens.data import declared_domains
-        from epsilens.document import EVERYBODY
-        from epsilens.influence.groups import Group
-
-        prepared = trained.prepared
-        groups: dict[str, object] = {EVERYBODY: np.ones(len(prepared.y_train), dtype=bool)}
-        for name, mask in prepared.groups.items():
-            groups[name] = Group(
-                name=name,
-                mask=mask,
-                columns=prepared.group_columns[name],
-                test_mask=prepared.test_groups[name],
-            )
-        observed = [name for name in question.protected if name not in question.declared]
-        domains = (
-            declared_domains(prepared, observed, bins=_bins(question), positive=question.positive)
-            or {}
-        )
-        for name in question.protected:
-            if name == question.label and name in question.declared:
-                domains[name] = list(prepared.label_categories)
-            elif name in question.declared:
-                domains[name] = list(prepared.schema[name].domain or ())
-        return {
-            "protect": question.protected,
-            "epsilon": question.epsilon,
-            "groups": groups,
-            "categories": domains or None,
-            "random_state": question.seed,
-            "correction": question.correction,
-            "dependent_groups": "warn" if question.allow_dependent_groups else "refuse",
-        }
-
     def _first_order(self, task: Task, progress: Progress) -> Answer:
-        question = Question.model_validate(task["question"])
         with _noted() as notes:
-            trained = self._train(task)
-            asked = self._asked(trained, question)
-            result = trained.study.estimate(method="influence", **asked)  # type: ignore[arg-type]
-        return {"document": _told(result.document, trained.prepared, notes, task)}
+            question, study = self._study(task)
+            result = study.cost(**_asked(question), method="influence")
+        return {"document": _told(result.document, notes, task)}
 
     def _preview(self, task: Task, progress: Progress) -> Answer:
         """Answer at a few budgets at once; at all of them, as `_cost` does, where that is quick."""
         from epsilens.channels import parse_grid
         from epsilens.show.cell_text import thinned
 
-        question = Question.model_validate(task["question"])
         with _noted() as notes:
-            trained = self._train(task)
-            asked = self._asked(trained, question)
-            baseline = trained.study.baseline_.numbers()
-            is_quick = _is_quick(question, baseline)
+            question, study = self._study(task)
+            asked = _asked(question)
+            is_quick = _is_quick(question, study.baseline)
             if is_quick:
                 asked["seconds"] = EXACT_SECONDS
             else:
                 asked["epsilon"] = thinned(parse_grid(question.epsilon), PREVIEW_BUDGETS)
                 asked |= {"seconds": PREVIEW_SECONDS, "n_draws": PREVIEW_DRAWS}
-            result = trained.study.estimate(**asked)  # type: ignore[arg-type]
+            result = study.cost(**asked)
         # What failed its check is measured by the cost.
         is_trusted = all(cell.trusted for cell in result.document.cells)
         return {
-            "document": _told(result.document, trained.prepared, notes, task),
+            "document": _told(result.document, notes, task),
             "is_cost": is_quick and is_trusted,
         }
 
     def _cost(self, task: Task, progress: Progress) -> Answer:
-        from epsilens.whatif.answer import measure_untrusted
-
-        question = Question.model_validate(task["question"])
         with _noted() as notes:
-            trained = self._train(task)
-            result = trained.study.estimate(
-                **self._asked(trained, question),  # type: ignore[arg-type]
+            question, study = self._study(task)
+            result = study.cost(
+                **_asked(question),
                 seconds=EXACT_SECONDS,
+                retraining_seconds=RETRAINING_SECONDS,
                 progress=progress,
             )
-            result = measure_untrusted(result, seconds=RETRAINING_SECONDS, progress=progress)
-        return {"document": _told(result.document, trained.prepared, notes, task)}
+        return {"document": _told(result.document, notes, task)}
 
     def _attack(self, task: Task, progress: Progress) -> Answer:
-        from epsilens.models.default import require_factorisable
-        from epsilens.models.fitting import fit_on
-        from epsilens.risk.study import AttackStudy
-
-        question = Question.model_validate(task["question"])
         with _noted() as notes:
-            trained = self._train(task)
-            require_factorisable(trained.prepared, what="an attack")
-            asked = self._asked(trained, question)
-            study = fit_on(AttackStudy(trained.estimator), trained.prepared)
-            curve = study.estimate(
-                protect=question.protected,
+            question, study = self._study(task)
+            curve = study.risk(
                 epsilon=question.epsilon,
-                categories=asked["categories"],  # type: ignore[arg-type]
                 shadow_models=question.shadow_models,
-                random_state=question.seed,
                 checkpoint=task["checkpoint"],
                 progress=progress,
             )
-        return {"document": _told(curve.document, trained.prepared, notes, task)}
+        return {"document": _told(curve.document, notes, task)}
+
+
+def _asked(question: Question) -> dict[str, Any]:
+    """Return a question as arguments of `Study.cost`."""
+    return {
+        "epsilon": question.epsilon,
+        "correction": question.correction,
+        "dependent_groups": "warn" if question.allow_dependent_groups else "refuse",
+    }
 
 
 def _is_quick(question: Question, baseline: Baseline) -> bool:
@@ -421,12 +355,10 @@ def _shown(categories: list[str] | None, task: Task) -> list[str] | None:
     ]
 
 
-def _without_groups(task: Task) -> str:
-    """Return what a trained model depends on."""
-    asked = {
-        k: v for k, v in task["question"].items() if k not in {"groups", "epsilon", "declared"}
-    }
-    return json.dumps([_seen(task), asked], sort_keys=True)
+def _model(key: str) -> list[object]:
+    """Return what the model of a study depends on: all of its key that is not about groups and budgets."""
+    seen, asked = json.loads(key)
+    return [seen, {k: v for k, v in asked.items() if k not in {"groups", "epsilon", "declared"}}]
 
 
 def _seen(task: Task) -> list[object]:
@@ -462,11 +394,11 @@ def _noted() -> Iterator[list[Note]]:
     ]
 
 
-def _told(document: _D, prepared: Prepared, notes: list[Note], task: Task) -> Answer:
+def _told(document: _D, notes: list[Note], task: Task) -> Answer:
     """Return a document with what was noticed, as the page may show it."""
     from epsilens.document import to_dict
 
-    told = distinct_notes([*prepared.notes, *document.notes, *notes])
+    told = distinct_notes([*document.notes, *notes])
     said = [replace(note, text=in_page_words(note.render(COMMAND_LINE))) for note in told]
     if task["anonymous"] and said:
         # Columns and groups are numbers already; notes could still name an answer.

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epsilens._types import Progress
 from epsilens.cli.cluster_option import Cluster, on_cluster
 from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
 from epsilens.cli.gathered import gathered
-from epsilens.cli.mask import check_identity, masked_columns, without_columns
 from epsilens.cli.options import (
     Anonymous,
     Checkpoint,
@@ -29,29 +26,16 @@ from epsilens.cli.options import (
     seed_option,
     shadow_models_option,
 )
-from epsilens.cli.training import (
-    TableOptions,
-    check_gives_probabilities,
-    check_loss,
-    check_rate,
-    read_epsilon,
-    with_notes,
-)
-from epsilens.errors import InputError
-from epsilens.notes import Note
+from epsilens.cli.training import TableOptions, read_epsilon, with_notes
+from epsilens.errors import InputError, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
 
-    from epsilens.data import Prepared
-    from epsilens.decision import Decision
     from epsilens.document import DecisionDocument
 
 __all__ = ["decide"]
 
-DEFAULT_ALPHA = 0.2
 DEFAULT_GRID = "0.1:10:30"
 _OUT_SUFFIXES = (".html", ".json", ".png", ".svg")
 
@@ -162,11 +146,11 @@ def decide(
     """
     from pathlib import Path
 
-    from epsilens._validate import as_at_least_zero, as_share
     from epsilens.cli.progress import show_progress
     from epsilens.cli.session import print_json, printable, withhold_names
     from epsilens.cli.target import check_target
     from epsilens.document import anonymise, to_json
+    from epsilens.study import DEFAULT_ALPHA
 
     if anonymous:
         withhold_names()
@@ -175,60 +159,29 @@ def decide(
         sources={"the data": data, "the test data": test, "the checkpoint": checkpoint},
         suffixes=_OUT_SUFFIXES,
     )
-    check_loss(max_loss_increase)
-    check_rate(max_attack_rate)
-    if max_advantage is not None:
-        as_share(max_advantage, name="max_advantage")
-    if max_attack_rate is not None and max_advantage is not None:
+    if alpha is not None and identity is None:
         raise InputError(
-            "expected one limit on the attack, got two. Give `--max-attack-rate` or `--max-advantage`."
-        )
-    check_gives_probabilities(table.model)
-    as_share(confidence, name="confidence")
-    as_at_least_zero(seconds, name="seconds")
-    if measured and proven_only:
-        raise InputError(
-            "`--measured` and `--proven-only` contradict each other. Leave one of them out; without "
-            "either the proven ceiling decides."
-        )
-    level = DEFAULT_ALPHA if alpha is None else alpha
-    if identity is not None:
-        check_identity(identity, table, alpha=level)
-    elif alpha is not None:
-        raise InputError(
-            "`--alpha` needs `--identity`, the column that says whose record it is, got none. Add it, or "
-            "leave `--alpha` out."
+            f"{setting('alpha')} needs {setting('identity')}, the column that says whose record it is, got "
+            f"none. Add it, or leave {setting('alpha')} out."
         )
     require_text([*(protect or ()), *(table.categories or ())], option="--protect")
-    columns = comma_list(protect) or (label,)
-    budget = read_epsilon(epsilon)
+    study = table.study(data, protect=comma_list(protect), identity=identity)
     with on_cluster(cluster), show_progress(quiet=quiet, json=json) as progress:
-        prepared = table.prepare(data, beside=() if identity is None else (identity,))
-        question = _Question(
-            table=table,
-            protect=columns,
-            epsilon=budget,
-            categories=table.domains(prepared, columns),
+        decision = study.decide(
             max_loss_increase=max_loss_increase,
             max_attack_rate=max_attack_rate,
             max_advantage=max_advantage,
             confidence=confidence,
             measured=measured,
+            proven_only=proven_only,
             seconds=seconds,
+            epsilon=read_epsilon(epsilon),
             shadow_models=shadow_models,
+            alpha=DEFAULT_ALPHA if alpha is None else alpha,
             checkpoint=checkpoint,
             progress=progress,
         )
-        masked: list[str] = []
-        if identity is not None:
-            # First: a missing extra, or an identity that is none, is found before the long work.
-            masked = masked_columns(
-                prepared, table, alpha=level, protect=columns, progress=progress
-            )
-        decision = question.ask(prepared)
-        if identity is not None:
-            decision = _with_lever(decision, prepared, masked, question)
-    document = with_notes(decision.document, prepared.notes)
+    document = with_notes(decision.document)
     if anonymous:
         document = anonymise(document)
     if out is not None:
@@ -241,97 +194,6 @@ def decide(
     # Nobody asked for the default limit: a grid without an ε within it is no failure.
     if not document.recommendation.holds and not document.recommendation.is_default:
         raise typer.Exit(EXIT_LIMIT_NOT_MET)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Question:
-    """What is asked of a table, ready to be asked of a part of its columns."""
-
-    table: TableOptions
-    protect: tuple[str, ...]
-    epsilon: str | dict[str, float]
-    categories: dict[str, list[object]] | None
-    max_loss_increase: float | None
-    max_attack_rate: float | None
-    max_advantage: float | None
-    confidence: float
-    measured: bool
-    seconds: float
-    shadow_models: int
-    checkpoint: str | None
-    progress: Progress
-
-    def ask(self, prepared: Prepared) -> Decision:
-        """Ask what each budget costs and what it buys, and decide."""
-        import warnings
-
-        from epsilens.decision import decide as join_and_decide
-        from epsilens.errors import PrivacyLeakWarning
-        from epsilens.models.fitting import fit_on
-        from epsilens.risk.study import AttackStudy
-        from epsilens.whatif import WhatIf
-
-        estimator = self.table.estimator(prepared, protect=self.protect, factorised_for="an attack")
-        study = fit_on(WhatIf(estimator), prepared)
-        cost = study.estimate(
-            protect=self.protect,
-            epsilon=self.epsilon,
-            categories=self.categories,
-            random_state=self.table.seed,
-            progress=self.progress,
-        )
-        with warnings.catch_warnings():
-            # The cost has said it of the same columns.
-            warnings.simplefilter("ignore", PrivacyLeakWarning)
-            risk = fit_on(AttackStudy(estimator), prepared).estimate(
-                protect=self.protect,
-                epsilon=self.epsilon,
-                categories=self.categories,
-                shadow_models=self.shadow_models,
-                random_state=self.table.seed,
-                checkpoint=self.checkpoint,
-                progress=self.progress,
-            )
-        return join_and_decide(
-            cost,
-            risk,
-            max_loss_increase=self.max_loss_increase,
-            max_attack_rate=self.max_attack_rate,
-            max_advantage=self.max_advantage,
-            confidence=self.confidence,
-            measured=self.measured,
-            seconds=self.seconds,
-            progress=self.progress,
-        )
-
-
-def _with_lever(
-    decision: Decision, prepared: Prepared, masked: Sequence[str], question: _Question
-) -> Decision:
-    """Decide again without the masked columns, and say what that would change."""
-    from epsilens.decision import masking_lever
-
-    chosen = decision.recommendation
-    note = None
-    if not masked:
-        note = "no column identifies people that the model can spare: masking is no lever here."
-    elif len(masked) == prepared.X_train.shape[1]:
-        note = "every column identifies people, and none would be left: masking is no lever here."
-    elif chosen.epsilon is None:
-        note = "no ε is recommended, so masking was not tried as a lever."
-    if note is not None:
-        said = [*decision.document.notes, Note("masking-not-tried", note)]
-        return replace(decision, document=decision.document.model_copy(update={"notes": said}))
-    beside = question.checkpoint
-    again = replace(
-        question,
-        max_loss_increase=chosen.max_loss_increase,
-        max_attack_rate=chosen.max_attack_rate,
-        max_advantage=chosen.max_advantage,
-        checkpoint=None if beside is None else f"{beside.rstrip('/')}-masked",
-    ).ask(without_columns(prepared, masked))
-    lever = masking_lever(decision, again, masked=masked)
-    return replace(decision, document=decision.document.model_copy(update={"lever": lever}))
 
 
 def write_decision(out: str, document: DecisionDocument, *, names: dict[str, str]) -> None:

@@ -4,26 +4,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilens._types import Progress
 from epsilens.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
     from epsilens.data import Prepared
-    from epsilens.decision import Decision
     from epsilens.document import DecisionDocument
-    from epsilens.whatif import LossChangeEstimate, WhatIf
+    from epsilens.study import Study
+    from epsilens.whatif import LossChangeEstimate
 
-__all__ = ["decide_on_survey", "demo", "train_on_survey"]
+__all__ = ["demo", "survey_study"]
 
 LABEL = "affair"
-GRID = "0.1:10:30"
-TOLERANCE = 0.01
-FEARED = 0.95
-SHADOW_MODELS = 128
+LIMITS: dict[str, Any] = {"max_loss_increase": 0.01, "max_attack_rate": 0.95}
 CHECKED = (0.5, 1.0, 2.0)
 CHECK_REPEATS = 40
 GROUPS = ("unhappily married=rate_marriage <= 3",)
@@ -53,21 +49,19 @@ def demo(
 
     folder = _folder(out)
     with show_progress(quiet=quiet, json=json) as progress:
-        prepared, study, decision = decide_on_survey(seed=seed, progress=progress)
-        checked = study.retrain(
-            protect=LABEL,
-            epsilon=CHECKED,
-            repeats=CHECK_REPEATS,
-            random_state=seed,
-            progress=progress,
+        study = survey_study(seed=seed)
+        decision = study.decide(**LIMITS, method="exact", progress=progress)
+        everybody = study.asking()
+        checked = everybody.cost(
+            epsilon=CHECKED, method="retrain", repeats=CHECK_REPEATS, progress=progress
         )
-        foreseen = study.estimate(protect=LABEL, epsilon=CHECKED, method="exact", random_state=seed)
+        foreseen = everybody.cost(epsilon=CHECKED, method="exact")
     document = decision.document
     _write(folder, document)
     if json:
         print_json(to_json(document))
         return
-    _print(prepared, document, checked, foreseen, folder=folder, quiet=quiet)
+    _print(study.prepared, document, checked, foreseen, folder=folder, quiet=quiet)
 
 
 def _folder(out: Path) -> Path:
@@ -84,60 +78,14 @@ def _folder(out: Path) -> Path:
     return out
 
 
-def train_on_survey(*, seed: int) -> tuple[Prepared, WhatIf]:
-    """Return the survey, split, and the study of its default model."""
-    import pandas as pd
+def survey_study(*, seed: int) -> Study:
+    """Return the study of the bundled survey."""
+    from epsilens.data import load_survey
+    from epsilens.study import Study
 
-    from epsilens.data import load_survey, prepare
-    from epsilens.models.default import default_estimator
-    from epsilens.whatif import WhatIf
-
-    prepared = prepare(load_survey(), label=LABEL, groups=GROUPS, seed=seed)
-    answers = pd.CategoricalDtype(["no", "yes"])
-    study = WhatIf(default_estimator(prepared.schema)).fit(
-        prepared.X_train,
-        prepared.y_train.astype(answers),
-        prepared.X_test,
-        prepared.y_test.astype(answers),
+    return Study(
+        load_survey(), label=LABEL, groups=GROUPS, seed=seed, categories={LABEL: ["no", "yes"]}
     )
-    return prepared, study
-
-
-def decide_on_survey(
-    *, seed: int, progress: Progress | None = None
-) -> tuple[Prepared, WhatIf, Decision]:
-    """Return the survey, its study, and the decision that the demo tells of."""
-    import warnings
-
-    from epsilens.decision import decide
-    from epsilens.document import EVERYBODY
-    from epsilens.errors import PrivacyLeakWarning
-    from epsilens.models.fitting import fit_on
-    from epsilens.risk.study import AttackStudy
-
-    prepared, study = train_on_survey(seed=seed)
-    everyone = prepared.y_train.notna().to_numpy()
-    cost = study.estimate(
-        protect=LABEL,
-        epsilon=GRID,
-        groups={EVERYBODY: everyone, **prepared.groups},
-        method="exact",
-        random_state=seed,
-        progress=progress,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyLeakWarning)
-        attacked = fit_on(AttackStudy(study.estimator), prepared)
-        risk = attacked.estimate(
-            protect=LABEL,
-            epsilon=GRID,
-            categories={LABEL: ["no", "yes"]},
-            shadow_models=SHADOW_MODELS,
-            random_state=seed,
-            progress=progress,
-        )
-    decision = decide(cost, risk, max_loss_increase=TOLERANCE, max_attack_rate=FEARED)
-    return prepared, study, decision
 
 
 def _write(folder: Path, document: DecisionDocument) -> None:

@@ -215,14 +215,15 @@ class FederationTable:
             test_share=self.test_share,
             seed=self.seed,
         )
-        prepared = table.prepare(data)
+        study = table.study(data, protect=columns)
+        prepared = study.prepared
         contract = declare(
             prepared.X_train,
             prepared.schema,
             label=label,
             label_categories=prepared.label_categories,
             protect=columns,
-            categories=table.domains(prepared, columns, warn=False),
+            categories=study.read_domains(warn=False),
             scales=scales_of(self.scale, prepared.X_train.columns),
         )
         train = prepared.X_train.assign(**{label: prepared.y_train.array})

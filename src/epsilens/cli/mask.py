@@ -27,13 +27,10 @@ from epsilens.cli.training import TableOptions, read_epsilon, with_notes
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from epsilens.data import Prepared
     from epsilens.document import MaskDocument
     from epsilens.masking import Mask, MaskStudy
 
-__all__ = ["check_identity", "mask", "masked_columns", "study_of", "without_columns"]
+__all__ = ["mask"]
 
 OUT_SUFFIXES = (".json", ".csv", ".parquet", ".png", ".svg")
 SECONDS = 60.0
@@ -182,13 +179,17 @@ def mask(
     """
     import time
 
+    from epsilens._validate import as_unit, require_extra
     from epsilens.cli.progress import show_progress
     from epsilens.cli.session import print_json, withhold_names
     from epsilens.cli.target import check_target
 
-    check_identity(identity, table, alpha=alpha, explainer=explainer)  # before heavy imports
+    what = f"explaining a model by {explainer.value.upper()}"
+    require_extra("explain", what, explainer.value)  # before heavy imports
+    as_unit(alpha, name="alpha")
     from epsilens.document import anonymise, to_json
     from epsilens.masking.choices import check_method
+    from epsilens.study import mask_study
 
     if anonymous:
         withhold_names()
@@ -199,14 +200,13 @@ def mask(
     )
     check_method(scope.value, method.value)
     grid = _check_attack(epsilon, delta, scope=scope)
+    asked = table.study(data, identity=identity, candidates=public, candidates_are="public records")
     with show_progress(quiet=quiet, json=json) as progress:
         progress(0, 1, "reading the table")
-        prepared = table.prepare(
-            data, candidates=public, candidates_are="public records", beside=(identity,)
-        )
+        prepared = asked.prepared
         progress(1, 1, "reading the table")
         started = time.perf_counter()
-        study = study_of(prepared, table, seconds=seconds, progress=progress)
+        study = mask_study(asked, seconds=seconds, progress=progress)
         found = study.choose(
             alpha=alpha,
             explainer=explainer.value,
@@ -244,96 +244,9 @@ def mask(
         _print(document, quiet=quiet, out=out)
 
 
-def check_identity(
-    identity: str,
-    table: TableOptions,
-    *,
-    alpha: float,
-    explainer: ExplainerChoice = ExplainerChoice.shap,
-) -> None:
-    """Refuse, before any work, an identity or a share that cannot be meant, or a missing extra."""
-    from epsilens._validate import as_unit, require_extra
-
-    require_extra("explain", f"explaining a model by {explainer.value.upper()}", explainer.value)
-
-    if identity == table.label:
-        raise InputError(
-            f"`--identity` must be another column than `--label`, got {identity!r} twice. Name the "
-            "column that says whose record it is."
-        )
-    if identity in comma_list(table.drop):
-        raise InputError(
-            f"`--identity` must not be dropped, got {identity!r} in `--drop`. The model does not see "
-            "it anyway: leave it out of `--drop`."
-        )
-    as_unit(alpha, name="alpha")
-
-
-def study_of(
-    prepared: Prepared,
-    table: TableOptions,
-    *,
-    seconds: float | None = None,
-    progress: Progress | None = None,
-) -> MaskStudy:
-    """Train the two models on prepared data whose one column beside says whose record it is."""
-    from epsilens.masking import MaskStudy
-
-    assert prepared.beside is not None  # noqa: S101
-    assert prepared.beside_test is not None  # noqa: S101
-    offer = prepared.candidates
-    public = None
-    if offer is not None and offer.beside is not None:
-        public = (offer.X, offer.y, offer.beside.iloc[:, 0])
-    return MaskStudy(table.estimator(prepared, factorised_for="masking", is_dense=True)).fit(
-        prepared.X_train,
-        prepared.y_train,
-        prepared.beside.iloc[:, 0],
-        prepared.X_test,
-        prepared.y_test,
-        prepared.beside_test.iloc[:, 0],
-        public=public,
-        random_state=table.seed,
-        seconds=seconds,
-        progress=progress,
-    )
-
-
-def masked_columns(
-    prepared: Prepared,
-    table: TableOptions,
-    *,
-    alpha: float,
-    protect: Sequence[str],
-    progress: Progress,
-) -> list[str]:
-    """Return the columns that identify people and can be spared; never a protected one."""
-    found = study_of(prepared, table, seconds=SECONDS, progress=progress).choose(
-        alpha=alpha,
-        keep=[name for name in protect if name in prepared.X_train],
-        alphas=(),
-        random_state=table.seed,
-        seconds=SECONDS,
-        progress=progress,
-    )
-    return found.document.masked
-
-
-def without_columns(prepared: Prepared, names: Sequence[str]) -> Prepared:
-    """Return the same data without some columns."""
-    from dataclasses import replace
-
-    gone = set(names)
-    columns = tuple(column for column in prepared.schema.columns if column.name not in gone)
-    return replace(
-        prepared,
-        X_train=prepared.X_train.drop(columns=list(names)),
-        X_test=prepared.X_test.drop(columns=list(names)),
-        schema=replace(prepared.schema, columns=columns),
-    )
-
-
-def _check_attack(epsilon: str | None, delta: float | None, *, scope: ScopeChoice) -> str | None:
+def _check_attack(
+    epsilon: str | None, delta: float | None, *, scope: ScopeChoice
+) -> tuple[float, ...] | None:
     """Refuse half a question about a relaxed ε; return the grid, None without one."""
     from epsilens._validate import as_share
 
@@ -352,7 +265,7 @@ def _check_attack(epsilon: str | None, delta: float | None, *, scope: ScopeChoic
         )
     as_share(delta, name="delta")
     grid = read_epsilon(epsilon)
-    if not isinstance(grid, str):
+    if isinstance(grid, dict):
         raise InputError(
             "`--epsilon` must be a number or a grid here, got one for each column. DP-SGD protects "
             "whole records."
@@ -364,7 +277,7 @@ def _relaxed(
     study: MaskStudy,
     found: Mask,
     *,
-    epsilon: str,
+    epsilon: tuple[float, ...],
     delta: float,
     shadow_models: int,
     seed: int,

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilens._types import Progress
 from epsilens.cli.cluster_option import Cluster, on_cluster
 from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
 from epsilens.cli.gathered import gathered
@@ -29,20 +28,13 @@ from epsilens.cli.options import (
     shadow_models_option,
 )
 from epsilens.cli.risk_output import EXPOSED_SUFFIXES, OUT_SUFFIXES, print_risk, write_risk
-from epsilens.cli.training import (
-    TableOptions,
-    check_gives_probabilities,
-    check_rate,
-    read_epsilon,
-    with_notes,
-)
-from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.cli.training import TableOptions, read_epsilon, with_notes
+from epsilens.errors import InputError
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from epsilens.data import Prepared
     from epsilens.document import RiskDocument
     from epsilens.risk.result import RiskCurve
 
@@ -216,6 +208,7 @@ def risk(
     from epsilens.cli.progress import show_progress
     from epsilens.cli.session import print_json, withhold_names
     from epsilens.cli.target import check_target
+    from epsilens.decision.limits import read_limits
     from epsilens.document import anonymise, to_json
     from epsilens.risk.result import choose_epsilon
 
@@ -232,86 +225,37 @@ def risk(
     check_target(
         out, sources=sources | {"the list of exposed records": exposed}, suffixes=OUT_SUFFIXES
     )
-    check_rate(max_attack_rate)
-    check_gives_probabilities(table.model)
+    read_limits(max_attack_rate=max_attack_rate)
     require_text([*(protect or ()), *(table.categories or ())], option="--protect")
-    noisy = training.settings()
-    _check_mechanism(mechanism, noisy, table, protect=protect, epsilon=epsilon)
-    question = _Question(
-        table=table,
-        mechanism=mechanism,
-        protect=comma_list(protect) or (label,),
-        epsilon=read_epsilon(epsilon),
-        training=noisy,
-        shadow_models=shadow_models,
-        online=online,
-    )
+    _check_mechanism(mechanism, table, protect=protect, epsilon=epsilon)
+    asked: dict[str, Any] = {
+        "epsilon": read_epsilon(epsilon),
+        "mechanism": mechanism.value,
+        "shadow_models": shadow_models,
+        "online": online,
+        **training.settings(),
+    }
+    study = table.study(data, protect=comma_list(protect))
     with on_cluster(cluster), show_progress(quiet=quiet, json=json) as progress:
-        prepared, curve = question.ask(data, checkpoint=checkpoint, progress=progress)
+        curve = study.risk(**asked, checkpoint=checkpoint, progress=progress)
         document = curve.document
         if compare is not None:
             beside = None if checkpoint is None else f"{checkpoint.rstrip('/')}-compare"
-            _, other = question.ask(compare, checkpoint=beside, progress=progress)
-            document = _compared(curve, other)
-    document = with_notes(document, prepared.notes)
+            other = table.study(compare, protect=comma_list(protect))
+            document = _compared(curve, other.risk(**asked, checkpoint=beside, progress=progress))
+    document = with_notes(document)
     if anonymous:
         document = anonymise(document)
     choice = None
     if max_attack_rate is not None:
         choice = choose_epsilon(document, max_attack_rate=max_attack_rate, measured=measured)
-    write_risk(out, document, exposed=exposed, curve=curve, rows=prepared.rows)
+    write_risk(out, document, exposed=exposed, curve=curve, rows=study.prepared.rows)
     if json:
         print_json(to_json(document))
     else:
         print_risk(document, choice, quiet=quiet, written=[name for name in (out, exposed) if name])
     if choice is not None and not choice.holds:
         raise typer.Exit(EXIT_LIMIT_NOT_MET)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Question:
-    """What is asked of a table, ready to be asked of another."""
-
-    table: TableOptions
-    mechanism: MechanismChoice
-    protect: tuple[str, ...]
-    epsilon: str | dict[str, float]
-    training: dict[str, object]
-    shadow_models: int
-    online: bool
-
-    def ask(
-        self, data: str, *, checkpoint: str | None, progress: Progress
-    ) -> tuple[Prepared, RiskCurve]:
-        """Read a table, train on it and attack."""
-        from epsilens.models.fitting import fit_on
-        from epsilens.risk.study import AttackStudy
-
-        prepared = self.table.prepare(data)
-        randomised = self.mechanism is MechanismChoice.rr
-        if not randomised:
-            _check_delta(self.training.get("delta"), n_records=len(prepared.rows))
-        estimator = self.table.estimator(
-            prepared,
-            protect=self.protect if randomised else (),
-            factorised_for="an attack",
-            is_dense=not randomised,
-        )
-        study = fit_on(AttackStudy(estimator), prepared)
-        settings: dict[str, object] = {
-            "epsilon": self.epsilon,
-            "shadow_models": self.shadow_models,
-            "online": self.online,
-            "random_state": self.table.seed,
-            "checkpoint": checkpoint,
-            "progress": progress,
-        }
-        if not randomised:
-            settings |= self.training
-            return prepared, study.estimate_dp_sgd(**settings)  # type: ignore[arg-type]
-        settings["protect"] = self.protect
-        settings["categories"] = self.table.domains(prepared, self.protect)
-        return prepared, study.estimate(**settings)  # type: ignore[arg-type]
 
 
 def _compared(curve: RiskCurve, other: RiskCurve) -> RiskDocument:
@@ -357,19 +301,13 @@ def _widths(text: str | None) -> list[int] | None:
 
 def _check_mechanism(
     mechanism: MechanismChoice,
-    training: dict[str, object],
     table: TableOptions,
     *,
     protect: Sequence[str] | None,
     epsilon: str,
 ) -> None:
-    """Refuse what belongs to the other mechanism, before any work."""
+    """Refuse what belongs to randomised response, before any work."""
     if mechanism is MechanismChoice.rr:
-        if training:
-            name = next(iter(training)).replace("_", "-")
-            raise InputError(
-                f"`--{name}` belongs to `--mechanism dpsgd`, got rr. Add that, or leave it out."
-            )
         return
     for option, given in (("--protect", protect), ("--categories", table.categories)):
         if given:
@@ -391,19 +329,3 @@ def _check_mechanism(
             "`--epsilon` of a column belongs to `--mechanism rr`; the ε of dpsgd is of a whole "
             "record. Use a number or a grid."
         )
-
-
-def _check_delta(delta: object, *, n_records: int) -> None:
-
-    sensible = f"1e-{len(str(n_records)) + 1}"
-    if delta is None:
-        raise InputError(
-            f"`--mechanism dpsgd` needs `--delta`, well below 1/{n_records}, one over the number of "
-            f"training records. Use for instance {sensible}."
-        )
-    if isinstance(delta, float) and 1 / n_records <= delta < 1:
-        Note(
-            "large-delta",
-            f"`--delta` is not below 1/{n_records}, one over the number of training records: it would "
-            f"allow to publish a whole record. Use for instance {sensible}.",
-        ).warn(PrivacyLeakWarning, stacklevel=2)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from epsilens.data import Prepared
     from epsilens.document import ValueDocument
+    from epsilens.study import Study
     from epsilens.valuation import Appraisal, CurvePoint
 
 __all__ = ["value"]
@@ -151,8 +152,8 @@ def local(
     check_target(out, sources=sources, suffixes=WRITABLE_SUFFIXES)
     _check_chart(chart, sources=sources, curve=curve)
     _check_amount(pay)
-    prepared = table.prepare(train, candidates=candidates)
-    appraisal = _fit(prepared, table)
+    study = table.study(train, candidates=candidates)
+    prepared, appraisal = study.prepared, _fit(study)
     with show_progress(quiet=quiet, json=json) as progress:
         frame = _scores(appraisal, prepared, method=method.value, pay=pay, progress=progress)
         points = _curve(appraisal, prepared, seed=seed, progress=progress) if curve else ()
@@ -203,12 +204,14 @@ def _check_amount(pay: float | None) -> None:
         )
 
 
-def _fit(prepared: Prepared, table: TableOptions) -> Appraisal:
+def _fit(study: Study) -> Appraisal:
     """Train the model that the records are worth something to."""
     from epsilens.valuation import Appraisal
 
+    study.require_factorisable("a value per record")
+    prepared = study.prepared
     return Appraisal.of(
-        table.estimator(prepared, factorised_for="a value per record"),
+        study.estimator(),
         prepared.X_train,
         prepared.y_train,
         prepared.X_test,

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from epsilens._types import Progress
 from epsilens.cli.cluster_option import Cluster, on_cluster
 from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
 from epsilens.cli.gathered import gathered
@@ -25,16 +24,10 @@ from epsilens.cli.options import (
     require_text,
     seed_option,
 )
-from epsilens.cli.training import TableOptions, check_loss, read_epsilon, with_notes
+from epsilens.cli.training import TableOptions, read_epsilon, with_notes
 from epsilens.cli.whatif_output import print_answer, write_answer
 from epsilens.cli.whatif_stream import ask_streamed, wants_stream
 from epsilens.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from epsilens.data import Prepared
-    from epsilens.whatif import LossChangeEstimate, WhatIf
 
 __all__ = ["whatif"]
 
@@ -205,9 +198,8 @@ def whatif(
     from epsilens.cli.progress import show_progress
     from epsilens.cli.session import print_json, printable, withhold_names
     from epsilens.cli.target import check_target
+    from epsilens.decision.limits import read_limits
     from epsilens.document import anonymise, to_json
-    from epsilens.models.fitting import fit_on
-    from epsilens.whatif import WhatIf
 
     if anonymous:
         withhold_names()
@@ -216,7 +208,7 @@ def whatif(
         sources={"the data": data, "the test data": test, "the checkpoint": checkpoint},
         suffixes=_OUT_SUFFIXES,
     )
-    check_loss(max_loss_increase)
+    read_limits(max_loss_increase=max_loss_increase)
     _check_solver(inverse_hessian, method)
     require_text(group, option="--group")
     budget = read_epsilon(epsilon)
@@ -240,7 +232,7 @@ def whatif(
         )
     with on_cluster(cluster), show_progress(quiet=quiet, json=json) as progress:
         if streamed:
-            result, notes = ask_streamed(
+            result = ask_streamed(
                 data,
                 table,
                 checkpoint=checkpoint,
@@ -257,29 +249,20 @@ def whatif(
                 progress=progress,
             )
         else:
-            prepared = table.prepare(data, groups=group or [])
-            estimator = table.estimator(
-                prepared, protect=protected, keep_all=protected if by_bits else ()
-            )
-            notes = prepared.notes
-            result = _ask(
-                fit_on(WhatIf(estimator), prepared),
-                prepared,
-                protect=protected,
+            result = table.study(data, protect=protected, groups=group or ()).cost(
                 epsilon=budget,
-                method=method,
+                method=method.value,
                 inverse_hessian=None if inverse_hessian is None else inverse_hessian.value,
                 correction=correction.value,
                 mechanism=mechanism.value,
                 repeats=repeats,
                 checkpoint=checkpoint,
                 seconds=seconds,
-                seed=seed,
-                categories=table.domains(prepared, protected),
-                dependent="warn" if dependent_groups else "refuse",
+                everybody=False,
+                dependent_groups="warn" if dependent_groups else "refuse",
                 progress=progress,
             )
-    document = with_notes(result.document, notes)
+    document = with_notes(result.document)
     if anonymous:
         document = anonymise(document)
     choice = None
@@ -305,56 +288,3 @@ def _check_solver(inverse_hessian: InverseHessianChoice | None, method: MethodCh
             f"`--inverse-hessian` belongs to `--method influence` or `paper`, got {method.value}. "
             "Add that, or leave it out."
         )
-
-
-def _ask(
-    study: WhatIf,
-    prepared: Prepared,
-    *,
-    protect: Sequence[str],
-    epsilon: str | dict[str, float],
-    method: MethodChoice,
-    inverse_hessian: str | None,
-    correction: str,
-    mechanism: str,
-    repeats: int,
-    checkpoint: str | None,
-    seconds: float,
-    seed: int,
-    categories: dict[str, list[object]] | None,
-    dependent: str,
-    progress: Progress,
-) -> LossChangeEstimate:
-    from epsilens.influence.groups import Group
-
-    groups = {
-        name: Group(
-            name=name,
-            mask=mask,
-            columns=prepared.group_columns[name],
-            test_mask=prepared.test_groups[name],
-        )
-        for name, mask in prepared.groups.items()
-    }
-    question: dict[str, object] = {
-        "protect": protect,
-        "epsilon": epsilon,
-        "groups": groups or None,
-        "categories": categories,
-        "random_state": seed,
-        "dependent_groups": dependent,
-        "progress": progress,
-        "repeats": repeats,
-        "correction": correction,
-        "mechanism": mechanism,
-    }
-    if method is MethodChoice.retrain:
-        return study.retrain(**question, checkpoint=checkpoint)  # type: ignore[arg-type]
-    if checkpoint is not None:
-        raise InputError("`--checkpoint` belongs to `--method retrain`. Add that, or leave it out.")
-    return study.estimate(
-        **question,  # type: ignore[arg-type]
-        method=method.value,
-        seconds=seconds,
-        inverse_hessian=inverse_hessian,
-    )

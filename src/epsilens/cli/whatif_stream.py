@@ -75,8 +75,8 @@ def ask_streamed(
     groups: Sequence[str] | None,
     question: dict[str, object],
     progress: Progress,
-) -> tuple[LossChangeEstimate, tuple[Note, ...]]:
-    """Fit the default model to a table on disk and answer; return also what was left out.
+) -> LossChangeEstimate:
+    """Fit the default model to a table on disk and answer.
 
     Parameters
     ----------
@@ -109,7 +109,9 @@ def ask_streamed(
             progress=progress,
             **question,  # type: ignore[arg-type]
         )
-    return result, notes
+    document = result.document
+    told = document.model_copy(update={"notes": [*notes, *document.notes]})
+    return replace(result, document=told)
 
 
 def _kept_passes(

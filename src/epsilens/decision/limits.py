@@ -89,9 +89,20 @@ def read_limits(
     advantage = DEFAULT_MAX_ADVANTAGE if is_default else max_advantage
     return Limits(
         loss=None if max_loss_increase is None else as_loss_limit(max_loss_increase),
-        rate=None if max_attack_rate is None else as_share(max_attack_rate, name="max_attack_rate"),
+        rate=None if max_attack_rate is None else _as_rate(max_attack_rate),
         advantage=None if advantage is None else as_share(advantage, name="max_advantage"),
         confidence=as_share(confidence, name="confidence"),
         seconds=as_at_least_zero(seconds, name="seconds"),
         is_default=is_default,
     )
+
+
+def _as_rate(value: float) -> float:
+    if isinstance(value, int | float) and not 0 < value < 1:
+        raise InputError(
+            argument="max_attack_rate",
+            expected="greater than 0 and less than 1",
+            got=f"{value:g}",
+            hint="Give a share, for instance 0.8.",
+        )
+    return as_share(value, name="max_attack_rate")

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from epsilens._validate import as_epsilon, as_loss_limit, as_share
-from epsilens.data.frames import Documented
+from epsilens.data.frames import Documented, like
 from epsilens.document import DecisionDocument, Recommendation
 from epsilens.errors import InputError
 
@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     import altair as alt
 
 __all__ = ["Decision", "Standing"]
+
+_COST_COLUMNS = (
+    *("loss_change", "loss_change_low", "loss_change_high"),
+    *("accuracy_change", "trusted"),
+)
+_RISK_COLUMNS = (
+    *("advantage", "answer_inference_rate"),
+    *("answer_inference_baseline", "answer_inference_ceiling"),
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,8 @@ class Decision(Documented):
         The whole decision; what follows are views of it.
     standings : tuple of Standing
         What every budget of the common grid means, ε ascending.
+    template : object
+        A frame of the library that `to_frame` returns; None: pandas.
 
     Examples
     --------
@@ -77,6 +88,7 @@ class Decision(Documented):
 
     document: DecisionDocument
     standings: tuple[Standing, ...]
+    template: object = field(default=None, compare=False)
 
     @property
     def recommendation(self) -> Recommendation:
@@ -147,6 +159,31 @@ class Decision(Documented):
 
         limit = loss_limit(self.standings, as_loss_limit(max_loss_increase))
         return None if limit is None else self.at(limit).attack_ceiling
+
+    def to_frame(self) -> object:
+        """Return one row per ε: everybody's cost, the risk, and whether it is the recommended one.
+
+        Returns
+        -------
+        frame
+            epsilon, loss_change, loss_change_low, loss_change_high, accuracy_change, trusted, advantage,
+            answer_inference_rate, answer_inference_baseline, answer_inference_ceiling, recommended.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "epsilon": point.epsilon,
+                **{name: getattr(point.cost, name) for name in _COST_COLUMNS},
+                **{name: getattr(point.risk, name) for name in _RISK_COLUMNS},
+                "recommended": point.epsilon == self.recommendation.epsilon,
+            }
+            for point in self.document.points()
+        ]
+        columns = ["epsilon", *_COST_COLUMNS, *_RISK_COLUMNS, "recommended"]
+        frame = pd.DataFrame(rows, columns=columns)
+        numbers = [name for name in columns if name not in {"trusted", "recommended"}]
+        return like(frame.astype(dict.fromkeys(numbers, "float64")), self.template)
 
     def plot(self) -> alt.VConcatChart:
         """Draw cost and attack one above the other, on one axis."""

@@ -1,0 +1,823 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Study`: from a table to what ε costs, what it buys, and which ε the limits lead to."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+from epsilens._validate import as_choice, as_unit, require_extra
+from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, setting
+from epsilens.notes import Note
+
+if TYPE_CHECKING:
+    from epsilens._types import Progress
+    from epsilens.data import Bins, Prepared
+    from epsilens.data.expressions import Expression
+    from epsilens.data.missing import MissingPolicy
+    from epsilens.decision import Decision
+    from epsilens.document import Baseline, DecisionDocument
+    from epsilens.influence.question import Epsilon
+    from epsilens.masking import MaskStudy
+    from epsilens.risk import AttackStudy, RiskCurve
+    from epsilens.whatif import LossChangeEstimate, WhatIf
+
+    Groups: TypeAlias = Mapping[str, str] | Iterable[str | tuple[str, Expression]]
+
+__all__ = ["DEFAULT_GRID", "Study", "check_identity", "mask_study"]
+
+DEFAULT_GRID = "0.1:10:30"
+DEFAULT_ALPHA = 0.2
+"""Share of what identifies people that must go, where masking is tried."""
+MASKING_SECONDS = 60.0
+"""Time for finding the columns that identify people."""
+_BY_BITS = frozenset({"oue", "rappor", "the"})
+"""Mechanisms that report a feature bit by bit."""
+
+_R = TypeVar("_R", "LossChangeEstimate", "RiskCurve", "Decision")
+
+
+class Study:
+    """A table and a question: which columns are randomised, and what they are used to predict.
+
+    A study answers three questions on one axis of privacy budgets ε. `cost`: how much worse do the
+    predictions get? `risk`: what does an attacker get? `decide`: which ε do the limits lead to? The table is
+    read, prepared and split once, and the model is fitted once, when the first answer needs it.
+
+    Parameters
+    ----------
+    data : path, TableFile or frame
+        Table with one row for each person: csv, parquet or arrow file, or a pandas, polars or arrow frame.
+    label : str
+        Column that the model predicts.
+    protect : str or sequence of str, optional
+        Columns that are randomised: the label, features, or both. None: the label.
+    groups : mapping of name to expression, or sequence of "[NAME=]EXPRESSION", optional
+        Groups of people whose answers alone are randomised, beside everybody:
+        ``{"young": "age < 30"}``.
+    model : {"logistic", "ridge"} or scikit-learn estimator, optional
+        Model that is trained. None: logistic regression on one-hot categories and standardised numbers.
+    test : path, TableFile or frame, optional
+        Test data. None: `test_share` of the rows are set aside.
+    drop : sequence of str
+        Columns that the model does not see. Groups may use them.
+    weight : str, optional
+        Column with the weight of each row.
+    categorical : sequence of str
+        Columns of numbers that are codes.
+    bins : mapping of column to number of bins or Bins, optional
+        Columns of numbers that are put into bins. Bins with bounds declare the possible answers.
+    missing : {"auto", "error", "category", "drop"}
+        Treatment of missing answers.
+    test_share : float in (0, 1)
+        Share of the rows that are set aside, stratified by label.
+    seed : int
+        Seed of the split, the simulated runs and the attacks.
+    positive : str, optional
+        Value of the label that counts as yes. All others become "other".
+    categories : mapping of column to values, optional
+        Possible answers of protected columns. Without them the observed answers are taken, with a
+        `PrivacyLeakWarning`.
+    declared : sequence of str
+        Protected columns whose answers in the data may be known to everybody.
+    regularisation : float, optional
+        C of the logistic model, alpha of the ridge; 1 unless given.
+    delimiter, encoding : str, optional
+        Character between the columns of a csv file, and its encoding. None: detected.
+    identity : str, optional
+        Column that says whose record it is. The model does not see it. `decide` then also tries without the
+        columns that identify people. Needs the extra explain.
+    candidates : path, TableFile or frame, optional
+        Records on offer, which the model is not trained on. They are prepared like the test data.
+    candidates_are : str
+        What messages call the candidates.
+
+    Notes
+    -----
+    The results are functions of the raw data and not private themselves: publishing them, or choosing ε by
+    them, leaks.
+
+    Examples
+    --------
+    >>> from epsilens import Study
+    >>> from epsilens.data import load_survey
+    >>> study = Study(load_survey(), label="affair", categories={"affair": ["no", "yes"]})
+    >>> cost = study.cost(epsilon="0.5:2:3")
+    >>> cost.to_frame()[["epsilon", "loss_change", "trusted"]].round(3)
+       epsilon  loss_change  trusted
+    0      0.5        0.080     True
+    1      1.0        0.042     True
+    2      2.0        0.007     True
+    >>> risk = study.risk(epsilon="0.5:2:3", shadow_models=20)
+    >>> decision = study.decide(max_loss_increase=0.02, max_attack_rate=0.95)
+    >>> decision.recommendation.epsilon
+    2.0
+    """
+
+    def __init__(
+        self,
+        data: object,
+        *,
+        label: str,
+        protect: str | Sequence[str] | None = None,
+        groups: Groups | None = None,
+        model: object | None = None,
+        test: object | None = None,
+        drop: Sequence[str] = (),
+        weight: str | None = None,
+        categorical: Sequence[str] = (),
+        bins: Mapping[str, Bins | int] | None = None,
+        missing: MissingPolicy = "auto",
+        test_share: float = 0.25,
+        seed: int = 0,
+        positive: str | None = None,
+        categories: Mapping[str, Sequence[object]] | None = None,
+        declared: Sequence[str] = (),
+        regularisation: float | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
+        identity: str | None = None,
+        candidates: object | None = None,
+        candidates_are: str = "candidates",
+    ) -> None:
+        if not isinstance(label, str):
+            raise InputTypeError(
+                argument="label", expected="the name of a column", got=type(label).__name__
+            )
+        if isinstance(model, str):
+            as_choice(model, ("logistic", "ridge"), name="model")
+        if identity is not None:
+            check_identity(identity, label=label, drop=drop)
+        self.data = data
+        self.label = label
+        self.protect = protect
+        self.groups = groups
+        self.model = model
+        self.test = test
+        self.drop = drop
+        self.weight = weight
+        self.categorical = categorical
+        self.bins = bins
+        self.missing = missing
+        self.test_share = test_share
+        self.seed = seed
+        self.positive = positive
+        self.categories = categories
+        self.declared = declared
+        self.regularisation = regularisation
+        self.delimiter = delimiter
+        self.encoding = encoding
+        self.identity = identity
+        self.candidates = candidates
+        self.candidates_are = candidates_are
+        self._fitted: dict[bool, WhatIf] = {}
+        self._grids: dict[str, tuple[float, ...]] = {}
+        self._last_cost: LossChangeEstimate | None = None
+        self._last_risk: RiskCurve | None = None
+
+    # --- From the table to the model ---
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The table, checked and split into training and test data."""
+        from epsilens.data import prepare
+
+        groups = self.groups or ()
+        if isinstance(groups, Mapping):
+            groups = [f"{name}={expression}" for name, expression in groups.items()]
+        return prepare(
+            self._read(self.data),
+            label=self.label,
+            drop=self.drop,
+            weight=self.weight,
+            categorical=self.categorical,
+            bins=self.bins,
+            missing=self.missing,
+            test=self._read(self.test),
+            test_share=self.test_share,
+            seed=self.seed,
+            positive=self.positive,
+            groups=groups,
+            task="classification" if self._is_classification else "regression",
+            candidates=self._read(self.candidates),
+            candidates_are=self.candidates_are,
+            beside=() if self.identity is None else (self.identity,),
+        )
+
+    def _read(self, source: object) -> object:
+        """Read a file; a table in memory stays as it is."""
+        from epsilens.data import read_table
+
+        if isinstance(source, str | Path):
+            return read_table(source, delimiter=self.delimiter, encoding=self.encoding)
+        return source
+
+    @property
+    def _is_given(self) -> bool:
+        """Whether the model is an estimator of the user."""
+        return not (self.model is None or isinstance(self.model, str))
+
+    @property
+    def _is_classification(self) -> bool:
+        if not self._is_given:
+            return self.model != "ridge"
+        from sklearn.base import is_classifier
+
+        return bool(is_classifier(self.model))
+
+    @cached_property
+    def protected(self) -> tuple[str, ...]:
+        """The columns that are randomised."""
+        if isinstance(self.protect, str):
+            return (self.protect,)
+        return tuple(self.protect or (self.label,))
+
+    @cached_property
+    def domains(self) -> dict[str, list[object]] | None:
+        """The declared answers of the protected columns, in the type of the column; None if there are none.
+
+        A feature without declared answers is warned of.
+        """
+        return self.read_domains()
+
+    def read_domains(self, *, warn: bool = True) -> dict[str, list[object]] | None:
+        """Return the declared answers of the protected columns; with or without the warning."""
+        from epsilens.data import Bins, declared_domains
+
+        self._check_protected()
+        bins = {name: Bins(b) if isinstance(b, int) else b for name, b in (self.bins or {}).items()}
+        found = (
+            declared_domains(
+                self.prepared,
+                [name for name in self.protected if name not in self.declared],
+                bins=bins,
+                positive=self.positive,
+                categories=self._written_categories,
+                warn=warn,
+            )
+            or {}
+        )
+        for name in self.protected:
+            if name in self.declared:
+                of_label = name == self.label
+                schema = self.prepared.schema
+                found[name] = list(
+                    self.prepared.label_categories if of_label else schema[name].domain or ()
+                )
+        return found or None
+
+    @property
+    def _written_categories(self) -> dict[str, list[str]]:
+        """The possible answers as text, as they would be typed."""
+        return {
+            name: [str(value) for value in values]
+            for name, values in (self.categories or {}).items()
+        }
+
+    def _check_protected(self) -> None:
+        """Refuse a column that is in the file and not in the model, and say why it is not."""
+        schema = self.prepared.schema
+        for name in self.protected:
+            for argument, columns in (("drop", tuple(self.drop)), ("weight", (self.weight,))):
+                if name in columns:
+                    raise InputError(
+                        f"column {name!r} is named in {setting(argument)} and cannot be named in "
+                        f"{setting('protect')} too. Name it in one of them."
+                    )
+            if name in schema.encoded_as("left out") and name != self.label:
+                raise InputError(
+                    f"{setting('protect')} must name a column that the model uses, got {name!r}, which is "
+                    f"{schema[name].note}. Choose another column."
+                )
+
+    def estimator(self, *, mechanism: str = "rr", ignores_categories: bool = False) -> Any:
+        """Return the model, not yet fitted.
+
+        Parameters
+        ----------
+        mechanism : str
+            A mechanism that reports bits needs a column for every category.
+        ignores_categories : bool
+            Whether nothing is randomised, so that declared answers get no columns of their own.
+        """
+        from epsilens.models.default import default_estimator
+
+        if self._is_given:
+            return self.model
+        kind: Literal["logistic", "ridge"] = "logistic" if self._is_classification else "ridge"
+        return default_estimator(
+            self.prepared.schema,
+            model=kind,
+            regularisation=self.regularisation,
+            categories=None if ignores_categories else self._written_categories,
+            keep_all=self.protected if mechanism in _BY_BITS else (),
+        )
+
+    def require_factorisable(self, what: str, *, is_dense: bool = False) -> None:
+        """Refuse a default model that is too wide for matrices of its parameters.
+
+        Parameters
+        ----------
+        what : str
+            What needs them.
+        is_dense : bool
+            Whether the encoded records are needed with all their zeros too.
+        """
+        from epsilens.models.default import require_factorisable
+
+        if not self._is_given:
+            require_factorisable(self.prepared, what=what, is_dense=is_dense)
+
+    def fitted(self, mechanism: str = "rr") -> WhatIf:
+        """Return the part that estimates the cost, with the fitted model.
+
+        Parameters
+        ----------
+        mechanism : str
+            A mechanism that reports bits has a model of its own.
+        """
+        from epsilens.whatif import WhatIf
+
+        by_bits = mechanism in _BY_BITS
+        if by_bits not in self._fitted:
+            prepared = self.prepared
+            self._fitted[by_bits] = WhatIf(self.estimator(mechanism=mechanism)).fit(
+                prepared.X_train,
+                prepared.y_train,
+                prepared.X_test,
+                prepared.y_test,
+                prepared.sample_weight,
+                sample_weight_test=prepared.sample_weight_test,
+            )
+        return self._fitted[by_bits]
+
+    def attacked(self, *, is_dense: bool = False) -> AttackStudy:
+        """Return the part that estimates the risk, with the same fitted model.
+
+        Parameters
+        ----------
+        is_dense : bool
+            Whether the encoded records are needed with all their zeros.
+        """
+        from epsilens.risk import AttackStudy
+
+        self.require_factorisable("an attack", is_dense=is_dense)
+        fitted = self.fitted()
+        return AttackStudy(fitted.estimator).share_fit(fitted)
+
+    @property
+    def baseline(self) -> Baseline:
+        """The model without any privacy: its outcomes on the test data, and its size."""
+        return self.fitted().baseline_.numbers()
+
+    def asking(self, *, groups: Groups | None = None, declared: Sequence[str] = ()) -> Study:
+        """Return a study of the same model that asks about other groups.
+
+        Parameters
+        ----------
+        groups : mapping or sequence, optional
+        declared : sequence of str
+            As of the study itself.
+        """
+        other = Study(self.data, **{**self._settings(), "groups": groups, "declared": declared})
+        other._fitted = self._fitted
+        return other
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the keyword arguments that this study was made with."""
+        hidden = {"data", "prepared", "protected", "domains"}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in hidden and not name.startswith("_")
+        }
+
+    # --- Answers ---
+
+    def cost(
+        self,
+        *,
+        epsilon: Epsilon | None = None,
+        method: str = "auto",
+        correction: str | None = None,
+        mechanism: str = "rr",
+        seconds: float = 10.0,
+        n_draws: int = 400,
+        repeats: int = 20,
+        everybody: bool = True,
+        dependent_groups: Literal["refuse", "warn"] = "refuse",
+        inverse_hessian: str | None = None,
+        checkpoint: str | Path | None = None,
+        retraining_seconds: float = 0.0,
+        progress: Progress | None = None,
+    ) -> LossChangeEstimate:
+        """Estimate what each ε would do to the predictions, without training again for each.
+
+        Parameters
+        ----------
+        epsilon : grid such as "0.1:10:30", number, list, or {column: epsilon}, optional
+            Privacy budgets. None: those of the last risk, else "0.1:10:30".
+        method, correction, mechanism, seconds, n_draws, repeats, inverse_hessian, dependent_groups
+            As of `WhatIf.estimate`.
+        everybody : bool
+            Whether the cost for everybody comes first where there are groups. `decide` needs it.
+        checkpoint : path, optional
+            File that keeps finished runs of ``method="retrain"``.
+        retraining_seconds : float
+            Time for training again where the estimate for everybody failed its check.
+        progress : callable, optional
+            Called with (done, total, what).
+
+        Returns
+        -------
+        LossChangeEstimate
+            With `.document`, `.to_frame()`, `.plot()` and `.choose(max_loss_increase=...)`.
+        """
+        from epsilens.whatif.answer import measure_untrusted
+
+        if checkpoint is not None and method != "retrain":
+            raise InputError(
+                f"{setting('checkpoint')} belongs to {setting('method', 'retrain')}. Add that, or leave it out."
+            )
+        grid = self._grid(epsilon, self._last_risk)
+        prepared = self.prepared
+        question: dict[str, Any] = {
+            "protect": self.protected,
+            "epsilon": grid,
+            "groups": self._group_masks(everybody=everybody),
+            "categories": self.domains,
+            "correction": correction,
+            "mechanism": mechanism,
+            "repeats": repeats,
+            "random_state": self.seed,
+            "dependent_groups": dependent_groups,
+            "progress": progress,
+        }
+        study = self.fitted(mechanism)
+        if method == "retrain":
+            found = study.retrain(**question, checkpoint=checkpoint)
+        else:
+            found = study.estimate(
+                **question,
+                method=method,
+                seconds=seconds,
+                n_draws=n_draws,
+                inverse_hessian=inverse_hessian,
+            )
+        if retraining_seconds > 0:
+            found = measure_untrusted(found, seconds=retraining_seconds, progress=progress)
+        self._last_cost = found
+        return self._with_notes(found, prepared)
+
+    def _group_masks(self, *, everybody: bool) -> dict[str, object] | None:
+        """Return who is asked about; None: everybody alone."""
+        import numpy as np
+
+        from epsilens.document import EVERYBODY
+        from epsilens.influence.groups import Group
+
+        prepared = self.prepared
+        if not prepared.groups:
+            return None
+        found: dict[str, object] = {}
+        if everybody:
+            found[EVERYBODY] = np.ones(len(prepared.y_train), dtype=bool)
+        for name, mask in prepared.groups.items():
+            found[name] = Group(
+                name=name,
+                mask=mask,
+                columns=prepared.group_columns[name],
+                test_mask=prepared.test_groups[name],
+            )
+        return found
+
+    def risk(
+        self,
+        *,
+        epsilon: Epsilon | None = None,
+        mechanism: str = "rr",
+        shadow_models: int = 128,
+        online: bool = False,
+        confidence: float = 0.95,
+        checkpoint: str | Path | None = None,
+        progress: Progress | None = None,
+        delta: float | None = None,
+        **training: object,
+    ) -> RiskCurve:
+        """Attack models at each ε: what is guessed, what chance reaches, what no attack can exceed.
+
+        Parameters
+        ----------
+        epsilon : grid such as "0.1:10:30", number, list, or {column: epsilon}, optional
+            Privacy budgets. None: those of the last cost, else "0.1:10:30".
+        mechanism : {"rr", "dpsgd"}
+            Whether the answers are randomised or the model is trained with noise. Their ε are of different
+            things.
+        shadow_models : int
+            Models that are trained and attacked for every ε.
+        online, confidence, checkpoint, progress
+            As of `AttackStudy.estimate`.
+        delta : float in (0, 1), optional
+            Delta of "dpsgd", well below one over the number of training records.
+        **training
+            Other settings of "dpsgd", as of `AttackStudy.estimate_dp_sgd`: clip, epochs, batch,
+            learning_rate, hidden.
+
+        Returns
+        -------
+        RiskCurve
+            With `.document`, `.to_frame()`, `.plot()` and `.choose(max_attack_rate=...)`.
+        """
+        self._require_probabilities()
+        as_choice(mechanism, ("rr", "dpsgd"), name="mechanism")
+        settings: dict[str, Any] = {
+            "epsilon": self._grid(epsilon, self._last_cost),
+            "shadow_models": shadow_models,
+            "online": online,
+            "confidence": confidence,
+            "random_state": self.seed,
+            "checkpoint": checkpoint,
+            "progress": progress,
+        }
+        given = [name for name, value in {"delta": delta, **training}.items() if value is not None]
+        if mechanism == "rr":
+            if given:
+                raise InputError(
+                    f"{setting(given[0])} belongs to {setting('mechanism', 'dpsgd')}, got rr. Add that, or "
+                    "leave it out."
+                )
+            domains = self.domains
+            found = self.attacked().estimate(protect=self.protected, categories=domains, **settings)
+            self._last_risk = found
+        else:
+            settings |= {"delta": self._checked_delta(delta), **training}
+            found = self.attacked(is_dense=True).estimate_dp_sgd(**settings)
+        return self._with_notes(found, self.prepared)
+
+    def _require_probabilities(self) -> None:
+        """Refuse a model that an attack has no probabilities of, before any work."""
+        if self.model == "ridge":
+            raise InputError(
+                argument="model",
+                expected="logistic for an attack, which needs probabilities",
+                got="ridge",
+                hint="Leave it out, and predict a column of categories.",
+            )
+
+    def _checked_delta(self, delta: float | None) -> float:
+        """Return the delta of DP-SGD; warn of one that would allow to publish a whole record."""
+        n_records = len(self.prepared.rows)
+        sensible = f"1e-{len(str(n_records)) + 1}"
+        if delta is None:
+            raise InputError(
+                f"{setting('mechanism', 'dpsgd')} needs {setting('delta')}, well below 1/{n_records}, one over "
+                f"the number of training records. Use for instance {sensible}."
+            )
+        if isinstance(delta, float) and 1 / n_records <= delta < 1:
+            Note(
+                "large-delta",
+                f"{setting('delta')} is not below 1/{n_records}, one over the number of training records: it "
+                f"would allow to publish a whole record. Use for instance {sensible}.",
+            ).warn(PrivacyLeakWarning, stacklevel=3)
+        return delta
+
+    def decide(
+        self,
+        *,
+        max_loss_increase: float | None = None,
+        max_attack_rate: float | None = None,
+        max_advantage: float | None = None,
+        confidence: float = 0.9,
+        measured: bool = False,
+        proven_only: bool = False,
+        seconds: float = 20.0,
+        epsilon: Epsilon | None = None,
+        method: str = "auto",
+        shadow_models: int = 128,
+        alpha: float = DEFAULT_ALPHA,
+        checkpoint: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> Decision:
+        """Pick the ε that the limits lead to.
+
+        The cost and the risk that were computed last are joined; what is missing is computed first.
+
+        Parameters
+        ----------
+        max_loss_increase, max_attack_rate, max_advantage, confidence, measured, proven_only, seconds
+            As of `epsilens.decision.decide`. Without a limit an advantage of at most 0.1 is the limit.
+        epsilon : grid such as "0.1:10:30", number, list, or {column: epsilon}, optional
+            Privacy budgets at which cost and risk are computed anew. None: those of the last ones.
+        method : str
+            Method of the cost, where it is computed.
+        shadow_models : int
+            Models that are attacked for every ε, where the risk is computed.
+        alpha : float in [0, 1]
+            With `identity`: share of what identifies people that must go.
+        checkpoint : path, optional
+            Folder that keeps finished shadow models.
+        progress : callable, optional
+            Called with (done, total, what).
+
+        Returns
+        -------
+        Decision
+            With `.recommendation`, `.document`, `.to_frame()` and `.plot()`.
+        """
+        from epsilens.decision import decide
+        from epsilens.decision.limits import read_limits
+
+        limits: dict[str, Any] = {
+            "max_loss_increase": max_loss_increase,
+            "max_attack_rate": max_attack_rate,
+            "max_advantage": max_advantage,
+            "confidence": confidence,
+            "measured": measured,
+            "proven_only": proven_only,
+            "seconds": seconds,
+        }
+        read_limits(**limits)
+        self._require_probabilities()
+        if self.identity is not None:
+            as_unit(alpha, name="alpha")
+            require_extra("explain", "explaining a model by SHAP", "shap")
+        masked: list[str] = []
+        grid = self._grid(epsilon, self._last_cost or self._last_risk)
+        if self.identity is not None:
+            # First: a missing extra, or an identity that is none, is found before the long work.
+            masked = self._masked_columns(alpha, progress)
+        self.require_factorisable("an attack")
+        if epsilon is not None or self._last_cost is None:
+            self.cost(epsilon=grid, method=method, progress=progress)
+        if epsilon is not None or self._last_risk is None:
+            with warnings.catch_warnings():
+                # The cost has warned of the same columns.
+                warnings.simplefilter("ignore", PrivacyLeakWarning)
+                self.risk(
+                    epsilon=grid,
+                    shadow_models=shadow_models,
+                    checkpoint=checkpoint,
+                    progress=progress,
+                )
+        assert self._last_cost is not None  # noqa: S101
+        assert self._last_risk is not None  # noqa: S101
+        decision = decide(self._last_cost, self._last_risk, **limits, progress=progress)
+        if self.identity is not None:
+            asked: dict[str, Any] = {**limits, "epsilon": grid, "method": method}
+            asked |= {"shadow_models": shadow_models, "progress": progress}
+            decision = self._with_lever(decision, masked, checkpoint, asked)
+        return self._with_notes(decision, self.prepared)
+
+    def _grid(
+        self, epsilon: Epsilon | None, before: LossChangeEstimate | RiskCurve | None
+    ) -> Epsilon:
+        """Return the budgets: those that were asked for, else those of another answer, else the default."""
+        from epsilens.channels import parse_grid
+
+        if epsilon is None and before is not None:
+            kept: Any = before.document.provenance.settings["epsilon"]
+            return tuple(kept) if isinstance(kept, list) else dict(kept)
+        if epsilon is None:
+            epsilon = DEFAULT_GRID
+        if isinstance(epsilon, str):
+            if epsilon not in self._grids:
+                self._grids[epsilon] = tuple(parse_grid(epsilon))
+            return self._grids[epsilon]
+        return epsilon
+
+    def _with_notes(self, result: _R, prepared: Prepared) -> _R:
+        """Add what was done to the table, and the frame library that it came in."""
+        document: Any = result.document
+        told = document.model_copy(update={"notes": [*prepared.notes, *document.notes]})
+        return replace(result, document=told, template=self._template)
+
+    @property
+    def _template(self) -> object:
+        from epsilens.data import TableFile
+
+        return None if isinstance(self.data, str | Path | TableFile) else self.data
+
+    # --- Masking as a lever ---
+
+    def _masked_columns(self, alpha: float, progress: Progress | None) -> list[str]:
+        """Return the columns that identify people and can be spared; never a protected one."""
+        study = mask_study(self, seconds=MASKING_SECONDS, progress=progress)
+        return study.choose(
+            alpha=alpha,
+            keep=[name for name in self.protected if name in self.prepared.X_train],
+            alphas=(),
+            random_state=self.seed,
+            seconds=MASKING_SECONDS,
+            progress=progress,
+        ).document.masked
+
+    def _with_lever(
+        self,
+        decision: Decision,
+        masked: Sequence[str],
+        checkpoint: str | Path | None,
+        asked: dict[str, Any],
+    ) -> Decision:
+        """Decide again without the masked columns, and say what that would change."""
+        from epsilens.decision import masking_lever
+
+        document: DecisionDocument = decision.document
+        chosen = document.recommendation
+        note = None
+        if not masked:
+            note = "no column identifies people that the model can spare: masking is no lever here."
+        elif len(masked) == self.prepared.X_train.shape[1]:
+            note = (
+                "every column identifies people, and none would be left: masking is no lever here."
+            )
+        elif chosen.epsilon is None:
+            note = "no ε is recommended, so masking was not tried as a lever."
+        if note is not None:
+            notes = [*document.notes, Note("masking-not-tried", note)]
+            told = document.model_copy(update={"notes": notes})
+            return replace(decision, document=told)
+        limits = {
+            name: getattr(chosen, name)
+            for name in ("max_loss_increase", "max_attack_rate", "max_advantage")
+        }
+        beside = None if checkpoint is None else f"{str(checkpoint).rstrip('/')}-masked"
+        again = self._without(masked).decide(**{**asked, **limits, "checkpoint": beside})
+        lever = masking_lever(decision, again, masked=masked)
+        return replace(decision, document=document.model_copy(update={"lever": lever}))
+
+    def _without(self, names: Sequence[str]) -> Study:
+        """Return the same question on the same rows without some columns."""
+        other = Study(self.data, **{**self._settings(), "identity": None})
+        prepared, gone = self.prepared, set(names)
+        columns = tuple(column for column in prepared.schema.columns if column.name not in gone)
+        other.prepared = replace(
+            prepared,
+            X_train=prepared.X_train.drop(columns=list(names)),
+            X_test=prepared.X_test.drop(columns=list(names)),
+            schema=replace(prepared.schema, columns=columns),
+        )
+        other.domains = self.domains
+        return other
+
+
+def check_identity(identity: str, *, label: str, drop: Sequence[str]) -> None:
+    """Refuse an identity that cannot be meant.
+
+    Examples
+    --------
+    >>> check_identity("person", label="activity", drop=[])
+    """
+    if identity == label:
+        raise InputError(
+            f"{setting('identity')} must be another column than {setting('label')}, got {identity!r} twice. "
+            "Name the column that says whose record it is."
+        )
+    if identity in drop:
+        raise InputError(
+            f"{setting('identity')} must not be dropped, got {identity!r} in {setting('drop')}. The model "
+            f"does not see it anyway: leave it out of {setting('drop')}."
+        )
+
+
+def mask_study(
+    study: Study, *, seconds: float | None = None, progress: Progress | None = None
+) -> MaskStudy:
+    """Train the model and one that recognises people, of a study with an identity.
+
+    Parameters
+    ----------
+    study : Study
+    seconds : float, optional
+        Time that it may take.
+    progress : callable, optional
+
+    Returns
+    -------
+    MaskStudy
+    """
+    from epsilens.masking import MaskStudy
+
+    prepared = study.prepared
+    assert prepared.beside is not None  # noqa: S101
+    assert prepared.beside_test is not None  # noqa: S101
+    offer = prepared.candidates
+    public = None
+    if offer is not None and offer.beside is not None:
+        public = (offer.X, offer.y, offer.beside.iloc[:, 0])
+    study.require_factorisable("masking", is_dense=True)
+    return MaskStudy(study.estimator(ignores_categories=True)).fit(
+        prepared.X_train,
+        prepared.y_train,
+        prepared.beside.iloc[:, 0],
+        prepared.X_test,
+        prepared.y_test,
+        prepared.beside_test.iloc[:, 0],
+        public=public,
+        random_state=study.seed,
+        seconds=seconds,
+        progress=progress,
+    )
