@@ -146,6 +146,25 @@ def as_at_least_zero(value: object, *, name: str, such_as: float = 20.0) -> floa
     return number
 
 
+def as_delta(delta: object, *, name: str = "delta") -> float:
+    """Return the δ of a privacy claim, in [0, 1).
+
+    Examples
+    --------
+    >>> as_delta(1e-6)
+    1e-06
+    """
+    number = _as_real(delta, name=name, what="a number")
+    if not 0.0 <= number < 1.0:
+        raise InputError(
+            argument=name,
+            expected="at least 0 and below 1",
+            got=repr(number),
+            hint="Use for instance 1e-6.",
+        )
+    return number
+
+
 def as_loss_limit(value: object, *, name: str = "max_loss_increase") -> float:
     """Return the largest acceptable increase of a loss: a finite number of at least 0."""
     return as_at_least_zero(value, name=name, such_as=0.01)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsilens._types import BoolArray, FloatArray
-from epsilens._validate import as_choice, as_finite
+from epsilens._validate import as_choice, as_delta, as_finite
 from epsilens.audit.coins import HALF_BY_CHANCE, is_exactly_half, own_stream, require_fair_coins
 from epsilens.audit.gaussian import gaussian_epsilon
 from epsilens.audit.independent_gdp import independent_gdp_mu_bound
@@ -28,7 +28,7 @@ from epsilens.audit.selection import (
     Split,
     as_selection,
 )
-from epsilens.errors import InputError, InputTypeError, setting
+from epsilens.errors import InputError, setting
 
 __all__ = [
     "CONDITIONS",
@@ -37,7 +37,6 @@ __all__ = [
     "Method",
     "OneRunBound",
     "bound_of_scores",
-    "checked_delta",
     "checked_level",
     "checked_method",
     "default_selection",
@@ -432,26 +431,6 @@ def checked_level(confidence: float) -> float:
     return 1.0 - given
 
 
-def checked_delta(delta: object, *, name: str = "delta") -> float:
-    """Return a δ in [0, 1).
-
-    Examples
-    --------
-    >>> checked_delta(1e-6)
-    1e-06
-    """
-    if isinstance(delta, bool) or not isinstance(delta, int | float | np.integer | np.floating):
-        raise InputTypeError(argument=name, expected="a number", got=type(delta).__name__)
-    if not 0.0 <= delta < 1.0:
-        raise InputError(
-            argument=name,
-            expected="at least 0 and below 1",
-            got=repr(float(delta)),
-            hint="Use for instance 1e-6.",
-        )
-    return float(delta)
-
-
 def checked_method(method: Method | None, delta: float) -> Method:
     """Return the method that was asked for, or the one that suits δ; refuse what cannot be.
 
@@ -460,7 +439,7 @@ def checked_method(method: Method | None, delta: float) -> Method:
     >>> checked_method(None, 0.0), checked_method(None, 1e-6)
     ('pure', 'approximate')
     """
-    checked_delta(delta)
+    as_delta(delta)
     if method is None:
         return "pure" if delta == 0.0 else "approximate"
     as_choice(method, METHODS, name="method")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from scipy.special import betaincinv, ndtri
 
-from epsilens._validate import as_count
-from epsilens.audit.bound import checked_delta, checked_level
+from epsilens._validate import as_count, as_delta
+from epsilens.audit.bound import checked_level
 from epsilens.audit.gaussian import gaussian_epsilon
 from epsilens.errors import InputError
 
@@ -103,7 +103,7 @@ def many_runs_bound(
             raise InputError(
                 f"`n_said_in_when_{when}` must be at most `n_runs_{when}`, got {said} of {runs}."
             )
-    if checked_delta(delta) == 0.0 and gaussian:
+    if as_delta(delta) == 0.0 and gaussian:
         raise InputError(
             argument="delta",
             expected="greater than 0 where `gaussian` is True",

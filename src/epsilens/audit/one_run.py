@@ -11,14 +11,13 @@ import numpy as np
 
 import epsilens
 from epsilens._types import BoolArray, FloatArray
-from epsilens._validate import as_count, as_epsilon
+from epsilens._validate import as_count, as_delta, as_epsilon
 from epsilens.audit.bound import (
     CONDITIONS,
     GAUSSIAN_METHODS,
     Method,
     OneRunBound,
     bound_of_scores,
-    checked_delta,
     checked_level,
     checked_method,
     default_selection,
@@ -320,7 +319,7 @@ class OneRunAudit:
                 "can break it. Leave it out to get the bound alone."
             )
         if delta is not None:
-            checked_delta(delta, name="claimed_delta")
+            as_delta(delta, name="claimed_delta")
         return epsilon, delta
 
     def _require_fitting(self, method: Method) -> None:

@@ -32,21 +32,19 @@ from epsilens.errors import (
     setting,
 )
 from epsilens.influence.alternatives import (
+    MOST_ENUMERATED,
     Alternatives,
+    Mechanism,
     ProtectedFeature,
+    UnaryBlock,
+    as_mechanism,
+    channel_of,
     join_blocks,
     no_alternatives,
     read_block,
 )
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.groups import Group, read_groups, refuse_dependent_groups
-from epsilens.influence.mechanisms import (
-    MOST_ENUMERATED,
-    Mechanism,
-    UnaryBlock,
-    as_mechanism,
-    channel_of,
-)
 from epsilens.models import Design
 from epsilens.models.label import Label
 from epsilens.notes import Note

@@ -18,9 +18,8 @@ from epsilens.data.parquet_pieces import ParquetSource, open_parquet
 from epsilens.data.schema import Schema
 from epsilens.document import EVERYBODY
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
-from epsilens.influence.alternatives import no_alternatives
+from epsilens.influence.alternatives import as_mechanism, channel_of, no_alternatives
 from epsilens.influence.groups import refuse_dependence, require_everybody
-from epsilens.influence.mechanisms import as_mechanism, channel_of
 from epsilens.influence.question import (
     Asked,
     Epsilon,

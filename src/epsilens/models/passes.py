@@ -46,6 +46,7 @@ __all__ = [
     "made_or_kept",
     "n_cores",
     "one_blas_thread",
+    "place_of_work",
     "reduce_pass",
     "under_way",
     "use_passes",
@@ -195,6 +196,17 @@ def current_passes() -> Passes:
     True
     """
     return _chosen[-1]
+
+
+def place_of_work() -> dict[str, object]:
+    """Return the statement of a result about where it was computed: on a cluster, never which.
+
+    Examples
+    --------
+    >>> place_of_work()
+    {}
+    """
+    return {} if isinstance(current_passes(), LocalPasses) else {"cluster": True}
 
 
 @contextmanager

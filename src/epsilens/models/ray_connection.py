@@ -31,7 +31,7 @@ from epsilens.errors import InputError
 from epsilens.models.passes import use_passes
 from epsilens.models.ray_task import Answer, Shipping, do_task
 
-__all__ = ["Connection", "RayPasses", "connect", "is_connected", "open_connection", "place_of_work"]
+__all__ = ["Connection", "RayPasses", "connect", "is_connected", "open_connection"]
 
 # --- Passes on a Ray cluster: the same work on every piece, results in order, wherever it was done ---
 
@@ -185,17 +185,6 @@ def is_connected() -> bool:
     False
     """
     return bool(_open)
-
-
-def place_of_work() -> dict[str, object]:
-    """Return what a result says about where it was computed: that it was a cluster, never which.
-
-    Examples
-    --------
-    >>> place_of_work()
-    {}
-    """
-    return {"cluster": True} if is_connected() else {}
 
 
 def open_connection() -> Connection | None:

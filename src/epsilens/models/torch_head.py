@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
     from sklearn.linear_model import LogisticRegression
 
-__all__ = ["as_columns", "as_linear_model", "head_features", "is_module", "read_head"]
+__all__ = ["as_columns", "as_linear_model", "head_features", "read_head"]
 
 
 _MOST_ROWS = 256
@@ -31,12 +31,6 @@ _MOST_BYTES = 16 * 2**20
 # Rows that are run once more on their own: features must not hang on who else is in the batch.
 _ROWS_ALONE = 8
 _ALIKE = 1e-3
-
-
-def is_module(estimator: object) -> bool:
-    """Return whether something is a torch module, without importing torch for it."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(estimator, torch.nn.Module)
 
 
 def read_head(module: object, name: object) -> torch.nn.Linear:

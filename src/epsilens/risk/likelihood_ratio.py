@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
-from epsilens._validate import as_choice, as_share
-from epsilens.audit.bound import checked_method
+from epsilens._validate import as_choice, as_delta, as_share
 from epsilens.errors import ApproximationWarning, InputError, InputTypeError
 from epsilens.notes import Note
 from epsilens.risk.logits import Moments, column_blocks, fit_normal, quarter_moments
@@ -212,7 +211,7 @@ def lira(
     """
     values, members = _checked(scores, membership)
     share = as_share(confidence, name="confidence")
-    checked_method(None, delta)
+    as_delta(delta)
     as_choice(variance, ("auto", "fixed", "per-sample"), name="variance")
     if not isinstance(online, bool | np.bool_):
         raise InputTypeError(f"`online` must be True or False, got {type(online).__name__}.")

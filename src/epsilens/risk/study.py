@@ -28,8 +28,8 @@ from epsilens.influence.baseline import Baseline
 from epsilens.influence.fitted import FittedModel
 from epsilens.influence.question import Asked, Epsilon, read_grid
 from epsilens.models.dp_sgd import DPSGDSettings
+from epsilens.models.passes import place_of_work
 from epsilens.models.privacy_accounting import attack_ceiling
-from epsilens.models.ray_connection import place_of_work
 from epsilens.models.tables import column_names
 from epsilens.notes import Note
 from epsilens.risk.answer_inference import answer_ceiling

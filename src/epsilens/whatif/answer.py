@@ -33,7 +33,7 @@ from epsilens.errors import (
 )
 from epsilens.influence import FirstOrder
 from epsilens.influence.question import Asked
-from epsilens.models.ray_connection import place_of_work
+from epsilens.models.passes import place_of_work
 from epsilens.notes import Note
 from epsilens.whatif.cells import CellAnswer
 from epsilens.whatif.ladder import AnyBaseline

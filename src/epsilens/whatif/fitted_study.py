@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,6 @@ from epsilens.models.torch_head import (
     as_columns,
     as_linear_model,
     head_features,
-    is_module,
     read_head,
 )
 from epsilens.notes import Note
@@ -66,6 +66,12 @@ class FrozenHead:
 
     baseline: Baseline
     features: FloatArray
+
+
+def is_module(estimator: object) -> bool:
+    """Return whether something is a torch module, without importing torch for it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(estimator, torch.nn.Module)
 
 
 def refuse_head(estimator: object, regularisation: float, *, public_body: object) -> None:

@@ -16,9 +16,9 @@ from epsilens._types import Progress
 from epsilens._validate import as_choice
 from epsilens.errors import ApproximationWarning, InputError, setting
 from epsilens.influence import FirstOrder, HessianOperator, InverseHessian
+from epsilens.influence.alternatives import UnaryBlock
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.groups import is_associated
-from epsilens.influence.mechanisms import UnaryBlock
 from epsilens.influence.question import Asked
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.wide import is_wide, refuse_matrix

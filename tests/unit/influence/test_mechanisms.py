@@ -9,8 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from epsilens import WhatIf
 from epsilens.channels import LocalHashing, RandomizedResponse
 from epsilens.errors import InputError
-from epsilens.influence.alternatives import ProtectedFeature
-from epsilens.influence.mechanisms import UnaryBlock, channel_of
+from epsilens.influence.alternatives import ProtectedFeature, UnaryBlock, channel_of
 
 
 @pytest.fixture(scope="module")
