@@ -18,6 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from epsilens import document
 from epsilens.document.parts import Baseline, DocumentHead, Provenance
+from epsilens.notes import NOTES, Note
 
 MODELS = {model.model_fields["kind"].default: model for model in get_args(document.Document)}
 """The model of each kind, in the order of the code."""
@@ -52,6 +53,8 @@ def _json_type(annotation: Any) -> str:
         return f"list of {_json_type(get_args(annotation)[0])}"
     if origin is dict:
         return "object"
+    if annotation is Note:
+        return "object with `code`, `severity` and `text`"
     plain = {str: "text", float: "number", int: "whole number", bool: "true or false"}
     if annotation is type(None):
         return "null"
@@ -63,11 +66,18 @@ def _json_type(annotation: Any) -> str:
 def _table(model: type[BaseModel], known: dict[str, Any], left_out: set[str]) -> list[str]:
     head = "| key | holds | known how | meaning |" if known else "| key | holds | meaning |"
     lines = [head, "|---|---|---|---|" if known else "|---|---|---|"]
-    for name, field in model.model_fields.items():
+    keys = {
+        name: (field.rebuild_annotation(), field.description)
+        for name, field in model.model_fields.items()
+    } | {
+        name: (field.return_type, field.description)
+        for name, field in model.model_computed_fields.items()
+    }
+    for name, (annotation, description) in keys.items():
         if name in left_out:
             continue
-        meaning = " ".join((field.description or "").split())
-        cells = [f"`{name}`", _json_type(field.rebuild_annotation())]
+        meaning = " ".join((description or "").split())
+        cells = [f"`{name}`", _json_type(annotation)]
         if known:
             cells.append(known.get(name, ""))
         lines.append(
@@ -86,7 +96,7 @@ def describe() -> list[str]:
     lines += _table(DocumentHead, {}, set())
     for model in (Provenance, Baseline):
         lines += [f"### {model.__name__}", "", _sentence(model), "", *_table(model, {}, set())]
-    head = set(DocumentHead.model_fields)
+    head = set(DocumentHead.model_fields) | set(DocumentHead.model_computed_fields)
     told: set[type[BaseModel]] = {*_SHARED, *MODELS.values()}
     for kind, model in MODELS.items():
         known = dict(_KNOWN.get(kind, {}))
@@ -122,6 +132,25 @@ class DocumentKeys(SphinxDirective):
         return holder.children
 
 
+def describe_notes() -> list[str]:
+    """Return the codes of all notes as a Markdown table."""
+    lines = ["| code | severity | meaning |", "|---|---|---|"]
+    return lines + [
+        f"| `{code}` | {kind.severity} | {kind.meaning} |" for code, kind in NOTES.items()
+    ]
+
+
+class NoteCodes(SphinxDirective):
+    """Every code of a note."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return what Sphinx shows."""
+        holder = nodes.section()
+        holder.document = self.state.document
+        self.state.nested_parse(StringList(describe_notes()), self.content_offset, holder)
+        return holder.children
+
+
 class Schemas(SphinxDirective):
     """A link to the schema of each kind."""
 
@@ -146,6 +175,7 @@ def _write_schemas(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Tell Sphinx."""
     app.add_directive("document-keys", DocumentKeys)
+    app.add_directive("note-codes", NoteCodes)
     app.add_directive("schemas", Schemas)
     app.connect("builder-inited", _write_schemas)
     return {"parallel_read_safe": True}

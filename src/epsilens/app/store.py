@@ -314,8 +314,13 @@ class Store:
         rows = self._database.rows(
             "SELECT content FROM documents WHERE study_id = ? AND kind = ?", study_id, kind
         )
-        found: dict[str, object] | None = json.loads(rows[0]["content"]) if rows else None
-        return found
+        if not rows:
+            return None
+        from epsilens.document import migrate
+
+        found: dict[str, object] = json.loads(rows[0]["content"])
+        # An earlier version of the package may have stored it.
+        return migrate(found) if "epsilens_document" in found else found
 
     def document_kinds(self, study_id: str) -> set[str]:
         """Return which documents have arrived."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import sys
 import threading
@@ -47,6 +48,17 @@ def test_a_folder_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     study = add_study(store)
     assert store.study(study.id) == study
     store.close()
+
+
+def test_a_document_of_an_earlier_version_is_brought_up_to_date(store: Store) -> None:
+    study = add_study(store)
+    old = {"epsilens_document": 1, "kind": "whatif", "warnings": ["take care"]}
+    with store._database.writing() as connection:
+        connection.execute("UPDATE documents SET content = ?", (json.dumps(old),))
+    found = store.document(study.id, "cost")
+    assert found is not None
+    assert found["epsilens_document"] == 2
+    assert found["notes"] == [{"code": "unclassified", "severity": "warning", "text": "take care"}]
 
 
 def leave_models(store: Store, study_id: str) -> Path:
