@@ -154,7 +154,7 @@ def as_delta(delta: object, *, name: str = "delta") -> float:
     >>> as_delta(1e-6)
     1e-06
     """
-    number = _as_real(delta, name=name, what="a number")
+    number = _as_real(delta, name=name, expected="a number")
     if not 0.0 <= number < 1.0:
         raise InputError(
             argument=name,
