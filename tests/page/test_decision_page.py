@@ -15,8 +15,8 @@ import pytest
 
 from epsilens.decision import decide
 from epsilens.document import at_most_text, load_document
+from epsilens.document.rounding import epsilon_text, percent_text
 from epsilens.show import write_report
-from epsilens.show.rounding import format_epsilon, format_percent
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ def test_it_loads_without_complaint_and_without_the_network(opened: Any, report:
 
 def test_the_page_opens_at_the_recommended_budget(opened: Any) -> None:
     document = document_of(opened)
-    assert opened.text("epsilon") == format_epsilon(document.recommendation.epsilon)
+    assert opened.text("epsilon") == epsilon_text(document.recommendation.epsilon)
     assert opened.page.is_visible("#recommended")
     assert opened.page.inner_text(".box p") == document.recommendation.sentence.replace(
         " %", "\u00a0%"
@@ -83,20 +83,20 @@ def test_the_numbers_are_those_of_the_document(opened: Any) -> None:
     opened.page.keyboard.press("Home")
     for cost, risk in zip(document.cost.cells[:30], document.risk.cells, strict=True):
         assert cost.epsilon == risk.epsilon
-        assert opened.text("epsilon") == format_epsilon(risk.epsilon)
+        assert opened.text("epsilon") == epsilon_text(risk.epsilon)
         assert opened.text("loss") == f"{cost.loss_change:+.4f}".replace("+0.0000", "0.0000")
-        assert opened.text("guessed") == format_percent(risk.answer_inference_rate)
+        assert opened.text("guessed") == percent_text(risk.answer_inference_rate)
         assert opened.text("before") == at_most_text(risk.answer_inference_baseline_high)
         assert opened.text("baseline") == opened.text("before")
         assert opened.text("advantage") == at_most_text(risk.advantage)
         assert opened.text("ceiling") == at_most_text(risk.answer_inference_ceiling)
-        assert opened.text("exposed") == format_percent(risk.asr_max)
-        assert opened.text("chance") == format_percent(risk.asr_max_null_q95)
+        assert opened.text("exposed") == percent_text(risk.asr_max)
+        assert opened.text("chance") == percent_text(risk.asr_max_null_q95)
         row = opened.page.locator("[data-group=all] tr[aria-current]").inner_text().split()
         assert row[0] == opened.text("epsilon")
         for text in ("guessed", "ceiling", "exposed", "chance"):
             assert opened.text(text) in row
-        assert format_percent(risk.answer_inference_unseen) in row
+        assert percent_text(risk.answer_inference_unseen) in row
         assert opened.text("ceiling") in opened.text("assessment") or cost.epsilon > 5
         opened.page.keyboard.press("ArrowRight")
 
@@ -134,7 +134,7 @@ def test_the_accepted_loss_can_be_dragged(opened: Any, build: ModuleType) -> Non
     wanted = decide(
         cost, risk, max_loss_increase=typed, max_attack_rate=0.85, measured=True
     ).recommendation
-    assert opened.text("epsilon") == format_epsilon(wanted.epsilon)
+    assert opened.text("epsilon") == epsilon_text(wanted.epsilon)
     # The handle stays where it was let go, or where the axis has moved it.
     assert grip(opened, "accepted")[1] == pytest.approx(y - 60, abs=12)
     assert opened.complaints == []
@@ -211,7 +211,7 @@ def test_the_page_solves_as_decide_does(
         assert opened.text("big") == "no ε"
         return
     assert float(solved) == wanted.epsilon
-    assert opened.text("epsilon") == format_epsilon(wanted.epsilon)
+    assert opened.text("epsilon") == epsilon_text(wanted.epsilon)
     if wanted.is_default:
         assert "with an advantage of at most 0.1, our default; you gave none" in said
         assert opened.text("by-advantage") == ", with an advantage of at most 0.1 (our default)"
@@ -269,7 +269,7 @@ def test_the_page_solves_failed_checks_and_advantages_as_decide_does(
         ).recommendation
         opened.page.fill("#accepted", "" if loss is None else repr(loss))
         opened.page.fill("#feared", "" if rate is None else f"{100 * rate:.10g}")
-        shown = "no ε" if wanted.epsilon is None else f"ε = {format_epsilon(wanted.epsilon)}"
+        shown = "no ε" if wanted.epsilon is None else f"ε = {epsilon_text(wanted.epsilon)}"
         assert opened.text("big").removesuffix(" recommended") == shown, (loss, rate)
         # Under the large type stands what it means for a single answer.
         assert opened.page.is_visible("#fact") is (wanted.epsilon is not None)
@@ -305,7 +305,7 @@ def test_the_nearest_miss_is_named(opened: Any) -> None:
         "an attacker guesses up to 73.0% of the answers; with the person's own randomised answer at most "
     )
     assert said.endswith(
-        f"the attack asks for ε = {format_epsilon(risk.epsilon)} or less (loss up to "
+        f"the attack asks for ε = {epsilon_text(risk.epsilon)} or less (loss up to "
         f"{cost.loss_change_high:+.4f})."
     )
     opened.page.fill("#feared", "60")

@@ -303,8 +303,7 @@ class Desk:
     def _unanswered(self, id: str) -> str | None:
         """Say why the preview of a study is not shown; None if it can be."""
         from epsilens.document import WhatIfDocument, load_document
-        from epsilens.show.sentences import budget_text, nearest_cell
-        from epsilens.show.words import failed_check
+        from epsilens.document.wording import budget_text, failed_check, nearest_cell
 
         preview = load_document(self.document(id, "preview"))
         assert isinstance(preview, WhatIfDocument)  # noqa: S101

@@ -252,7 +252,7 @@ class Engine:
     def _preview(self, task: Task, progress: Progress) -> Answer:
         """Answer at a few budgets at once; at all of them, as `_cost` does, where that is quick."""
         from epsilens.channels import parse_grid
-        from epsilens.show.cell_text import thinned
+        from epsilens.document.view import thinned
 
         with _noted() as notes:
             question, study = self._study(task)

@@ -119,8 +119,8 @@ def _print(
     from rich.text import Text
 
     from epsilens.cli.decide import print_recommendation
+    from epsilens.document.rounding import change_text, epsilon_text
     from epsilens.show import decision_table
-    from epsilens.show.rounding import format_change, format_epsilon
 
     console = Console()
     if not quiet:
@@ -141,9 +141,9 @@ def _print(
     for truth, estimate in zip(checked.document.cells, foreseen.document.cells, strict=True):
         console.print(
             Text(
-                f"  ε = {format_epsilon(truth.record_epsilon)}: estimated "
-                f"{format_change(estimate.loss_change)}, measured "
-                f"{format_change(truth.loss_change)} (mean of {CHECK_REPEATS} runs)"
+                f"  ε = {epsilon_text(truth.record_epsilon)}: estimated "
+                f"{change_text(estimate.loss_change)}, measured "
+                f"{change_text(truth.loss_change)} (mean of {CHECK_REPEATS} runs)"
             )
         )
     console.print(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epsilens._validate import as_at_least_zero, as_loss_limit, as_share
+from epsilens.document.wording import PROVES
 from epsilens.errors import InputError, setting
 
 __all__ = [
@@ -26,8 +27,6 @@ RETRAINING_SECONDS = 20.0
 """Time for training again where the cost failed its check."""
 SIMULATED_CONFIDENCE = 0.9
 """Confidence level of the interval that comes with a measured attack rate."""
-PROVES = 0.8
-"""Largest advantage at which the proof is said to say something."""
 SMALL_COST = 0.01
 """Share of the loss before up to which an expected increase may count as none."""
 CLEAR_COST = 0.05

@@ -81,7 +81,7 @@ class RecommendationWords:
         if LARGEST_FINITE_EPSILON < found.epsilon < math.inf:
             parts.append(
                 f"A release above ε = {LARGEST_FINITE_EPSILON:g} protects nobody and is refused: release "
-                "at a smaller ε, or at inf and say so."
+                "at a smaller ε, or at ε = ∞ and say so."
             )
         return " ".join(parts)
 

@@ -45,6 +45,13 @@ from epsilens.document.numbers import NUMBER_TYPE_MEANINGS, NUMBER_TYPES, Number
 from epsilens.document.parts import DOCUMENT_VERSION, Baseline, Provenance
 from epsilens.document.release import ReleaseDocument
 from epsilens.document.risk import EquivalentEpsilon, RiskCell, RiskDocument, risk_number_types
+from epsilens.document.rounding import (
+    at_least_text,
+    at_most_text,
+    bound_text,
+    delta_text,
+    epsilon_text,
+)
 from epsilens.document.serialise import json_schema, load_document, to_dict, to_json
 from epsilens.document.value import ValueDocument, ValuePoint
 from epsilens.document.whatif import (
@@ -58,15 +65,10 @@ from epsilens.document.whatif import (
 from epsilens.document.wording import (
     EVERYBODY,
     FEWEST_RUNS,
-    at_least_text,
-    at_most_text,
     baseline_text,
-    bound_text,
     budgets_text,
     ceiling_clause,
     cost_type,
-    delta_text,
-    epsilon_text,
     face_value_text,
     group_names,
     has_few_runs,

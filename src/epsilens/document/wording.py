@@ -4,37 +4,108 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, get_args
 
 from epsilens.document.numbers import NumberType
 from epsilens.document.risk import RiskCell, RiskDocument
+from epsilens.document.rounding import (
+    at_most_text,
+    change_text,
+    count_text,
+    epsilon_text,
+    loss_decimals,
+    p_value_text,
+    points_text,
+)
 from epsilens.document.value import ValueDocument
-from epsilens.document.whatif import WhatIfCell, WhatIfDocument
+from epsilens.document.whatif import OutcomeInterval, WhatIfCell, WhatIfDocument
 
 __all__ = [
+    "ATTACKER",
     "EVERYBODY",
     "FEWEST_RUNS",
-    "at_least_text",
-    "at_most_text",
+    "GAPS",
+    "GAP_MEANINGS",
+    "NOTHING_HIDDEN",
+    "NO_PRIVACY",
+    "OUTCOME_NAMES",
+    "PERCENT_OUTCOMES",
+    "RANGED",
+    "Gap",
+    "Outcome",
+    "Ranged",
+    "answers_text",
+    "axis_budget",
     "baseline_text",
-    "bound_text",
+    "before_text",
+    "budget_distance",
+    "budget_text",
+    "budget_title",
     "budgets_text",
     "ceiling_clause",
+    "ceiling_is_open",
+    "ceiling_note",
+    "change_decimals",
+    "change_title",
+    "compared_p_text",
+    "confidence_text",
     "cost_type",
-    "delta_text",
-    "epsilon_text",
+    "expected_text",
     "face_value_text",
+    "failed_check",
+    "gap_unit",
+    "group_label",
     "group_names",
     "has_few_runs",
+    "interval_text",
     "is_model_release",
+    "is_randomised_response",
     "loss_unit",
+    "models_text",
+    "nearest_cell",
+    "outcome_interval",
+    "outcome_text",
     "own_budget",
+    "proof_text",
+    "protected_text",
+    "range_text",
     "spending_text",
+    "typical_cell",
+    "unanswered_reason",
+    "unanswered_text",
+    "whom_text",
 ]
 
 EVERYBODY = "all"
 """The package's own name for the group of everybody."""
 FEWEST_RUNS = 19
 """With fewer retrainings not even the largest of them is an upper end at 95 %."""
+Outcome: TypeAlias = Literal["loss", "accuracy", "auc", "loss_gap", "accuracy_gap"]
+PERCENT_OUTCOMES = ("accuracy", "accuracy_gap")
+OUTCOME_NAMES: dict[Outcome, str] = {
+    "loss": "test loss",
+    "accuracy": "accuracy",
+    "auc": "area under the ROC curve",
+    "loss_gap": "loss gap",
+    "accuracy_gap": "accuracy gap",
+}
+NO_PRIVACY = "No ε is stated: the body of the network may have learnt from the true answers."
+GAP_MEANINGS = {
+    "loss_gap": "Loss gap: the group's test loss less everybody else's; where it rises, the group falls behind.",
+    "accuracy_gap": "Accuracy gap: the group's accuracy less everybody else's; where it falls, the group falls behind.",
+}
+ATTACKER = "an attacker who sees only the published model and all other columns"
+"""By whom the attack was made that the rates are of."""
+PROVES = 0.8
+"""Largest advantage at which the proof is said to say something."""
+NOTHING_HIDDEN = "100.0%"
+"""A ceiling that shows so leaves nothing that is proven to stay hidden."""
+Gap: TypeAlias = Literal["loss_gap", "accuracy_gap"]
+GAPS: tuple[Gap, ...] = get_args(Gap)
+Ranged: TypeAlias = Literal["accuracy", "loss_gap", "accuracy_gap"]
+RANGED: tuple[Ranged, ...] = get_args(Ranged)
+"""What is shown as the range of nine runs in ten."""
 
 
 def has_few_runs(document: WhatIfDocument) -> bool:
@@ -125,40 +196,6 @@ def is_model_release(document: WhatIfDocument) -> bool:
     return bool(cells) and all(cell.method == "output-perturbation" for cell in cells)
 
 
-def bound_text(epsilon: float) -> str:
-    """Round a lower bound on a privacy budget down, to three significant digits.
-
-    Examples
-    --------
-    >>> bound_text(1.2399), bound_text(0.0), bound_text(15.99)
-    ('1.23', '0', '15.9')
-    """
-    if epsilon <= 0.0 or not math.isfinite(epsilon):
-        return "0" if epsilon <= 0.0 else "∞"
-    unit = 10.0 ** (2 - math.floor(math.log10(epsilon)))
-    return f"{math.floor(epsilon * unit * (1 + 1e-12)) / unit:.3g}"
-
-
-_LONGEST = 1e9
-"""Budgets from here on are written with an exponent: nobody reads three hundred digits."""
-
-
-def epsilon_text(epsilon: float) -> str:
-    """Round a privacy budget to three significant digits; infinity is ∞.
-
-    Examples
-    --------
-    >>> [epsilon_text(value) for value in (1.0, 0.1, 3.16227, 1234.5, 1e30, float("inf"))]
-    ['1', '0.1', '3.16', '1234', '1.0e+30', '∞']
-    """
-    if math.isinf(epsilon):
-        return "∞"
-    if 100 <= epsilon < _LONGEST:
-        return f"{epsilon:.0f}"
-    text = f"{epsilon:.3g}"
-    return text if "e" not in text else f"{epsilon:.1e}"
-
-
 def budgets_text(document: WhatIfDocument) -> str | None:
     """Write the ε of every column where these differ; None where one ε holds for all.
 
@@ -197,30 +234,6 @@ def spending_text(document: WhatIfDocument, cell: WhatIfCell) -> str:
     named = f"ε = {epsilon_text(cell.epsilon)}"
     is_same = math.isclose(cell.epsilon, cell.record_epsilon)
     return named if is_same else f"{named} for each column, so {record}"
-
-
-def delta_text(delta: float) -> str:
-    """Write the δ of a privacy claim as it is typed.
-
-    Examples
-    --------
-    >>> delta_text(1e-6), delta_text(0.05), delta_text(2.5e-12)
-    ('1e-6', '0.05', '2.5e-12')
-    """
-    digits, exponent, power = f"{delta:g}".partition("e")
-    return f"{digits}e{int(power)}" if exponent else digits
-
-
-def at_most_text(share: float) -> str:
-    """Write a share that nothing exceeds in per cent: one decimal, rounded up.
-
-    Examples
-    --------
-    >>> at_most_text(0.8291), at_most_text(0.7)
-    ('83.0%', '70.0%')
-    """
-    # What floating point puts above a round number is not rounded up to the next.
-    return f"{math.ceil(1000 * share - 1e-9) / 10:.1f}%"
 
 
 def baseline_text(cell: RiskCell) -> str | None:
@@ -345,17 +358,6 @@ def face_value_text(
     return f"Taking a randomised answer at face value is right {said}."
 
 
-def at_least_text(share: float) -> str:
-    """Write a share that is reached at least in per cent: one decimal, rounded down.
-
-    Examples
-    --------
-    >>> at_least_text(0.5739), at_least_text(0.7)
-    ('57.3%', '70.0%')
-    """
-    return f"{math.floor(1000 * share + 1e-9) / 10:.1f}%"
-
-
 def own_budget(cell: WhatIfCell | RiskCell) -> float:
     """Give the budget of a cell: per column, or of a whole record where the columns differ.
 
@@ -368,3 +370,558 @@ def own_budget(cell: WhatIfCell | RiskCell) -> float:
     budget = cell.record_epsilon if cell.epsilon is None else cell.epsilon
     assert budget is not None  # noqa: S101  # every cell has one of the two
     return budget
+
+
+def change_decimals(document: WhatIfDocument) -> int:
+    """Say how many decimals the losses of a document have.
+
+    The last digit shown is about a ten-thousandth of the loss before anything is randomised, so
+    that a loss of 0.54 and its changes have four decimals and one of 5,000 has none.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=0.54, accuracy=0.7, auc=0.7, n_train=9, n_test=9, n_parameters=2)
+    >>> change_decimals(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                                cells=[]))
+    4
+    """
+    return loss_decimals(document.baseline.loss)
+
+
+def answers_text(names: Sequence[str]) -> str:
+    """Name the protected answers.
+
+    Examples
+    --------
+    >>> answers_text(["smokes"]), answers_text(["smokes", "age"]), answers_text([])
+    ('the answer “smokes”', 'the answers “smokes” and “age”', 'the protected answer')
+    """
+    quoted = [f"“{name}”" for name in names]
+    if not quoted:
+        return "the protected answer"
+    if len(quoted) == 1:
+        return f"the answer {quoted[0]}"
+    return f"the answers {', '.join(quoted[:-1])} and {quoted[-1]}"
+
+
+def group_label(group: str) -> str:
+    """Name a group in a table or a legend; that of everybody is the package's own.
+
+    Examples
+    --------
+    >>> group_label("all"), group_label("women")
+    ('everyone', 'women')
+    """
+    return "everyone" if group == EVERYBODY else group
+
+
+def axis_budget(document: WhatIfDocument | RiskDocument, cell: WhatIfCell | RiskCell) -> float:
+    """Give the budget at which a cell is drawn: per column, or per record where columns differ.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell])
+    >>> axis_budget(document, cell)
+    1.0
+    """
+    by_record = any(other.epsilon is None for other in document.cells)
+    if by_record and cell.record_epsilon is not None:
+        return cell.record_epsilon
+    return own_budget(cell)
+
+
+def budget_title(document: WhatIfDocument | RiskDocument) -> str:
+    """Name the horizontal axis.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell])
+    >>> budget_title(document)
+    'privacy budget ε'
+    """
+    if any(cell.epsilon is None for cell in document.cells):
+        return "privacy budget ε of a record"
+    return "privacy budget ε"
+
+
+def change_title(document: WhatIfDocument, outcome: Outcome) -> str:
+    """Name the vertical axis, with its unit.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell])
+    >>> change_title(document, "loss")
+    'change of test loss (nats)'
+    """
+    title = f"change of {OUTCOME_NAMES[outcome]}"
+    if outcome == "auc":
+        return title
+    unit = "percentage points" if outcome in PERCENT_OUTCOMES else loss_unit(document)
+    return f"{title} ({unit})"
+
+
+def failed_check(method: str) -> str:
+    """Say why an estimate is not shown: a sentence without its end.
+
+    Examples
+    --------
+    >>> failed_check("influence")
+    'the first-order estimate failed its checks'
+    """
+    if method == "exact":
+        return "one run may move the predictions too far for this method"
+    name = {"influence": "first-order ", "newton": "Newton "}.get(method, "")
+    return f"the {name}estimate failed its checks"
+
+
+def unanswered_reason(method: str) -> str:
+    """Say why an estimate is not shown, and what to do instead.
+
+    Examples
+    --------
+    >>> unanswered_reason("exact")
+    'one run may move the predictions too far for this method. The method `retrain` measures it.'
+    """
+    advice = "`retrain` measures it" if method == "exact" else "`exact` is more accurate"
+    return f"{failed_check(method)}. The method {advice}."
+
+
+def unanswered_text(document: WhatIfDocument) -> str | None:
+    """Say at which budgets no estimate passed its checks, why, and what to do; None if all did.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02, trusted=epsilon > 0.3) for epsilon in (0.1, 0.3, 1.0)]
+    >>> unanswered_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                                cells=cells))
+    'No estimate at ε ≤ 0.3: one run may move the predictions too far for this method. The method
+    `retrain` measures it.'
+    """
+    failed = [cell for cell in document.cells if not cell.trusted]
+    if not failed:
+        return None
+    places = {name: _unanswered_place(document, name) for name in group_names(document)}
+    if len(set(places.values())) == 1:
+        where = next(iter(places.values()))
+    else:
+        where = " and ".join(
+            f"{place} for {group_label(name) if name == EVERYBODY else f'the group “{name}”'}"
+            for name, place in places.items()
+            if place is not None
+        )
+    return f"No estimate {where}: {unanswered_reason(failed[0].method)}"
+
+
+def _unanswered_place(document: WhatIfDocument, group: str) -> str | None:
+    """Name the budgets at which a group has no estimate; None if it has one everywhere."""
+    cells = [cell for cell in document.cells if cell.group == group]
+    cells.sort(key=lambda cell: axis_budget(document, cell))
+    passed = [cell.trusted for cell in cells]
+    n_failed = len(passed) - sum(passed)
+    if not n_failed:
+        return None
+    budgets = [epsilon_text(axis_budget(document, cell)) for cell in cells]
+    if n_failed == len(cells):
+        return f"at ε = {budgets[0]}" if len(cells) == 1 else "at any ε of the grid"
+    if not any(passed[:n_failed]):
+        return f"at ε ≤ {budgets[n_failed - 1]}"
+    if not any(passed[-n_failed:]):
+        return f"at ε ≥ {budgets[-n_failed]}"
+    return f"at {n_failed} of {len(cells)} ε"
+
+
+def whom_text(group: str) -> str:
+    """Name a group as a reader would say it.
+
+    Examples
+    --------
+    >>> whom_text("all"), whom_text("women")
+    ('everyone', 'the group “women”')
+    """
+    return group_label(group) if group == EVERYBODY else f"the group “{group}”"
+
+
+def protected_text(document: WhatIfDocument) -> str:
+    """Name what is randomised.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> protected_text(WhatIfDocument(
+    ...     provenance=Provenance(method="exact", settings={"protect": ["smokes"]}),
+    ...     baseline=start, cells=[]))
+    'the answer “smokes”'
+    """
+    protect = document.provenance.settings.get("protect")
+    names = [protect] if isinstance(protect, str) else protect
+    return answers_text(names if isinstance(names, list) else [])
+
+
+def typical_cell(
+    document: WhatIfDocument, *, group: str | None = None, epsilon: float | None = None
+) -> WhatIfCell | None:
+    """Find the cell to speak of: the budget nearest to the wanted one, by default to 1.
+
+    Near is meant by ratio: 0.5 and 2 are equally far from 1. A cell that failed its checks is taken
+    only if all did.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02) for epsilon in (0.1, 0.9, 10.0)]
+    >>> typical_cell(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                             cells=cells)).epsilon
+    0.9
+    """
+    names = group_names(document)
+    if not names:
+        return None
+    wanted = group if group in names else names[0]
+    cells = [cell for cell in document.cells if cell.group == wanted]
+    target = 1.0 if epsilon is None else epsilon
+    passed = [
+        cell
+        for cell in cells
+        if cell.trusted and math.isfinite(budget_distance(own_budget(cell), target))
+    ]
+    return nearest_cell(passed or cells, target)
+
+
+def nearest_cell(cells: Sequence[WhatIfCell], epsilon: float = 1.0) -> WhatIfCell:
+    """Find the cell whose budget is nearest to one, whether it passed its checks or not.
+
+    Examples
+    --------
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02) for epsilon in (0.1, 0.9, 10.0)]
+    >>> nearest_cell(cells).epsilon
+    0.9
+    """
+    return min(cells, key=lambda cell: budget_distance(own_budget(cell), epsilon))
+
+
+def budget_distance(budget: float, target: float) -> float:
+    """Say how far two budgets are apart, by ratio: 0.5 and 2 are equally far from 1.
+
+    Examples
+    --------
+    >>> budget_distance(0.5, 1.0) == budget_distance(2.0, 1.0)
+    True
+    """
+    if budget == target:
+        return 0.0
+    if budget in (0.0, math.inf) or target in (0.0, math.inf):
+        return math.inf
+    return abs(math.log(budget / target))
+
+
+def budget_text(cell: WhatIfCell | RiskCell) -> str:
+    """Name the budget of a cell, with that of a whole record where it is another.
+
+    Examples
+    --------
+    >>> budget_text(WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                        loss_change=0.1))
+    'ε = 1 each (ε = 2 in all)'
+    """
+    if cell.epsilon is None:
+        return f"ε = {epsilon_text(cell.record_epsilon)} for a record"
+    text = f"ε = {epsilon_text(cell.epsilon)}"
+    if cell.record_epsilon is not None and not math.isclose(cell.epsilon, cell.record_epsilon):
+        text += f" each (ε = {epsilon_text(cell.record_epsilon)} in all)"
+    return text
+
+
+def is_randomised_response(document: RiskDocument) -> bool:
+    """Say whether answers are randomised; otherwise whole records are protected by noisy training.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> is_randomised_response(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2,
+    ...     n_targets=9, cells=[RiskCell(epsilon=1.0, mechanism="dpsgd", delta=1e-5)]))
+    False
+    """
+    return all(cell.mechanism == "rr" for cell in document.cells)
+
+
+def confidence_text(document: RiskDocument) -> str:
+    """Give the confidence of the bounds in per cent.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> confidence_text(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2,
+    ...                              n_targets=9, cells=[]))
+    '95 %'
+    """
+    stated = document.provenance.settings.get("confidence")
+    return f"{100 * (stated if isinstance(stated, float) else 0.95):.4g} %"
+
+
+def models_text(document: RiskDocument) -> str:
+    """Say what the attacks were measured on.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> models_text(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...                          n_targets=9, cells=[]))
+    'measured on 256 models, each trained on a random half of the records'
+    """
+    count = count_text(document.n_models)
+    return f"measured on {count} models, each trained on a random half of the records"
+
+
+def before_text(document: RiskDocument) -> str | None:
+    """Write how often answers are guessed from everybody else's data; it is one for all ε.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> before_text(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2, n_targets=9,
+    ...     cells=[RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline=0.724)]))
+    '72.4%'
+    """
+    return baseline_text(document.cells[0]) if document.cells else None
+
+
+def ceiling_is_open(risk: RiskCell) -> bool:
+    """Say whether nothing is proven to stay hidden: the ceiling rounds to everything.
+
+    It may do so because everybody else's data give the answers away already; then the advantage is small,
+    and the proof limits what is added.
+
+    Examples
+    --------
+    >>> ceiling_is_open(RiskCell(epsilon=9.0, mechanism="rr", answer_inference_ceiling=0.9998))
+    True
+    """
+    ceiling = risk.answer_inference_ceiling
+    is_added = risk.advantage is not None and risk.advantage <= PROVES
+    return ceiling is not None and at_most_text(ceiling) == NOTHING_HIDDEN and not is_added
+
+
+def proof_text(risk: RiskCell, *, many: bool = False) -> str | None:
+    """Say what is proven of guessing, never without its baseline; None where nothing is known.
+
+    Parameters
+    ----------
+    risk : RiskCell
+        The attack at one budget.
+    many : bool
+        Whether several answers are protected, which count as guessed only all at once.
+
+    Returns
+    -------
+    str or None
+        A clause without its end.
+
+    Examples
+    --------
+    >>> proof_text(RiskCell(epsilon=12.0, mechanism="rr", answer_inference_baseline=0.725,
+    ...                     answer_inference_ceiling=0.99999))
+    'nothing is proven to stay hidden (the ceiling is 100.0%)'
+    """
+    clause = ceiling_clause(risk, many=many)
+    if clause is not None and ceiling_is_open(risk):
+        return f"nothing is proven to stay hidden (the ceiling is {NOTHING_HIDDEN})"
+    return clause
+
+
+def outcome_interval(
+    document: WhatIfDocument,
+    cell: WhatIfCell,
+    outcome: Literal["accuracy", "auc", "loss_gap", "accuracy_gap"],
+) -> OutcomeInterval | None:
+    """Find the range that nine of ten runs show, or None without one.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, OutcomeInterval, Provenance, WhatIfCell,
+    ...                                WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> interval = OutcomeInterval(group="all", epsilon=1.0, outcome="auc", low=-0.03, high=0.001)
+    >>> outcome_interval(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                                 cells=[cell], intervals=[interval]), cell, "auc").low
+    -0.03
+    """
+    for item in document.intervals:
+        if (item.group, item.epsilon, item.outcome) == (cell.group, cell.epsilon, outcome):
+            return None if item.low is None or item.high is None else item
+    return None
+
+
+def interval_text(document: WhatIfDocument, cell: WhatIfCell) -> str | None:
+    """Give the range of the loss change that nine of ten runs show, or None without one.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, loss_change_low=-0.001, loss_change_high=0.04)
+    >>> interval_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                              cells=[cell]), cell)
+    '−0.0010 to +0.0400'
+    """
+    if cell.loss_change_low is None or cell.loss_change_high is None:
+        return None
+    decimals = change_decimals(document)
+    low = change_text(cell.loss_change_low, decimals=decimals)
+    high = change_text(cell.loss_change_high, decimals=decimals)
+    return f"{low} to {high}"
+
+
+def gap_unit(document: WhatIfDocument, outcome: Gap) -> str:
+    """Name the unit of a gap.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start, cells=[])
+    >>> gap_unit(document, "loss_gap"), gap_unit(document, "accuracy_gap")
+    ('nats', 'points')
+    """
+    return "points" if outcome == "accuracy_gap" else loss_unit(document)
+
+
+def range_text(cell: RiskCell) -> str | None:
+    """Give the range of the guessed share that nine of ten releases show, or None without one.
+
+    Examples
+    --------
+    >>> range_text(RiskCell(epsilon=1.0, mechanism="rr", answer_inference_low=0.71,
+    ...                     answer_inference_high=0.732))
+    '71.0–73.2%'
+    """
+    low, high = cell.answer_inference_low, cell.answer_inference_high
+    if low is None or high is None:
+        return None
+    return f"{100 * low:.1f}–{100 * high:.1f}%"
+
+
+def compared_p_text(value: float) -> str:
+    """Write a p-value behind its name, with the sign that belongs there.
+
+    Examples
+    --------
+    >>> compared_p_text(0.4), compared_p_text(1e-9)
+    ('= 0.40', '< 0.001')
+    """
+    text = p_value_text(value)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def ceiling_note(document: RiskDocument) -> str:
+    """Say what the ceiling of an answer is a ceiling of.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> ceiling_note(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2, n_targets=9,
+    ...     cells=[RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline_high=0.724)]))
+    "Ceiling (proven given b): from everybody else's data an attacker guesses up to b = 72.4% of the
+    answers; with the person's own randomised answer at most this share."
+    """
+    before = before_text(document)
+    b = "b" if before is None else f"b = {before}"
+    if len(document.protect) > 1:
+        return (
+            "Ceiling (proven given b): from everybody else's data an attacker guesses the protected "
+            f"answers, all of them at once, of up to {b} of the people; with their own randomised answers of at most this share."
+        )
+    return (
+        f"Ceiling (proven given b): from everybody else's data an attacker guesses up to {b} of the "
+        "answers; with the person's own randomised answer at most this share."
+    )
+
+
+def outcome_text(document: WhatIfDocument, cell: WhatIfCell, outcome: Ranged) -> str | None:
+    """Give the change of accuracy or of a gap: the range of nine runs in ten where it is known.
+
+    Parameters
+    ----------
+    document : WhatIfDocument
+        The what-if.
+    cell : WhatIfCell
+        One of its cells.
+    outcome : {"accuracy", "loss_gap", "accuracy_gap"}
+        The accuracy and its gap are in percentage points, the gap in test loss in its unit.
+
+    Returns
+    -------
+    str or None
+        A range, a number, or None where the outcome has no meaning.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, OutcomeInterval, Provenance
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="women", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, loss_gap_change=0.004, accuracy_gap_change=-0.01)
+    >>> interval = OutcomeInterval(group="women", epsilon=1.0, outcome="accuracy_gap", low=-0.03,
+    ...                            high=0.001)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell], intervals=[interval])
+    >>> outcome_text(document, cell, "accuracy_gap"), outcome_text(document, cell, "loss_gap")
+    ('−3.0 to +0.1', '+0.0040')
+    """
+    interval = outcome_interval(document, cell, outcome)
+    if _change(cell, outcome) is None or interval is None:
+        return expected_text(document, cell, outcome)
+    low, high = (_outcome_number(document, end, outcome) for end in (interval.low, interval.high))
+    return f"{low} to {high}"
+
+
+def expected_text(document: WhatIfDocument, cell: WhatIfCell, outcome: Ranged) -> str | None:
+    """Give the mean change of accuracy or of a gap over runs; None where it has no meaning.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="women", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02, accuracy_change=-0.004)
+    >>> expected_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                              cells=[cell]), cell, "accuracy")
+    '−0.4'
+    """
+    change = _change(cell, outcome)
+    return None if change is None else _outcome_number(document, change, outcome)
+
+
+def _change(cell: WhatIfCell, outcome: Ranged) -> float | None:
+    change: float | None = getattr(cell, f"{outcome}_change")
+    return change
+
+
+def _outcome_number(document: WhatIfDocument, value: float | None, outcome: Ranged) -> str:
+    if outcome == "loss_gap":
+        return change_text(value, decimals=change_decimals(document))
+    return points_text(value)

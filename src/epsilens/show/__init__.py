@@ -3,39 +3,38 @@
 
 from __future__ import annotations
 
-from epsilens.show.audit import audit_chart, audit_sentence, audit_table
+from epsilens.document.federation_view import valuation_sentences
+from epsilens.document.other_views import relaxed_sentence
+from epsilens.document.sentences import cell_sentence, risk_sentences, whatif_sentence
+from epsilens.document.wording import Outcome
+from epsilens.show.audit import audit_chart
 from epsilens.show.comparison import comparison_chart
-from epsilens.show.cost import available_outcomes, cost_chart, save_chart
+from epsilens.show.cost import cost_chart, save_chart
 from epsilens.show.decision import decision_chart
-from epsilens.show.federation import (
-    federation_chart,
-    federation_sentences,
-    ledger_table,
-    valuation_sentences,
-    version_table,
-)
-from epsilens.show.mask import (
-    mask_chart,
-    mask_picture,
-    mask_sentences,
-    mask_table,
-    relaxed_sentence,
-)
+from epsilens.show.federation import federation_chart
+from epsilens.show.look import available_outcomes
+from epsilens.show.mask import mask_chart, mask_picture
 from epsilens.show.page import page_chart, risk_page_chart
 from epsilens.show.report import write_report
 from epsilens.show.risk import risk_chart
-from epsilens.show.sentences import cell_sentence, whatif_sentence
 from epsilens.show.terminal import (
+    audit_sentence,
+    audit_table,
     decision_table,
+    federation_sentences,
     gap_table,
     inspect_table,
+    ledger_table,
+    mask_sentences,
+    mask_table,
     release_summary,
-    risk_sentences,
     risk_table,
+    value_sentences,
+    value_table,
+    version_table,
     whatif_table,
 )
-from epsilens.show.value import value_chart, value_sentences, value_table
-from epsilens.show.words import Outcome
+from epsilens.show.value import value_chart
 
 __all__ = [
     "Outcome",

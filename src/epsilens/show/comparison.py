@@ -21,20 +21,24 @@ from epsilens.document import (
     is_model_release,
     loss_unit,
 )
+from epsilens.document.rounding import (
+    NOTHING,
+    change_text,
+    count_text,
+    epsilon_text,
+    loss_decimals,
+    loss_text,
+)
+from epsilens.document.wording import (
+    NOTHING_HIDDEN,
+    budget_title,
+    change_title,
+    is_randomised_response,
+    unanswered_text,
+)
 from epsilens.errors import InputError
 from epsilens.show.look import ACCENT, INK, change_limits, dressed, plotted_rows, subtitle
-from epsilens.show.report_words import NOTHING_HIDDEN
 from epsilens.show.risk import Panel, Series, draw_panel, panel_limits, risk_rows
-from epsilens.show.risk_text import is_randomised_response
-from epsilens.show.rounding import (
-    NOTHING,
-    format_change,
-    format_count,
-    format_epsilon,
-    format_loss,
-    loss_decimals,
-)
-from epsilens.show.words import budget_title, change_title, unanswered_text
 
 if TYPE_CHECKING:
     import altair as alt
@@ -480,7 +484,7 @@ def _spoken(
             parts += [f"{row[own]:{sign}.3g}{unit} at epsilon {row['epsilon']:.3g}" for row in ends]
         chosen = _recommended(study)
         if chosen is not None:
-            parts.append(f"recommended epsilon {format_epsilon(chosen)}")
+            parts.append(f"recommended epsilon {epsilon_text(chosen)}")
         rough = " (first-order)" if study.is_first_order else ""
         said.append(f"{study.letter}, {study.name}{rough}: {', '.join(parts)}.")
     return " ".join(said)
@@ -513,11 +517,11 @@ def comparison_texts(numbers: Mapping[str, object]) -> dict[str, str]:
     decimals = loss_decimals(known["baseline_loss"])
     ceiling = _at_most(known["answer_inference_ceiling"])
     return {
-        "n_train": format_count(int(known["n_train"] or 0)),
-        "baseline_loss": format_loss(known["baseline_loss"], decimals=decimals),
-        "epsilon": format_epsilon(known["epsilon"]),
-        "loss_change": format_change(known["loss_change"], decimals=decimals),
-        "loss_change_high": format_change(known["loss_change_high"], decimals=decimals),
+        "n_train": count_text(int(known["n_train"] or 0)),
+        "baseline_loss": loss_text(known["baseline_loss"], decimals=decimals),
+        "epsilon": epsilon_text(known["epsilon"]),
+        "loss_change": change_text(known["loss_change"], decimals=decimals),
+        "loss_change_high": change_text(known["loss_change_high"], decimals=decimals),
         "answer_inference_high": _at_most(known["answer_inference_high"]),
         "answer_inference_ceiling": "nothing is proven" if ceiling == NOTHING_HIDDEN else ceiling,
     }

@@ -10,6 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, cost_type, group_names
+from epsilens.document.wording import (
+    GAP_MEANINGS,
+    NO_PRIVACY,
+    Outcome,
+    axis_budget,
+    budget_title,
+    change_title,
+    group_label,
+    unanswered_text,
+)
 from epsilens.errors import InputError, setting
 from epsilens.show.look import (
     ACCENT,
@@ -29,14 +39,6 @@ from epsilens.show.look import (
     subtitle,
     tolerance_for,
     value_axis,
-)
-from epsilens.show.words import (
-    Outcome,
-    budget_title,
-    change_title,
-    group_label,
-    spoken_description,
-    subtitle_lines,
 )
 
 if TYPE_CHECKING:
@@ -393,3 +395,104 @@ def save_chart(chart: alt.TopLevelMixin, path: str | Path, *, scale: float = 2.0
         else:
             chart.save(str(scratch), format="svg")
     return target
+
+
+_SEEN_APART = 0.005
+"""A line that leaves its band by less than this share of the chart's height is not seen to."""
+
+
+def subtitle_lines(
+    document: WhatIfDocument,
+    rows: list[dict[str, Any]],
+    aside: list[WhatIfCell],
+    *,
+    outcome: Outcome = "loss",
+) -> list[str]:
+    """Say what kind of numbers a chart shows and where it shows none.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell])
+    >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None, "high": None}
+    >>> subtitle_lines(document, [row], [])
+    ['Estimated, without training again.']
+    """
+    banded = [row for row in rows if row["low"] is not None and row["high"] is not None]
+    line, mark = ("line", "band") if len({row["epsilon"] for row in rows}) > 1 else ("point", "bar")
+    if cost_type(document) == "measured":
+        band = f"; the {mark} holds 9 in 10 of the runs" if banded else ""
+        lines = [f"Measured by training again{band}."]
+    elif any(row["change"] is not None for row in rows):
+        band = f"; 9 in 10 real runs fall in the {mark}" if banded else ""
+        lines = [f"Estimated, without training again{band}."]
+    else:
+        lines = []
+    if not document.is_about_privacy:
+        lines.append(NO_PRIVACY)
+    blur = _SEEN_APART * _height(rows)
+    # Documents of earlier versions have the accuracy of the expected model, which no run need come near.
+    if any(max(row["change"] - row["high"], row["low"] - row["change"]) > blur for row in banded):
+        lines.append(f"Where {line} and {mark} part, few runs come near the {line}.")
+    if outcome in GAP_MEANINGS:
+        lines.append(GAP_MEANINGS[outcome])
+    if (unanswered := unanswered_text(document)) is not None:
+        lines.append(unanswered)
+    if any(math.isinf(axis_budget(document, cell)) for cell in aside):
+        lines.append("ε = ∞ (nothing is randomised) lies outside the axis; there nothing changes.")
+    if any(axis_budget(document, cell) == 0 for cell in aside):
+        lines.append("ε = 0 (answers are pure noise) lies outside the axis.")
+    return lines
+
+
+def _height(rows: list[dict[str, Any]]) -> float:
+    """Give the range of numbers that a chart has to show; 0 is always among them."""
+    shown = [
+        row[name] for row in rows for name in ("change", "low", "high") if row[name] is not None
+    ]
+    return float(max([0.0, *shown]) - min([0.0, *shown]))
+
+
+def spoken_description(
+    document: WhatIfDocument, rows: list[dict[str, Any]], groups: list[str], outcome: Outcome
+) -> str:
+    """Say in words what a chart shows, for those who do not see it.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                           cells=[cell])
+    >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None}
+    >>> spoken_description(document, [row], ["all"], "loss")
+    'Line chart, estimated: change of test loss (nats) against the privacy budget epsilon on a
+    logarithmic axis. Everyone: +0.02 at epsilon 1.'
+    """
+    parts = [
+        f"Line chart, {cost_type(document)}: {change_title(document, outcome)} against the privacy budget "
+        "epsilon on a logarithmic axis."
+    ]
+    for group in groups:
+        mine = [row for row in rows if row["group"] == group and row["change"] is not None]
+        if not mine:
+            continue
+        first = min(mine, key=lambda row: float(row["epsilon"]))
+        last = max(mine, key=lambda row: float(row["epsilon"]))
+        whom = "Everyone" if group == EVERYBODY else f"Group {group}"
+        if first is last:
+            parts.append(f"{whom}: {first['change']:+.3g} at epsilon {first['epsilon']:.3g}.")
+        else:
+            parts.append(
+                f"{whom}: from {first['change']:+.3g} at epsilon {first['epsilon']:.3g} "
+                f"to {last['change']:+.3g} at epsilon {last['epsilon']:.3g}."
+            )
+    if (unanswered := unanswered_text(document)) is not None:
+        parts.append(unanswered)
+    return " ".join(parts)

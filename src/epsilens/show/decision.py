@@ -7,19 +7,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from epsilens.document import DecisionDocument, cost_type
+from epsilens.document.rounding import epsilon_text
+from epsilens.document.wording import Outcome, axis_budget, budget_title, models_text
 from epsilens.errors import InputError
-from epsilens.show.cost import cost_plot, shapes_by_type
+from epsilens.show.cost import cost_plot, shapes_by_type, spoken_description, subtitle_lines
 from epsilens.show.look import ACCENT, dressed, legend_layout, panel_title, subtitle
 from epsilens.show.risk import draw_panel, risk_panels, risk_rows, spoken_panel
-from epsilens.show.risk_text import models_text
-from epsilens.show.rounding import format_epsilon
-from epsilens.show.words import (
-    Outcome,
-    axis_budget,
-    budget_title,
-    spoken_description,
-    subtitle_lines,
-)
 
 if TYPE_CHECKING:
     import altair as alt
@@ -206,10 +199,10 @@ def recommended_text(document: DecisionDocument) -> str:
         why += ", our default"
     if not chosen.holds:
         return (
-            f"ε = {format_epsilon(chosen.epsilon)} would be {why}, but not every estimate can be "
+            f"ε = {epsilon_text(chosen.epsilon)} would be {why}, but not every estimate can be "
             "trusted: none is recommended."
         )
-    return f"Recommended: ε = {format_epsilon(chosen.epsilon)}, {why}."
+    return f"Recommended: ε = {epsilon_text(chosen.epsilon)}, {why}."
 
 
 def _line(alt: Any, epsilon: float | None) -> list[Any]:

@@ -11,14 +11,14 @@ from typing import Any, TypeGuard, get_args
 
 from epsilens._validate import as_choice, as_loss_limit
 from epsilens.document import WhatIfCell, WhatIfDocument, group_names
-from epsilens.errors import InputError, setting
-from epsilens.show.words import (
+from epsilens.document.wording import (
     OUTCOME_NAMES,
     PERCENT_OUTCOMES,
     Outcome,
     axis_budget,
     group_label,
 )
+from epsilens.errors import InputError, setting
 
 __all__ = [
     "ACCENT",

@@ -3,32 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
-from typing import Any
 
 from epsilens._validate import as_count
 from epsilens.document import (
-    EVERYBODY,
     DecisionDocument,
     RiskDocument,
-    WhatIfCell,
     WhatIfDocument,
     cost_type,
     group_names,
     loss_unit,
 )
-from epsilens.show.cell_text import GAPS, cells_to_show, has_gap, thinned
-from epsilens.show.columns import Column, cost_columns, rows_note
-from epsilens.show.look import TITLE
-from epsilens.show.risk_text import risk_columns, risk_notes, risk_title
-from epsilens.show.rounding import (
+from epsilens.document.rounding import epsilon_text, loss_text, percent_text
+from epsilens.document.view import COST_TITLE, Line, Table, view
+from epsilens.document.wording import (
+    axis_budget,
     change_decimals,
-    format_epsilon,
-    format_loss,
-    format_percent,
 )
-from epsilens.show.words import NO_PRIVACY, axis_budget, group_label, unanswered_text
 
 __all__ = ["decision_html", "risk_html", "whatif_html"]
 
@@ -36,6 +28,16 @@ _LEFT = ' style="text-align:left;padding:.15em .6em"'
 _HEAD = ' style="text-align:right;padding:.15em .6em"'
 _RIGHT = ' style="text-align:right;padding:.15em .6em;white-space:nowrap"'
 _WHERE = "to_frame() has"
+_COST = (
+    "epsilon",
+    "loss_change",
+    "loss_change_range",
+    "accuracy_change",
+    "loss_gap_change",
+    "accuracy_gap_change",
+    "trusted",
+)
+_DECISION = ("epsilon", "loss_change", "loss_change_range", "trusted")
 
 
 def whatif_html(document: WhatIfDocument, *, max_rows: int = 12) -> str:
@@ -66,13 +68,12 @@ def whatif_html(document: WhatIfDocument, *, max_rows: int = 12) -> str:
     13
     """
     as_count(max_rows, name="max_rows")
-    document = document.answered()
-    shown = cells_to_show(document, max_rows=max_rows)
-    columns = cost_columns(document, shown)
-    if len(group_names(document)) > 1:
-        columns.insert(0, Column("group", lambda cell: group_label(cell.group), False))
-    rows = [[column.text(cell) for column in columns] for cell in shown]
-    return _page(escape(_summary(document)), columns, rows, _notes(document, shown))
+    shown = view(document)
+    table = shown.tables[0].thinned(max_rows, _WHERE).select(_COST)
+    notes = [*table.notes, *shown.notes]
+    if len(shown.tables) > 1:
+        notes.append("Gap: the group less everybody else.")
+    return _page(escape(_summary(document)), table, [*notes, *_caveats(document)])
 
 
 def risk_html(document: RiskDocument, *, max_rows: int = 12) -> str:
@@ -100,11 +101,9 @@ def risk_html(document: RiskDocument, *, max_rows: int = 12) -> str:
     13
     """
     as_count(max_rows, name="max_rows", least=2)
-    columns, shown = risk_columns(document), thinned(document.cells, max_rows)
-    rows = [[column.text(cell) for column in columns] for cell in shown]
-    left_out = rows_note(len(shown), len(document.cells), _WHERE)
-    notes = [*risk_notes(document), *left_out, *_caveats(document)]
-    return _page(f"{escape(risk_title(document))}.", columns, rows, notes)
+    shown = view(document)
+    table = shown.tables[0].thinned(max_rows, _WHERE)
+    return _page(f"{escape(shown.title)}.", table, [*table.notes, *_caveats(document)])
 
 
 def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
@@ -141,76 +140,61 @@ def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
     4
     """
     as_count(max_rows, name="max_rows", least=2)
-    cost, risk, chosen = document.cost.answered(), document.risk, document.recommendation
-    attacks = {axis_budget(risk, cell): cell for cell in risk.cells}
-    everybody = [cell for cell in cost.cells if cell.group == EVERYBODY]
-    common = [cell for cell in everybody if axis_budget(cost, cell) in attacks]
-    shown = thinned(common, max_rows)
-    shown = [cell for cell in common if cell in shown or axis_budget(cost, cell) == chosen.epsilon]
-    costs, attacked = cost_columns(cost, shown, parts=["loss"]), risk_columns(risk)[1:]
-    rows = []
-    for cell in shown:
-        budget = axis_budget(cost, cell)
-        texts = [column.text(cell) for column in costs]
-        if chosen.holds and budget == chosen.epsilon:
-            texts[0] += " (recommended)"
-        rows.append([*texts, *(column.text(attacks[budget]) for column in attacked)])
-    notes = [f"Cost: {cost_type(cost)}. Attacks: measured, ceilings proven.", *risk_notes(risk)]
-    notes += rows_note(len(shown), len(common), "to_dict() has")
-    notes += _caveats(document)
-    summary = f"<b>{escape(chosen.sentence)}</b>"
-    if (fact := document.face_value()) is not None:
-        summary += f"<br>{escape(fact)}"
-    return _page(summary, [*costs, *attacked], rows, notes)
+    shown, attacks = view(document), view(document.risk)
+    (table,) = shown.tables
+    columns = [*_DECISION, *attacks.tables[0].keys[1:]]
+    table = replace(table, notes=()).thinned(max_rows, "to_dict() has").select(columns)
+    if document.recommendation.holds:
+        lines = tuple(_recommended(line) if line.is_chosen else line for line in table.lines)
+        table = replace(table, lines=lines)
+    kind = cost_type(document.cost)
+    notes = [f"Cost: {kind}. Attacks: measured, ceilings proven.", *attacks.notes, *table.notes]
+    answer, *facts = map(escape, shown.sentences)
+    summary = "<br>".join([f"<b>{answer}</b>", *facts])
+    return _page(summary, table, [*notes, *_caveats(document)])
+
+
+def _recommended(line: Line) -> Line:
+    first, *others = line.rows
+    return replace(line, rows=(replace(first, text=f"{first.text} (recommended)"), *others))
 
 
 def _summary(document: WhatIfDocument) -> str:
     baseline, names = document.baseline, group_names(document)
     budgets = [axis_budget(document, cell) for cell in document.cells if cell.group == names[0]]
-    parts = [f"{TITLE} ({cost_type(document)})"]
+    parts = [f"{COST_TITLE} ({cost_type(document)})"]
     if names:
-        ends = f"ε = {format_epsilon(min(budgets))}"
+        ends = f"ε = {epsilon_text(min(budgets))}"
         if len(budgets) > 1:
-            ends = f"{len(budgets)} budgets from {ends} to {format_epsilon(max(budgets))}"
+            ends = f"{len(budgets)} budgets from {ends} to {epsilon_text(max(budgets))}"
         parts.append(ends if len(names) == 1 else f"{len(names)} groups, {ends}")
-    loss = format_loss(baseline.loss, decimals=change_decimals(document))
+    loss = loss_text(baseline.loss, decimals=change_decimals(document))
     before = f"before anything is randomised: test loss {loss} {loss_unit(document)}"
     if baseline.accuracy is not None:
-        before += f", accuracy {format_percent(baseline.accuracy)}"
+        before += f", accuracy {percent_text(baseline.accuracy)}"
     return "; ".join([*parts, before]) + "."
 
 
-def _page(
-    summary: str, columns: Sequence[Column[Any]], rows: list[list[str]], notes: list[str]
-) -> str:
+def _page(summary: str, table: Table, notes: list[str]) -> str:
     """Put a summary, which is HTML, a table and what is to be known of it together."""
     parts = ["<div>", f"<p>{summary}</p>"]
-    if rows:
-        are_numbers = [column.holds_numbers for column in columns]
-        head = _row([column.title for column in columns], are_numbers, is_header=True)
-        body = [_row(texts, are_numbers) for texts in rows]
+    if table.lines:
+        head = _row(table.lines[0], is_header=True)
+        body = [_row(line) for line in table.lines]
         parts += ["<table>", f"<thead>{head}</thead>", "<tbody>", *body, "</tbody>", "</table>"]
     return "\n".join([*parts, f"<p><small>{escape(' '.join(notes))}</small></p>", "</div>"])
 
 
-def _row(texts: list[str], are_numbers: list[bool], *, is_header: bool = False) -> str:
+def _row(line: Line, *, is_header: bool = False) -> str:
     tag, scope, right = ("th", ' scope="col"', _HEAD) if is_header else ("td", "", _RIGHT)
+    shown = [(row.title if is_header else row.text, row.is_number) for row in line.rows]
+    if line.group is not None:
+        shown.insert(0, ("group" if is_header else line.group, False))
     cells = [
         f"<{tag}{scope}{right if is_number else _LEFT}>{escape(text)}</{tag}>"
-        for text, is_number in zip(texts, are_numbers, strict=True)
+        for text, is_number in shown
     ]
     return f"<tr>{''.join(cells)}</tr>"
-
-
-def _notes(document: WhatIfDocument, shown: list[WhatIfCell]) -> list[str]:
-    notes = rows_note(len(shown), len(document.cells), _WHERE)
-    if not document.is_about_privacy:
-        notes.append(NO_PRIVACY)
-    if (unanswered := unanswered_text(document)) is not None:
-        notes.append(unanswered)
-    if any(has_gap(shown, gap) for gap in GAPS):
-        notes.append("Gap: the group less everybody else.")
-    return notes + _caveats(document)
 
 
 def _caveats(document: WhatIfDocument | RiskDocument | DecisionDocument) -> list[str]:

@@ -21,19 +21,27 @@ from epsilens.document import (
     cost_type,
     group_names,
 )
-from epsilens.errors import InputError
-from epsilens.show.cost import cost_plot, shapes_by_type
-from epsilens.show.look import ACCENT, AXIS_ENDS, DASHES, INK, SHADES, dressed, plotted_rows
-from epsilens.show.report_words import ATTACKER
-from epsilens.show.risk import FLOOR, Attack, draw_panel, risk_panels, risk_rows, spoken_panel
-from epsilens.show.rounding import format_count
-from epsilens.show.words import (
+from epsilens.document.rounding import count_text
+from epsilens.document.wording import (
+    ATTACKER,
     Outcome,
     answers_text,
     budget_title,
     change_title,
     group_label,
-    spoken_description,
+    models_text,
+)
+from epsilens.errors import InputError
+from epsilens.show.cost import cost_plot, shapes_by_type, spoken_description, subtitle_lines
+from epsilens.show.look import ACCENT, AXIS_ENDS, DASHES, INK, SHADES, dressed, plotted_rows
+from epsilens.show.risk import (
+    FLOOR,
+    Attack,
+    draw_panel,
+    outside_lines,
+    risk_panels,
+    risk_rows,
+    spoken_panel,
 )
 
 __all__ = [
@@ -463,7 +471,6 @@ def page_charts(
     from epsilens.show.decision import common_budgets
     from epsilens.show.look import plotted_rows
     from epsilens.show.risk import risk_panels
-    from epsilens.show.words import subtitle_lines
 
     is_decision = isinstance(document, DecisionDocument)
     cost = document.cost if isinstance(document, DecisionDocument) else document
@@ -514,7 +521,6 @@ def page_charts(
 
 
 def _risk_caption(document: RiskDocument, attack: str) -> str:
-    from epsilens.show.risk_text import models_text, outside_lines
 
     said = models_text(document)
     parts = [f"{said[0].upper()}{said[1:]}."]
@@ -527,7 +533,7 @@ def _risk_caption(document: RiskDocument, attack: str) -> str:
         )
     else:
         parts.append(
-            f"The most exposed of {format_count(document.n_targets)} records: the largest of so many "
+            f"The most exposed of {count_text(document.n_targets)} records: the largest of so many "
             "rates is large by chance alone, and inside the grey it shows nothing. Randomised "
             "response protects the answer, not membership: there is no ceiling."
         )

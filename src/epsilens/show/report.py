@@ -25,35 +25,28 @@ from epsilens.document import (
     loss_unit,
     to_dict,
 )
+from epsilens.document.rounding import epsilon_text
+from epsilens.document.view import view
+from epsilens.document.wording import ATTACKER, OUTCOME_NAMES, axis_budget, typical_cell
 from epsilens.errors import InputError, InputTypeError
 from epsilens.show.inlining import chart_library, inline_json, inline_script, script_hash
 from epsilens.show.page import page_charts, page_keys, still_picture
 from epsilens.show.report_data import (
+    OTHERS,
+    OTHERS_WARNING,
     baseline_rows,
     cell_data,
     gaps_of,
     group_data,
+    isolated,
     origin_rows,
     protected_words,
-    risk_at,
-)
-from epsilens.show.report_names import (
-    isolated,
     readable_document,
     readable_question,
+    risk_at,
     undirected,
-)
-from epsilens.show.report_words import (
-    ATTACKER,
-    OTHERS,
-    OTHERS_WARNING,
-    recommendation_text,
     unprotected,
 )
-from epsilens.show.risk_text import risk_notes
-from epsilens.show.rounding import format_epsilon
-from epsilens.show.sentences import typical_cell
-from epsilens.show.words import OUTCOME_NAMES, axis_budget
 
 __all__ = ["write_report"]
 
@@ -161,7 +154,7 @@ def write_report(
         recommendation = document.recommendation.model_dump()
     target = Path(path)
     if recommendation is not None and isinstance(said := recommendation.get("sentence"), str):
-        recommendation = {**recommendation, "sentence": recommendation_text(undirected(said))}
+        recommendation = {**recommendation, "sentence": undirected(said)}
     page = _render(
         readable_document(document.answered()),
         None if title is None else isolated(title),
@@ -262,13 +255,13 @@ def _render(
         many=many,
         attacker=ATTACKER,
         opening=opening,
-        budget_shown=f"ε = {format_epsilon(axis_budget(cost, start))}",
+        budget_shown=f"ε = {epsilon_text(axis_budget(cost, start))}",
         own_limits=_own_limits(document, many=many),
-        own_answer=f"ε = {format_epsilon(recommended)}" if holds and recommended else _NONE,
+        own_answer=f"ε = {epsilon_text(recommended)}" if holds and recommended else _NONE,
         advantage_limit=_advantage_words(_number(recommendation, "max_advantage"), is_default),
         default_advantage=_advantage_words(DEFAULT_MAX_ADVANTAGE, True),
         risk_captions=drawn["risk_captions"],
-        risk_notes=" ".join(risk_notes(document.risk))
+        risk_notes=" ".join(view(document.risk).notes)
         if isinstance(document, DecisionDocument)
         else None,
         risk_chart_words=next(

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from epsilens.document import (
@@ -28,38 +30,50 @@ from epsilens.document import (
     own_budget,
     spending_text,
 )
-from epsilens.show.assessment import assessment_paragraph
-from epsilens.show.cell_text import (
-    GAPS,
-    accuracy_text,
-    expected_accuracy_text,
-    expected_gap_text,
-    gap_text,
-    gap_unit,
-    has_gap,
-    interval_text,
-)
-from epsilens.show.columns import cost_columns
-from epsilens.show.holder_words import holder_text
-from epsilens.show.report_words import (
-    ceiling_is_open,
-    decision_sentence,
-    proof_text,
-)
-from epsilens.show.risk_text import range_text, risk_columns
-from epsilens.show.rounding import (
+from epsilens.document.rounding import (
     NOTHING,
-    change_decimals,
-    format_auc,
-    format_change,
-    format_count,
-    format_epsilon,
-    format_loss,
-    format_percent,
-    format_seconds,
+    auc_text,
+    count_text,
+    epsilon_text,
+    loss_text,
+    percent_text,
+    seconds_text,
 )
-from epsilens.show.sentences import cell_sentence, protected_text, whom_text
-from epsilens.show.words import GAP_MEANINGS, OUTCOME_NAMES, answers_text, axis_budget
+from epsilens.document.sentences import (
+    assessment_paragraph,
+    cell_sentence,
+    decision_sentence,
+    holder_text,
+)
+from epsilens.document.view import Line, Row, Table, cost_rows, view
+from epsilens.document.wording import (
+    GAP_MEANINGS,
+    GAPS,
+    OUTCOME_NAMES,
+    RANGED,
+    answers_text,
+    axis_budget,
+    ceiling_is_open,
+    change_decimals,
+    expected_text,
+    gap_unit,
+    outcome_interval,
+    proof_text,
+    protected_text,
+    range_text,
+    whom_text,
+)
+
+_COST_COLUMNS = (
+    "epsilon",
+    "loss_change",
+    "loss_change_range",
+    "accuracy_change",
+    "auc_change",
+    "loss_gap_change",
+    "accuracy_gap_change",
+    "trusted",
+)
 
 __all__ = [
     "baseline_rows",
@@ -126,16 +140,24 @@ def group_data(document: Report, question: Mapping[str, object]) -> list[dict[st
     for name in group_names(cost):
         shown = words.get(name) if isinstance(words, Mapping) else None
         cells = [cell for cell in cost.cells if cell.group == name]
-        columns = cost_columns(cost, cells, parts=("loss", "accuracy", "auc", "gaps"))
-        attacked = isinstance(document, DecisionDocument) and name == EVERYBODY
+        table = Table("", tuple(Line(cost_rows(cost, cell)) for cell in cells)).select(
+            _COST_COLUMNS
+        )
+        attacks = _attack_table(document) if name == EVERYBODY else {}
+        risk_titles = [row.title for row in next(iter(attacks.values()), ())]
         groups.append(
             {
                 "name": name,
                 "shown": str(shown) if shown else whom_text(name),
                 "cells": [cell_data(document, cell, question) for cell in cells],
-                "titles": [column.title for column in columns],
-                "rows": [[column.text(cell) for column in columns] for cell in cells],
-                "risk_titles": _risk_titles(document) if attacked else [],
+                "titles": table.titles,
+                "rows": [[row.text for row in line.rows] for line in table.lines],
+                "risk_titles": risk_titles,
+                "risk_rows": [
+                    [row.text for row in attacks.get(own_budget(cell), ())]
+                    or [NOTHING] * len(risk_titles)
+                    for cell in cells
+                ],
             }
         )
     return groups
@@ -176,26 +198,21 @@ def cell_data(
     '+0.0200'
     """
     cost = document.cost if isinstance(document, DecisionDocument) else document
-    decimals = change_decimals(cost)
+    rows = {row.key: row for row in cost_rows(cost, cell)}
+    texts = {key: None if row.text == NOTHING else row.text for key, row in rows.items()}
     budget, high = axis_budget(cost, cell), cell.loss_change_high
     known = high is not None and math.isfinite(high)
     shown: dict[str, Any] = {
         "budget": budget if 0 < budget < math.inf else None,
         "outside": None if 0 < budget < math.inf else "inf" if budget else "0",
-        "epsilon": format_epsilon(budget),
-        "record_epsilon": format_epsilon(cell.record_epsilon),
+        "epsilon": rows["epsilon"].text,
+        "record_epsilon": epsilon_text(cell.record_epsilon),
         "spending": spending_text(cost, cell),
         "sentence": cell_sentence(cost, cell),
-        "loss": format_change(cell.loss_change, decimals=decimals),
-        "interval": interval_text(cost, cell),
+        "loss": rows["loss_change"].text,
+        "interval": texts["loss_change_range"],
         "high": high if known else None,
-        "high_text": format_change(high, decimals=decimals) if known else None,
-        "accuracy": accuracy_text(cost, cell),
-        "expected_accuracy": expected_accuracy_text(cost, cell),
-        "loss_gap": gap_text(cost, cell, "loss_gap"),
-        "expected_loss_gap": expected_gap_text(cost, cell, "loss_gap"),
-        "accuracy_gap": gap_text(cost, cell, "accuracy_gap"),
-        "expected_accuracy_gap": expected_gap_text(cost, cell, "accuracy_gap"),
+        "high_text": texts["loss_change_high"] if known else None,
         "trusted": cell.trusted,
         "cost_type": cost_type(cost, cell),
         "face_value": None
@@ -203,6 +220,10 @@ def cell_data(
         else face_value_text(cost, cell),
         "risk": None,
     }
+    for outcome in RANGED:
+        is_range = outcome_interval(cost, cell, outcome) is not None
+        shown[outcome] = texts[f"{outcome}_change"]
+        shown[f"expected_{outcome}"] = expected_text(cost, cell, outcome) if is_range else None
     if isinstance(document, DecisionDocument) and cell.group == EVERYBODY:
         risk, data = risk_at(document, cell), (question or {}).get("data")
         shown["holder"] = holder_text(cell, risk, many=len(document.risk.protect) > 1)
@@ -219,7 +240,7 @@ def cell_data(
 def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
     ceiling = risk.answer_inference_ceiling
     return {
-        "guessed": format_percent(risk.answer_inference_rate),
+        "guessed": percent_text(risk.answer_inference_rate),
         "range": range_text(risk),
         "before": baseline_text(risk) or NOTHING,
         "advantage": None if risk.advantage is None else at_most_text(risk.advantage),
@@ -230,15 +251,20 @@ def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
         "proof": proof_text(risk, many=len(document.risk.protect) > 1)
         or "nothing is known of what could be guessed at most",
         "high_value": risk.answer_inference_high,
-        "exposed": format_percent(risk.asr_max),
-        "chance": format_percent(risk.asr_max_null_q95),
-        "columns": [column.text(risk) for column in risk_columns(document.risk)[1:]],
+        "exposed": percent_text(risk.asr_max),
+        "chance": percent_text(risk.asr_max_null_q95),
     }
 
 
-def _risk_titles(document: Report) -> list[str]:
-    assert isinstance(document, DecisionDocument)  # noqa: S101
-    return [column.title for column in risk_columns(document.risk)[1:]]
+def _attack_table(document: Report) -> dict[float, tuple[Row, ...]]:
+    """Give the columns of the attack at every budget; a what-if has none."""
+    if not isinstance(document, DecisionDocument):
+        return {}
+    (table,) = view(document.risk).tables
+    return {
+        own_budget(cell): line.rows[1:]
+        for cell, line in zip(document.risk.cells, table.lines, strict=True)
+    }
 
 
 def gaps_of(document: WhatIfDocument, cells: Sequence[WhatIfCell]) -> list[dict[str, str]]:
@@ -259,7 +285,7 @@ def gaps_of(document: WhatIfDocument, cells: Sequence[WhatIfCell]) -> list[dict[
             "meaning": GAP_MEANINGS[gap],
         }
         for gap in GAPS
-        if has_gap(cells, gap)
+        if any(getattr(cell, f"{gap}_change") is not None for cell in cells)
     ]
 
 
@@ -275,14 +301,14 @@ def baseline_rows(document: WhatIfDocument) -> list[tuple[str, str]]:
     ('test loss', '0.5000 squared error')
     """
     baseline = document.baseline
-    loss = format_loss(baseline.loss, decimals=change_decimals(document))
+    loss = loss_text(baseline.loss, decimals=change_decimals(document))
     rows = [
         ("test loss", f"{loss} {loss_unit(document)}"),
-        ("accuracy", format_percent(baseline.accuracy)),
-        ("area under the ROC curve", format_auc(baseline.auc)),
-        ("training rows", format_count(baseline.n_train)),
-        ("test rows", format_count(baseline.n_test)),
-        ("coefficients", format_count(baseline.n_parameters)),
+        ("accuracy", percent_text(baseline.accuracy)),
+        ("area under the ROC curve", auc_text(baseline.auc)),
+        ("training rows", count_text(baseline.n_train)),
+        ("test rows", count_text(baseline.n_test)),
+        ("coefficients", count_text(baseline.n_parameters)),
     ]
     return [(name, text) for name, text in rows if not text.startswith("–")]
 
@@ -314,7 +340,7 @@ def _origin(origin: Provenance) -> list[tuple[str, str]]:
         ("seed", "none" if origin.seed is None else str(origin.seed)),
         ("epsilens", origin.version),
         ("fingerprint of the columns", origin.schema_fingerprint or "none"),
-        ("time taken", format_seconds(origin.seconds)),
+        ("time taken", seconds_text(origin.seconds)),
     ]
 
 
@@ -339,5 +365,252 @@ def _setting_text(value: object) -> str:
             )
         return ", ".join(_setting_text(item) for item in value) or "none"
     if isinstance(value, float):
-        return format_epsilon(value)
+        return epsilon_text(value)
     return value if isinstance(value, str) else json.dumps(value)
+
+
+OTHERS: tuple[tuple[str, float, float, str], ...] = (
+    (
+        "Apple",
+        2.0,
+        16.0,
+        "user activity analysis; Differential Privacy Team, “Learning with privacy at scale”, 2017",
+    ),
+    (
+        "Google",
+        2.64,
+        2.64,
+        "community mobility; “Google COVID-19 community mobility reports: Anonymization process "
+        "description (version 1.1)”, 2020",
+    ),
+)
+"""Name, smallest and largest ε, and source of what others reported, as P5 (section I) quotes them."""
+
+
+OTHERS_WARNING = (
+    "Not comparable: other data, other mechanisms and other units of privacy (a day, an event, a "
+    "person). That somebody else chose an ε says nothing about what it protects here."
+)
+
+
+def unprotected(
+    protected: str,
+    *,
+    is_model_release: bool = False,
+    is_decision: bool = False,
+    risk: RiskCell | None = None,
+    many: bool = False,
+) -> list[tuple[str, str]]:
+    """List what a privacy budget does not protect: a few words and what they mean.
+
+    Parameters
+    ----------
+    protected : str
+        What is randomised, in words.
+    is_model_release : bool
+        Whether noise protects a published model instead of the answers.
+    is_decision : bool
+        Whether guessing and membership are spoken of too.
+    risk : RiskCell, optional
+        What was measured of them, to be quoted.
+    many : bool
+        Whether several answers are protected, which count as guessed only all at once.
+
+    Returns
+    -------
+    list of (str, str)
+
+    Examples
+    --------
+    >>> unprotected("the answer “smokes”")[0][0]
+    'This report itself.'
+    """
+    said = [
+        (
+            "This report itself.",
+            "It is computed from the true answers and is not private. Publishing it, or choosing ε "
+            "by it, reveals something about the data.",
+        )
+    ]
+    if is_model_release:
+        said.append(
+            (
+                "What was not promised beforehand.",
+                "The bounds and the penalty must not be chosen by looking at the data. One record "
+                "is one person: somebody with several records is protected less.",
+            )
+        )
+    else:
+        said.append(
+            (
+                "Other columns.",
+                f"Only {protected} would be randomised. All other columns stay as they are, and "
+                "where they go together with a protected answer, the answer can be guessed from "
+                "them.",
+            )
+        )
+    if is_decision:
+        said += _measured_limits(risk, many=many)
+    said.append(
+        (
+            "Other releases.",
+            "Budgets add up: every further release of the same answers spends more.",
+        )
+    )
+    if not is_model_release:
+        said.append(
+            (
+                "Who is in a group.",
+                "Who is randomised is not hidden. Membership of a group must not depend on a "
+                "protected column, or it gives the answer away whatever ε is.",
+            )
+        )
+    said += [
+        (
+            "What was seen before.",
+            "Whoever saw an earlier version of the data or of the model still knows what it showed.",
+        ),
+        (
+            "Conclusions about people in general.",
+            "ε limits what one record adds to a release. It does not hide what the data say about "
+            "everyone."
+            if is_model_release
+            else "ε limits what a person's own randomised answer says of them. What the data say "
+            "about people alike, they say about that person too.",
+        ),
+    ]
+    return said
+
+
+def _measured_limits(risk: RiskCell | None, *, many: bool) -> list[tuple[str, str]]:
+    guessed = (
+        "The proven ceiling starts from what everybody else's data give away of an answer; that much no "
+        "ε can hide."
+    )
+    present = (
+        "Randomised response protects the answer, not that somebody is in the data: for membership "
+        "there is no ceiling."
+    )
+    if risk is not None:
+        at = f"At ε = {epsilon_text(own_budget(risk))}"
+        if risk.answer_inference_unseen is not None:
+            at_once = ", all of them at once," if many else ""
+            guessed += (
+                f" {at} a model guesses the answers{at_once} of "
+                f"{percent_text(risk.answer_inference_unseen)} of the people whom it never saw "
+                "(measured)."
+            )
+        if risk.asr_max is not None and risk.asr_max_null_q95 is not None:
+            present += (
+                f" {at} the most exposed record is recognised {percent_text(risk.asr_max)} of the "
+                f"time; chance alone reaches {percent_text(risk.asr_max_null_q95)} (measured)."
+            )
+    return [
+        ("What can be guessed without the answer.", guessed),
+        ("Being in the data at all.", present),
+    ]
+
+
+_TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2029])
+"""Embeddings, overrides and isolates with their ends, and the end of a paragraph, which ends them."""
+
+
+_MARKS = {code: f"⟨U+{code:04X}⟩" for code in _TURNING}
+
+
+_LEFTWARDS = ("R", "AL", "AN")
+
+
+_APART = "\u2068{}\u2069"
+
+
+def undirected(text: str) -> str:
+    r"""Show characters that turn the direction of a text as what they are.
+
+    Examples
+    --------
+    >>> undirected("smokes\u202e")
+    'smokes⟨U+202E⟩'
+    """
+    return text.translate(_MARKS)
+
+
+def isolated(name: str) -> str:
+    r"""Set a name apart, so that it cannot turn what stands beside it; ordinary names stay as they are.
+
+    Examples
+    --------
+    >>> isolated("smokes"), isolated("\u05d0") == "\u2068\u05d0\u2069"
+    ('smokes', True)
+    """
+    shown = undirected(name)
+    runs_left = any(unicodedata.bidirectional(character) in _LEFTWARDS for character in shown)
+    return _APART.format(shown) if runs_left else shown
+
+
+def readable_document(
+    document: WhatIfDocument | DecisionDocument,
+) -> WhatIfDocument | DecisionDocument:
+    r"""Give a copy of a document whose names and sentences keep their direction to themselves.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="a\u202e", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> readable_document(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                                  cells=[cell])).cells[0].group
+    'a⟨U+202E⟩'
+    """
+    changes: dict[str, Any] = {
+        "notes": [replace(note, text=undirected(note.text)) for note in document.notes],
+        "provenance": _readable_origin(document.provenance),
+    }
+    if isinstance(document, DecisionDocument):
+        chosen, risk = document.recommendation, document.risk
+        changes |= {
+            "cost": readable_document(document.cost),
+            "risk": risk.model_copy(
+                update={
+                    "provenance": _readable_origin(risk.provenance),
+                    "protect": [isolated(name) for name in risk.protect],
+                }
+            ),
+            "recommendation": chosen.model_copy(update={"sentence": undirected(chosen.sentence)}),
+        }
+        if document.lever is not None:
+            masked = [isolated(name) for name in document.lever.masked]
+            changes["lever"] = document.lever.model_copy(update={"masked": masked})
+    else:
+        for part in ("cells", "intervals"):
+            changes[part] = [
+                item.model_copy(update={"group": isolated(item.group)})
+                for item in getattr(document, part)
+            ]
+    return document.model_copy(update=changes)
+
+
+def readable_question(question: Mapping[str, object]) -> dict[str, object]:
+    r"""Give a copy of a question whose names keep their direction to themselves.
+
+    Examples
+    --------
+    >>> readable_question({"label": "smokes", "groups": {"a\u202e": "women"}})
+    {'label': 'smokes', 'groups': {'a⟨U+202E⟩': 'women'}}
+    """
+    return {name: _readable(value) for name, value in question.items()}
+
+
+def _readable_origin(origin: Any) -> Any:
+    return origin.model_copy(update={"settings": _readable(origin.settings)})
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return isolated(value)
+    if isinstance(value, Mapping):
+        return {_readable(name): _readable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_readable(item) for item in value]
+    return value

@@ -13,6 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from epsilens.document import RiskCell, RiskDocument
+from epsilens.document.rounding import count_text, percent_text
+from epsilens.document.wording import (
+    answers_text,
+    axis_budget,
+    before_text,
+    budget_title,
+    confidence_text,
+    is_randomised_response,
+    models_text,
+)
 from epsilens.errors import InputError
 from epsilens.show.look import (
     ACCENT,
@@ -27,15 +37,6 @@ from epsilens.show.look import (
     subtitle,
     value_axis,
 )
-from epsilens.show.risk_text import (
-    before_text,
-    confidence_text,
-    is_randomised_response,
-    models_text,
-    outside_lines,
-)
-from epsilens.show.rounding import format_count
-from epsilens.show.words import answers_text, axis_budget, budget_title
 
 if TYPE_CHECKING:
     import altair as alt
@@ -554,7 +555,7 @@ def _subtitle(document: RiskDocument) -> list[str]:
     lines = [f"{said[0].upper()}{said[1:]}."]
     if any(cell.asr_max_null_q95 is not None for cell in document.cells):
         lines.append(
-            f"The largest of {format_count(document.n_targets)} rates of recognition is large by "
+            f"The largest of {count_text(document.n_targets)} rates of recognition is large by "
             "chance alone: inside the grey it shows nothing."
         )
     return lines + outside_lines(document)
@@ -564,3 +565,34 @@ def _spoken(document: RiskDocument, rows: list[dict[str, Any]], panels: list[Pan
     """Say in words what the chart shows, for those who do not see it."""
     opening = f"{TITLE}, {models_text(document)}, against the privacy budget epsilon."
     return " ".join([opening, *(spoken_panel(panel, rows) for panel in panels)])
+
+
+def outside_lines(document: RiskDocument) -> list[str]:
+    """Say what was measured at ε = ∞, which has no place on a logarithmic axis.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> cell = RiskCell(epsilon=float("inf"), mechanism="rr", asr_max=0.6)
+    >>> outside_lines(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2,
+    ...                            n_targets=9, cells=[cell]))
+    ['ε = ∞ (nothing is randomised) lies outside the axis: there the most exposed record is recognised
+    60.0% of the time.']
+    """
+    lines = []
+    for cell in document.cells:
+        if not math.isinf(axis_budget(document, cell)):
+            continue
+        parts = []
+        if cell.answer_inference_rate is not None:
+            at_once = ", all answers at once," if len(document.protect) > 1 else ""
+            parts.append(f"{percent_text(cell.answer_inference_rate)} are guessed{at_once}")
+        if cell.asr_max is not None:
+            rate = percent_text(cell.asr_max)
+            floor = cell.asr_max_null_q95
+            beside = "" if floor is None else f" (chance: {percent_text(floor)})"
+            parts.append(f"the most exposed record is recognised {rate} of the time{beside}")
+        why = "nothing is randomised" if cell.mechanism == "rr" else "no noise"
+        there = f": there {' and '.join(parts)}." if parts else "."
+        lines.append(f"ε = ∞ ({why}) lies outside the axis{there}")
+    return lines

@@ -26,10 +26,10 @@ from epsilens.document import (
     load_document,
     to_json,
 )
+from epsilens.document.wording import ceiling_is_open
 from epsilens.errors import InputError, InputTypeError
 from epsilens.risk import AttackStudy, RiskCurve
 from epsilens.show import write_report
-from epsilens.show.report_words import ceiling_is_open
 from epsilens.whatif import LossChangeEstimate
 
 GRID = (0.25, 0.5, 1.0, 2.0, 4.0)

@@ -8,7 +8,7 @@ import pytest
 
 from epsilens.document import load_document, to_dict
 from epsilens.show import write_report
-from epsilens.show.report_names import isolated, readable_document, undirected
+from epsilens.show.report_data import isolated, readable_document, undirected
 
 TURNING = [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))]
 

@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from epsilens.document import EquivalentEpsilon, RiskCell
+from epsilens.document.view import view
 from epsilens.errors import InputError
 from epsilens.notes import Note
 from epsilens.show import risk_sentences, risk_table
 from epsilens.show.notebook import risk_html
-from epsilens.show.risk_text import risk_columns
 
 JUDGING = ("bad", "weak", "poor", "danger", "unsafe", "good", "red", "green")
 
@@ -26,13 +26,13 @@ def shown(thing: object, width: int = 80) -> str:
 
 
 def titles(document: object) -> list[str]:
-    return [column.title for column in risk_columns(document)]
+    return view(document).tables[0].titles
 
 
 def test_randomised_response_leads_with_the_answer(build: ModuleType) -> None:
     document = build.make_risk()
     assert titles(document) == [
-        *("ε", "guessed", "9 in 10 releases", "never seen", "ceiling (proven)"),
+        *("ε", "guessed", "9 in 10 releases", "outside the data", "ceiling (proven)"),
         *("most exposed", "chance reaches", "p"),
     ]
     text = shown(risk_table(document))
@@ -181,7 +181,7 @@ def test_a_notebook_shows_the_same_rows(build: ModuleType) -> None:
     assert page.count("<tr>") == 11
     assert "<b>" not in page
     assert "&lt;b&gt;hiv" in page
-    for column in risk_columns(document):
-        assert f">{column.text(document.cells[3])}<" in page
+    for row in view(document).tables[0].lines[3].rows:
+        assert f">{row.text}<" in page
     assert "1 warning: read document.warnings" in page
     assert "not private itself" in page

@@ -5,8 +5,8 @@ import math
 from dataclasses import dataclass
 from types import ModuleType
 
+from epsilens.document.wording import protected_text, typical_cell
 from epsilens.show import cell_sentence, whatif_sentence
-from epsilens.show.sentences import protected_text, typical_cell
 
 
 @dataclass(frozen=True)

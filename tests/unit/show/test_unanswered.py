@@ -14,6 +14,8 @@ import pytest
 from rich.console import Console
 
 from epsilens.document import DecisionDocument, WhatIfCell, WhatIfDocument, to_json
+from epsilens.document.sentences import assessment_paragraph, cell_sentence, decision_sentence
+from epsilens.document.wording import unanswered_text
 from epsilens.show import (
     comparison_chart,
     cost_chart,
@@ -24,13 +26,9 @@ from epsilens.show import (
     whatif_table,
     write_report,
 )
-from epsilens.show.assessment import assessment_paragraph
 from epsilens.show.notebook import decision_html, whatif_html
 from epsilens.show.report_data import risk_at
-from epsilens.show.report_words import decision_sentence
-from epsilens.show.sentences import cell_sentence
 from epsilens.show.terminal import decision_table
-from epsilens.show.words import unanswered_text
 from epsilens.whatif import LossChangeEstimate
 
 WRONG = re.compile(r"[-−]77\.[78]|[-−]777\.|[-−]0\.777")

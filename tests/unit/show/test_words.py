@@ -12,8 +12,8 @@ from epsilens.document import (
     WhatIfCell,
     WhatIfDocument,
 )
+from epsilens.document.wording import Outcome
 from epsilens.show import cost_chart
-from epsilens.show.words import Outcome
 
 PARTED = "Where line and band part, few runs come near the line."
 

@@ -10,10 +10,10 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from epsilens.document import anonymise, load_document
+from epsilens.document.sentences import whatif_sentence
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
 from epsilens.ridge import PrivateRidge, epsilon_of_rho, what_if_rho
 from epsilens.show import cost_chart, write_report
-from epsilens.show.sentences import whatif_sentence
 
 # Several fits on the same records are meant here.
 pytestmark = pytest.mark.filterwarnings("ignore:PrivateRidge. these records have been used")

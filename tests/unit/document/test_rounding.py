@@ -6,7 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from epsilens.show import rounding
+from epsilens.document import rounding
+from epsilens.document.wording import change_decimals
 
 
 @pytest.mark.parametrize(
@@ -15,14 +16,14 @@ from epsilens.show import rounding
 def test_decimals_follow_the_size_of_the_loss(
     build: ModuleType, scale: float, decimals: int
 ) -> None:
-    assert rounding.change_decimals(build.make_whatif(loss_scale=scale)) == decimals
+    assert change_decimals(build.make_whatif(loss_scale=scale)) == decimals
 
 
 def test_a_loss_of_nothing_has_four_decimals(build: ModuleType) -> None:
     document = build.make_whatif()
     for loss in (0.0, None, math.inf):
         start = document.baseline.model_copy(update={"loss": loss})
-        assert rounding.change_decimals(document.model_copy(update={"baseline": start})) == 4
+        assert change_decimals(document.model_copy(update={"baseline": start})) == 4
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_a_loss_of_nothing_has_four_decimals(build: ModuleType) -> None:
     ],
 )
 def test_changes_have_a_sign_unless_they_show_as_zero(value: float | None, text: str) -> None:
-    assert rounding.format_change(value, decimals=4) == text
+    assert rounding.change_text(value, decimals=4) == text
 
 
 @pytest.mark.parametrize(
@@ -57,15 +58,15 @@ def test_changes_have_a_sign_unless_they_show_as_zero(value: float | None, text:
     ],
 )
 def test_budgets_have_three_digits(epsilon: float, text: str) -> None:
-    assert rounding.format_epsilon(epsilon) == text
+    assert rounding.epsilon_text(epsilon) == text
 
 
 def test_nothing_is_a_dash() -> None:
     for write in (
-        rounding.format_points,
-        rounding.format_percent,
-        rounding.format_auc,
-        rounding.format_auc_change,
-        rounding.format_seconds,
+        rounding.points_text,
+        rounding.percent_text,
+        rounding.auc_text,
+        rounding.auc_change_text,
+        rounding.seconds_text,
     ):
         assert write(None) == rounding.NOTHING

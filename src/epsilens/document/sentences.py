@@ -1,0 +1,629 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer in words, for readers who are not statisticians."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from epsilens.document.decision import DecisionDocument
+from epsilens.document.risk import RiskCell, RiskDocument
+from epsilens.document.rounding import (
+    at_least_text,
+    at_most_text,
+    bound_text,
+    change_text,
+    count_text,
+    delta_text,
+    epsilon_text,
+    loss_text,
+    percent_text,
+    points_text,
+    rounds_to_zero,
+)
+from epsilens.document.whatif import WhatIfCell, WhatIfDocument
+from epsilens.document.wording import (
+    ATTACKER,
+    answers_text,
+    axis_budget,
+    budget_distance,
+    budget_text,
+    ceiling_is_open,
+    change_decimals,
+    compared_p_text,
+    confidence_text,
+    cost_type,
+    interval_text,
+    is_model_release,
+    loss_unit,
+    outcome_interval,
+    outcome_text,
+    own_budget,
+    proof_text,
+    protected_text,
+    range_text,
+    typical_cell,
+    unanswered_reason,
+    unanswered_text,
+    whom_text,
+)
+
+__all__ = [
+    "EpsilonChoice",
+    "assessment_paragraph",
+    "cell_sentence",
+    "cost_clause",
+    "decision_sentence",
+    "holder_text",
+    "odds_text",
+    "risk_sentences",
+    "unanswered_sentence",
+    "whatif_sentence",
+]
+
+
+class EpsilonChoice(Protocol):
+    """A chosen budget, as `LossChangeEstimate.choose` gives it."""
+
+    @property
+    def epsilon(self) -> float | None:
+        """The chosen budget, or None when no budget meets the limit."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the limit is met."""
+
+    @property
+    def sentence(self) -> str:
+        """The choice in words."""
+
+
+def whatif_sentence(document: WhatIfDocument, choice: EpsilonChoice | None = None) -> str:
+    """Give the answer of a what-if in words for lay people.
+
+    Parameters
+    ----------
+    document : WhatIfDocument
+        The what-if.
+    choice : EpsilonChoice, optional
+        A chosen budget; its own sentence comes first. Without it the budget nearest to 1 is
+        spoken of, for the first group.
+
+    Returns
+    -------
+    str
+        A few sentences on one line. Budgets without an estimate that passed its checks are named.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="retrain",
+    ...                     loss_change=0.000001)]
+    >>> whatif_sentence(WhatIfDocument(provenance=Provenance(method="retrain"), baseline=start,
+    ...                                cells=cells))
+    'Randomising the protected answer of everyone at ε = 1 left the test loss as it was, at 0.5000
+    nats (measured).'
+    """
+    opening: list[str] = []
+    wanted: float | None = None
+    if choice is not None:
+        opening.append(choice.sentence)
+        wanted = choice.epsilon
+        if wanted is None:
+            return choice.sentence
+    group = getattr(choice, "group", None)
+    cell = typical_cell(document, group=group if isinstance(group, str) else None, epsilon=wanted)
+    if cell is None:
+        return " ".join([*opening, "No budget was asked about."])
+    unanswered = unanswered_text(document)
+    said = [cell_sentence(document, cell)] if cell.trusted else []
+    return " ".join([*opening, *said, *([] if unanswered is None else [unanswered])])
+
+
+def cell_sentence(document: WhatIfDocument, cell: WhatIfCell) -> str:
+    """Say in one or two sentences what one budget would cost one group.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.021, loss_change_low=0.015, loss_change_high=0.027)
+    >>> cell_sentence(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                              cells=[cell]), cell)
+    'Randomising the protected answer of everyone at ε = 1 would raise the test loss by 0.0210 nats,
+    from 0.5000 (estimated; 9 in 10 real runs: +0.0150 to +0.0270).'
+    """
+    if not cell.trusted:
+        return unanswered_sentence(cell)
+    parts = [cost_clause(document, cell)]
+    accuracy = _accuracy_clause(document, cell, measured=cost_type(document, cell) == "measured")
+    if accuracy is not None:
+        parts.append(accuracy)
+    return f"{' and '.join(parts)}."
+
+
+def unanswered_sentence(cell: WhatIfCell) -> str:
+    """Say that the estimate at one budget failed its checks, why, and what to do.
+
+    Examples
+    --------
+    >>> unanswered_sentence(WhatIfCell(group="all", epsilon=0.1, record_epsilon=0.1,
+    ...                                method="exact", loss_change=0.4, trusted=False))
+    'No estimate at ε = 0.1: one run may move the predictions too far for this method. The method
+    `retrain` measures it.'
+    """
+    return f"No estimate at {budget_text(cell)}: {unanswered_reason(cell.method)}"
+
+
+def cost_clause(document: WhatIfDocument, cell: WhatIfCell) -> str:
+    """Say what one budget would do to the test loss: a sentence without its end.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.021)
+    >>> cost_clause(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                            cells=[cell]), cell)
+    'Randomising the protected answer of everyone at ε = 1 would raise the test loss by 0.0210 nats,
+    from 0.5000 (estimated)'
+    """
+    if is_model_release(document):
+        subject = f"Publishing the ridge model with noise at {budget_text(cell)}"
+    else:
+        subject = (
+            f"Randomising {protected_text(document)} of {whom_text(cell.group)} at "
+            f"{budget_text(cell)}"
+        )
+    measured = cost_type(document, cell) == "measured"
+    return f"{subject} {_loss_clause(document, cell, measured=measured)}"
+
+
+def _loss_clause(document: WhatIfDocument, cell: WhatIfCell, *, measured: bool) -> str:
+    decimals = change_decimals(document)
+    in_nats = loss_unit(document) == "nats"
+    loss, unit = ("test loss", " nats") if in_nats else ("mean squared error on the test rows", "")
+    before = document.baseline.loss
+    interval = interval_text(document, cell)
+    runs = "9 in 10 of the runs" if measured else "9 in 10 real runs"
+    note = cost_type(document, cell) + ("" if interval is None else f"; {runs}: {interval}")
+    change = cell.loss_change
+    if change is None:
+        return f"has an effect on the {loss} that could not be {cost_type(document, cell)}"
+    if rounds_to_zero(change, decimals=decimals):
+        verb = "left" if measured else "would leave"
+        at = "" if before is None else f", at {loss_text(before, decimals=decimals)}{unit}"
+        return f"{verb} the {loss} as it {'was' if measured else 'is'}{at} ({note})"
+    if measured:
+        verb = "raised" if change > 0 else "lowered"
+    else:
+        verb = "would raise" if change > 0 else "would lower"
+    amount = loss_text(abs(change), decimals=decimals)
+    of = "" if before is None else f", from {loss_text(before, decimals=decimals)}"
+    return f"{verb} the {loss} by {amount}{unit}{of} ({note})"
+
+
+def _accuracy_clause(document: WhatIfDocument, cell: WhatIfCell, *, measured: bool) -> str | None:
+    change, before = cell.accuracy_change, document.baseline.accuracy
+    if change is None or before is None:
+        return None
+    interval = outcome_interval(document, cell, "accuracy")
+    if interval is not None and not all(
+        end is None or rounds_to_zero(100 * end, decimals=1)
+        for end in (change, interval.low, interval.high)
+    ):
+        verb = "changed" if measured else "change"
+        shown = outcome_text(document, cell, "accuracy")
+        return f"{verb} the accuracy of {percent_text(before)} by {shown} percentage points"
+    if rounds_to_zero(100 * change, decimals=1):
+        return f"{'left' if measured else 'leave'} the accuracy at {percent_text(before)}"
+    if measured:
+        verb = "raised" if change > 0 else "lowered"
+    else:
+        verb = "raise" if change > 0 else "lower"
+    points = points_text(change, signed=False)
+    return f"{verb} the accuracy by {points} percentage points, from {percent_text(before)}"
+
+
+_NOTICED = 0.05
+"""A p-value above this is called chance."""
+
+
+_COIN = 0.5
+
+
+def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> list[str]:
+    """Say in plain words what an attacker gets at one budget.
+
+    Parameters
+    ----------
+    document : RiskDocument
+        The risk.
+    epsilon : float, optional
+        The budget to speak of; the nearest of the grid is taken, by default to 1.
+
+    Returns
+    -------
+    list of str
+        What is guessed or can be told at most, then what is recognised of membership.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> cell = RiskCell(epsilon=1.0, mechanism="rr", answer_inference_rate=0.721,
+    ...     answer_inference_low=0.71, answer_inference_high=0.732,
+    ...     answer_inference_unseen=0.718, answer_inference_baseline_high=0.735,
+    ...     answer_inference_ceiling=0.858)
+    >>> print(risk_sentences(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...     n_targets=4774, protect=["smokes"], cells=[cell]))[0])
+    At ε = 1 the attack guesses the answer “smokes” of 72.1% of the people in the data (measured; 71.0–73.2%
+    in 9 of 10 releases), and of 71.8% of those whom the model never saw (measured).
+    """
+    if not document.cells:
+        return ["No budget was asked about."]
+    target = 1.0 if epsilon is None else epsilon
+    cell = min(document.cells, key=lambda one: budget_distance(axis_budget(document, one), target))
+    said = _answer_sentences(document, cell) if cell.mechanism == "rr" else []
+    if cell.mechanism == "dpsgd" and cell.asr_ceiling is not None:
+        said.append(
+            f"At {_budget_text(cell)} no attack can tell members of the training data from others "
+            f"more than {at_most_text(cell.asr_ceiling)} of the time (proven)."
+        )
+    said += _membership_sentences(document, cell, opening="" if said else _budget_text(cell))
+    if cell.mechanism == "dpsgd":
+        said += _record_sentences(document, cell)
+    return said + _comparison_sentences(document, cell)
+
+
+def _answer_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
+    rate, unseen = cell.answer_inference_rate, cell.answer_inference_unseen
+    if rate is None:
+        return []
+    runs = range_text(cell)
+    kind = "measured" if runs is None else f"measured; {runs} in 9 of 10 releases"
+    beside = ""
+    if unseen is not None:
+        beside = f", and of {percent_text(unseen)} of those whom the model never saw (measured)"
+    said = [
+        f"At {_budget_text(cell)} the attack guesses {answers_text(document.protect)} of "
+        f"{percent_text(rate)} of the people in the data ({kind}){beside}."
+    ]
+    proof = proof_text(cell, many=len(document.protect) > 1)
+    if proof is None:
+        return said
+    said.append(f"{proof[0].upper()}{proof[1:]}.")
+    if cell.advantage is not None and not ceiling_is_open(cell):
+        said.append(
+            "Of the answers that the rest of the data do not give away, at most "
+            f"{at_most_text(cell.advantage)} become guessable (advantage, proven)."
+        )
+    return said
+
+
+def _membership_sentences(document: RiskDocument, cell: RiskCell, *, opening: str) -> list[str]:
+    top, floor, chance = cell.asr_max, cell.asr_max_null_q95, cell.asr_max_p_value
+    if top is None:
+        return []
+    at = f" at {opening}" if opening else ""
+    count = count_text(document.n_targets)
+    sure = "" if chance is None else f" (p {compared_p_text(chance)})"
+    noticed = chance <= _NOTICED if chance is not None else floor is not None and top > floor
+    if not noticed:
+        beside = "" if floor is None else f"; chance alone reaches {percent_text(floor)}"
+        return [
+            f"Membership of the training data{at} is not distinguishable from chance{sure}: the most "
+            f"exposed of {count} records is recognised {percent_text(top)} of the time"
+            f"{beside} (measured). The largest of {count} rates says nothing more."
+        ]
+    beside = "" if floor is None else f"; chance alone reaches {percent_text(floor)}{sure}"
+    least = ""
+    if cell.asr_max_lower_bound is not None and cell.asr_max_lower_bound > _COIN:
+        least = (
+            f"; with {confidence_text(document)} confidence some record at least "
+            f"{at_least_text(cell.asr_max_lower_bound)}"
+        )
+    return [
+        f"Membership of the training data{at}: the most exposed of {count} records is recognised "
+        f"{percent_text(top)} of the time{beside}{least} (measured)."
+    ]
+
+
+def _record_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
+    said = []
+    if cell.epsilon_lower_bound:
+        said.append(
+            f"The attack proves, with {confidence_text(document)} confidence, that ε is at least "
+            f"{bound_text(cell.epsilon_lower_bound)}; the accounting proves that it is at most "
+            f"{epsilon_text(cell.epsilon)}."
+        )
+    if cell.accuracy is not None:
+        before = document.baseline.accuracy if document.baseline is not None else None
+        beside = (
+            "" if before is None else f"; without privacy, on all of them, {percent_text(before)}"
+        )
+        said.append(
+            f"The models, trained on half of the records, predict {percent_text(cell.accuracy)} of "
+            f"the test rows correctly (measured{beside})."
+        )
+    return said
+
+
+def _comparison_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
+    """Say at which budget the other table exposes as much, where two were compared."""
+    for found in document.equivalent_epsilon:
+        if found.epsilon != cell.epsilon:
+            continue
+        here = (
+            "exposes the most exposed record of the other table as much as "
+            f"ε = {epsilon_text(found.epsilon)} exposes this one's"
+        )
+        if found.low is None or found.high is None:
+            return [f"No ε of the grid {here} (estimated)."]
+        low, high = epsilon_text(found.low), epsilon_text(found.high)
+        if found.equivalent is None:
+            return [f"Some ε from {low} to {high} {here} (estimated)."]
+        return [
+            f"ε = {epsilon_text(found.equivalent)} {here} (estimated; {low} to {high} cannot be told "
+            "apart)."
+        ]
+    return []
+
+
+def _budget_text(cell: RiskCell) -> str:
+    if cell.mechanism == "dpsgd":
+        delta = "" if cell.delta is None else f", δ = {delta_text(cell.delta)},"
+        return f"ε = {epsilon_text(cell.epsilon)}{delta}"
+    return budget_text(cell)
+
+
+def decision_sentence(document: DecisionDocument, cost: WhatIfCell, risk: RiskCell | None) -> str:
+    """Say in one sentence what one budget costs and what it buys.
+
+    Parameters
+    ----------
+    document : DecisionDocument
+        The decision.
+    cost : WhatIfCell
+        One of its costs.
+    risk : RiskCell or None
+        The attack at the same budget; None if it was not asked about.
+
+    Returns
+    -------
+    str
+        One or two sentences; the cost has no number where it failed its checks.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, Provenance, Recommendation, RiskDocument,
+    ...                                WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.021)
+    >>> attack = RiskCell(epsilon=1.0, mechanism="rr", answer_inference_rate=0.721,
+    ...                   answer_inference_baseline_high=0.718, answer_inference_ceiling=0.848)
+    >>> origin = Provenance(method="exact")
+    >>> document = DecisionDocument(provenance=origin,
+    ...     cost=WhatIfDocument(provenance=origin, baseline=start, cells=[cell]),
+    ...     risk=RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[attack]),
+    ...     recommendation=Recommendation(epsilon=1.0, holds=True, sentence="ε = 1.",
+    ...                                   rule="max_loss_increase", confidence=0.9))
+    >>> print(decision_sentence(document, cell, attack))
+    Randomising the protected answer of everyone at ε = 1 would raise the test loss by 0.0210 nats, from
+    0.5000 (estimated); from everybody else's data an attacker guesses up to 71.8% of the answers; with the
+    person's own randomised answer at most 84.8% (proven given that baseline), and an attacker who sees only
+    the published model and all other columns guesses 72.1% of the answers (measured).
+    """
+    attack = _attack_clause(risk, many=len(document.risk.protect) > 1)
+    if not cost.trusted:
+        return f"{unanswered_sentence(cost)} {attack[0].upper()}{attack[1:]}."
+    return f"{cost_clause(document.cost, cost)}; {attack}."
+
+
+def _attack_clause(risk: RiskCell | None, *, many: bool) -> str:
+    if risk is None or risk.answer_inference_rate is None:
+        return "what an attacker gets was not measured there"
+    rate = percent_text(risk.answer_inference_rate)
+    what = f"all of them at once for {rate} of the people" if many else f"{rate} of the answers"
+    guesses = f"{ATTACKER} guesses {what} (measured)"
+    proof = proof_text(risk, many=many)
+    return guesses if proof is None else f"{proof}, and {guesses}"
+
+
+def holder_text(cost: WhatIfCell, risk: RiskCell | None, *, many: bool = False) -> str:
+    """Say what somebody gets who holds the randomised answers themselves, not only the model.
+
+    Parameters
+    ----------
+    cost : WhatIfCell
+        The budget.
+    risk : RiskCell or None
+        The attack at the same budget, whose ceiling is quoted.
+    many : bool
+        Whether several answers are protected, which count as guessed only all at once.
+
+    Returns
+    -------
+    str
+        One or two sentences.
+
+    Examples
+    --------
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.02)
+    >>> holder_text(cell, None)[:51]
+    'The collector, or a reader of the randomised table,'
+    """
+    said = (
+        "The collector, or a reader of the randomised table, can guess better than from the model: "
+        f"the attack that was measured is by {ATTACKER}."
+    )
+    proof = None if risk is None else proof_text(risk, many=many)
+    if proof is not None:
+        said += f" With everything else that is known beside it, at {budget_text(cost)}: {proof}."
+    return said
+
+
+_LARGEST_LOG_ODDS = math.log(1e12)
+
+
+def odds_text(epsilon: float) -> str:
+    """Write e^ε, by which the odds between two answers can change at most: rounded up.
+
+    Examples
+    --------
+    >>> odds_text(1.0), odds_text(0.1), odds_text(10.0), odds_text(1000.0)
+    ('2.72', '1.11', '22,100', 'more than a million million')
+    """
+    if epsilon > _LARGEST_LOG_ODDS:
+        return "more than a million million"
+    value = math.exp(epsilon)
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    rounded = math.ceil(value / unit - 1e-9) * unit
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:.3g}"
+
+
+def assessment_paragraph(
+    document: DecisionDocument, cost: WhatIfCell, risk: RiskCell | None, *, data: str | None = None
+) -> str:
+    """Write the paragraph on one budget for a data-protection impact assessment.
+
+    It names the purpose, the mechanism, what ε bounds in numbers, the attack that was measured, the
+    cost, what remains, and how to compute it again. It names no controller and no law.
+
+    Parameters
+    ----------
+    document : DecisionDocument
+        The decision.
+    cost : WhatIfCell
+        The cost at the budget.
+    risk : RiskCell or None
+        The attack at the same budget.
+    data : str, optional
+        What the data are called.
+
+    Returns
+    -------
+    str
+        One paragraph.
+
+    Examples
+    --------
+    >>> from epsilens.document import (Baseline, Provenance, Recommendation, RiskDocument,
+    ...                                WhatIfDocument)
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.021)
+    >>> attack = RiskCell(epsilon=1.0, mechanism="rr", answer_inference_rate=0.721)
+    >>> origin = Provenance(method="exact")
+    >>> document = DecisionDocument(provenance=origin,
+    ...     cost=WhatIfDocument(provenance=origin, baseline=start, cells=[cell]),
+    ...     risk=RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[attack]),
+    ...     recommendation=Recommendation(epsilon=1.0, holds=True, sentence="ε = 1.",
+    ...                                   rule="max_loss_increase", confidence=0.9))
+    >>> assessment_paragraph(document, cell, attack)[:64]
+    'A model trained on 75 records is to be used or published. Before'
+    """
+    what, n_train = answers_text(document.risk.protect), document.cost.baseline.n_train
+    origin = f" of {data}" if data else ""
+    many = len(document.risk.protect) > 1
+    verb = "are" if many else "is"
+    parts = [
+        f"A model trained on {count_text(n_train)} records{origin} is to be used or published. "
+        f"Before training, {what} of {whom_text(cost.group)} {verb} replaced by randomised response "
+        f"with the privacy budget {budget_text(cost)} (local differential privacy): "
+        f"{_odds_clause(cost.record_epsilon, many=many)}"
+    ]
+    parts += _measured_parts(document, risk)
+    parts.append(_cost_part(document, cost))
+    chosen = document.recommendation
+    if chosen.holds and chosen.epsilon == own_budget(cost):
+        parts.append(f"Reason for this budget: {chosen.sentence}")
+    elif not chosen.holds:
+        parts.append(f"No budget is recommended: {chosen.sentence}")
+    parts.append(
+        "What remains: columns that are not randomised can still give an answer away; what can be "
+        "guessed without the answer no budget hides; further releases of the same answers add to "
+        "the budget; earlier versions stay known to whoever saw them; membership in the data is not "
+        "hidden; whoever holds the randomised answers themselves can guess better than from the "
+        "model, up to the proven ceiling. The figures were computed from the unprotected answers and are not private "
+        "themselves."
+    )
+    seed = document.provenance.seed
+    parts.append(
+        f"Computed with epsilens {document.provenance.version}"
+        f"{'' if seed is None else f', seed {seed}'}, on "
+        f"{count_text(document.risk.n_models)} attacked models."
+    )
+    return " ".join(parts)
+
+
+def _odds_clause(epsilon: float, *, many: bool) -> str:
+    """Say what the budget bounds: what a person's own report adds, and no more than that."""
+    own = "a person's own randomised answers" if many else "a person's own randomised answer"
+    if math.isinf(epsilon):
+        return "nothing is randomised, and nothing is proven to stay hidden."
+    factor = f"at most {odds_text(epsilon)}"
+    if epsilon > _LARGEST_LOG_ODDS:
+        factor = f"e to the power of {epsilon_text(epsilon)} at most, {odds_text(epsilon)}"
+    verb = "change" if many else "changes"
+    return (
+        f"{own} {verb} the odds between any two of their possible answers by a factor of {factor}, "
+        "beyond what everything else, other people's answers included, says of them (proven, as long "
+        "as other people's answers do not depend on theirs). What a model shows of people alike is "
+        "not limited by this."
+    )
+
+
+def _measured_parts(document: DecisionDocument, risk: RiskCell | None) -> list[str]:
+    if risk is None or risk.answer_inference_rate is None:
+        return ["What an attacker gets at this budget was not measured."]
+    parts = []
+    many = len(document.risk.protect) > 1
+    proof = proof_text(risk, many=many)
+    if proof is not None:
+        parts.append(f"{proof[0].upper()}{proof[1:]}.")
+    runs = range_text(risk)
+    beside = "" if runs is None else f"; {runs} in 9 of 10 releases"
+    never = (
+        ""
+        if risk.answer_inference_unseen is None
+        else f", and for {percent_text(risk.answer_inference_unseen)} of the people whom the model "
+        "never saw (measured)"
+    )
+    at_once = " with all answers at once" if many else ""
+    parts.append(
+        f"{ATTACKER[0].upper()}{ATTACKER[1:]} was right{at_once} for "
+        f"{percent_text(risk.answer_inference_rate)} of the people in the data (measured{beside})"
+        f"{never}."
+    )
+    if risk.asr_max is not None and risk.asr_max_null_q95 is not None:
+        sure = (
+            "" if risk.asr_max_p_value is None else f", p {compared_p_text(risk.asr_max_p_value)}"
+        )
+        parts.append(
+            f"Membership: the most exposed of {count_text(document.risk.n_targets)} records was "
+            f"recognised {percent_text(risk.asr_max)} of the time (measured; chance alone reaches "
+            f"{percent_text(risk.asr_max_null_q95)}{sure})."
+        )
+    return parts
+
+
+def _cost_part(document: DecisionDocument, cost: WhatIfCell) -> str:
+    if not cost.trusted:
+        return f"Cost: {unanswered_sentence(cost)}"
+    kind = cost_type(document.cost, cost)
+    decimals = change_decimals(document.cost)
+    interval = interval_text(document.cost, cost)
+    runs = "" if interval is None else f"; 9 in 10 runs: {interval}"
+    text = (
+        f"Cost: the test loss changes by {change_text(cost.loss_change, decimals=decimals)} "
+        f"{loss_unit(document.cost)} ({kind}{runs})"
+    )
+    accuracy = outcome_text(document.cost, cost, "accuracy")
+    if accuracy is not None:
+        text += f", the accuracy by {accuracy} percentage points ({kind})"
+    return text + "."

@@ -1,0 +1,535 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every surface shows of a document: rows with a title, a number, its kind, its text and its unit.
+
+Terminal, notebook, report and page draw the same view, so they show the same numbers with the same words
+and the same rounding. A cost that failed its check has no number in any view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from epsilens.document.decision import DecisionDocument
+from epsilens.document.kinds import Document
+from epsilens.document.numbers import NumberType
+from epsilens.document.risk import RiskCell, RiskDocument
+from epsilens.document.rounding import (
+    NOTHING,
+    at_most_text,
+    auc_change_text,
+    bound_text,
+    change_text,
+    count_text,
+    delta_text,
+    epsilon_text,
+    p_value_text,
+    percent_text,
+    points_text,
+)
+from epsilens.document.sentences import risk_sentences, whatif_sentence
+from epsilens.document.whatif import WhatIfCell, WhatIfDocument
+from epsilens.document.wording import (
+    GAP_MEANINGS,
+    GAPS,
+    NO_PRIVACY,
+    OUTCOME_NAMES,
+    answers_text,
+    axis_budget,
+    budget_title,
+    ceiling_note,
+    change_decimals,
+    change_title,
+    cost_type,
+    gap_unit,
+    group_label,
+    group_names,
+    interval_text,
+    is_randomised_response,
+    loss_unit,
+    models_text,
+    outcome_interval,
+    outcome_text,
+    range_text,
+    typical_cell,
+    unanswered_text,
+)
+
+__all__ = [
+    "COST_TITLE",
+    "Line",
+    "Row",
+    "Table",
+    "View",
+    "attack_rows",
+    "cost_rows",
+    "decision_view",
+    "risk_view",
+    "thinned",
+    "view",
+    "whatif_view",
+]
+
+COST_TITLE = "What a privacy budget costs"
+_GAP_KEYS = tuple(f"{gap}_change" for gap in GAPS)
+_ALWAYS = ("loss_change",)
+"""What a table is about stays in it, even where nothing of it could be computed."""
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number as it is shown.
+
+    Attributes
+    ----------
+    key : str
+        Name of the number, as the document calls it.
+    title : str
+        Name of the number for a reader.
+    text : str
+        The number as it is written, rounded once; a dash where it is not known.
+    number : float or None
+        The number itself; None for a text or a range.
+    kind : {"proven", "proven given b", "measured", "estimated"} or None
+    unit : str
+
+    Examples
+    --------
+    >>> Row("accuracy", "accuracy", "72.4%", 0.7236, "measured").is_number
+    True
+    """
+
+    key: str
+    title: str
+    text: str
+    number: float | None = None
+    kind: NumberType | None = None
+    unit: str = ""
+    is_number: bool = True
+    """Whether the text is a number or a range, which stands to the right in a table."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a table.
+
+    Attributes
+    ----------
+    rows : tuple of Row
+        The cells of the line, with the same keys in every line of a table.
+    group : str or None
+        The group that the line is about, where there are several.
+    is_faint : bool
+        Whether the line has no number to rely on.
+    is_chosen : bool
+        Whether the line is the recommended one.
+    """
+
+    rows: tuple[Row, ...]
+    group: str | None = None
+    is_faint: bool = False
+    is_chosen: bool = False
+
+    def __getitem__(self, key: str) -> Row:
+        return next(row for row in self.rows if row.key == key)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Lines of rows, a title, and what is to be known of them."""
+
+    title: str
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def titles(self) -> list[str]:
+        """The headings of the columns."""
+        return [row.title for row in self.lines[0].rows] if self.lines else []
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of the numbers in the columns."""
+        return [row.key for row in self.lines[0].rows] if self.lines else []
+
+    def select(self, keys: Sequence[str] | Mapping[str, str]) -> Table:
+        """Return the table with some of its columns, those without any text left out.
+
+        Parameters
+        ----------
+        keys : sequence of str, or mapping from key to heading
+            Columns in the wanted order.
+
+        Returns
+        -------
+        Table
+        """
+        named = keys if isinstance(keys, Mapping) else {}
+        known = [
+            key
+            for key in keys
+            if key in self.keys
+            and (key in _ALWAYS or any(line[key].text != NOTHING for line in self.lines))
+        ]
+        lines = tuple(
+            replace(
+                line,
+                rows=tuple(
+                    replace(line[key], title=named.get(key, line[key].title)) for key in known
+                ),
+            )
+            for line in self.lines
+        )
+        return replace(self, lines=lines)
+
+    def thinned(self, max_rows: int, where: str) -> Table:
+        """Return a few lines of each group, always with both ends and the recommended one.
+
+        Parameters
+        ----------
+        max_rows : int
+            Number of lines at most, but two for each group.
+        where : str
+            What has all lines, with its verb; named in a note where lines are left out.
+        """
+        groups = list(dict.fromkeys(line.group for line in self.lines))
+        shown = []
+        for group in groups:
+            mine = [line for line in self.lines if line.group == group]
+            few = thinned(range(len(mine)), max(2, max_rows // len(groups)))
+            shown += [line for n, line in enumerate(mine) if n in few or line.is_chosen]
+        if len(shown) == len(self.lines):
+            return self
+        count = count_text(len(self.lines))
+        note = f"{len(shown)} of {count} rows shown; {where} them all."
+        return replace(self, lines=tuple(shown), notes=(*self.notes, note))
+
+
+@dataclass(frozen=True)
+class View:
+    """What a surface shows of a document.
+
+    Attributes
+    ----------
+    title : str
+    rows : tuple of Row
+        The numbers at the budget that the sentences are about.
+    sentences : tuple of str
+        The answer in words.
+    notes : tuple of str
+        What is to be known before relying on the numbers.
+    tables : tuple of Table
+    """
+
+    title: str
+    rows: tuple[Row, ...] = ()
+    sentences: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words, on one line."""
+        return " ".join(self.sentences)
+
+
+def view(document: Document) -> View:
+    """Return what every surface shows of a document.
+
+    Parameters
+    ----------
+    document : Document
+        A document of any kind.
+
+    Returns
+    -------
+    View
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
+    ...                     loss_change=0.02 / epsilon) for epsilon in (0.5, 1.0)]
+    >>> shown = view(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                             cells=cells))
+    >>> [(row.title, row.text, row.kind) for row in shown.rows[:2]]
+    [('ε', '1', 'proven'), ('change of test loss (nats)', '+0.0200', 'estimated')]
+    """
+    from epsilens.document import other_views
+
+    if isinstance(document, WhatIfDocument):
+        return whatif_view(document)
+    if isinstance(document, RiskDocument):
+        return risk_view(document)
+    if isinstance(document, DecisionDocument):
+        return decision_view(document)
+    return other_views.other_view(document)
+
+
+def thinned(items: Sequence[_T], most: int) -> list[_T]:
+    """Pick so many of a sequence at most, evenly spaced and always with both ends.
+
+    Examples
+    --------
+    >>> thinned(range(9), 3)
+    [0, 4, 8]
+    """
+    if len(items) <= most:
+        return list(items)
+    step = (len(items) - 1) / (most - 1)
+    return [items[round(number * step)] for number in range(most)]
+
+
+def _budget_row(
+    document: WhatIfDocument | RiskDocument, cell: WhatIfCell | RiskCell, kind: NumberType | None
+) -> Row:
+    """Give the budget of a cell: per column, or per record where columns differ."""
+    title = budget_title(document).removeprefix("privacy budget ")
+    budget = axis_budget(document, cell)
+    return Row("epsilon", title, epsilon_text(budget), budget, kind)
+
+
+def cost_rows(document: WhatIfDocument, cell: WhatIfCell) -> tuple[Row, ...]:
+    """Write what one budget would cost one group.
+
+    Examples
+    --------
+    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
+    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
+    ...                   loss_change=0.021, loss_change_high=0.03)
+    >>> rows = cost_rows(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
+    ...                                 cells=[cell]), cell)
+    >>> [row.text for row in rows if row.key in ("loss_change", "loss_change_high")]
+    ['+0.0210', '+0.0300']
+    """
+    kind, unit, decimals = cost_type(document, cell), loss_unit(document), change_decimals(document)
+    budget: NumberType | None = "proven" if document.is_about_privacy else None
+    high, points = cell.loss_change_high, "percentage points"
+    worst = outcome_interval(document, cell, "accuracy")
+    low = cell.accuracy_change if worst is None else worst.low
+    rows = [
+        _budget_row(document, cell, budget),
+        Row(
+            "loss_change",
+            change_title(document, "loss"),
+            change_text(cell.loss_change, decimals=decimals),
+            cell.loss_change,
+            kind,
+            unit,
+        ),
+        Row(
+            "loss_change_range",
+            "9 in 10 runs",
+            interval_text(document, cell) or NOTHING,
+            None,
+            kind,
+            unit,
+        ),
+        Row("loss_change_high", "up to", change_text(high, decimals=decimals), high, kind, unit),
+        Row(
+            "accuracy_change",
+            "accuracy (points)",
+            outcome_text(document, cell, "accuracy") or NOTHING,
+            cell.accuracy_change,
+            kind,
+            points,
+        ),
+        Row("accuracy_change_low", "accuracy down to", points_text(low), low, kind, points),
+        Row("auc_change", "AUC", auc_change_text(cell.auc_change), cell.auc_change, kind),
+    ]
+    rows += [
+        Row(
+            key,
+            f"{OUTCOME_NAMES[gap]} ({gap_unit(document, gap)})",
+            outcome_text(document, cell, gap) or NOTHING,
+            getattr(cell, key),
+            kind,
+            gap_unit(document, gap),
+        )
+        for gap, key in zip(GAPS, _GAP_KEYS, strict=True)
+    ]
+    return (*rows, Row("trusted", "trusted", "yes" if cell.trusted else "no", is_number=False))
+
+
+def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:
+    """Write what an attacker gets at one budget, the guessed answer first.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> cell = RiskCell(epsilon=1.0, mechanism="rr", asr_max=0.61, asr_max_p_value=0.2)
+    >>> rows = attack_rows(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...                               n_targets=9, cells=[cell]), cell)
+    >>> [(row.title, row.text) for row in rows if row.number]
+    [('ε', '1'), ('most exposed', '61.0%'), ('p', '0.20')]
+    """
+
+    def share(key: str, title: str, kind: NumberType = "measured") -> Row:
+        number: float | None = getattr(cell, key)
+        text = percent_text(number) if kind == "measured" else at_most_text(number)
+        return Row(key, title, text, number, kind)
+
+    high = cell.answer_inference_high
+    rows = [_budget_row(document, cell, "proven")]
+    if is_randomised_response(document):
+        guessed = "guessed, all at once" if len(document.protect) > 1 else "guessed"
+        rows += [
+            share("answer_inference_rate", guessed),
+            Row(
+                "answer_inference_range",
+                "9 in 10 releases",
+                range_text(cell) or NOTHING,
+                kind="measured",
+            ),
+            Row("answer_inference_high", "up to", at_most_text(high), high, "measured"),
+            share("answer_inference_unseen", "outside the data"),
+            share("answer_inference_ceiling", "ceiling (proven)", "proven given b"),
+        ]
+    p_value = cell.asr_max_p_value
+    rows += [
+        share("asr_max", "most exposed"),
+        replace(share("asr_max_null_q95", "chance reaches"), kind="proven"),
+        Row("asr_max_p_value", "p", p_value_text(p_value), p_value, "measured"),
+    ]
+    if not is_randomised_response(document):
+        bound = cell.epsilon_lower_bound
+        rows += [
+            share("asr_ceiling", "ceiling (proven)", "proven"),
+            share("tpr_at_fpr_0_01", "found at 1% false alarms"),
+            Row("epsilon_lower_bound", "ε at least (proven)", bound_text(bound), bound, "proven"),
+            share("accuracy", "accuracy"),
+        ]
+    return tuple(rows)
+
+
+def whatif_view(document: WhatIfDocument) -> View:
+    """Return the view of a what-if: its costs, and how far each group moves from everybody else."""
+    document = document.answered()
+    several = len(group_names(document)) > 1
+    lines = tuple(
+        Line(
+            cost_rows(document, cell),
+            group=group_label(cell.group) if several else None,
+            is_faint=not cell.trusted,
+        )
+        for cell in document.cells
+    )
+    kind, notes = cost_type(document), []
+    if not document.is_about_privacy:
+        notes.append(NO_PRIVACY)
+    if (unanswered := unanswered_text(document)) is not None:
+        notes.append(unanswered)
+    tables = [Table(f"{COST_TITLE} ({kind})", lines)]
+    moved = [
+        replace(line, group=group_label(cell.group), is_faint=False)
+        for line, cell in zip(lines, document.cells, strict=True)
+        if any(line[key].number is not None for key in _GAP_KEYS)
+    ]
+    if moved:
+        gaps = [
+            gap
+            for gap, key in zip(GAPS, _GAP_KEYS, strict=True)
+            if any(line[key].number is not None for line in moved)
+        ]
+        has_range = any(
+            outcome_interval(document, cell, gap) for cell in document.cells for gap in gaps
+        )
+        said = ["A range holds 9 in 10 runs."] if has_range else []
+        title = f"How far a group moves from everybody else ({kind})"
+        tables.append(Table(title, tuple(moved), (*said, *(GAP_MEANINGS[gap] for gap in gaps))))
+    cell = typical_cell(document)
+    return View(
+        COST_TITLE,
+        rows=() if cell is None else cost_rows(document, cell),
+        sentences=(whatif_sentence(document),),
+        notes=tuple(notes),
+        tables=tuple(tables),
+    )
+
+
+def risk_view(document: RiskDocument) -> View:
+    """Return the view of a risk: what an attacker gets at each budget."""
+    title = _risk_title(document)
+    every = Table(title, tuple(Line(attack_rows(document, cell)) for cell in document.cells))
+    shown = every.select([key for key in every.keys if key != "answer_inference_high"])
+    table = replace(shown, notes=tuple(_risk_notes(document, shown.keys)))
+    rows = every.lines[0].rows if every.lines else ()
+    return View(
+        title,
+        rows=rows,
+        sentences=tuple(risk_sentences(document)),
+        notes=table.notes,
+        tables=(table,),
+    )
+
+
+def decision_view(document: DecisionDocument) -> View:
+    """Return the view of a decision: what each budget costs beside what an attacker gets."""
+    document = document.answered()
+    cost, risk, chosen = document.cost, document.risk, document.recommendation
+    lines = []
+    for point in document.points():
+        attacked = attack_rows(risk, point.risk)[1:]
+        lines.append(
+            Line(
+                (*cost_rows(cost, point.cost), *attacked),
+                is_chosen=point.epsilon == chosen.epsilon,
+            )
+        )
+    title = f"What randomising {answers_text(risk.protect)} costs, and what an attacker gets"
+    notes = (
+        f"Loss and accuracy (points): change on the test rows, {cost_type(cost)}; up to, down to: "
+        "19 in 20 releases.",
+        f"Guessed: answers of people in the data, {models_text(risk)}; outside the data: of people the "
+        "models were not trained on.",
+        ceiling_note(risk),
+    )
+    here = next((line.rows for line in lines if line.is_chosen), ())
+    face_value = document.face_value()
+    return View(
+        title,
+        rows=here,
+        sentences=(chosen.sentence, *([] if face_value is None else [face_value])),
+        notes=notes,
+        tables=(Table(title, tuple(lines), notes),),
+    )
+
+
+def _risk_title(document: RiskDocument) -> str:
+    if is_randomised_response(document):
+        what = answers_text(document.protect)
+        return f"How often an attacker guesses {what}, and recognises a member"
+    deltas = {cell.delta for cell in document.cells if cell.delta is not None}
+    at = f" (δ = {delta_text(deltas.pop())})" if len(deltas) == 1 else ""
+    return f"How often an attacker recognises a member of the training data{at}"
+
+
+def _risk_notes(document: RiskDocument, keys: Sequence[str]) -> list[str]:
+    """Explain the columns of a table of a risk, a sentence each."""
+    said = models_text(document)
+    notes = [f"{said[0].upper()}{said[1:]}."]
+    if "answer_inference_rate" in keys and len(document.protect) > 1:
+        notes.append("A person counts as guessed if all protected answers are right at once.")
+    if "answer_inference_unseen" in keys:
+        notes.append("Outside the data: the same guess of people the models were not trained on.")
+    if "answer_inference_ceiling" in keys:
+        notes.append(ceiling_note(document))
+    if "asr_ceiling" in keys:
+        notes.append(
+            "Ceiling: no attack can exceed it in the long run; a single rate above it is luck."
+        )
+    if "asr_max_null_q95" in keys:
+        notes.append(
+            "Most exposed: the record whose membership is seen most often. The largest of "
+            f"{count_text(document.n_targets)} is large by chance alone; p is how often chance "
+            "reaches it."
+        )
+        if is_randomised_response(document):
+            notes.append(
+                "Randomised response protects the answer, not membership: no ceiling there."
+            )
+    return notes
