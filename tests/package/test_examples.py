@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import runpy
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -39,22 +43,50 @@ RUN_BY = {
 
 def run(name: str, folder: Path, *arguments: str, code: int = 0) -> str:
     """Run an example as a reader would, in a folder of its own, and return what it printed."""
-    program = "sh" if name.endswith(".sh") else sys.executable
+    run_one = run_in_a_shell if name.endswith(".sh") else run_here
+    ended, out, err = run_one(EXAMPLES / name, folder, *arguments)
+    assert ended == code, err
+    return out + (err if code else "")
+
+
+def run_here(path: Path, folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """Run a program in this process, which has imported already what takes long to import."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("default")
+        patch.setattr(sys, "argv", [str(path), *arguments])
+        patch.syspath_prepend(path.parent)
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as ended:
+            if isinstance(ended.code, str):
+                print(ended.code, file=err)
+                return 1, out.getvalue(), err.getvalue()
+            return int(ended.code or 0), out.getvalue(), err.getvalue()
+    return 0, out.getvalue(), err.getvalue()
+
+
+def run_in_a_shell(path: Path, folder: Path, *arguments: str) -> tuple[int, str, str]:
     here = {
         "PYTHONPATH": str(Path(epsilens.__file__).parents[1]),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONIOENCODING": "utf-8",
     }
     done = subprocess.run(
-        [program, str(EXAMPLES / name), *arguments],
+        ["sh", str(path), *arguments],
         cwd=folder,
         capture_output=True,
         encoding="utf-8",
         env={**os.environ, **here},
         check=False,
     )
-    assert done.returncode == code, done.stderr
-    return done.stdout + (done.stderr if code else "")
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_every_example_is_run_by_somebody():

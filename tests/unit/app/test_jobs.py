@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,11 +13,11 @@ import pytest
 
 from epsilens.app.folder import open_folder
 from epsilens.app.store import Store
+from epsilens.cli import main
 from epsilens.errors import InputError
 
 pytestmark = pytest.mark.slow
 
-SERVE = [sys.executable, "-m", "epsilens", "serve", "--no-browser"]
 LONG = {"epsilon": "0.5:8:20", "shadow_models": 4000}
 """An attack that is certainly not done while we look at it."""
 
@@ -284,17 +283,15 @@ def _is_running(pid: int) -> bool:
         return False
 
 
-def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
+def test_the_command_refuses_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for arguments, words in (
         ([str(tmp_path / "nothing.csv")], "must be a file that exists"),
         (["-"], "standard input"),
     ):
-        done = subprocess.run(
-            [*SERVE, "--state", str(tmp_path / "state"), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 2
-        assert words in done.stderr
-        assert done.stderr.count("\n") == 1
+        code = main(["serve", "--no-browser", "--state", str(tmp_path / "state"), *arguments])
+        assert code == 2
+        errors = capsys.readouterr().err
+        assert words in errors
+        assert errors.count("\n") == 1
