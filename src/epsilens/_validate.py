@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LARGEST_FINITE_EPSILON = 40.0
-NO_PRIVACY = phrase(
-    "Use `math.inf` for no privacy.", command="Use `inf` for no privacy.", page=""
-)  # a study of the page is of finite budgets
+INFINITY = phrase("`math.inf`", command="`inf`")
+# A study of the page is of finite budgets.
+NO_PRIVACY = phrase("Use `math.inf` for no privacy.", command="Use `inf` for no privacy.", page="")
 
 
 def bins_for(column: str) -> str:

@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 
 from epsilens._types import BoolArray
 from epsilens._validate import as_count, as_generator
-from epsilens.errors import ApproximationWarning, InputError
+from epsilens.errors import ApproximationWarning, InputError, setting
 from epsilens.notes import Note
 
 __all__ = [
@@ -156,9 +156,9 @@ def require_fair_coins(included: BoolArray) -> None:
     n_in, m = int(included.sum()), included.size
     if binomtest(n_in, m).pvalue < _UNFAIR:
         raise InputError(
-            f"`included` must come from fair coins, got {n_in} of {m} canaries in, which fair coins "
-            "do less than once in a thousand million audits. Draw each canary's inclusion with "
-            "probability one half."
+            f"{setting('included')} must come from fair coins, got {n_in} of {m} canaries in, "
+            "which fair coins do less than once in a thousand million audits. Draw each canary's "
+            "inclusion with probability one half."
         )
     if is_exactly_half(included) and m >= _LEAST_FOR_HALF:
         often = math.exp(math.lgamma(m + 1) - 2 * math.lgamma(n_in + 1) - m * math.log(2))

@@ -33,7 +33,7 @@ from epsilens.audit.selection import Selection, as_selection
 from epsilens.audit.verdict import judge
 from epsilens.document import AuditDocument, Provenance, to_dict
 from epsilens.document.numbers import NumberType
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, setting
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
@@ -228,8 +228,9 @@ class OneRunAudit:
     ) -> None:
         if not callable(mechanism):
             raise InputTypeError(
-                "`mechanism` must be a callable that turns a data set into an output, got "
-                f"{type(mechanism).__name__}."
+                argument="mechanism",
+                expected="a callable that turns a data set into an output",
+                got=type(mechanism).__name__,
             )
         self.mechanism = mechanism
         self.canaries = canaries
@@ -280,13 +281,17 @@ class OneRunAudit:
         # Nothing below that makes scores is given `included`.
         included = draw_inclusion(canaries.n_canaries, random_state)
         output = self._run_once(mechanism, canaries, included)
-        given = run_own("`score` must give every canary a number", score, output, canaries)
+        given = run_own(
+            f"{setting('score')} must give every canary a number", score, output, canaries
+        )
         scores = _as_scores(given, canaries)
         bound = bound_of_scores(
             included, scores, delta=delta or 0.0, level=level, method=method, selection=selection
         )
         truth = (
-            run_own("`mechanism` must say its ε", self.mechanism.true_epsilon, delta or 0.0)
+            run_own(
+                f"{setting('mechanism')} must say its ε", self.mechanism.true_epsilon, delta or 0.0
+            )
             if isinstance(self.mechanism, Mechanism)
             else None
         )
@@ -315,8 +320,10 @@ class OneRunAudit:
             as_epsilon(epsilon, name="claimed_epsilon", allow_zero=True)
         ):
             raise InputError(
-                "`claimed_epsilon` must be finite, got inf: that claims nothing, so that nothing "
-                "can break it. Leave it out to get the bound alone."
+                argument="claimed_epsilon",
+                expected="finite",
+                got="inf: that claims nothing, so that nothing can break it",
+                hint="Leave it out to get the bound alone.",
             )
         if delta is not None:
             as_delta(delta, name="claimed_delta")
@@ -327,9 +334,9 @@ class OneRunAudit:
             return
         if method in GAUSSIAN_METHODS and self.mechanism.leakage == "pure":
             raise InputError(
-                f"`method` {method!r} is for mechanisms that leak as Gaussian noise does, and "
-                f"{_name(self.mechanism)!r} is known not to: the bound would be false. Use 'pure' "
-                "or 'approximate'."
+                f"{setting('method')} {method!r} is for mechanisms that leak as Gaussian noise "
+                f"does, and {_name(self.mechanism)!r} is known not to: the bound would be false. "
+                "Use 'pure' or 'approximate'."
             )
 
     def _make_canaries(self, generator: np.random.Generator) -> Canaries:
@@ -338,12 +345,19 @@ class OneRunAudit:
         n_canaries = as_count(self.canaries, name="canaries", least=2)
         if not isinstance(self.mechanism, Mechanism):
             raise InputError(
-                "`canaries` must be canaries for a bare callable, got a number. Make them by "
-                "`random_unit_vectors`, `one_hot_directions`, `mislabelled_records` or "
-                "`own_canaries`."
+                argument="canaries",
+                expected="canaries for a bare callable",
+                got="a number",
+                hint=(
+                    "Make them by `random_unit_vectors`, `one_hot_directions`, "
+                    "`mislabelled_records` or `own_canaries`."
+                ),
             )
         return run_own(
-            "`mechanism` must make canaries", self.mechanism.canaries, n_canaries, generator
+            f"{setting('mechanism')} must make canaries",
+            self.mechanism.canaries,
+            n_canaries,
+            generator,
         )
 
     def _make_score(self, canaries: Canaries) -> Score:
@@ -365,13 +379,17 @@ class OneRunAudit:
         canaries: Canaries,
         included: BoolArray,
     ) -> object:
-        expected = f"`mechanism` {_name(mechanism)!r} must turn a data set into an output"
+        expected = (
+            f"{setting('mechanism')} {_name(mechanism)!r} must turn a data set into an output"
+        )
         if not self.reference_run:
             return run_own(expected, mechanism, canaries.dataset(included))
         if canaries.left_out is not None:
             raise InputError(
-                "`reference_run` must be False for canaries that replace a record, got True: there "
-                "is no run without them. Leave it out."
+                argument="reference_run",
+                expected="False for canaries that replace a record",
+                got="True: there is no run without them",
+                hint="Leave it out.",
             )
         output = run_own(expected, mechanism, canaries.dataset(included))
         nobody = run_own(expected, mechanism, canaries.dataset(np.zeros_like(included)))
@@ -455,7 +473,7 @@ def _overlap(canaries: Canaries) -> float:
 
 
 def _as_scores(given: object, canaries: Canaries) -> FloatArray:
-    expected = f"`score` must return one number per canary ({canaries.n_canaries})"
+    expected = f"{setting('score')} must return one number per canary ({canaries.n_canaries})"
     require_unmasked(given, "score")
     try:
         scores = np.asarray(given)

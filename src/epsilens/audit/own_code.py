@@ -48,7 +48,7 @@ def run_own(
 
     Examples
     --------
-    >>> run_own("`mechanism` must not fail", [3].index, 4)
+    >>> run_own(f"{setting('mechanism')} must not fail", [3].index, 4)
     Traceback (most recent call last):
     ...
     epsilens.errors.InputError: `mechanism` must not fail, but it stopped with ValueError. Its words
@@ -101,7 +101,9 @@ def load_callable(text: str) -> BareCallable | Mechanism:
         )
     found = _module(module_name)
     for part in name.split("."):
-        if not run_own(f"`mechanism` must name something in {module_name!r}", hasattr, found, part):
+        if not run_own(
+            f"{setting('mechanism')} must name something in {module_name!r}", hasattr, found, part
+        ):
             raise InputError(
                 f"{setting('mechanism')} must name something in module {module_name!r}, but it "
                 f"has no {name!r}."
@@ -109,7 +111,7 @@ def load_callable(text: str) -> BareCallable | Mechanism:
         found = getattr(found, part)
     if isinstance(found, type):
         found = run_own(
-            f"`mechanism` must name a function, or a class without arguments such as {name!r}",
+            f"{setting('mechanism')} must name a function, or a class without arguments such as {name!r}",
             found,
         )
     if not callable(found):
@@ -121,7 +123,7 @@ def load_callable(text: str) -> BareCallable | Mechanism:
 
 
 def _module(name: str) -> object:
-    expected = f"`mechanism` must name a module that can be imported, got {name!r}"
+    expected = f"{setting('mechanism')} must name a module that can be imported, got {name!r}"
     try:
         return run_own(expected, importlib.import_module, name)
     except InputError as error:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._types import FloatArray, WordArray
-from epsilens._validate import LARGEST_FINITE_EPSILON, as_codes, as_generator
+from epsilens._validate import INFINITY, LARGEST_FINITE_EPSILON, as_codes, as_generator
 from epsilens.errors import InputError, PrivacyLeakWarning
 from epsilens.notes import Note
 
@@ -90,8 +90,10 @@ def released_words(epsilon: float, random_state: object, *, stacklevel: int = 3)
     """
     if LARGEST_FINITE_EPSILON < epsilon < math.inf:
         raise InputError(
-            f"`epsilon` must be at most {LARGEST_FINITE_EPSILON:g} or infinite for a draw, got "
-            f"{epsilon:g}. Such a level protects nobody; use `math.inf` and say so."
+            argument="epsilon",
+            expected=f"at most {LARGEST_FINITE_EPSILON:g} or infinite for a draw",
+            got=f"{epsilon:g}",
+            hint=f"Such a level protects nobody; use {INFINITY} and say so.",
         )
     if random_state is None:
         return operating_system_words

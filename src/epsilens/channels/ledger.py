@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from epsilens.channels.budget import Budget
 from epsilens.data.private_files import PrivateStore
-from epsilens.errors import BudgetExceededError
+from epsilens.errors import BudgetExceededError, setting
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _total(budgets: list[float]) -> float:
 def _require(spending: Spending, budget: Budget, limit: float) -> None:
     if spending.record_epsilon > limit:
         raise BudgetExceededError(
-            f"the releases of these records must stay within a total of ε = {limit:g}, but with the ε = "
-            f"{budget.per_record:g} of this one they come to {spending.record_epsilon:g}. "
-            "Lower `--epsilon`, or raise `--budget`."
+            f"the releases of these records must stay within a total of ε = {limit:g}, but with "
+            f"the ε = {budget.per_record:g} of this one they come to {spending.record_epsilon:g}. "
+            f"Lower {setting('epsilon')}, or raise {setting('budget')}."
         )

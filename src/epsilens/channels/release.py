@@ -28,7 +28,7 @@ from epsilens.data.dialect import Dialect, released_dialect
 from epsilens.data.fields import spellings
 from epsilens.data.schema import DomainOrigin
 from epsilens.data.typed_names import typed_name
-from epsilens.errors import PYTHON, InputError, PrivacyLeakWarning, setting
+from epsilens.errors import PYTHON, InputError, PrivacyLeakWarning, phrase, setting
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
@@ -197,19 +197,22 @@ def release_table(
         require_column(name, [str(column) for column in frame.columns], argument="drop")
         if name in columns:
             raise InputError(
-                f"`drop` must name columns that are not protected, got {name!r}. Leave it out of one of "
-                "the two."
+                f"{setting('drop')} must name columns that are not protected, got {name!r}. Leave "
+                "it out of one of the two."
             )
     given, binned = dict(categories or {}), dict(bins or {})
     for argument, mapping in (("categories", given), ("bins", binned)):
         for name in mapping:
             if name not in columns:
                 raise InputError(
-                    f"`{argument}` must name protected columns, got {name!r}. "
-                    "Protect it as well, or leave it out."
+                    f"{setting(argument)} must name protected columns, got {name!r}. Protect it "
+                    "as well, or leave it out."
                 )
     for name in set(given) & set(binned):
-        raise InputError(f"column {name!r} must be named in `categories` or `bins`, not both.")
+        raise InputError(
+            f"column {name!r} must be named in {setting('categories')} or {setting('bins')}, not "
+            "both."
+        )
 
     notes: list[Note] = []
     if keep_order:
@@ -293,9 +296,9 @@ def require_drawable(budget: Budget) -> None:
     for name, epsilon in budget.per_column.items():
         if LARGEST_FINITE_EPSILON < epsilon < math.inf:
             raise InputError(
-                f"`epsilon` of column {name!r} must be at most {LARGEST_FINITE_EPSILON:g} or "
-                f"infinite for a draw, got {epsilon:g}. Such a level protects nobody; use inf and "
-                "say so."
+                f"{setting('epsilon')} of column {name!r} must be at most "
+                f"{LARGEST_FINITE_EPSILON:g} or infinite for a draw, got {epsilon:g}. Such a "
+                "level protects nobody; use inf and say so."
             )
 
 
@@ -310,7 +313,8 @@ def _settle(
     if missing == "error" and listed:
         raise InputError(
             f"protected columns must have no missing answers, but some do ({listed} of "
-            f"{len(frame)} rows). Choose `--missing category` or `--missing drop`."
+            f"{len(frame)} rows). Choose {setting('missing', 'category')} or "
+            f"{setting('missing', 'drop')}."
         )
     if missing == "drop":
         # The receipt travels: it must not tell whether anybody was left out. The count is for the
@@ -322,16 +326,22 @@ def _settle(
     return np.flatnonzero(frame[columns].notna().all(axis=1)).astype(np.int64)
 
 
+def _dropping(columns: Sequence[str]) -> str:
+    """Return how columns are left out of a release, for use inside a message."""
+    typed = ",".join(map(typed_name, columns))
+    return phrase(setting("drop", columns), command=setting("drop", typed))
+
+
 def _refuse_following(open_columns: pd.DataFrame) -> None:
     """Refuse columns by which the random order of the rows could be undone."""
     following = following_columns(open_columns)
     if following:
         raise InputError(
             "released columns must not follow the order of the rows, but "
-            f"{', '.join(map(repr, following))} {'does' if len(following) == 1 else 'do'}. Whoever "
-            "sorts by such a column undoes the shuffle, and sees the answers if the data were sorted "
-            f"by them. Use `--drop {','.join(map(typed_name, following))}`, or `--keep-order` if the order of the rows "
-            "may be known."
+            f"{', '.join(map(repr, following))} {'does' if len(following) == 1 else 'do'}. "
+            "Whoever sorts by such a column undoes the shuffle, and sees the answers if the data "
+            f"were sorted by them. Use {_dropping(following)}, or {setting('keep_order', True)} if the "
+            "order of the rows may be known."
         )
 
 
@@ -352,7 +362,7 @@ def _name_copies(table: pd.DataFrame, codes: Mapping[str, NDArray[np.int64]]) ->
                 Note(
                     "copied-column",
                     f"{other} has the same content as the protected column {name}, and shows its "
-                    f"true answers. Use {setting('drop', typed_name(str(other)))}.",
+                    f"true answers. Use {_dropping([str(other)])}.",
                     f"{other} {name}",
                 ).warn(PrivacyLeakWarning, stacklevel=3)
 

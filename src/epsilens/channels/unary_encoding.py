@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import (
+    INFINITY,
     LARGEST_FINITE_EPSILON,
     as_choice,
     as_codes,
@@ -119,7 +120,7 @@ class UnaryEncoding:
                 argument="epsilon",
                 expected=f"at most {LARGEST_FINITE_EPSILON:g} or infinite",
                 got=f"{epsilon:g}",
-                hint="Such a level protects nobody; use `math.inf` and say so.",
+                hint=f"Such a level protects nobody; use {INFINITY} and say so.",
             )
         object.__setattr__(self, "epsilon", epsilon)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from epsilens._validate import require_unique
 from epsilens.data.dialect import Dialect, detect_dialect
 from epsilens.data.fields import are_numbers, type_fields
-from epsilens.errors import InputError
+from epsilens.errors import InputError, phrase, setting
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def parse_delimited(
     _refuse_binary(text, name=name)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '\r\n"'):
         raise InputError(
-            f"`delimiter` must be one character, such as ',' or ';', got {delimiter!r}."
+            argument="delimiter", expected="one character, such as ',' or ';'", got=repr(delimiter)
         )
     used_delimiter = delimiter or detect_delimiter(text)
     table = _parse_strings(text, used_delimiter, name=name)
@@ -202,8 +202,9 @@ def detect_encoding(content: bytes, *, name: str = "the file") -> str:
 
 def _mixed(name: str, encoding: str) -> InputError:
     return InputError(
-        f"{name!r} must be in one encoding, but some of its bytes are {encoding} and others are not. "
-        "Save it as UTF-8, or name the encoding of all of it, such as `--encoding cp1252`."
+        f"{name!r} must be in one encoding, but some of its bytes are {encoding} and others are "
+        "not. Save it as UTF-8, or name the encoding of all of it, such as "
+        f"{setting('encoding', 'cp1252')}."
     )
 
 
@@ -271,8 +272,10 @@ def _check_encoding(encoding: str) -> str:
         return known
     except (LookupError, ValueError):
         raise InputError(
-            f"`encoding` must be a text encoding that Python knows, got {encoding!r}. "
-            "Try 'utf-8', 'utf-16', 'cp1252' or 'latin-1'."
+            argument="encoding",
+            expected="a text encoding that Python knows",
+            got=repr(encoding),
+            hint="Try 'utf-8', 'utf-16', 'cp1252' or 'latin-1'.",
         ) from None
     return known
 
@@ -357,10 +360,15 @@ def _check_header(
     if len(names) == 1:
         others = [other for other in DELIMITERS if other != delimiter and other in names[0]]
         if others:
+            typed = phrase(
+                setting("delimiter", others[0]),
+                command=f"`--delimiter {others[0]!r}`",
+                page=f"“the delimiter {others[0]}”",
+            )
             raise InputError(
                 f"{name!r} was cut at every {DELIMITER_NAMES.get(delimiter, repr(delimiter))} and "
                 f"gives one column only, but its header contains a {DELIMITER_NAMES[others[0]]}. "
-                f"Use `--delimiter {others[0]!r}`."
+                f"Use {typed}."
             )
     while names and not names[-1] and _is_blank(body.column(len(names) - 1)):
         body = body.remove_column(len(names) - 1)

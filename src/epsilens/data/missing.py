@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from epsilens._types import BoolArray
-from epsilens._validate import as_choice
-from epsilens.errors import InputError, MissingAnswersError, Remedy
+from epsilens._validate import as_choice, leave_out
+from epsilens.errors import InputError, MissingAnswersError, Remedy, setting
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ def settle_missing(
     found = _remedies(frame, counts, n_lost, required=must, codes=set(categorical))
     if policy == "error":
         raise MissingAnswersError(
-            f"missing values are not allowed (`--missing error`), but {n_lost} of {n_rows} rows"
-            f"{place} have some ({listed}). {_choices(found, counts, must)}",
+            f"missing values are not allowed ({setting('missing', 'error')}), but {n_lost} of "
+            f"{n_rows} rows{place} have some ({listed}). {_choices(found, counts, must)}",
             found,
         )
     if policy != "drop" and n_lost > LARGEST_DROPPED_SHARE * n_rows:
@@ -134,7 +134,7 @@ def settle_missing(
     if n_lost == n_rows:
         raise InputError(
             f"at least one row{place} must be complete, but all {n_rows} have missing values "
-            f"({listed}). `--drop` the columns with most of them."
+            f"({listed}). {leave_out('the columns with most of them', begins=True)}."
         )
     said = f"{n_lost} of {n_rows} rows{place} were dropped for missing values ({listed})"
     notes.append(Note("rows-dropped", said))
@@ -183,13 +183,14 @@ def _remedies(
 
 def _choices(remedies: tuple[Remedy, ...], counts: dict[str, int], required: list[str]) -> str:
     """Say in a sentence which settings go on from here."""
-    choices = [f"`--missing {found.missing}`" for found in remedies if found.missing]
+    choices = [setting("missing", found.missing) for found in remedies if found.missing]
     optional = [name for name in counts if name not in required]
     if optional:
         most = max(optional, key=lambda name: counts[name])
-        choices.append(
-            "`--drop` the column" if len(optional) == 1 else f"`--drop` columns, {most!r} first"
-        )
+        left_out = "the column" if len(optional) == 1 else f"columns, {most!r} first"
+        if not choices:
+            return f"{leave_out(left_out, begins=True)}."
+        choices.append(leave_out(left_out))
     if not choices:
         return "Complete these columns, or choose others."
     *others, last = choices
@@ -216,9 +217,10 @@ def _make_category(
         column = frame[name]
         if name not in codes and _is_amount(column):
             raise InputError(
-                f"`--missing category` needs words, but column {name!r} holds numbers or dates and "
-                f"{count} are missing: a missing amount is no amount. Choose `--missing drop`, "
-                f"`--drop {name}`, or name codes in `--categorical`."
+                f"{setting('missing', 'category')} needs words, but column {name!r} holds numbers "
+                f"or dates and {count} are missing: a missing amount is no amount. Choose "
+                f"{setting('missing', 'drop')}, {setting('drop', name)}, or name codes in "
+                f"{setting('categorical')}."
             )
         if isinstance(column.dtype, pd.CategoricalDtype):
             words = column.cat.add_categories([MISSING_CATEGORY])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from epsilens._types import BoolArray, FloatArray
-from epsilens._validate import require_column
+from epsilens._validate import leave_out, require_column
 from epsilens.data.binning import Bins
 from epsilens.data.encoding import (
     as_model_input,
@@ -19,7 +19,7 @@ from epsilens.data.encoding import (
 from epsilens.data.expressions import QUOTE_TEXT, Expression
 from epsilens.data.missing import MissingPolicy, settle_missing
 from epsilens.data.schema import Category, Schema, as_category
-from epsilens.errors import InputError
+from epsilens.errors import InputError, phrase, setting
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
@@ -148,8 +148,10 @@ def read_labels(column: pd.Series, *, name: str, positive: str | None = None) ->
     matching = [value for value in categories if _is_written(value, positive)]
     if not matching:
         raise InputError(
-            f"`positive` must be a value of the label {name!r}, got {positive!r}, which stands in "
-            "no row. Check the spelling."
+            argument="positive",
+            expected=f"a value of the label {name!r}",
+            got=f"{positive!r}, which stands in no row",
+            hint="Check the spelling.",
         )
     if len(categories) == 2:
         return Labels(_plain_series(column), categories, matching[0])
@@ -163,13 +165,15 @@ def _fewer_values(column: pd.Series) -> str:
     """Say what to do about a label with too many values."""
     import pandas as pd
 
-    one = "Use `--positive VALUE` for one value against the others, or "
+    one = f"Use {setting('positive', 'VALUE')} for one value against the others, or "
     if pd.api.types.is_numeric_dtype(column.dtype):
         # Of the commands that share this message, these alone can do without classes.
-        return (
-            f"{one}put the numbers into classes; as numbers, `epsilens whatif` and `epsilens value "
-            "local` predict them with `--model ridge`."
+        ridge = (
+            "put the numbers into classes; as numbers, `epsilens whatif` and `epsilens value local` "
+            f"predict them with {setting('model', 'ridge')}."
         )
+        classes = "put the numbers into classes, or take them as numbers (task='regression')."
+        return one + phrase(classes, command=ridge, page="predict the numbers.")
     return f"{one}join values in the file."
 
 
@@ -204,8 +208,8 @@ def read_numbers(column: pd.Series, *, name: str) -> Labels:
 
     if not pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
         raise InputError(
-            f"the label {name!r} must hold numbers for `--model ridge`, but it holds words. "
-            "Use `--model logistic`."
+            f"the label {name!r} must hold numbers for {setting('model', 'ridge')}, but it holds "
+            f"words. Use {setting('model', 'logistic')}."
         )
     numbers = column.to_numpy(np.float64)
     n_infinite = int((~np.isfinite(numbers)).sum())
@@ -323,14 +327,15 @@ class PartSettings:
                 require_column(name, columns, argument=argument)
                 if name == self.label:
                     raise InputError(
-                        f"column {name!r} is the label and cannot be named in `{argument}` too. "
-                        "Name it in one of them."
+                        f"column {name!r} is the label and cannot be named in {setting(argument)} "
+                        "too. Name it in one of them."
                     )
         for argument, names in (("categorical", self.categorical), ("bins", tuple(self.bins))):
             for name in names:
                 if name in self.drop or name == self.weight:
                     raise InputError(
-                        f"column {name!r} is dropped or the weight, so `{argument}` cannot name it."
+                        f"column {name!r} is dropped or the weight, so {setting(argument)} cannot "
+                        "name it."
                     )
         for _, expression in self.groups:
             for name in sorted(expression.columns):
@@ -354,7 +359,7 @@ class PartSettings:
             if n_infinite:
                 raise InputError(
                     f"column {name!r} must hold finite numbers, but {n_infinite} are infinite. "
-                    "Mark them as missing, or `--drop` the column."
+                    f"Mark them as missing, or {leave_out('the column')}."
                 )
 
     def labels(self, column: pd.Series) -> Labels:
@@ -362,8 +367,8 @@ class PartSettings:
         if self.task == "regression":
             if self.positive is not None:
                 raise InputError(
-                    "`positive` belongs to a label of two answers, but the model is for numbers. "
-                    "Leave it out, or use `--model logistic`."
+                    f"{setting('positive')} belongs to a label of two answers, but the model is "
+                    f"for numbers. Leave it out, or use {setting('model', 'logistic')}."
                 )
             return read_numbers(column, name=self.label)
         return read_labels(column, name=self.label, positive=self.positive)
@@ -452,7 +457,9 @@ def _weights(column: pd.Series, name: str) -> FloatArray:
     import pandas as pd
 
     if not pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
-        raise InputError(f"`weight` must name a column of numbers, got {name!r}, which is not.")
+        raise InputError(
+            f"{setting('weight')} must name a column of numbers, got {name!r}, which is not."
+        )
     weights: FloatArray = column.to_numpy(np.float64)
     n_bad = int((~np.isfinite(weights) | (weights < 0)).sum())
     if n_bad:
@@ -475,10 +482,12 @@ def split_part(part: Part, *, share: float, seed: int, task: Task) -> tuple[Part
     n_classes = part.y.nunique() if task == "classification" else 1
     fewest = int(part.y.value_counts().min()) if task == "classification" else n_rows
     if fewest < 2 or min(n_test, n_rows - n_test) < n_classes:
+        others = f", or a test file with {setting('test')}"
+        others = phrase(others, page="")  # a test file of its own is for the command line
         raise InputError(
             f"both parts of the data need rows of every label, but {n_rows} rows with {fewest} of "
-            f"the rarest label cannot be split at `--test-share {share:g}`. "
-            "Bring more rows, or a test file with `--test`."
+            f"the rarest label cannot be split at {setting('test_share', share)}. Bring more rows"
+            f"{others}."
         )
     train_rows, test_rows = train_test_split(
         np.arange(n_rows),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
 from epsilens._types import BoolArray, FloatArray
-from epsilens._validate import as_choice, as_mask, as_share, require_unique
+from epsilens._validate import as_choice, as_mask, as_share, leave_out, require_unique
 from epsilens.data.binning import Bins
 from epsilens.data.expressions import Expression, parse_group
 from epsilens.data.files import TableFile
@@ -223,8 +223,8 @@ def prepare(
     notes += settled.notes
     if len(frame) < FEWEST_TRAINING_ROWS:
         raise InputError(
-            f"at least {FEWEST_TRAINING_ROWS} complete rows are needed, got {len(frame)}. Bring more "
-            "rows, or `--drop` the columns whose answers are missing."
+            f"at least {FEWEST_TRAINING_ROWS} complete rows are needed, got {len(frame)}. Bring "
+            f"more rows, or {leave_out('the columns whose answers are missing')}."
         )
     features = frame[settings.features(frame)]
     schema = infer_schema(features, categorical=categorical, bins=settings.bins)
@@ -395,5 +395,5 @@ def typed_like(given: Sequence[str], *, is_number: bool, name: str) -> list[obje
         return [float(text) for text in given]
     except ValueError:
         raise InputError(
-            f"`categories` of {name!r} must be numbers, like the column itself."
+            f"{setting('categories')} of {name!r} must be numbers, like the column itself."
         ) from None

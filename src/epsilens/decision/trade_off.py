@@ -13,7 +13,7 @@ from epsilens.document import (
     WhatIfDocument,
     joined_points,
 )
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 
 __all__ = ["join"]
 
@@ -83,7 +83,7 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
     if names is not None and risk.protect and set(names) != set(risk.protect):
         return (
             f"the cost protects {', '.join(names)} and the attack {', '.join(risk.protect)}. Ask both "
-            "with the same `protect`."
+            f"with the same {setting('protect')}."
         )
     counts = asked.get("n_answers")
     if names is not None and isinstance(counts, list) and risk.n_answers:
@@ -92,19 +92,20 @@ def _difference(cost: WhatIfDocument, risk: RiskDocument) -> str | None:
             if (other_count := attacked_counts.get(name)) not in {None, count}:
                 return (
                     f"the cost has {count} possible answers for “{name}” and the attack {other_count}. Ask both "
-                    "with the same `categories`."
+                    f"with the same {setting('categories')}."
                 )
     corrections = [str(settings.get("correction") or "none") for settings in (asked, attacked)]
     if corrections[0] != corrections[1]:
         with_it, without = ("cost", "attack") if corrections[1] == "none" else ("attack", "cost")
         return (
             f"the {with_it} is of models with forward correction and the {without} of models without. "
-            "Ask both without `correction`."
+            f"Ask both without {setting('correction')}."
         )
     budgets = [settings.get("epsilon") for settings in (asked, attacked)]
     if any(isinstance(budget, dict) for budget in budgets) and budgets[0] != budgets[1]:
         return (
-            "they do not have the same budget for every column. Ask both with the same `epsilon`."
+            "they do not have the same budget for every column. Ask both with the same "
+            f"{setting('epsilon')}."
         )
     prints = (cost.provenance.schema_fingerprint, risk.provenance.schema_fingerprint)
     if None not in prints and prints[0] != prints[1]:

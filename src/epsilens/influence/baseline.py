@@ -19,11 +19,7 @@ import scipy.sparse
 from epsilens._types import FloatArray
 from epsilens.data.frames import to_vector
 from epsilens.document import Baseline as BaselineNumbers
-from epsilens.errors import (
-    ApproximationWarning,
-    EstimateNotTrustworthyError,
-    InputError,
-)
+from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, InputError, setting
 from epsilens.influence.evaluation import Evaluation, Outcomes
 from epsilens.influence.groups import Group
 from epsilens.influence.inverse_hessian import HessianOperator
@@ -171,15 +167,17 @@ def as_weights(value: object | None, *, name: str, n_rows: int) -> FloatArray:
         return np.ones(n_rows)
     raw = to_vector(value)
     if raw.dtype.kind not in "biuf":
-        raise InputError(f"`{name}` must be numbers, got values of type {raw.dtype}.")
+        raise InputError(argument=name, expected="numbers", got=f"values of type {raw.dtype}")
     weights = raw.astype(np.float64)
     if len(weights) != n_rows:
-        raise InputError(f"`{name}` must have one weight per row ({n_rows}), got {len(weights)}.")
+        raise InputError(
+            f"{setting(name)} must have one weight per row ({n_rows}), got {len(weights)}."
+        )
     n_bad = int(np.sum(~(np.isfinite(weights) & (weights >= 0))))
     if n_bad:
-        raise InputError(f"`{name}` must be finite and at least 0, but {n_bad} are not.")
+        raise InputError(f"{setting(name)} must be finite and at least 0, but {n_bad} are not.")
     if not weights.sum() > 0:
-        raise InputError(f"`{name}` must not be 0 everywhere.")
+        raise InputError(f"{setting(name)} must not be 0 everywhere.")
     return weights
 
 
@@ -226,7 +224,7 @@ def fit_baseline(
     n_rows = features.shape[0]
     if len(label.y) != n_rows:
         raise InputError(
-            f"`y` must have one label per training row ({n_rows}), got {len(label.y)}."
+            f"{setting('y')} must have one label per training row ({n_rows}), got {len(label.y)}."
         )
     y_encoded = encode_test_label(
         y_test, label, is_classifier=specification.is_classifier, n_rows=test_features.shape[0]

@@ -161,9 +161,10 @@ class ConjugateGradient:
         if n_iterations >= self.max_iterations:
             return Note(
                 "solver-not-converged",
-                f"the conjugate gradient used its {self.max_iterations} iterations and left a relative "
-                f"residual of {relative:.1e}, above the tolerance of {self.tolerance:g}: first-order "
-                f"numbers are uncertain. Raise `max_iterations`, add regularisation, or take {exact}.",
+                f"the conjugate gradient used its {self.max_iterations} iterations and left a "
+                f"relative residual of {relative:.1e}, above the tolerance of {self.tolerance:g}: "
+                f"first-order numbers are uncertain. Raise `max_iterations`, add "
+                f"regularisation, or take {exact}.",
             )
         return Note(
             "solver-not-converged",

@@ -16,7 +16,7 @@ from epsilens._validate import as_mask, require_column, require_unique
 from epsilens.data.expressions import QUOTE_TEXT, parse_expression
 from epsilens.data.frames import to_pandas, to_vector
 from epsilens.document import EVERYBODY
-from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
+from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, phrase, setting
 from epsilens.notes import Note
 
 __all__ = [
@@ -80,11 +80,15 @@ def read_groups(
         return [Group(name=EVERYBODY, mask=np.ones(n_rows, dtype=bool), columns=frozenset())]
     if not isinstance(groups, Mapping):
         raise InputTypeError(
-            "`groups` must be a mapping from a name to a mask or an expression, got "
-            f'{type(groups).__name__}. Write groups={{"women": mask}}.'
+            argument="groups",
+            expected="a mapping from a name to a mask or an expression",
+            got=type(groups).__name__,
+            hint='Write groups={"women": mask}.',
         )
     if not groups:
-        raise InputError("`groups` must name at least one group, got none. Use None for everybody.")
+        raise InputError(
+            f"{setting('groups')} must name at least one group, got none. Use None for everybody."
+        )
     require_unique((str(name) for name in groups), what="group names")
     result = []
     for name, value in groups.items():
@@ -184,8 +188,9 @@ def refuse_dependence(
             text = f"group {name!r}: {why}, if only by chance. Whoever knows that knows it all."
         elif action == "refuse":
             raise InputError(
-                f"{text} Choose the group by other columns, or pass dependent_groups='warn' to "
-                "look anyway."
+                f"{text} Choose the group by other columns, or "
+                f"{phrase('pass', command='add', page='tick')} {setting('dependent_groups', 'warn')} "
+                "to look anyway."
             )
         said.append(Note("dependent-group", text, f"{name} {protected}"))
         said[-1].warn(PrivacyLeakWarning, stacklevel=7)

@@ -17,6 +17,7 @@ from epsilens._validate import (
     LARGEST_FINITE_EPSILON,
     as_choice,
     as_epsilon,
+    bins_for,
     require_column,
 )
 from epsilens.channels import ProductChannel, RandomizedResponse, parse_grid
@@ -111,7 +112,7 @@ def read_domain(
         categories = tuple(given)
         if len(set(categories)) != len(categories) or len(categories) < 2:
             raise InputError(
-                f"`categories` of {name!r} must be at least two different values, got "
+                f"{setting('categories')} of {name!r} must be at least two different values, got "
                 f"{len(categories)} with {len(set(categories))} different."
             )
     elif (known := _encoder_categories(name, transformers)) is not None:
@@ -127,8 +128,7 @@ def read_domain(
         if is_number and len(categories) > LARGEST_NUMERIC_DOMAIN:
             raise InputError(
                 f"column {name!r} has {len(categories)} distinct numbers, and randomised response "
-                f"needs at most {LARGEST_NUMERIC_DOMAIN}. Put it into bins (on the command line: "
-                f"--bins {name}=LOW:HIGH:10)."
+                f"needs at most {LARGEST_NUMERIC_DOMAIN}. Put it into bins ({bins_for(name)})."
             )
     if len(categories) < 2:
         raise InputError(f"column {name!r} has one value only: there is nothing to protect.")
@@ -421,17 +421,23 @@ def protected_names(
         return [known], known
     if not isinstance(protect, Iterable):
         raise InputTypeError(
-            f"`protect` must be the name of a column or a list of names, got {type(protect).__name__}. "
-            "Name the label."
+            argument="protect",
+            expected="the name of a column or a list of names",
+            got=type(protect).__name__,
+            hint="Name the label.",
         )
     names = [protect] if isinstance(protect, str) else list(protect)
     if len(names) == 0:
-        raise InputError("`protect` must name at least one column, got none. Name the label.")
+        raise InputError(
+            f"{setting('protect')} must name at least one column, got none. Name the label."
+        )
     for name in names:
         if not isinstance(name, str):
             raise InputTypeError(
-                f"`protect` must be names of columns, got {type(name).__name__}. Those of an array are "
-                "x0, x1, and so on."
+                argument="protect",
+                expected="names of columns",
+                got=type(name).__name__,
+                hint="Those of an array are x0, x1, and so on.",
             )
     result: list[str] = []
     label_name = None
@@ -464,13 +470,13 @@ def as_budgets(epsilon: object, names: list[str]) -> tuple[list[dict[str, float]
                 names,
                 argument="epsilon",
                 what="protected column",
-                advice="Add it to `protect`, or leave it out.",
+                advice=f"Add it to {setting('protect')}, or leave it out.",
             )
         lacking = [name for name in names if name not in epsilon]
         if lacking:
             raise InputError(
-                f"`epsilon` must give a budget for every protected column, but has none for "
-                f"{lacking[0]!r}."
+                f"{setting('epsilon')} must give a budget for every protected column, but has "
+                f"none for {lacking[0]!r}."
             )
         return [{name: as_epsilon(epsilon[name]) for name in names}], True
     return [dict.fromkeys(names, value) for value in read_grid(epsilon)], False
@@ -486,5 +492,5 @@ def read_grid(epsilon: object) -> Sequence[float]:
     else:
         values = sorted({as_epsilon(value) for value in np.ravel(np.asarray(epsilon)).tolist()})
     if not values:
-        raise InputError("`epsilon` must have at least one value, got none.")
+        raise InputError(f"{setting('epsilon')} must have at least one value, got none.")
     return values

@@ -100,8 +100,9 @@ class StochasticEstimation:
         least = _PREPARATION + self._round_passes
         if self.max_passes < least:
             raise InputError(
-                f"`max_passes` must be at least {least} for {self.n_repeats} repeats, got "
-                f"{self.max_passes}: less is not one round."
+                argument="max_passes",
+                expected=f"at least {least} for {self.n_repeats} repeats",
+                got=f"{self.max_passes}: less is not one round",
             )
 
     @property
@@ -217,10 +218,10 @@ class StochasticEstimation:
     def _note(self, relative: float) -> Note:
         return Note(
             "solver-not-converged",
-            f"stochastic estimation used its {self.max_passes} passes and left a relative residual of "
-            f"{relative:.1e}, above the tolerance of {self.tolerance:g}: first-order numbers are "
-            "uncertain. Raise `max_passes` or `tolerance`, add regularisation, or take "
-            f"{setting('inverse_hessian', 'cg')}.",
+            f"stochastic estimation used its {self.max_passes} passes and left a relative "
+            f"residual of {relative:.1e}, above the tolerance of {self.tolerance:g}: first-order "
+            f"numbers are uncertain. Raise `max_passes` or `tolerance`, add "
+            f"regularisation, or take {setting('inverse_hessian', 'cg')}.",
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from epsilens._types import FloatArray, Progress
 from epsilens.document import Baseline as BaselineNumbers
-from epsilens.errors import EstimateNotTrustworthyError, InputError
+from epsilens.errors import EstimateNotTrustworthyError, InputError, setting
 from epsilens.influence.baseline import (
     MANY_PARAMETERS,
     distance_note,
@@ -155,13 +155,14 @@ def fit_streamed(
     """Train to convergence and evaluate, pass by pass; see `WhatIf.fit_parquet`."""
     if is_search(estimator) and not is_fitted(final_step(estimator)):
         raise InputError(
-            "`estimator` chooses its penalty by cross-validation, which cannot be streamed. Fit it on a "
-            "sample first, or give one penalty."
+            f"{setting('estimator')} chooses its penalty by cross-validation, which cannot be "
+            "streamed. Fit it on a sample first, or give one penalty."
         )
     specification = read_specification(estimator)
     if specification.class_weight is not None:
         raise InputError(
-            "`class_weight` cannot be streamed yet. Leave it out, or read the table into memory."
+            f"{setting('class_weight')} cannot be streamed yet. Leave it out, or read the table "
+            "into memory."
         )
     already = is_fitted(estimator)
     classes = None
@@ -301,7 +302,7 @@ def _test_set(reading: Reading, rows: TestRows, progress: Progress | None) -> St
     y, weights = np.concatenate(part["y"]), np.concatenate(part["weights"])
     total = float(weights.sum())
     if not total > 0:
-        raise InputError("`sample_weight_test` must not be 0 everywhere.")
+        raise InputError(f"{setting('sample_weight_test')} must not be 0 everywhere.")
     return StreamedEvaluation(
         replace(rows, total_weight=total), len(y), y, weights / total, progress
     )

@@ -17,7 +17,7 @@ from epsilens.data.expressions import QUOTE_TEXT, Expression, parse_expression
 from epsilens.data.parquet_pieces import ParquetSource, open_parquet
 from epsilens.data.schema import Schema
 from epsilens.document import EVERYBODY
-from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning
+from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, setting
 from epsilens.influence.alternatives import as_mechanism, channel_of, no_alternatives
 from epsilens.influence.groups import refuse_dependence, require_everybody
 from epsilens.influence.question import (
@@ -87,7 +87,7 @@ def readings_of(
     for argument, names in (("drop", drop), ("weight", [weight])):
         if label in names:
             raise InputError(
-                f"column {label!r} is the label and cannot be named in `{argument}` too. "
+                f"column {label!r} is the label and cannot be named in {setting(argument)} too. "
                 "Name it in one of them."
             )
     features = tuple(name for name in source.columns if name not in {*given, *drop})
@@ -288,11 +288,15 @@ def _read_groups(
         return [StreamedGroup(EVERYBODY, None)]
     if not isinstance(groups, Mapping):
         raise InputTypeError(
-            "`groups` must be a mapping from a name to an expression, got "
-            f'{type(groups).__name__}. Write groups={{"women": \'sex == "F"\'}}.'
+            argument="groups",
+            expected="a mapping from a name to an expression",
+            got=type(groups).__name__,
+            hint='Write groups={"women": \'sex == "F"\'}.',
         )
     if not groups:
-        raise InputError("`groups` must name at least one group, got none. Use None for everybody.")
+        raise InputError(
+            f"{setting('groups')} must name at least one group, got none. Use None for everybody."
+        )
     require_unique((str(name) for name in groups), what="group names")
     result = []
     for place, (name, value) in enumerate(groups.items()):

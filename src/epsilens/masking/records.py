@@ -97,7 +97,7 @@ def checked_people(y: Labels, who: Labels) -> None:
         One line without any value.
     """
     answers, people = np.unique(y, return_inverse=True), np.unique(who, return_inverse=True)
-    for name, (values, _) in (("the label", answers), ("`identity`", people)):
+    for name, (values, _) in (("the label", answers), (setting("identity"), people)):
         if len(values) < 2:
             raise InputError(
                 f"{name} must have at least two different values among the training records, got one "

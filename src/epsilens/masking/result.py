@@ -209,8 +209,9 @@ def mask_notes(
         notes.append(
             Note(
                 "people-not-recognised",
-                "people are not clearly recognised better than by guessing, even with all features: what is "
-                "called identifying may be chance. Try another `identity_estimator` before trusting the mask.",
+                "people are not clearly recognised better than by guessing, even with all "
+                "features: what is called identifying may be chance. Try another "
+                "`identity_estimator` before trusting the mask.",
             )
         )
     total = float(s.sum())

@@ -151,8 +151,10 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
         transformer, final = split_estimator(self.estimator)
         if not hasattr(final, "predict_proba"):
             raise InputError(
-                "`estimator` must be a classifier that gives probabilities, got "
-                f"{type(final).__name__}. Use for instance LogisticRegression."
+                argument="estimator",
+                expected="a classifier that gives probabilities",
+                got=type(final).__name__,
+                hint="Use for instance LogisticRegression.",
             )
         if public is not None:
             learnt = in_order_of(table, for_scikit_learn(public[0]), what="public records")

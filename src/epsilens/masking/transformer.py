@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from epsilens._types import BoolArray, FloatArray
 from epsilens._validate import as_choice, as_count, as_unit
 from epsilens.data.frames import to_vector
-from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.errors import InputError, PrivacyLeakWarning, setting
 from epsilens.masking.choices import Method, Scope, check_method, choice_by, person_choices
 from epsilens.masking.importances import (
     EXPLAINERS,
@@ -157,14 +157,16 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             people = to_vector(identity)
             if len(people) != len(rows):
                 raise InputError(
-                    f"`identity` must have one value for each of the {len(rows)} records, got "
-                    f"{len(people)}."
+                    f"{setting('identity')} must have one value for each of the {len(rows)} "
+                    f"records, got {len(people)}."
                 )
             refuse_missing(people, name="identity")
             known, (people,) = person_codes(people)
             checked_people(answers, people)
         elif self.scope == "identity":
-            raise InputError('scope="identity" needs `identity`, whose record each is, got none.')
+            raise InputError(
+                f'scope="identity" needs {setting("identity")}, whose record each is, got none.'
+            )
         for name in ("people_", "person_masks_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         utility = self._explained(
@@ -247,8 +249,8 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         n_unknown = int((places < 0).sum())
         if len(people) != len(rows) or n_unknown:
             raise InputError(
-                f"`identity` must name a person known from `fit` for each of the {len(rows)} records, "
-                f"got {len(people)}, of whom {n_unknown} are unknown."
+                f"{setting('identity')} must name a person known from `fit` for each of the "
+                f"{len(rows)} records, got {len(people)}, of whom {n_unknown} are unknown."
             )
         TELLS_WHO.warn(PrivacyLeakWarning, stacklevel=2)
         masks: BoolArray = self.person_masks_[places]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from epsilens._validate import as_count, as_epsilon, as_share
+from epsilens._validate import INFINITY, as_count, as_epsilon, as_share
 from epsilens.errors import InputError
 
 __all__ = ["AccountedPrivacy", "NoiseCalibration", "account", "attack_ceiling", "calibrate_noise"]
@@ -213,7 +213,7 @@ def calibrate_noise(
             argument="epsilon",
             expected=f"at most {LARGEST_EPSILON:g} or infinite",
             got=repr(epsilon),
-            hint="Use `math.inf` for no noise.",
+            hint=f"Use {INFINITY} for no noise.",
         )
     noise, kept = _least_noise(epsilon, delta, sampling_probability, n_steps)
     return NoiseCalibration(

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from epsilens._types import FloatArray, WordArray
 from epsilens._validate import as_between, as_choice, as_generator, as_positive, as_share
-from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.errors import InputError, PrivacyLeakWarning, setting
 from epsilens.models.ball_ridge import adassp_releases, least_penalty, minimise_in_ball
 from epsilens.models.gaussian_release import FITS, GaussianRelease, epsilon_of_rho, rho_of_epsilon
 from epsilens.models.ridge_bounds import (
@@ -333,8 +333,8 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if self.sigma_ is None:
             raise InputError(
-                "the expected excess risk is known for mechanism='output' only, got 'adassp'. "
-                "Fit several times with a seed and take the mean."
+                f"the expected excess risk is known for {setting('mechanism', 'output')} only, "
+                "got 'adassp'. Fit several times with a seed and take the mean."
             )
         rows, _ = checked_input(self, X, None, reset=False)
         _warn_of(
@@ -389,8 +389,9 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _penalty(self) -> float:
         if self.alpha is None:
             raise InputError(
-                "`alpha` must be given: the noise depends on it, so it cannot be chosen from the "
-                "data. `epsilens.ridge.balanced_alpha` suggests one."
+                argument="alpha",
+                expected="given: the noise depends on it, so it cannot be chosen from the data",
+                hint="`epsilens.ridge.balanced_alpha` suggests one.",
             )
         return as_between(self.alpha, *ALPHA_RANGE, name="alpha")
 
@@ -414,14 +415,15 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if (self.rho is None) == (self.epsilon is None):
             came = "neither" if self.rho is None else "both"
             raise InputError(
-                f"`rho`, or `epsilon` with `delta`, must be given, got {came}. Give one of the two."
+                f"{setting('rho')}, or {setting('epsilon')} with {setting('delta')}, must be "
+                f"given, got {came}. Give one of the two."
             )
         if self.rho is not None:
             return as_between(self.rho, *RHO_RANGE, name="rho")
         if self.delta is None:
             raise InputError(
-                "`epsilon` must come with `delta`, got none. Use for instance delta=1e-6, well "
-                "below one over the number of records."
+                f"{setting('epsilon')} must come with {setting('delta')}, got none. Use for "
+                "instance delta=1e-6, well below one over the number of records."
             )
         epsilon = as_between(self.epsilon, *_EPSILON_RANGE, name="epsilon")
         rho = rho_of_epsilon(epsilon, as_share(self.delta, name="delta"))
@@ -484,8 +486,10 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         constant = as_between(self.intercept_constant, *BOUND_RANGE, name="intercept_constant")
         if constant >= x_bound:
             raise InputError(
-                f"`intercept_constant` must be below x_bound = {x_bound:g}, got {constant:g}. "
-                "Features need room beside it."
+                argument="intercept_constant",
+                expected=f"below x_bound = {x_bound:g}",
+                got=f"{constant:g}",
+                hint="Features need room beside it.",
             )
         return constant
 
@@ -525,8 +529,13 @@ def exact_coefficients(
     """
     penalty = as_between(model.alpha, *ALPHA_RANGE, name="alpha")
     too_small = InputError(
-        "`alpha` must be larger for so many records: the minimiser cannot be computed as "
-        f"accurately as the guarantee needs, got {penalty:g}. Raise `alpha`."
+        argument="alpha",
+        expected=(
+            "larger for so many records: the minimiser cannot be computed as accurately as the "
+            "guarantee needs"
+        ),
+        got=f"{penalty:g}",
+        hint=f"Raise {setting('alpha')}.",
     )
     # By counts and settings only: a refusal that depends on the records would tell of them.
     if penalty < least_penalty(*design.shape, x_bound=bounds.x_bound, allowance=SOLVER_ALLOWANCE):

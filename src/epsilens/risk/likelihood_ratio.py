@@ -16,7 +16,7 @@ from scipy.stats import chi2
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
 from epsilens._validate import as_choice, as_delta, as_share
-from epsilens.errors import ApproximationWarning, InputError, InputTypeError
+from epsilens.errors import ApproximationWarning, InputError, InputTypeError, setting
 from epsilens.notes import Note
 from epsilens.risk.logits import Moments, column_blocks, fit_normal, quarter_moments
 from epsilens.risk.membership_attack import MembershipAttack
@@ -400,8 +400,10 @@ def _checked(scores: ArrayLike, membership: ArrayLike) -> tuple[NDArray[np.float
     if values.dtype not in (np.float32, np.float64):
         if not (np.issubdtype(values.dtype, np.integer) or values.dtype == np.float16):
             raise InputTypeError(
-                f"`scores` must be an array of real numbers, got values of type {values.dtype}. "
-                "Give the log-odds of each record's label, one row per model."
+                argument="scores",
+                expected="an array of real numbers",
+                got=f"values of type {values.dtype}",
+                hint="Give the log-odds of each record's label, one row per model.",
             )
         values = values.astype(np.float64)
     members = np.asarray(membership)
@@ -412,26 +414,28 @@ def _checked(scores: ArrayLike, membership: ArrayLike) -> tuple[NDArray[np.float
         )
         if not known or not np.isin(members, (0, 1)).all():
             raise InputTypeError(
-                "`membership` must be an array of True and False, or of 0 and 1, got other values "
-                f"of type {members.dtype}. Compare with what means in, as in `membership == 1`."
+                argument="membership",
+                expected="an array of True and False, or of 0 and 1",
+                got=f"other values of type {members.dtype}",
+                hint="Compare with what means in, as in `membership == 1`.",
             )
         members = members.astype(np.bool_)
     if values.ndim != 2 or values.shape != members.shape or values.shape[1] < 1:
         raise InputError(
-            "`scores` and `membership` must have the same shape (n_models, n_samples), got "
-            f"{values.shape} and {members.shape}. Give one row per model."
+            f"{setting('scores')} and {setting('membership')} must have the same shape (n_models, "
+            f"n_samples), got {values.shape} and {members.shape}. Give one row per model."
         )
     if values.shape[0] < _FEWEST_MODELS:
         raise InputError(
-            f"`scores` must have at least {_FEWEST_MODELS} models, one per row, got "
+            f"{setting('scores')} must have at least {_FEWEST_MODELS} models, one per row, got "
             f"{values.shape[0]}. Train 64 or more."
         )
     # The largest and smallest tell of every value that is not finite, without a copy.
     if not (float(values.min()) >= -_LARGEST and float(values.max()) <= _LARGEST):
         n_bad = int(np.count_nonzero(~(np.abs(values) <= _LARGEST)))
         raise InputError(
-            f"`scores` must be finite numbers, but {n_bad} of {values.size} are NaN, infinite or "
-            "beyond 1e100. A probability that was rounded to 1 gives infinity: use "
+            f"{setting('scores')} must be finite numbers, but {n_bad} of {values.size} are NaN, "
+            "infinite or beyond 1e100. A probability that was rounded to 1 gives infinity: use "
             "`scores_from_logits` or `scores_from_margins`."
         )
     return values, members

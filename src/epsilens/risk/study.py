@@ -23,7 +23,7 @@ from epsilens.document import (
     RiskDocument,
     risk_number_types,
 )
-from epsilens.errors import InputError
+from epsilens.errors import InputError, setting
 from epsilens.influence.baseline import Baseline
 from epsilens.influence.fitted import FittedModel
 from epsilens.influence.question import Asked, Epsilon, read_grid
@@ -301,10 +301,10 @@ class AttackStudy(FittedModel):
         n_rows = baseline.problem.n_rows
         shadows = TrainedShadows(baseline, n_models, seed, _targets(n_rows, seed))
         cells, attacks = [], []
-        for e, setting in enumerate(settings):
-            calibration = setting.calibration(n_rows / 2)
+        for e, chosen in enumerate(settings):
+            calibration = chosen.calibration(n_rows / 2)
             outcome = shadows.outcome(
-                setting,
+                chosen,
                 checkpoint=_folder(checkpoint, e, n_models),
                 progress=None
                 if progress is None
@@ -315,15 +315,15 @@ class AttackStudy(FittedModel):
                 outcome.members,
                 online=online,
                 confidence=level,
-                delta=setting.delta,
+                delta=chosen.delta,
             )
             attacks.append(attack)
             cells.append(
                 RiskCell(
-                    epsilon=setting.epsilon,
+                    epsilon=chosen.epsilon,
                     mechanism="dpsgd",
-                    record_epsilon=setting.epsilon,
-                    delta=setting.delta,
+                    record_epsilon=chosen.epsilon,
+                    delta=chosen.delta,
                     accuracy=float(outcome.accuracy.mean()),
                     asr_ceiling=attack_ceiling(calibration),
                     epsilon_lower_bound=attack.epsilon_lower_bound,
@@ -358,8 +358,8 @@ class AttackStudy(FittedModel):
         baseline = self._baseline
         if baseline.class_weight is not None or np.ptp(baseline.sample_weights) > 0:
             raise InputError(
-                "DP-SGD has no weights here, but the study has `sample_weight` or `class_weight`. "
-                "Leave them out."
+                f"DP-SGD has no weights here, but the study has {setting('sample_weight')} or "
+                f"{setting('class_weight')}. Leave them out."
             )
 
     def _curve(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_choice
-from epsilens.errors import ApproximationWarning, InputError
+from epsilens.errors import ApproximationWarning, InputError, setting
 from epsilens.influence.baseline import Baseline, as_weights, fit_baseline
 from epsilens.models import Design
 from epsilens.models.label import class_totals, class_weights, encode_test_label
@@ -339,12 +339,13 @@ def _choices(method: str, test_loss: str | None) -> tuple[str, str]:
     as_choice(test_loss, get_args(TestLoss), name="test_loss")
     if method == "first-order":
         raise InputError(
-            "`test_loss` has no meaning for method='first-order', which is linear in the test loss "
-            "too. Leave it out, or use method='second-order'."
+            f"{setting('test_loss')} has no meaning for {setting('method', 'first-order')}, which "
+            "is linear in the test loss too. Leave it out, or use "
+            f"{setting('method', 'second-order')}."
         )
     if method == "exact" and test_loss == "second-order":
         raise InputError(
-            "method='exact' evaluates the test loss in full. Leave out `test_loss`, or use "
-            "method='newton'."
+            f"{setting('method', 'exact')} evaluates the test loss in full. Leave out "
+            f"{setting('test_loss')}, or use {setting('method', 'newton')}."
         )
     return method, test_loss

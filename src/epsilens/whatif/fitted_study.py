@@ -38,8 +38,9 @@ __all__ = ["FittedStudy", "FrozenHead", "fit_head", "refuse_head", "refuse_input
 
 _FROZEN = Note(
     "frozen-layers",
-    "the layers before the head are frozen: what other labels would do to them is not in these numbers. A few "
-    "retrainings of the whole network, given to `calibrate` as `truth`, say how much that is.",
+    "the layers before the head are frozen: what other labels would do to them is not in these "
+    "numbers. A few retrainings of the whole network, given to `calibrate` as "
+    "`truth`, say how much that is.",
 )
 BODY_UNDECLARED = Note(
     "body-undeclared",

@@ -14,7 +14,7 @@ import numpy as np
 
 from epsilens._types import Progress
 from epsilens._validate import as_choice
-from epsilens.errors import ApproximationWarning, InputError, setting
+from epsilens.errors import ApproximationWarning, InputError, phrase, setting
 from epsilens.influence import FirstOrder, HessianOperator, InverseHessian
 from epsilens.influence.alternatives import UnaryBlock
 from epsilens.influence.baseline import Baseline
@@ -178,7 +178,7 @@ def climb(
         raise refuse_matrix(
             p,
             f"method={rung!r} for features, a correction or class weights",
-            instead="Use method='influence'.",
+            instead=f"Use {setting('method', 'influence')}.",
         )
     if labels_only:
         answers = climb_labels(baseline, question, rung, progress)
@@ -190,11 +190,12 @@ def climb(
 
 # --- From a checked question to what the ladder is asked, and what must be refused or solved before ---
 
+_NOT_IN_THE_PROOF = phrase("; P1's proof does not say so", page="")
 _CONDITIONS_OF_CORRECTION = Note(
     "correction-conditions",
-    "forward correction leads back to the model of the true labels (P1 Thm 1) only if the model is well "
-    "specified and who is in the group does not depend on the label, given the features; P1's proof "
-    "does not say so.",
+    f"forward correction leads back to the model of the true labels{phrase(' (P1 Thm 1)', page='')} only "
+    "if the model is well specified and who is in the group does not depend on the label, given the "
+    f"features{_NOT_IN_THE_PROOF}.",
 )
 
 
@@ -243,7 +244,7 @@ def as_correction(
     if baseline.problem.loss.is_quadratic:
         raise InputError(
             f"{setting('correction')} mixes predicted probabilities, and a squared loss has none. "
-            "Leave it out, or use LogisticRegression."
+            f"Leave it out, or {phrase('use LogisticRegression', page='predict a column of answers')}."
         )
     asked.notes.append(_CONDITIONS_OF_CORRECTION)
     codes, _ = asked.label.domain()

@@ -24,7 +24,7 @@ from epsilens._validate import as_between, as_count, as_share
 from epsilens.channels import parse_grid
 from epsilens.document import EVERYBODY, Provenance, WhatIfCell, WhatIfDocument, whatif_number_types
 from epsilens.document import Baseline as BaselineNumbers
-from epsilens.errors import InputError, InputTypeError
+from epsilens.errors import InputError, InputTypeError, setting
 from epsilens.models.gaussian_release import epsilon_of_rho
 from epsilens.models.private_ridge import PrivateRidge, exact_coefficients
 from epsilens.models.ridge_bounds import RHO_RANGE, RidgeBounds
@@ -152,13 +152,15 @@ def what_if_rho(
     started = time.perf_counter()
     if not isinstance(estimator, PrivateRidge):
         raise InputTypeError(
-            f"`estimator` must be a PrivateRidge, got {type(estimator).__name__}. For other models "
-            "use epsilens.WhatIf."
+            argument="estimator",
+            expected="a PrivateRidge",
+            got=type(estimator).__name__,
+            hint="For other models use epsilens.WhatIf.",
         )
     if estimator.mechanism != "output":
         raise InputError(
-            "`estimator` must have mechanism='output', got another: only there the noise goes "
-            "through unchanged. Fit several times with a seed instead."
+            f"{setting('estimator')} must have {setting('mechanism', 'output')}, got another: "
+            "only there the noise goes through unchanged. Fit several times with a seed instead."
         )
     grid = _as_grid(rho)
     at_delta = as_share(delta, name="delta")
@@ -171,8 +173,8 @@ def what_if_rho(
     test_rows, test_targets = checked_input(model, X_test, y_test, reset=False)
     if np.abs(test_targets).max() > _LARGEST_TARGET:
         raise InputError(
-            f"`y_test` must stay within ±{_LARGEST_TARGET:g}, got a larger target. Measure in "
-            "larger units."
+            f"{setting('y_test')} must stay within ±{_LARGEST_TARGET:g}, got a larger target. "
+            "Measure in larger units."
         )
     theta = exact_coefficients(model, bounds.rows(rows), bounds.targets(targets), bounds)
     design = bounds.rows(test_rows)
@@ -253,8 +255,9 @@ def _as_grid(rho: str | Sequence[float]) -> tuple[float, ...]:
     values = parse_grid(rho) if isinstance(rho, str) else rho
     if not isinstance(values, Sequence | np.ndarray) or not len(values):
         raise InputTypeError(
-            '`rho` must be a grid such as "0.01:10:30" or a list of numbers, got '
-            f"{type(rho).__name__}."
+            argument="rho",
+            expected='a grid such as "0.01:10:30" or a list of numbers',
+            got=type(rho).__name__,
         )
     return tuple(sorted({as_between(value, *RHO_RANGE, name="rho") for value in values}))
 
@@ -263,13 +266,13 @@ def _as_epsilons(grid: tuple[float, ...], delta: float) -> tuple[float, ...]:
     epsilons = tuple(epsilon_of_rho(rho, delta) for rho in grid)
     if epsilons[0] <= 0.0:
         raise InputError(
-            f"`rho` must mean an ε above 0 at δ = {delta:g}, got {grid[0]:g}, which means 0. Raise "
-            "`rho` or lower `delta`."
+            f"{setting('rho')} must mean an ε above 0 at δ = {delta:g}, got {grid[0]:g}, which "
+            f"means 0. Raise {setting('rho')} or lower {setting('delta')}."
         )
     if any(later <= earlier for earlier, later in itertools.pairwise(epsilons)):
         raise InputError(
-            f"each `rho` must mean another ε at δ = {delta:g}, got several with the same. Put them "
-            "further apart."
+            f"each {setting('rho')} must mean another ε at δ = {delta:g}, got several with the "
+            "same. Put them further apart."
         )
     return epsilons
 

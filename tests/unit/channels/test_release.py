@@ -11,7 +11,7 @@ import pytest
 from epsilens.channels import Budget
 from epsilens.channels.release import release_table
 from epsilens.data import Bins
-from epsilens.errors import InputError, PrivacyLeakWarning
+from epsilens.errors import COMMAND_LINE, InputError, PrivacyLeakWarning
 
 SECRET = "unmistakable-secret"
 EVERYTHING = Budget({"answer": math.inf})
@@ -188,7 +188,7 @@ def test_rows_without_answer_can_be_left_out() -> None:
 
 
 def test_missing_answers_are_refused_with_their_count() -> None:
-    with pytest.raises(InputError, match=r"answer 2 of 3 rows.*--missing category"):
+    with pytest.raises(InputError, match=r"answer 2 of 3 rows.*missing='category'"):
         release_table(table(["yes", None, None]), budget=Budget({"answer": 1.0}))
     with pytest.raises(InputError, match="at least one row"), pytest.warns(PrivacyLeakWarning):
         release_table(table(["yes"] * 0 + [None]), budget=Budget({"answer": 1.0}), missing="drop")
@@ -308,7 +308,9 @@ def test_columns_that_follow_the_order_are_left_out_or_the_order_is_kept(
     settings = {"budget": Budget({"answer": 1.0}), "categories": {"answer": ["no", "yes"]}}
     with pytest.raises(InputError, match="but 'id, old', 'number' do") as caught:
         release_table(frame, **settings)  # type: ignore[arg-type]
-    assert '`--drop "id, old",number`, or `--keep-order`' in str(caught.value)
+    assert "`drop=['id, old', 'number']`, or `keep_order=True`" in str(caught.value)
+    typed = caught.value.render(COMMAND_LINE)
+    assert '`--drop "id, old",number`, or `--keep-order`' in typed
     assert SECRET not in str(caught.value)
     assert "\n" not in str(caught.value)
     release = release_table(frame, drop=["id, old", "number"], **settings)  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ def test_bytes_outside_windows_1252_fall_back_to_latin_1(tmp_path: Path) -> None
 )
 def test_one_field_does_not_decide_how_all_others_are_read(tmp_path: Path, content: bytes) -> None:
     file = save(tmp_path, content)
-    with pytest.raises(InputError, match=r"in one encoding.*--encoding") as caught:
+    with pytest.raises(InputError, match=r"in one encoding.*`encoding='cp1252'`") as caught:
         read_table(file)
     assert "\n" not in str(caught.value)
     assert "Ulm" not in str(caught.value)

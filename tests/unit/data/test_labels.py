@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 import pytest
 
 from epsilens.data.parts import read_labels, read_numbers
-from epsilens.errors import InputError
+from epsilens.errors import COMMAND_LINE, InputError
 
 
 @pytest.mark.parametrize(
@@ -54,9 +56,11 @@ def test_one_against_the_others(values: list[object], positive: str, expected: l
 def test_labels_that_do_not_fit() -> None:
     with pytest.raises(InputError, match="got 1"):
         read_labels(pd.Series(["HIV", "HIV"]), name="y")
-    with pytest.raises(InputError, match=r"got 26.*--positive VALUE.*--model ridge"):
+    with pytest.raises(InputError, match=r"got 26.*task='regression'") as caught:
         read_labels(pd.Series(range(26)), name="y")
-    with pytest.raises(InputError, match=r"got 26.*--positive VALUE.*join values") as caught:
+    said = caught.value.render(COMMAND_LINE)
+    assert re.search(r"got 26.*`--positive VALUE`.*`--model ridge`", said)
+    with pytest.raises(InputError, match=r"got 26.*`positive='VALUE'`.*join values") as caught:
         read_labels(pd.Series(list("abcdefghijklmnopqrstuvwxyz")), name="y")
     # A number that it is not cannot be predicted.
     assert "ridge" not in str(caught.value)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from epsilens.data.missing import MISSING_CATEGORY, settle_missing
-from epsilens.errors import InputError, MissingAnswersError
+from epsilens.errors import COMMAND_LINE, InputError, MissingAnswersError
 from epsilens.notes import Note
 
 
@@ -80,7 +80,7 @@ def test_a_label_is_never_given_a_missing_category() -> None:
     settled = settle_missing(survey(3), policy="category", required=["job"])
     assert len(settled.frame) == 97
     # A label cannot be dropped either.
-    with pytest.raises(InputError, match=r"Choose `--missing drop`\.$"):
+    with pytest.raises(InputError, match=r"Choose `missing='drop'`\.$"):
         settle_missing(survey(30), policy="category", required=["job"])
 
 
@@ -93,12 +93,15 @@ def gaps(**columns: int) -> pd.DataFrame:
 
 
 WAYS = {
-    "words": ({"job": 30}, "`--missing drop`, `--missing category`, or `--drop` the column."),
-    "numbers": ({"age": 30}, "`--missing drop`, or `--drop` the column."),
-    "both": ({"age": 30, "job": 40}, "`--missing drop`, or `--drop` columns, 'job' first."),
+    "words": (
+        {"job": 30},
+        "Choose `--missing drop`, `--missing category`, or `--drop` the column.",
+    ),
+    "numbers": ({"age": 30}, "Choose `--missing drop`, or `--drop` the column."),
+    "both": ({"age": 30, "job": 40}, "Choose `--missing drop`, or `--drop` columns, 'job' first."),
     "all rows": ({"age": 100}, "`--drop` the column."),
-    "the label": ({"sex": 30}, "`--missing drop`."),
-    "the label too": ({"sex": 30, "job": 30}, "`--missing drop`, or `--drop` the column."),
+    "the label": ({"sex": 30}, "Choose `--missing drop`."),
+    "the label too": ({"sex": 30, "job": 30}, "Choose `--missing drop`, or `--drop` the column."),
 }
 
 
@@ -108,7 +111,7 @@ def test_only_ways_that_work_are_offered(case: str, policy: str) -> None:
     missing, choices = WAYS[case]
     with pytest.raises(MissingAnswersError) as caught:
         settle_missing(gaps(**missing), policy=policy, required=["sex"])  # type: ignore[arg-type]
-    assert str(caught.value).endswith(f"Choose {choices}")
+    assert caught.value.render(COMMAND_LINE).endswith(f"). {choices}")
     remedies = caught.value.remedies
     named = [one.missing for one in remedies if one.missing]
     assert re.findall(r"--missing (\w+)", choices) == named

@@ -229,7 +229,7 @@ BAD = {
     "label as weight": (None, {"weight": "smokes"}, "cannot be named in `weight`"),
     "binned and dropped": (None, {"bins": {"age": 3}, "drop": ["age"]}, "`bins` cannot name it"),
     "one class": (one_class, {}, "got 1"),
-    "many classes": (many_classes, {}, "--positive VALUE"),
+    "many classes": (many_classes, {}, "`positive='VALUE'`"),
     "positive unknown": (None, {"positive": "maybe"}, "stands in no row"),
     "positive of a number": (
         None,
