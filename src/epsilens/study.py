@@ -112,7 +112,7 @@ class Study:
     0      0.5        0.080     True
     1      1.0        0.042     True
     2      2.0        0.007     True
-    >>> risk = study.risk(epsilon="0.5:2:3", shadow_models=20)
+    >>> risk = study.risk(epsilon="0.5:2:3", shadow_models=64)
     >>> decision = study.decide(max_loss_increase=0.02, max_attack_rate=0.95)
     >>> decision.recommendation.epsilon
     2.0
@@ -345,7 +345,7 @@ class Study:
         by_bits = mechanism in _BY_BITS
         if by_bits not in self._fitted:
             prepared = self.prepared
-            self._fitted[by_bits] = WhatIf(self.estimator(mechanism=mechanism)).fit(
+            fitted = WhatIf(self.estimator(mechanism=mechanism)).fit(
                 prepared.X_train,
                 prepared.y_train,
                 prepared.X_test,
@@ -353,6 +353,8 @@ class Study:
                 prepared.sample_weight,
                 sample_weight_test=prepared.sample_weight_test,
             )
+            # Cost and risk ask the same question of the same model.
+            self._fitted[by_bits] = fitted.keep_question()
         return self._fitted[by_bits]
 
     def attacked(self, *, is_dense: bool = False) -> AttackStudy:

@@ -93,20 +93,23 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
         )
         self._last_question: _LastQuestion | None = None
 
-    def share_fit(self, other: FittedModel) -> Self:
-        """Take over the model that another study has fitted, and the question that it has read.
+    def keep_question(self) -> Self:
+        """Keep the question that is read last: asked again with the same objects, it is not read again."""
+        self._last_question = _LastQuestion()
+        return self
 
-        Parameters
-        ----------
-        other : WhatIf or AttackStudy
-            Fitted. A question that one of the two asks after the other, with the same objects as arguments,
-            is read once: domains, groups and budgets are checked, and warned of, for both.
-        """
-        if other._last_question is None:
-            other._last_question = _LastQuestion()
-        for name in ("baseline_", "label_name_", "_table", "_template", "_fingerprint"):
+    def share_fit(self, other: FittedModel) -> Self:
+        """Take over the model that another study has fitted, and the question that it keeps."""
+        shared = (
+            "baseline_",
+            "label_name_",
+            "_table",
+            "_template",
+            "_fingerprint",
+            "_last_question",
+        )
+        for name in shared:
             setattr(self, name, getattr(other, name))
-        self._last_question = other._last_question
         return self
 
     def _read_question(
