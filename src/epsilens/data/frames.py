@@ -213,9 +213,9 @@ class Documented:
 
     Examples
     --------
-    >>> from epsilens.document import InspectDocument, Provenance
+    >>> from epsilens.document import example_document
     >>> class Looked(Documented):
-    ...     document = InspectDocument(provenance=Provenance(method="inspect"), rows=3, columns=[])
+    ...     document = example_document("inspect", rows=3, columns=[])
     >>> Looked().to_dict()["rows"]
     3
     """

@@ -70,12 +70,11 @@ class Decision(Documented):
 
     Examples
     --------
-    >>> from epsilens.document import (Baseline, Provenance, RiskDocument, WhatIfDocument)
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import Provenance, example_document
     >>> origin = Provenance(method="exact")
     >>> document = DecisionDocument(
-    ...     provenance=origin, cost=WhatIfDocument(provenance=origin, baseline=start, cells=[]),
-    ...     risk=RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[]),
+    ...     provenance=origin, cost=example_document("whatif", cells=[]),
+    ...     risk=example_document("risk", cells=[]),
     ...     recommendation=Recommendation(epsilon=2.0, holds=True, sentence="ε = 2.",
     ...                                   rule="max_loss_increase", confidence=0.9))
     >>> decision = Decision(document, (Standing(1.0, 0.02, 0.7, 0.6, True),

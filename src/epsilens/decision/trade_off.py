@@ -38,13 +38,11 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance, RiskCell, WhatIfCell
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> origin = Provenance(method="exact")
-    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
+    >>> from epsilens.document import RiskCell, WhatIfCell, example_document
+    >>> cost = example_document("whatif", cells=[
     ...     WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
     ...                loss_change=0.02) for epsilon in (1.0, 2.0)])
-    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[
+    >>> risk = example_document("risk", cells=[
     ...     RiskCell(epsilon=2.0, mechanism="rr", answer_inference_rate=0.7)])
     >>> [point.epsilon for point in join(cost, risk)]
     [2.0]

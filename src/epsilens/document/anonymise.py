@@ -167,10 +167,8 @@ def anonymise(document: _D) -> _D:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance, ReleaseDocument
-    >>> receipt = ReleaseDocument(provenance=Provenance(method="randomised response"),
-    ...     columns=["hiv"], epsilon={"hiv": 1.0}, record_epsilon=1.0, rows=100,
-    ...     simulated=False, mechanism="randomised response")
+    >>> from epsilens.document import example_document
+    >>> receipt = example_document("release")
     >>> anonymise(receipt).epsilon
     {'column 1': 1.0}
     """

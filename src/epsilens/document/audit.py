@@ -20,12 +20,8 @@ class AuditDocument(DocumentHead):
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
-    >>> audit = AuditDocument(provenance=Provenance(method="approximate"), mechanism="gaussian-sum",
-    ...     epsilon_lower_bound=1.1, confidence=0.95, method="approximate", selection="path",
-    ...     is_confidence_bound=True, assumptions=["(epsilon, delta)-differential privacy"],
-    ...     claimed_epsilon=4.0, claimed_delta=1e-6, true_epsilon=4.0, is_broken=False,
-    ...     verdict="no evidence of a breach", n_canaries=1000, n_guesses=86, n_correct=74)
+    >>> from epsilens.document import example_document
+    >>> audit = example_document("audit")
     >>> audit.kind, audit.is_broken
     ('audit', False)
     """

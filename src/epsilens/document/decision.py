@@ -65,9 +65,8 @@ def risk_at(risk: RiskDocument, epsilon: float | None) -> RiskCell | None:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
-    >>> risk = RiskDocument(provenance=Provenance(method="shadow models"), n_models=256, n_targets=75,
-    ...                     cells=[RiskCell(epsilon=2.0, mechanism="rr")])
+    >>> from epsilens.document import example_document
+    >>> risk = example_document("risk", cells=[RiskCell(epsilon=2.0, mechanism="rr")])
     >>> risk_at(risk, 2.0).mechanism, risk_at(risk, 1.0)
     ('rr', None)
     """
@@ -90,14 +89,11 @@ def joined_points(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> origin = Provenance(method="exact")
-    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
+    >>> from epsilens.document import example_document
+    >>> cost = example_document("whatif", cells=[
     ...     WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
     ...                loss_change=0.02) for epsilon in (1.0, 2.0)])
-    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75,
-    ...                     cells=[RiskCell(epsilon=2.0, mechanism="rr")])
+    >>> risk = example_document("risk", cells=[RiskCell(epsilon=2.0, mechanism="rr")])
     >>> [point.epsilon for point in joined_points(cost, risk)]
     [2.0]
     """
@@ -316,19 +312,10 @@ class DecisionDocument(DocumentHead):
 
     Examples
     --------
-    >>> from epsilens.document import (Baseline, Provenance, RiskCell, RiskDocument, WhatIfCell,
-    ...                                WhatIfDocument)
-    >>> origin = Provenance(method="exact")
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
-    ...     WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
-    ...                loss_change=0.02)])
-    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75,
-    ...     cells=[RiskCell(epsilon=1.0, mechanism="rr", record_epsilon=1.0)])
-    >>> chosen = Recommendation(epsilon=1.0, holds=True, sentence="ε = 1.", rule="max_loss_increase",
-    ...                         confidence=0.9)
-    >>> DecisionDocument(provenance=origin, cost=cost, risk=risk, recommendation=chosen).kind
-    'decision'
+    >>> from epsilens.document import example_document
+    >>> decision = example_document("decision")
+    >>> decision.recommendation.mechanism, decision.recommendation.epsilon
+    ('randomised-response', 1.0)
     """
 
     kind: Literal["decision"] = "decision"

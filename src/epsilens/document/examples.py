@@ -16,7 +16,7 @@ __all__ = ["example_document"]
 _START = {
     "loss": 0.5,
     "accuracy": 0.7,
-    "auc": 0.75,
+    "auc": 0.7,
     "n_train": 75,
     "n_test": 25,
     "n_parameters": 3,

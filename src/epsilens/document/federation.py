@@ -155,9 +155,8 @@ class FederationDocument(DocumentHead):
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
-    >>> FederationDocument(provenance=Provenance(method="newton"), protect=["smokes"], n_sites=5,
-    ...                    versions=[], ledger=[]).kind
+    >>> from epsilens.document import example_document
+    >>> example_document("federation").kind
     'federation'
     """
 

@@ -52,8 +52,8 @@ class InspectDocument(DocumentHead):
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
-    >>> InspectDocument(provenance=Provenance(method="inspect"), rows=0, columns=[]).kind
+    >>> from epsilens.document import example_document
+    >>> example_document("inspect").kind
     'inspect'
     """
 

@@ -124,9 +124,8 @@ class MaskDocument(DocumentHead):
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
-    >>> mask = MaskDocument(provenance=Provenance(method="shap"), kept=["speed"], masked=["gait"],
-    ...     alpha=0.2, utility_kept=0.97, privacy_kept=0.4, solver="exact")
+    >>> from epsilens.document import example_document
+    >>> mask = example_document("mask")
     >>> mask.kind, mask.masked
     ('mask', ['gait'])
     """

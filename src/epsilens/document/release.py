@@ -18,10 +18,8 @@ class ReleaseDocument(DocumentHead):
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
-    >>> receipt = ReleaseDocument(provenance=Provenance(method="randomised response"),
-    ...     columns=["smokes"], epsilon={"smokes": 1.0}, record_epsilon=1.0, rows=100,
-    ...     simulated=False, mechanism="randomised response")
+    >>> from epsilens.document import example_document
+    >>> receipt = example_document("release")
     >>> receipt.record_epsilon
     1.0
     """

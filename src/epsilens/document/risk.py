@@ -125,11 +125,10 @@ class RiskDocument(DocumentHead):
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
-    >>> risk = RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
-    ...     n_targets=4774, cells=[RiskCell(epsilon=1.0, mechanism="rr", asr_max=0.55)])
+    >>> from epsilens.document import example_document
+    >>> risk = example_document("risk")
     >>> risk.kind, len(risk.cells)
-    ('risk', 1)
+    ('risk', 2)
     """
 
     kind: Literal["risk"] = "risk"

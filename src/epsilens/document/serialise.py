@@ -35,8 +35,8 @@ def to_dict(document: Document) -> dict[str, object]:
 
     Examples
     --------
-    >>> from epsilens.document import InspectDocument, Provenance
-    >>> to_dict(InspectDocument(provenance=Provenance(method="inspect"), rows=3, columns=[]))["rows"]
+    >>> from epsilens.document import example_document
+    >>> to_dict(example_document("inspect", rows=3))["rows"]
     3
     """
     return _in_order(document.model_dump(mode="json"))
@@ -69,8 +69,8 @@ def to_json(document: Document, *, indent: int | None = 2) -> str:
 
     Examples
     --------
-    >>> from epsilens.document import InspectDocument, Provenance
-    >>> text = to_json(InspectDocument(provenance=Provenance(method="inspect"), rows=3, columns=[]))
+    >>> from epsilens.document import example_document
+    >>> text = to_json(example_document("inspect", rows=3))
     >>> load_document(text).rows
     3
     """

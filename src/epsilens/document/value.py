@@ -39,10 +39,8 @@ class ValueDocument(DocumentHead):
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> document = ValueDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...     scored="training", n=75, mean=1e-4, harmful=30, total=7.5e-3)
+    >>> from epsilens.document import example_document
+    >>> document = example_document("value")
     >>> document.kind, document.harmful
     ('value', 30)
     """

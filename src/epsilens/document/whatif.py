@@ -105,15 +105,10 @@ class WhatIfDocument(DocumentHead):
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance
-    >>> document = WhatIfDocument(
-    ...     provenance=Provenance(method="exact"),
-    ...     baseline=Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25,
-    ...                       n_parameters=3),
-    ...     cells=[WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
-    ...                       loss_change=0.02)])
+    >>> from epsilens.document import example_document
+    >>> document = example_document("whatif")
     >>> document.kind, len(document.cells)
-    ('whatif', 1)
+    ('whatif', 2)
     """
 
     kind: Literal["whatif"] = "whatif"
@@ -152,12 +147,10 @@ class WhatIfDocument(DocumentHead):
 
         Examples
         --------
-        >>> from epsilens.document import Baseline, Provenance
-        >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+        >>> from epsilens.document import example_document
         >>> cell = WhatIfCell(group="all", epsilon=0.1, record_epsilon=0.1, method="influence",
         ...                   loss_change=-0.004, trusted=False)
-        >>> document = WhatIfDocument(provenance=Provenance(method="influence"), baseline=start,
-        ...                           cells=[cell])
+        >>> document = example_document("whatif", cells=[cell])
         >>> print(document.answered().cells[0].loss_change)
         None
         """

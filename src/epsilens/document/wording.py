@@ -321,10 +321,9 @@ def face_value_text(
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
+    >>> from epsilens.document import example_document
     >>> cell = RiskCell(epsilon=2.04, mechanism="rr")
-    >>> face_value_text(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
-    ...     n_targets=75, protect=["smokes"], n_answers=[2], cells=[cell]), cell)
+    >>> face_value_text(example_document("risk", protect=["smokes"], n_answers=[2], cells=[cell]), cell)
     'Taking a randomised answer at face value is right 88.5% of the time.'
     """
     settings = document.provenance.settings

@@ -78,11 +78,10 @@ def choose_epsilon(
 
     Examples
     --------
-    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> from epsilens.document import RiskCell, example_document
     >>> cells = [RiskCell(epsilon=epsilon, mechanism="dpsgd", delta=1e-5, asr_ceiling=ceiling)
     ...          for epsilon, ceiling in ((0.5, 0.63), (1.0, 0.74))]
-    >>> choice = choose_epsilon(RiskDocument(provenance=Provenance(method="shadow models"),
-    ...     n_models=256, n_targets=100, cells=cells), max_attack_rate=0.7)
+    >>> choice = choose_epsilon(example_document("risk", cells=cells), max_attack_rate=0.7)
     >>> choice.epsilon, choice.rests_on
     (0.5, 'proven')
     """
@@ -193,10 +192,10 @@ class RiskCurve(Documented):
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
+    >>> from epsilens.document import example_document
     >>> cells = [RiskCell(epsilon=epsilon, mechanism="rr", answer_inference_ceiling=ceiling)
     ...          for epsilon, ceiling in ((1.0, 0.8), (2.0, 0.9))]
-    >>> curve = RiskCurve(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    >>> curve = RiskCurve(example_document("risk", n_models=256,
     ...                                n_targets=9, cells=cells))
     >>> curve.choose(max_attack_rate=0.85).epsilon
     1.0

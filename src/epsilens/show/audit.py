@@ -46,8 +46,8 @@ def audit_chart(document: AuditDocument, *, width: int = 560) -> alt.LayerChart:
 
     Examples
     --------
-    >>> from epsilens.document import AuditDocument, Provenance
-    >>> audit = AuditDocument(provenance=Provenance(method="pure"), mechanism="rr",
+    >>> from epsilens.document import example_document
+    >>> audit = example_document("audit", mechanism="rr",
     ...     epsilon_lower_bound=0.8, confidence=0.95, method="pure", selection="path",
     ...     is_confidence_bound=True, assumptions=["pure differential privacy"],
     ...     claimed_epsilon=1.0, claimed_delta=0.0, true_epsilon=1.0, is_broken=False,

@@ -146,9 +146,8 @@ def comparison_chart(
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> found = [WhatIfDocument(provenance=Provenance(method="exact"), baseline=start, cells=[
+    >>> from epsilens.document import WhatIfCell, example_document
+    >>> found = [example_document("whatif", cells=[
     ...     WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
     ...                loss_change=cost / epsilon) for epsilon in (0.5, 1.0, 2.0)])
     ...     for cost in (0.02, 0.03)]

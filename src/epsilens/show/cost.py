@@ -65,10 +65,8 @@ def shapes_by_type(document: WhatIfDocument) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> shapes_by_type(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                               cells=[]))[0]
+    >>> from epsilens.document import example_document
+    >>> shapes_by_type(example_document("whatif", cells=[]))[0]
     'diamond'
     """
     if cost_type(document) == "measured":
@@ -132,12 +130,10 @@ def cost_plot(
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
     ...                     loss_change=0.02 / epsilon) for epsilon in (0.5, 1.0, 2.0)]
-    >>> cost_plot(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                          cells=cells)).groups
+    >>> cost_plot(example_document("whatif", cells=cells)).groups
     ['all']
     """
     import altair as alt
@@ -316,12 +312,10 @@ def cost_chart(
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
     ...                     loss_change=0.02 / epsilon) for epsilon in (0.5, 1.0, 2.0)]
-    >>> chart = cost_chart(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                                   cells=cells))
+    >>> chart = cost_chart(example_document("whatif", cells=cells))
     >>> chart.to_dict()["title"]["text"]
     'What a privacy budget costs'
     """
@@ -412,12 +406,10 @@ def subtitle_lines(
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
     ...                   loss_change=0.02)
-    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                           cells=[cell])
+    >>> document = example_document("whatif", cells=[cell])
     >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None, "high": None}
     >>> subtitle_lines(document, [row], [])
     ['Estimated, without training again.']
@@ -464,12 +456,10 @@ def spoken_description(
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
     ...                   loss_change=0.02)
-    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                           cells=[cell])
+    >>> document = example_document("whatif", cells=[cell])
     >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None}
     >>> spoken_description(document, [row], ["all"], "loss")
     'Line chart, estimated: change of test loss (nats) against the privacy budget epsilon on a

@@ -62,14 +62,13 @@ def decision_chart(
 
     Examples
     --------
-    >>> from epsilens.document import (Baseline, DecisionDocument, Provenance, Recommendation,
-    ...                                RiskCell, RiskDocument, WhatIfCell, WhatIfDocument)
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import (DecisionDocument, Provenance, Recommendation, RiskCell,
+    ...                                WhatIfCell, example_document)
     >>> origin, grid = Provenance(method="exact"), (0.5, 1.0, 2.0)
-    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
+    >>> cost = example_document("whatif", cells=[
     ...     WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
     ...                loss_change=0.02 / epsilon) for epsilon in grid])
-    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[
+    >>> risk = example_document("risk", cells=[
     ...     RiskCell(epsilon=epsilon, mechanism="rr", answer_inference_rate=0.7) for epsilon in grid])
     >>> chosen = Recommendation(epsilon=1.0, holds=True, sentence="ε = 1.", rule="max_loss_increase",
     ...                         confidence=0.9)
@@ -146,14 +145,13 @@ def common_budgets(document: DecisionDocument) -> list[float]:
 
     Examples
     --------
-    >>> from epsilens.document import (Baseline, DecisionDocument, Provenance, Recommendation,
-    ...                                RiskCell, RiskDocument, WhatIfCell, WhatIfDocument)
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import (DecisionDocument, Provenance, Recommendation, RiskCell,
+    ...                                WhatIfCell, example_document)
     >>> origin = Provenance(method="exact")
-    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
+    >>> cost = example_document("whatif", cells=[
     ...     WhatIfCell(group="all", epsilon=2.0, record_epsilon=2.0, method="exact",
     ...                loss_change=0.02)])
-    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[
+    >>> risk = example_document("risk", cells=[
     ...     RiskCell(epsilon=epsilon, mechanism="rr") for epsilon in (1.0, 2.0)])
     >>> chosen = Recommendation(epsilon=2.0, holds=True, sentence="ε = 2.", rule="max_loss_increase",
     ...                         confidence=0.9)
@@ -171,12 +169,10 @@ def recommended_text(document: DecisionDocument) -> str:
 
     Examples
     --------
-    >>> from epsilens.document import (Baseline, DecisionDocument, Provenance, Recommendation,
-    ...                                RiskCell, RiskDocument, WhatIfCell, WhatIfDocument)
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import DecisionDocument, Provenance, Recommendation, example_document
     >>> origin = Provenance(method="exact")
-    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[])
-    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[])
+    >>> cost = example_document("whatif", cells=[])
+    >>> risk = example_document("risk", cells=[])
     >>> chosen = Recommendation(epsilon=2.0, holds=True, sentence="ε = 2.", rule="max_loss_increase",
     ...                         confidence=0.9)
     >>> recommended_text(DecisionDocument(provenance=origin, cost=cost, risk=risk,

@@ -48,13 +48,12 @@ def levels_by_version(document: FederationDocument) -> list[dict[str, Any]]:
 
     Examples
     --------
-    >>> from epsilens.document import FederationDocument, FederationVersion, Provenance
+    >>> from epsilens.document import FederationVersion, example_document
     >>> first = FederationVersion(version=0, operation="train", mode=None, sites=[0],
     ...     model_epsilon=3.0, model_record_epsilon=3.0, advice="accept", messages=20, bytes=3200)
     >>> line = FederationEntry(site=0, operation="train", mode=None, epsilon=3.0, record_epsilon=3.0,
     ...                        total_epsilon=3.0, private=True)
-    >>> levels_by_version(FederationDocument(provenance=Provenance(method="newton"),
-    ...     protect=["smokes"], n_sites=1, versions=[first], ledger=[line]))[0]["level"]
+    >>> levels_by_version(example_document("federation", n_sites=1, versions=[first], ledger=[line]))[0]["level"]
     '3'
     """
     waiting: dict[int, list[FederationEntry]] = {}
@@ -105,11 +104,10 @@ def federation_chart(document: FederationDocument, *, width: int = 560) -> alt.V
 
     Examples
     --------
-    >>> from epsilens.document import FederationDocument, FederationVersion, Provenance
+    >>> from epsilens.document import FederationVersion, example_document
     >>> first = FederationVersion(version=0, operation="train", mode=None, sites=[0], test_loss=0.5,
     ...     model_epsilon=3.0, model_record_epsilon=3.0, advice="accept", messages=20, bytes=3200)
-    >>> chart = federation_chart(FederationDocument(provenance=Provenance(method="newton"),
-    ...     protect=["smokes"], n_sites=1, versions=[first], ledger=[]))
+    >>> chart = federation_chart(example_document("federation", n_sites=1, versions=[first]))
     >>> chart.to_dict()["title"]["text"]
     'How the shared model followed its sites'
     """

@@ -331,12 +331,10 @@ def available_outcomes(document: WhatIfDocument) -> list[Outcome]:
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cells = [WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
     ...                     loss_change=0.02, accuracy_change=-0.01)]
-    >>> available_outcomes(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                                   cells=cells))
+    >>> available_outcomes(example_document("whatif", cells=cells))
     ['loss', 'accuracy']
     """
     names: tuple[Outcome, ...] = get_args(Outcome)
@@ -374,12 +372,10 @@ def plotted_rows(
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
     ...                     loss_change=0.02) for epsilon in (1.0, float("inf"))]
-    >>> rows, aside = plotted_rows(WhatIfDocument(provenance=Provenance(method="exact"),
-    ...                                           baseline=start, cells=cells), "loss")
+    >>> rows, aside = plotted_rows(example_document("whatif", cells=cells), "loss")
     >>> [row["epsilon"] for row in rows], len(aside)
     ([1.0], 1)
     """

@@ -54,10 +54,10 @@ def mask_chart(document: MaskDocument, *, width: int = 560, height: int = 300) -
 
     Examples
     --------
-    >>> from epsilens.document import MaskFeature, Provenance
+    >>> from epsilens.document import MaskFeature, example_document
     >>> features = [MaskFeature(name="gait", utility=0.1, privacy=2.0, kept_share=0.0),
     ...             MaskFeature(name="speed", utility=1.0, privacy=0.1, kept_share=1.0)]
-    >>> chart = mask_chart(MaskDocument(provenance=Provenance(method="shap"), kept=["speed"],
+    >>> chart = mask_chart(example_document("mask", kept=["speed"],
     ...     masked=["gait"], alpha=0.2, utility_kept=0.9, privacy_kept=0.1, solver="exact",
     ...     features=features))
     >>> chart.to_dict()["title"]["text"]

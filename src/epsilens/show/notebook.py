@@ -58,12 +58,10 @@ def whatif_html(document: WhatIfDocument, *, max_rows: int = 12) -> str:
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cells = [WhatIfCell(group="all", epsilon=float(epsilon), record_epsilon=float(epsilon),
     ...                     method="exact", loss_change=0.02) for epsilon in range(1, 31)]
-    >>> page = whatif_html(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                                   cells=cells))
+    >>> page = whatif_html(example_document("whatif", cells=cells))
     >>> page.count("<tr>")
     13
     """
@@ -93,10 +91,10 @@ def risk_html(document: RiskDocument, *, max_rows: int = 12) -> str:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> from epsilens.document import RiskCell, example_document
     >>> cells = [RiskCell(epsilon=float(epsilon), mechanism="rr", asr_max=0.6)
     ...          for epsilon in range(1, 31)]
-    >>> risk_html(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    >>> risk_html(example_document("risk", n_models=256,
     ...                        n_targets=4774, cells=cells)).count("<tr>")
     13
     """
@@ -124,14 +122,13 @@ def decision_html(document: DecisionDocument, *, max_rows: int = 12) -> str:
 
     Examples
     --------
-    >>> from epsilens.document import (Baseline, DecisionDocument, Provenance, Recommendation,
-    ...                                RiskCell, RiskDocument, WhatIfCell, WhatIfDocument)
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import (DecisionDocument, Provenance, Recommendation, RiskCell,
+    ...                                WhatIfCell, example_document)
     >>> origin, grid = Provenance(method="exact"), (0.5, 1.0, 2.0)
-    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
+    >>> cost = example_document("whatif", cells=[
     ...     WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
     ...                loss_change=0.02 / epsilon) for epsilon in grid])
-    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[
+    >>> risk = example_document("risk", cells=[
     ...     RiskCell(epsilon=epsilon, mechanism="rr", answer_inference_rate=0.7) for epsilon in grid])
     >>> chosen = Recommendation(epsilon=1.0, holds=True, sentence="ε = 1.", rule="max_loss_increase",
     ...                         confidence=0.9)

@@ -108,12 +108,10 @@ def page_chart(
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
     ...                     loss_change=0.02 / epsilon) for epsilon in (0.5, 1.0, 2.0)]
-    >>> spec = page_chart(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                                  cells=cells), epsilon=1.0)
+    >>> spec = page_chart(example_document("whatif", cells=cells), epsilon=1.0)
     >>> [signal["name"] for signal in spec["signals"] if signal["name"].startswith("chosen")]
     ['chosen_epsilon']
     """
@@ -169,8 +167,8 @@ def risk_page_chart(
 
     Examples
     --------
-    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
-    >>> document = RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    >>> from epsilens.document import RiskCell, example_document
+    >>> document = example_document("risk", n_models=256,
     ...     n_targets=9, cells=[RiskCell(epsilon=epsilon, mechanism="rr", answer_inference_rate=0.7)
     ...                         for epsilon in (1.0, 2.0)])
     >>> spec = risk_page_chart(document, epsilon=1.0, max_attack_rate=0.8)
@@ -384,12 +382,10 @@ def cost_key(document: WhatIfDocument, outcome: Outcome) -> list[KeyEntry]:
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cells = [WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
     ...                     loss_change=0.02)]
-    >>> [entry.words for entry in cost_key(WhatIfDocument(provenance=Provenance(method="exact"),
-    ...                                                   baseline=start, cells=cells), "loss")]
+    >>> [entry.words for entry in cost_key(example_document("whatif", cells=cells), "loss")]
     ['estimated: everyone']
     """
     rows, _ = plotted_rows(document, outcome)
@@ -421,8 +417,8 @@ def risk_key(document: RiskDocument, attack: Attack) -> list[KeyEntry]:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
-    >>> document = RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    >>> from epsilens.document import RiskCell, example_document
+    >>> document = example_document("risk", n_models=256,
     ...     n_targets=9, cells=[RiskCell(epsilon=1.0, mechanism="rr", asr_max=0.55)])
     >>> [entry.words[:8] for entry in risk_key(document, "membership")]
     ['measured', 'what cha']

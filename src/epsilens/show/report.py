@@ -127,12 +127,10 @@ def write_report(
     Examples
     --------
     >>> import tempfile
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
     ...                     loss_change=0.02 / epsilon) for epsilon in (0.5, 1.0, 2.0)]
-    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                           cells=cells)
+    >>> document = example_document("whatif", cells=cells)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = write_report(document, f"{folder}/report.html", question={"label": "smokes"})
     ...     page.stat().st_size < 3_000_000

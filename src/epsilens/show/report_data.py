@@ -93,9 +93,8 @@ def protected_words(document: WhatIfDocument, question: Mapping[str, object]) ->
 
     Examples
     --------
-    >>> from epsilens.document import Baseline
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> document = WhatIfDocument(provenance=Provenance(method="exact"), baseline=start, cells=[])
+    >>> from epsilens.document import example_document
+    >>> document = example_document("whatif", cells=[])
     >>> protected_words(document, {"label": "smokes"})
     'the answer “smokes”'
     """
@@ -126,12 +125,10 @@ def group_data(document: Report, question: Mapping[str, object]) -> list[dict[st
 
     Examples
     --------
-    >>> from epsilens.document import Baseline
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import example_document
     >>> cell = WhatIfCell(group="women", epsilon=1.0, record_epsilon=1.0, method="exact",
     ...                   loss_change=0.02)
-    >>> group_data(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                           cells=[cell]), {})[0]["shown"]
+    >>> group_data(example_document("whatif", cells=[cell]), {})[0]["shown"]
     'the group “women”'
     """
     cost = document.cost if isinstance(document, DecisionDocument) else document
@@ -168,12 +165,10 @@ def risk_at(document: Report, cell: WhatIfCell) -> RiskCell | None:
 
     Examples
     --------
-    >>> from epsilens.document import Baseline
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import example_document
     >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
     ...                   loss_change=0.02)
-    >>> print(risk_at(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                              cells=[cell]), cell))
+    >>> print(risk_at(example_document("whatif", cells=[cell]), cell))
     None
     """
     if not isinstance(document, DecisionDocument) or cell.group != EVERYBODY:
@@ -189,12 +184,10 @@ def cell_data(
 
     Examples
     --------
-    >>> from epsilens.document import Baseline
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import example_document
     >>> cell = WhatIfCell(group="all", epsilon=1.0, record_epsilon=1.0, method="exact",
     ...                   loss_change=0.02)
-    >>> cell_data(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                          cells=[cell]), cell)["loss"]
+    >>> cell_data(example_document("whatif", cells=[cell]), cell)["loss"]
     '+0.0200'
     """
     cost = document.cost if isinstance(document, DecisionDocument) else document
@@ -272,9 +265,8 @@ def gaps_of(document: WhatIfDocument, cells: Sequence[WhatIfCell]) -> list[dict[
 
     Examples
     --------
-    >>> from epsilens.document import Baseline
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> gaps_of(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start, cells=[]), [])
+    >>> from epsilens.document import example_document
+    >>> gaps_of(example_document("whatif", cells=[]), [])
     []
     """
     return [
@@ -318,10 +310,8 @@ def origin_rows(document: Report) -> list[tuple[str, list[tuple[str, str]]]]:
 
     Examples
     --------
-    >>> from epsilens.document import Baseline
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> origin_rows(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                            cells=[]))[0][0]
+    >>> from epsilens.document import example_document
+    >>> origin_rows(example_document("whatif", cells=[]))[0][0]
     'The computation'
     """
     if isinstance(document, WhatIfDocument):
@@ -555,12 +545,10 @@ def readable_document(
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cell = WhatIfCell(group="a\u202e", epsilon=1.0, record_epsilon=1.0, method="exact",
     ...                   loss_change=0.02)
-    >>> readable_document(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                                  cells=[cell])).cells[0].group
+    >>> readable_document(example_document("whatif", cells=[cell])).cells[0].group
     'a⟨U+202E⟩'
     """
     changes: dict[str, Any] = {

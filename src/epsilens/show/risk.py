@@ -107,11 +107,10 @@ def risk_rows(document: RiskDocument) -> list[dict[str, Any]]:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> from epsilens.document import RiskCell, example_document
     >>> cells = [RiskCell(epsilon=epsilon, mechanism="rr", asr_max=0.75)
     ...          for epsilon in (1.0, float("inf"))]
-    >>> [row["asr_max"] for row in risk_rows(RiskDocument(
-    ...     provenance=Provenance(method="shadow models"), n_models=256, n_targets=9, cells=cells))]
+    >>> [row["asr_max"] for row in risk_rows(example_document("risk", cells=cells))]
     [75.0]
     """
     return [
@@ -126,10 +125,9 @@ def risk_panels(document: RiskDocument) -> list[Panel]:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> from epsilens.document import RiskCell, example_document
     >>> cells = [RiskCell(epsilon=1.0, mechanism="rr", asr_max=0.75)]
-    >>> [panel.name for panel in risk_panels(RiskDocument(
-    ...     provenance=Provenance(method="shadow models"), n_models=256, n_targets=9, cells=cells))]
+    >>> [panel.name for panel in risk_panels(example_document("risk", cells=cells))]
     ['membership']
     """
     rows = risk_rows(document)
@@ -311,8 +309,8 @@ def draw_panel(
 
     Examples
     --------
-    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
-    >>> document = RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    >>> from epsilens.document import RiskCell, example_document
+    >>> document = example_document("risk", n_models=256,
     ...     n_targets=9, cells=[RiskCell(epsilon=1.0, mechanism="rr", asr_max=0.55)])
     >>> draw_panel(risk_panels(document)[0], risk_rows(document), title=None,
     ...            size=(300, 200)).to_dict()["width"]
@@ -510,10 +508,10 @@ def risk_chart(document: RiskDocument, *, width: int = 640, height: int = 230) -
 
     Examples
     --------
-    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> from epsilens.document import RiskCell, example_document
     >>> cells = [RiskCell(epsilon=epsilon, mechanism="rr", asr_max=0.55, asr_max_null_q95=0.6)
     ...          for epsilon in (0.5, 1.0, 2.0)]
-    >>> chart = risk_chart(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    >>> chart = risk_chart(example_document("risk", n_models=256,
     ...                                 n_targets=4774, cells=cells))
     >>> chart.to_dict()["title"]["text"]
     'What an attacker gets'
@@ -572,9 +570,9 @@ def outside_lines(document: RiskDocument) -> list[str]:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
+    >>> from epsilens.document import example_document
     >>> cell = RiskCell(epsilon=float("inf"), mechanism="rr", asr_max=0.6)
-    >>> outside_lines(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2,
+    >>> outside_lines(example_document("risk", n_models=2,
     ...                            n_targets=9, cells=[cell]))
     ['ε = ∞ (nothing is randomised) lies outside the axis: there the most exposed record is recognised
     60.0% of the time.']

@@ -160,12 +160,10 @@ def whatif_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table:
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cells = [WhatIfCell(group="all", epsilon=float(epsilon), record_epsilon=float(epsilon),
     ...                     method="exact", loss_change=0.02) for epsilon in range(1, 31)]
-    >>> whatif_table(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                             cells=cells)).row_count
+    >>> whatif_table(example_document("whatif", cells=cells)).row_count
     12
     """
     as_count(max_rows, name="max_rows")
@@ -194,12 +192,10 @@ def gap_table(document: WhatIfDocument, *, max_rows: int = 12) -> Table | None:
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, WhatIfCell, WhatIfDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import WhatIfCell, example_document
     >>> cell = WhatIfCell(group="women", epsilon=1.0, record_epsilon=1.0, method="exact",
     ...                   loss_change=0.02, loss_gap_change=0.004)
-    >>> gap_table(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...                          cells=[cell])).row_count
+    >>> gap_table(example_document("whatif", cells=[cell])).row_count
     1
     """
     as_count(max_rows, name="max_rows")
@@ -231,10 +227,10 @@ def risk_table(document: RiskDocument, *, max_rows: int = 12) -> Table:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance, RiskCell, RiskDocument
+    >>> from epsilens.document import RiskCell, example_document
     >>> cells = [RiskCell(epsilon=float(epsilon), mechanism="rr", asr_max=0.6)
     ...          for epsilon in range(1, 31)]
-    >>> risk_table(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    >>> risk_table(example_document("risk", n_models=256,
     ...                         n_targets=4774, cells=cells)).row_count
     12
     """
@@ -259,14 +255,12 @@ def decision_table(document: DecisionDocument, *, max_rows: int = 12) -> Table:
 
     Examples
     --------
-    >>> from epsilens.document import (Baseline, Provenance, Recommendation, RiskCell, RiskDocument,
-    ...                                WhatIfCell, WhatIfDocument)
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import (Provenance, Recommendation, RiskCell, WhatIfCell, example_document)
     >>> origin, grid = Provenance(method="exact"), (0.5, 1.0, 2.0)
-    >>> cost = WhatIfDocument(provenance=origin, baseline=start, cells=[
+    >>> cost = example_document("whatif", cells=[
     ...     WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
     ...                loss_change=0.02 / epsilon) for epsilon in grid])
-    >>> risk = RiskDocument(provenance=origin, n_models=256, n_targets=75, cells=[
+    >>> risk = example_document("risk", cells=[
     ...     RiskCell(epsilon=epsilon, mechanism="rr", answer_inference_rate=0.7) for epsilon in grid])
     >>> chosen = Recommendation(epsilon=1.0, holds=True, sentence="ε = 1.", rule="max_loss_increase",
     ...                         confidence=0.9)
@@ -294,10 +288,10 @@ def inspect_table(document: InspectDocument) -> Table:
 
     Examples
     --------
-    >>> from epsilens.document import InspectColumn, InspectDocument, Provenance
+    >>> from epsilens.document import InspectColumn, example_document
     >>> column = InspectColumn(name="smokes", kind="binary", n_distinct=2, n_missing=0,
     ...                        protectable=True, categories=["no", "yes"])
-    >>> inspect_table(InspectDocument(provenance=Provenance(method="inspect"), rows=9,
+    >>> inspect_table(example_document("inspect", rows=9,
     ...                               columns=[column])).row_count
     1
     """
@@ -319,9 +313,8 @@ def release_summary(document: ReleaseDocument) -> Text:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance, ReleaseDocument
-    >>> print(release_summary(ReleaseDocument(
-    ...     provenance=Provenance(method="randomised response"), columns=["smokes"],
+    >>> from epsilens.document import example_document
+    >>> print(release_summary(example_document("release", columns=["smokes"],
     ...     epsilon={"smokes": 1.0}, record_epsilon=1.0, rows=100, simulated=False,
     ...     mechanism="randomised response")))
     100 records released by randomised response.
@@ -347,8 +340,8 @@ def audit_sentence(document: AuditDocument) -> str:
 
     Examples
     --------
-    >>> from epsilens.document import AuditDocument, Provenance
-    >>> audit_sentence(AuditDocument(provenance=Provenance(method="pure"), mechanism="rr",
+    >>> from epsilens.document import example_document
+    >>> audit_sentence(example_document("audit", mechanism="rr",
     ...     epsilon_lower_bound=2.1, confidence=0.95, method="pure", selection="path",
     ...     is_confidence_bound=True, assumptions=[], claimed_epsilon=1.0, claimed_delta=0.0,
     ...     true_epsilon=None, is_broken=True, verdict="the claim is broken: ε is at least 2.1.",
@@ -373,8 +366,8 @@ def audit_table(document: AuditDocument) -> Table:
 
     Examples
     --------
-    >>> from epsilens.document import AuditDocument, Provenance
-    >>> audit_table(AuditDocument(provenance=Provenance(method="pure"), mechanism="rr",
+    >>> from epsilens.document import example_document
+    >>> audit_table(example_document("audit", mechanism="rr",
     ...     epsilon_lower_bound=0.8, confidence=0.95, method="pure", selection="path",
     ...     is_confidence_bound=True, assumptions=["pure differential privacy"],
     ...     claimed_epsilon=1.0, claimed_delta=0.0, true_epsilon=1.0, is_broken=False,
@@ -399,8 +392,8 @@ def mask_table(document: MaskDocument) -> Table:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
-    >>> mask_table(MaskDocument(provenance=Provenance(method="shap"), kept=["speed"],
+    >>> from epsilens.document import example_document
+    >>> mask_table(example_document("mask", kept=["speed"],
     ...     masked=["gait"], alpha=0.2, utility_kept=0.9, privacy_kept=0.1, solver="exact")).row_count
     0
     """
@@ -420,8 +413,8 @@ def mask_sentences(document: MaskDocument) -> list[str]:
 
     Examples
     --------
-    >>> from epsilens.document import Provenance
-    >>> print(mask_sentences(MaskDocument(provenance=Provenance(method="shap"), kept=["speed"],
+    >>> from epsilens.document import example_document
+    >>> print(mask_sentences(example_document("mask", kept=["speed"],
     ...     masked=["gait"], alpha=0.2, utility_kept=0.97, privacy_kept=0.4, solver="exact"))[0])
     Mask gait (1 of 2 features): 97.0% of the importance for the task is kept, and 40.0% of the
     identifying importance.
@@ -444,12 +437,10 @@ def value_table(document: ValueDocument) -> Table:
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, ValueDocument, ValuePoint
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import ValuePoint, example_document
     >>> points = [ValuePoint(order=order, share=0.1, n_records=8, loss_change=-0.01)
     ...           for order in ("score", "training loss", "random")]
-    >>> value_table(ValueDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...     scored="training", n=75, mean=0.0, harmful=3, total=0.0, curve=points)).row_count
+    >>> value_table(example_document("value", curve=points)).row_count
     1
     """
     return rich_table(view(document).tables[0])
@@ -469,10 +460,8 @@ def value_sentences(document: ValueDocument) -> list[str]:
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, ValueDocument
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
-    >>> value_sentences(ValueDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...     scored="training", n=75, mean=1e-4, harmful=30, total=7.5e-3))[0]
+    >>> from epsilens.document import example_document
+    >>> value_sentences(example_document("value"))[0]
     'Without one record the test loss rises by 0.0001 nats on average, over 75 training records.'
     """
     return list(view(document).sentences)
@@ -491,11 +480,11 @@ def version_table(document: FederationDocument) -> Table:
 
     Examples
     --------
-    >>> from epsilens.document import FederationDocument, FederationVersion, Provenance
+    >>> from epsilens.document import FederationVersion, example_document
     >>> first = FederationVersion(version=0, operation="train", mode=None, sites=[0, 1],
     ...     model_epsilon=3.0, model_record_epsilon=6.0, advice="accept", messages=20, bytes=3200)
-    >>> version_table(FederationDocument(provenance=Provenance(method="newton"), protect=["smokes"],
-    ...     n_sites=2, versions=[first], ledger=[])).row_count
+    >>> version_table(example_document("federation", protect=["smokes"],
+    ...     n_sites=2, versions=[first])).row_count
     1
     """
     return rich_table(view(document).tables[0], **_NARROW, show_edge=False)
@@ -514,10 +503,10 @@ def ledger_table(document: FederationDocument) -> Table:
 
     Examples
     --------
-    >>> from epsilens.document import FederationDocument, FederationEntry, Provenance
+    >>> from epsilens.document import FederationEntry, example_document
     >>> line = FederationEntry(site=0, operation="train", mode=None, epsilon=3.0, record_epsilon=6.0,
     ...                        total_epsilon=6.0, private=True)
-    >>> ledger_table(FederationDocument(provenance=Provenance(method="newton"), protect=["smokes"],
+    >>> ledger_table(example_document("federation", protect=["smokes"],
     ...     n_sites=1, versions=[], ledger=[line])).row_count
     1
     """
@@ -537,11 +526,10 @@ def federation_sentences(document: FederationDocument) -> list[str]:
 
     Examples
     --------
-    >>> from epsilens.document import FederationDocument, FederationVersion, Provenance
+    >>> from epsilens.document import FederationVersion, example_document
     >>> first = FederationVersion(version=0, operation="train", mode=None, sites=[0, 1], rounds=5,
     ...     model_epsilon=3.0, model_record_epsilon=6.0, advice="accept", messages=20, bytes=3200)
-    >>> federation_sentences(FederationDocument(provenance=Provenance(method="newton"),
-    ...     protect=["smokes"], n_sites=2, versions=[first], ledger=[]))[0]
+    >>> federation_sentences(example_document("federation", versions=[first]))[0]
     'Sites 0, 1 trained together in 5 rounds; no test records.'
     """
     return list(view(document).sentences)

@@ -57,12 +57,10 @@ def value_chart(document: ValueDocument, *, width: int = 560, height: int = 300)
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance, ValueDocument, ValuePoint
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import ValuePoint, example_document
     >>> points = [ValuePoint(order="score", share=share, n_records=5, loss_change=-share)
     ...           for share in (0.1, 0.2)]
-    >>> chart = value_chart(ValueDocument(provenance=Provenance(method="exact"), baseline=start,
-    ...     scored="training", n=75, mean=0.0, harmful=3, total=0.0, curve=points))
+    >>> chart = value_chart(example_document("value", curve=points))
     >>> chart.to_dict()["title"]["text"]
     'The test loss without the worst records'
     """

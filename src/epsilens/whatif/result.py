@@ -91,13 +91,11 @@ class LossChangeEstimate(Documented):
 
     Examples
     --------
-    >>> from epsilens.document import Baseline, Provenance
-    >>> start = Baseline(loss=0.5, accuracy=0.7, auc=0.7, n_train=75, n_test=25, n_parameters=3)
+    >>> from epsilens.document import example_document
     >>> cells = [WhatIfCell(group="all", epsilon=epsilon, record_epsilon=epsilon, method="exact",
     ...                     loss_change=0.02 / epsilon, loss_change_low=0.01 / epsilon,
     ...                     loss_change_high=0.03 / epsilon) for epsilon in (1.0, 2.0)]
-    >>> found = LossChangeEstimate(WhatIfDocument(provenance=Provenance(method="exact"),
-    ...                                           baseline=start, cells=cells))
+    >>> found = LossChangeEstimate(example_document("whatif", cells=cells))
     >>> found.choose(max_loss_increase=0.02).epsilon
     2.0
     """
