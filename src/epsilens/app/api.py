@@ -45,11 +45,11 @@ from epsilens.app.questions import (
     Job,
     JobKind,
     NewStudy,
-    Reading,
     Renamed,
     Session,
-    Study,
+    StudyView,
     Table,
+    TableReading,
     Ticket,
     TicketQuestion,
 )
@@ -173,7 +173,7 @@ async def upload_table(
             f"a file must be at most {desk.max_upload / 2**20:.4g} MB, got more. Start with a larger "
             "`--max-upload`, or name the file in the command."
         )
-    reading = Reading(delimiter=delimiter, encoding=encoding)
+    reading = TableReading(delimiter=delimiter, encoding=encoding)
     upload = await desk.receive(request.stream(), name)
     return desk.view_table(await run_in_threadpool(desk.keep, upload, name, reading))
 
@@ -192,7 +192,7 @@ def delete_table(id: Identifier, desk: TheDesk) -> None:
 
 
 @router.post("/api/tables/{id}/schema")
-def inspect_table(id: Identifier, reading: Reading, desk: TheDesk) -> dict[str, Any]:
+def inspect_table(id: Identifier, reading: TableReading, desk: TheDesk) -> dict[str, Any]:
     """Return the columns of a table, read as asked."""
     return desk.inspect(id, reading)
 
@@ -201,25 +201,25 @@ def inspect_table(id: Identifier, reading: Reading, desk: TheDesk) -> dict[str, 
 
 
 @router.get("/api/studies")
-def list_studies(desk: TheDesk) -> list[Study]:
+def list_studies(desk: TheDesk) -> list[StudyView]:
     """Return the studies, the latest first."""
     return desk.studies()
 
 
 @router.post("/api/studies", status_code=201)
-def add_study(asked: NewStudy, desk: TheDesk) -> Study:
+def add_study(asked: NewStudy, desk: TheDesk) -> StudyView:
     """Ask a question of a table; a first answer is there at once."""
     return desk.view_study(desk.add_study(asked))
 
 
 @router.get("/api/studies/{id}")
-def get_study(id: Identifier, desk: TheDesk) -> Study:
+def get_study(id: Identifier, desk: TheDesk) -> StudyView:
     """Return a study."""
     return desk.view_study(desk.study(id))
 
 
 @router.patch("/api/studies/{id}")
-def change_study(id: Identifier, change: Renamed, desk: TheDesk) -> Study:
+def change_study(id: Identifier, change: Renamed, desk: TheDesk) -> StudyView:
     """Give a study another name or other limits."""
     return desk.view_study(desk.change_study(id, change))
 

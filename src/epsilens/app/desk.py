@@ -18,13 +18,13 @@ from epsilens.app.questions import (
     JobKind,
     NewStudy,
     Question,
-    Reading,
     Renamed,
     Session,
     Stage,
-    Study,
     StudyGroup,
+    StudyView,
     Table,
+    TableReading,
 )
 from epsilens.app.shell_command import command_for
 from epsilens.app.sightings import check_unchanged, seen
@@ -130,7 +130,7 @@ class Desk:
             pieces, name=name, folder=self.store.folder / "tables", max_upload=self.max_upload
         )
 
-    def keep(self, upload: uploads.Upload, name: str, reading: Reading) -> StoredTable:
+    def keep(self, upload: uploads.Upload, name: str, reading: TableReading) -> StoredTable:
         """Keep a file that was sent, if it is a table when read as asked."""
         task = {
             "task": "check",
@@ -152,12 +152,12 @@ class Desk:
             upload.path.unlink(missing_ok=True)
             raise
 
-    def inspect(self, table_id: str, reading: Reading) -> dict[str, Any]:
+    def inspect(self, table_id: str, reading: TableReading) -> dict[str, Any]:
         """Return the columns of a table, read as asked."""
         table = self.store.table(table_id)
         return self._inspect(table.path, name=self._name(table), reading=reading)
 
-    def _inspect(self, path: Path, *, name: str, reading: Reading) -> dict[str, Any]:
+    def _inspect(self, path: Path, *, name: str, reading: TableReading) -> dict[str, Any]:
         return self.helper.ask(
             {
                 "task": "inspect",
@@ -200,7 +200,7 @@ class Desk:
         self.study(job.study_id)
         return job
 
-    def studies(self) -> list[Study]:
+    def studies(self) -> list[StudyView]:
         """Return all studies that may be shown here."""
         return [
             self.view_study(study)
@@ -312,7 +312,7 @@ class Desk:
             return None
         return f"No estimate yet at {budget_text(cell)}: {failed_check(cell.method)}."
 
-    def view_study(self, study: StoredStudy) -> Study:
+    def view_study(self, study: StoredStudy) -> StudyView:
         """Return a study as the page shows it."""
         question = study.question
         if self.anonymous:
@@ -321,7 +321,7 @@ class Desk:
             ]
             question = question.model_copy(update={"groups": withheld})
         stage = self.stage(study.id)
-        return Study(
+        return StudyView(
             id=study.id,
             name=study.name,
             table=study.table_id,

@@ -21,7 +21,7 @@ from epsilens.app.pictures import (
     write_furthest,
     write_page,
 )
-from epsilens.app.questions import Question, Reading
+from epsilens.app.questions import Question, TableReading
 from epsilens.app.sightings import seen
 from epsilens.app.wording import WITHHELD, in_page_words
 from epsilens.errors import COMMAND_LINE, ApproximationWarning, InputError, PrivacyLeakWarning
@@ -130,7 +130,7 @@ class Engine:
 
     # --- Tables ---
 
-    def _table(self, task: Task, reading: Reading) -> TableFile:
+    def _table(self, task: Task, reading: TableReading) -> TableFile:
         from epsilens.data import read_table
 
         key = json.dumps([_seen(task), reading.delimiter, reading.encoding])
@@ -159,7 +159,7 @@ class Engine:
         from epsilens.document import to_dict
         from epsilens.show.suggestion import suggested_command
 
-        reading = Reading.model_validate(task["reading"])
+        reading = TableReading.model_validate(task["reading"])
         table = self._table(task, reading)
         schema = infer_schema(table.frame, categorical=reading.categorical, bins=_bins(reading))
         document = describe_table(
@@ -372,7 +372,7 @@ def _keep(kept: OrderedDict[str, Any], key: str, value: object) -> None:
         kept.popitem(last=False)
 
 
-def _bins(reading: Reading) -> dict[str, Bins]:
+def _bins(reading: TableReading) -> dict[str, Bins]:
     from epsilens.data import parse_bins
 
     return dict(parse_bins(f"{name}={text}") for name, text in reading.bins.items())

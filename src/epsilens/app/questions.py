@@ -32,13 +32,13 @@ __all__ = [
     "Limits",
     "NewStudy",
     "Question",
-    "Reading",
     "Renamed",
     "Session",
     "Stage",
-    "Study",
     "StudyGroup",
+    "StudyView",
     "Table",
+    "TableReading",
     "Ticket",
     "TicketQuestion",
 ]
@@ -81,7 +81,7 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Reading(Message):
+class TableReading(Message):
     """How a table is to be read, where what was found out by looking at it is wrong."""
 
     delimiter: Delimiter = None
@@ -97,7 +97,7 @@ class StudyGroup(Message):
     expression: Text
 
 
-class Question(Reading):
+class Question(TableReading):
     """What is asked of a table; it never changes, a new question is a new study.
 
     Of a column that is `declared` everybody may know which answers are possible: those in the data.
@@ -205,7 +205,7 @@ class Job(Message):
     created: float
 
 
-class Study(Message):
+class StudyView(Message):
     """A study: what was asked, what has arrived, what is under way.
 
     `unanswered` says why no answer is shown yet: the preview failed its checks.

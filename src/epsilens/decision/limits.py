@@ -17,7 +17,7 @@ __all__ = [
     "RETRAINING_SECONDS",
     "SIMULATED_CONFIDENCE",
     "SMALL_COST",
-    "Limits",
+    "CheckedLimits",
     "read_limits",
 ]
 
@@ -36,7 +36,7 @@ NO_COST = 0.001
 
 
 @dataclass(frozen=True)
-class Limits:
+class CheckedLimits:
     """Checked limits; at least one of the first three is set."""
 
     loss: float | None
@@ -61,7 +61,7 @@ def read_limits(
     measured: bool = False,
     proven_only: bool = False,
     seconds: float = RETRAINING_SECONDS,
-) -> Limits:
+) -> CheckedLimits:
     """Check the limits of `decide`; without any the default on the advantage holds.
 
     Raises
@@ -86,7 +86,7 @@ def read_limits(
         )
     is_default = max_loss_increase is None and max_attack_rate is None and max_advantage is None
     advantage = DEFAULT_MAX_ADVANTAGE if is_default else max_advantage
-    return Limits(
+    return CheckedLimits(
         loss=None if max_loss_increase is None else as_loss_limit(max_loss_increase),
         rate=None if max_attack_rate is None else _as_rate(max_attack_rate),
         advantage=None if advantage is None else as_share(advantage, name="max_advantage"),

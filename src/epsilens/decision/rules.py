@@ -16,7 +16,7 @@ from epsilens.decision.limits import (
     RETRAINING_SECONDS,
     SIMULATED_CONFIDENCE,
     SMALL_COST,
-    Limits,
+    CheckedLimits,
     read_limits,
 )
 from epsilens.decision.result import Decision, Standing
@@ -237,7 +237,7 @@ def _sum(*seconds: float | None) -> float | None:
 
 
 def _standing(
-    cost: LossChangeEstimate, point: Point, limits: Limits, *, measured: bool
+    cost: LossChangeEstimate, point: Point, limits: CheckedLimits, *, measured: bool
 ) -> Standing:
     place = cost.document.cells.index(point.cost)
     risk = point.risk
@@ -333,7 +333,7 @@ def _last(
 
 
 def _attack_end(
-    standings: Sequence[Standing], limits: Limits
+    standings: Sequence[Standing], limits: CheckedLimits
 ) -> tuple[float | None, RestsOn | None]:
     """Return the largest ε within the limit on the attack, and what it rests on."""
     if limits.advantage is not None:
@@ -363,7 +363,10 @@ def _costs_nothing(cell: WhatIfCell, loss: float | None) -> bool:
 
 
 def _unsettled(
-    standings: Sequence[Standing], points: Sequence[Point], limits: Limits, loss: float | None
+    standings: Sequence[Standing],
+    points: Sequence[Point],
+    limits: CheckedLimits,
+    loss: float | None,
 ) -> float | None:
     """Return an ε whose cost failed its check and could change what is said; None if there is none."""
     most, _ = _attack_end(standings, limits)
@@ -389,7 +392,7 @@ def _unsettled(
 def _recommend(
     standings: Sequence[Standing],
     points: Sequence[Point],
-    limits: Limits,
+    limits: CheckedLimits,
     words: RecommendationWords,
     cost: LossChangeEstimate,
 ) -> Recommendation:

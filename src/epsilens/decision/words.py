@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from epsilens._validate import LARGEST_FINITE_EPSILON
-from epsilens.decision.limits import PROVES, Limits
+from epsilens.decision.limits import PROVES, CheckedLimits
 from epsilens.decision.result import Standing
 from epsilens.document import (
     Point,
@@ -36,7 +36,7 @@ class RecommendationWords:
         standings: Sequence[Standing],
         points: Sequence[Point],
         cost: WhatIfDocument,
-        limits: Limits,
+        limits: CheckedLimits,
         *,
         n_columns: int,
     ) -> None:

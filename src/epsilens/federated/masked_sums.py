@@ -31,7 +31,7 @@ from epsilens.federated.pairwise_masks import add_masks, new_private_key, public
 from epsilens.federated.site import Site
 from epsilens.federated.sums import SiteSums
 
-__all__ = ["Group", "MaskLine", "MaskedQuestion", "Masking", "SecureSums"]
+__all__ = ["MaskLine", "MaskedGroup", "MaskedQuestion", "Masking", "SecureSums"]
 
 What: TypeAlias = Literal["trial", "sums", "difference"]
 
@@ -216,7 +216,7 @@ class MaskLine(Protocol):
 
 
 @dataclass
-class Group:
+class MaskedGroup:
     """Sites that have exchanged keys, as the coordinator knows them."""
 
     name: str
@@ -239,7 +239,7 @@ class SecureSums:
 
     def __init__(self, line: MaskLine, schema: FederationSchema) -> None:
         self._line, self._schema = line, schema
-        self._groups: dict[tuple[int, ...], Group] = {}
+        self._groups: dict[tuple[int, ...], MaskedGroup] = {}
 
     def ask(
         self,
@@ -276,7 +276,7 @@ class SecureSums:
             total, sum(records.values()), n_parameters=self._schema.n_parameters, hessian=hessian
         )
 
-    def _group(self, records: dict[int, int]) -> Group:
+    def _group(self, records: dict[int, int]) -> MaskedGroup:
         members = tuple(sorted(records))
         if len(members) < FEWEST_SITES:
             raise InputError(
@@ -285,12 +285,12 @@ class SecureSums:
             )
         known = self._groups.get(members)
         if known is None or known.records != records:
-            known = Group(secrets.token_hex(8), records)
+            known = MaskedGroup(secrets.token_hex(8), records)
             self._try(known)
             self._groups[members] = known
         return known
 
-    def _try(self, group: Group) -> None:
+    def _try(self, group: MaskedGroup) -> None:
         """Exchange keys, and add up known numbers before anybody's own."""
         keys = self._line.keys(group.name, tuple(group.records))
         theta = np.zeros(self._schema.n_parameters)
@@ -307,7 +307,7 @@ class SecureSums:
 
     def _question(
         self,
-        group: Group,
+        group: MaskedGroup,
         what: What,
         theta: FloatArray,
         hessian: bool,
@@ -321,7 +321,7 @@ class SecureSums:
         return question
 
     def _total(
-        self, group: Group, question: MaskedQuestion, keys: Mapping[int, bytes] | None
+        self, group: MaskedGroup, question: MaskedQuestion, keys: Mapping[int, bytes] | None
     ) -> FloatArray:
         form = question.form(self._schema)
         answers = self._line.answers(group.name, question, keys=keys)

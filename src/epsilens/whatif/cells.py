@@ -16,7 +16,7 @@ from epsilens.influence.groups import Group
 
 __all__ = [
     "CellAnswer",
-    "Question",
+    "CellQuestion",
     "Rung",
     "changes_from",
     "ends",
@@ -29,7 +29,7 @@ Rung = Literal["influence", "newton", "exact", "paper"]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class Question:
+class CellQuestion:
     """What is asked: these groups, these channels.
 
     Attributes
@@ -148,7 +148,7 @@ def first_order_ends(runs: FloatArray, change: float) -> tuple[float, float, boo
     return min(low, change), max(high, change), bool(nothing.mean() >= 0.9)
 
 
-def group_seeds(question: Question) -> list[np.random.SeedSequence]:
+def group_seeds(question: CellQuestion) -> list[np.random.SeedSequence]:
     """Return a seed for every group, the same for all ε and groups.
 
     What one group is told does not depend on which others are asked about; an object each, since a

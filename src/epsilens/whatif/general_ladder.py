@@ -36,7 +36,7 @@ from epsilens.models.nearby import minimise_nearby
 from epsilens.models.passes import workers
 from epsilens.whatif.cells import (
     CellAnswer,
-    Question,
+    CellQuestion,
     Rung,
     changes_from,
     first_order_ends,
@@ -60,7 +60,7 @@ SOLVED_REPORT_COST = 40
 
 
 def objective_of(
-    baseline: Baseline, question: Question, group_index: int, epsilon_index: int
+    baseline: Baseline, question: CellQuestion, group_index: int, epsilon_index: int
 ) -> PerturbedObjective:
     """Return the expected perturbed objective of a cell."""
     mask, label = question.groups[group_index].mask, baseline.label
@@ -107,7 +107,7 @@ class _Point:
 
 
 def climb_general(
-    baseline: Baseline, question: Question, rung: Rung, progress: Progress | None
+    baseline: Baseline, question: CellQuestion, rung: Rung, progress: Progress | None
 ) -> list[CellAnswer]:
     """Answer every cell on one rung."""
     answers = []
@@ -126,7 +126,7 @@ def climb_general(
 
 
 def _path(
-    baseline: Baseline, question: Question, group_index: int, rung: Rung
+    baseline: Baseline, question: CellQuestion, group_index: int, rung: Rung
 ) -> Iterator[tuple[int, _Point | None]]:
     """Yield the parameters of a group's cells, from the largest ε to the smallest."""
     theta, curvature = baseline.theta, baseline.curvature
@@ -182,7 +182,7 @@ def _newton_point(baseline: Baseline, objective: PerturbedObjective) -> _Point:
 
 def _answer(
     baseline: Baseline,
-    question: Question,
+    question: CellQuestion,
     group_index: int,
     epsilon_index: int,
     rung: Rung,
@@ -262,7 +262,7 @@ def _answer(
 
 def _solve(
     baseline: Baseline,
-    question: Question,
+    question: CellQuestion,
     point: _Point,
     runs: DrawnRuns,
     first: int,
@@ -305,7 +305,7 @@ def _no_answer(group_index: int, epsilon_index: int) -> CellAnswer:
 
 
 def _balance(
-    baseline: Baseline, question: Question, objective: PerturbedObjective, theta: FloatArray
+    baseline: Baseline, question: CellQuestion, objective: PerturbedObjective, theta: FloatArray
 ) -> Balance | None:
     """Return how balanced class weights answer to the drawn counts; None without them."""
     if baseline.class_weight != "balanced" or not question.label_is_protected:
@@ -321,7 +321,7 @@ def _balance(
 
 def _first_order(
     baseline: Baseline,
-    question: Question,
+    question: CellQuestion,
     group_index: int,
     epsilon_index: int,
     point: _Point,
@@ -411,7 +411,7 @@ def _missed(
 
 def _probed_terms(
     baseline: Baseline,
-    question: Question,
+    question: CellQuestion,
     objective: PerturbedObjective,
     seed: np.random.SeedSequence,
     balance: Balance | None,
@@ -439,7 +439,7 @@ def _probed_terms(
 
 
 def _as_printed(
-    baseline: Baseline, question: Question, group_index: int, epsilon_index: int
+    baseline: Baseline, question: CellQuestion, group_index: int, epsilon_index: int
 ) -> float:
     """Return P1's printed formula: Eq. 22 with correction, otherwise Eq. 13.
 

@@ -23,7 +23,7 @@ from epsilens.influence.trained import HeldOut, TrainedModel
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.nearby import minimise_nearby
 from epsilens.models.solver import Solution
-from epsilens.whatif.cells import CellAnswer, Question, unchanged
+from epsilens.whatif.cells import CellAnswer, CellQuestion, unchanged
 from epsilens.whatif.drawn_cell import (
     ExpandedCell,
     RunShape,
@@ -158,7 +158,7 @@ _LARGEST_OUTCOME_ERROR = 0.2
 _EQUAL = 1e-6
 
 
-def suits_a_curve(baseline: TrainedModel, question: Question) -> bool:
+def suits_a_curve(baseline: TrainedModel, question: CellQuestion) -> bool:
     """Return whether the cells of a group lie on one line, and are many enough to draw it."""
     lies = [lie_probability(channel) for channel in question.label_channels]
     return (
@@ -180,7 +180,7 @@ def _channel_at(t: float, k: int) -> FloatArray:
 
 def answer_by_curve(
     baseline: TrainedModel,
-    question: Question,
+    question: CellQuestion,
     groups: list[int],
     seeds: list[np.random.SeedSequence],
 ) -> list[list[CellAnswer] | None]:
@@ -213,13 +213,13 @@ def curve_bytes(baseline: TrainedModel) -> int:
     return 8 * MOST_NODES * (4 * p**2 + per_record)
 
 
-def _lies(question: Question) -> FloatArray:
+def _lies(question: CellQuestion) -> FloatArray:
     return np.array([lie_probability(channel) for channel in question.label_channels])
 
 
 def _answer_group(
     baseline: TrainedModel,
-    question: Question,
+    question: CellQuestion,
     group: int,
     noise: LabelNoise,
     curve: Curve,

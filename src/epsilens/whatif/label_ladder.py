@@ -31,7 +31,7 @@ from epsilens.models import Curvature, factorise
 from epsilens.models.passes import workers
 from epsilens.whatif.cells import (
     CellAnswer,
-    Question,
+    CellQuestion,
     Rung,
     changes_from,
     first_order_ends,
@@ -58,7 +58,7 @@ _MEMORY_FOR_CURVES = 256 * 2**20
 
 
 def climb_labels(
-    baseline: TrainedModel, question: Question, rung: Rung, progress: Progress | None
+    baseline: TrainedModel, question: CellQuestion, rung: Rung, progress: Progress | None
 ) -> list[CellAnswer]:
     """Answer every cell on one rung."""
     if rung in {"influence", "paper"}:
@@ -67,7 +67,7 @@ def climb_labels(
     return list(_second_order(baseline, question, rung, progress))
 
 
-def _first_order(baseline: TrainedModel, question: Question) -> Iterator[CellAnswer]:
+def _first_order(baseline: TrainedModel, question: CellQuestion) -> Iterator[CellAnswer]:
     """P1 Eq. 14: a sum over records of numbers that are computed once."""
     problem, evaluation, theta = baseline.problem, baseline.evaluation, baseline.theta
     solved = question.solved
@@ -153,7 +153,7 @@ def _first_order_spread(
 
 def _probed_spreads(
     baseline: TrainedModel,
-    question: Question,
+    question: CellQuestion,
     noises: list[LabelNoise],
     seeds: list[np.random.SeedSequence],
 ) -> tuple[list[NoiseForms], bool]:
@@ -179,7 +179,7 @@ def _probed_spreads(
 
 
 def _second_order(
-    baseline: TrainedModel, question: Question, rung: Rung, progress: Progress | None
+    baseline: TrainedModel, question: CellQuestion, rung: Rung, progress: Progress | None
 ) -> Iterator[CellAnswer]:
     """Newton and exact: θ_ε, then the noise of one run around it."""
     n_cells = question.n_epsilon * len(question.groups)
@@ -191,7 +191,9 @@ def _second_order(
             progress(done, n_cells, rung)
 
 
-def _answers(baseline: TrainedModel, question: Question, rung: Rung) -> Iterator[list[CellAnswer]]:
+def _answers(
+    baseline: TrainedModel, question: CellQuestion, rung: Rung
+) -> Iterator[list[CellAnswer]]:
     """Yield the cells as they are finished: a group's whole curve if it can be had, else one by one."""
     if is_wide(baseline.problem.n_parameters):
         assert isinstance(baseline, Baseline)  # noqa: S101  (a streamed table is never wide)
@@ -223,7 +225,7 @@ def _answers(baseline: TrainedModel, question: Question, rung: Rung) -> Iterator
 
 def _cell_by_cell(
     baseline: TrainedModel,
-    question: Question,
+    question: CellQuestion,
     rung: Rung,
     groups: list[int],
     seeds: list[np.random.SeedSequence],

@@ -25,7 +25,7 @@ from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models.block_store import current_store
 from epsilens.models.passes import current_passes, workers
 from epsilens.notes import Note
-from epsilens.whatif.cells import CellAnswer, Question, Rung
+from epsilens.whatif.cells import CellAnswer, CellQuestion, Rung
 from epsilens.whatif.drawn_cell import n_solvable
 from epsilens.whatif.general_ladder import SOLVED_REPORT_COST, climb_general
 from epsilens.whatif.label_curve import suits_a_curve
@@ -56,7 +56,7 @@ POINTS_ON_A_CURVE = 6
 """At which Hessians and draws are taken, however many ε are asked about."""
 
 
-def plan_streamed(baseline: StreamedBaseline, question: Question, *, seconds: float) -> Rung:
+def plan_streamed(baseline: StreamedBaseline, question: CellQuestion, *, seconds: float) -> Rung:
     """Return the highest rung that should fit; a run that goes on takes the one it took before."""
     store = current_store()
     if store is None:
@@ -70,7 +70,7 @@ def plan_streamed(baseline: StreamedBaseline, question: Question, *, seconds: fl
     return rung
 
 
-def _highest(baseline: StreamedBaseline, question: Question, seconds: float) -> Rung:
+def _highest(baseline: StreamedBaseline, question: CellQuestion, seconds: float) -> Rung:
     n, m = baseline.problem.n_rows, baseline.evaluation.n_rows
     groups, cells = len(question.groups), question.n_epsilon
     read = baseline.seconds_of_a_pass()
@@ -106,7 +106,7 @@ _SHARE_OF_A_COLUMN = 0.25
 _GRADIENTS_PER_RUN = 20
 
 
-def is_label_only(baseline: AnyBaseline, question: Question) -> bool:
+def is_label_only(baseline: AnyBaseline, question: CellQuestion) -> bool:
     """Return whether only the linear term of a canonical objective moves: the short road."""
     return (
         not question.alternatives.sizes
@@ -115,7 +115,7 @@ def is_label_only(baseline: AnyBaseline, question: Question) -> bool:
     )
 
 
-def plan(baseline: AnyBaseline, question: Question, *, seconds: float) -> Rung:
+def plan(baseline: AnyBaseline, question: CellQuestion, *, seconds: float) -> Rung:
     """Return the highest rung that should fit into a time budget, from the cost of one Hessian."""
     if isinstance(baseline, StreamedBaseline):
         return plan_streamed(baseline, question, seconds=seconds)
@@ -155,7 +155,7 @@ def plan(baseline: AnyBaseline, question: Question, *, seconds: float) -> Rung:
     return "influence"
 
 
-def _plan_wide(baseline: Baseline, question: Question, seconds: float) -> Rung:
+def _plan_wide(baseline: Baseline, question: CellQuestion, seconds: float) -> Rung:
     """Return the rung of a wide model, from the cost of one product with its Hessian."""
     if not is_label_only(baseline, question):
         return "influence"
@@ -169,7 +169,7 @@ def _plan_wide(baseline: Baseline, question: Question, seconds: float) -> Rung:
 
 
 def climb(
-    baseline: AnyBaseline, question: Question, rung: Rung, *, progress: Progress | None = None
+    baseline: AnyBaseline, question: CellQuestion, rung: Rung, *, progress: Progress | None = None
 ) -> list[CellAnswer]:
     """Answer every cell on one rung, groups in order, ε ascending."""
     labels_only = is_label_only(baseline, question)
@@ -261,11 +261,11 @@ def as_correction(
     return True
 
 
-def as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> Question:
+def as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> CellQuestion:
     """Return what the ladder is asked."""
     n_epsilon = len(asked.epsilons)
     one = [np.ones((1, 1))] * n_epsilon
-    return Question(
+    return CellQuestion(
         groups=asked.groups,
         label_channels=[c.matrix for c in asked.label_channels] or one,
         joints=asked.joints(),
@@ -284,7 +284,7 @@ N_SAMPLES = 4
 
 
 def with_sampling_error(
-    baseline: Baseline, asked: Asked, question: Question, rung: Rung, answers: list[CellAnswer]
+    baseline: Baseline, asked: Asked, question: CellQuestion, rung: Rung, answers: list[CellAnswer]
 ) -> list[CellAnswer]:
     """Answer again with further samples of patterns; average, widen by their spread, and say so.
 
@@ -293,7 +293,7 @@ def with_sampling_error(
     baseline : Baseline
     asked : Asked
         Its notes gain the error.
-    question : Question
+    question : CellQuestion
     rung : str
     answers : list of CellAnswer
         By the first sample.

@@ -26,7 +26,7 @@ from epsilens.influence.first_order import probe_seed
 from epsilens.influence.record_noise import NoiseForms, cell_noise
 from epsilens.influence.wide import WideCurvature, curvature_at
 from epsilens.models.passes import workers
-from epsilens.whatif.cells import CellAnswer, Question, Rung, group_seeds, unchanged
+from epsilens.whatif.cells import CellAnswer, CellQuestion, Rung, group_seeds, unchanged
 from epsilens.whatif.drawn_cell import ExpandedCell, QuadraticRuns, finish_cell, shape_of_runs
 
 __all__ = ["MOST_DRAWS", "wide_answers"]
@@ -36,7 +36,9 @@ MOST_DRAWS = 100
 """Runs that are drawn for an interval: each takes a linear system of its own."""
 
 
-def wide_answers(baseline: Baseline, question: Question, rung: Rung) -> Iterator[list[CellAnswer]]:
+def wide_answers(
+    baseline: Baseline, question: CellQuestion, rung: Rung
+) -> Iterator[list[CellAnswer]]:
     """Yield every cell of every group on the rung "newton" or "exact"."""
     codes, values = baseline.label.domain()
     statistics = baseline.problem.loss.statistic(values)
@@ -63,7 +65,7 @@ def wide_answers(baseline: Baseline, question: Question, rung: Rung) -> Iterator
 
 
 def _path(
-    baseline: Baseline, question: Question, noise: LabelNoise, rung: Rung
+    baseline: Baseline, question: CellQuestion, noise: LabelNoise, rung: Rung
 ) -> Iterator[tuple[int, FloatArray, bool]]:
     """Yield position, parameters and convergence of a group's cells."""
     problem = baseline.problem
@@ -79,7 +81,7 @@ def _path(
 
 def _cell(
     baseline: Baseline,
-    question: Question,
+    question: CellQuestion,
     noise: LabelNoise,
     rung: Rung,
     group: int,

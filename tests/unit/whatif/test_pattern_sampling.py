@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epsilens.whatif import ladder
-from epsilens.whatif.cells import CellAnswer, Question
+from epsilens.whatif.cells import CellAnswer, CellQuestion
 
 
 def answer(change):
@@ -36,7 +36,7 @@ def test_samples_are_averaged_and_the_interval_is_widened_by_their_spread(monkey
         unary=SimpleNamespace(kind="oue", feature=None), epsilons=(1.0,), notes=[]
     )
     baseline = SimpleNamespace(problem=SimpleNamespace(design=None))
-    question = Question(
+    question = CellQuestion(
         groups=[],
         label_channels=[],
         joints=[],
