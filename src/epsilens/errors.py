@@ -181,13 +181,21 @@ def render(text: str, surface: Surface | None = None) -> str:
     parts = [first]
     for other in others:
         choices, _, rest = other.partition(_LAST)
-        parts += [choices.split(_NEXT)[_KINDS.index(surface.kind)], rest]
+        words = choices.split(_NEXT)
+        # A name from the data may have such a sign: then it marks nothing.
+        known = len(words) == len(_KINDS)
+        parts += [words[_KINDS.index(surface.kind)], rest] if known else [other]
     first, *others = "".join(parts).split(_OPEN)
     parts = [first]
     for other in others:
         named, _, rest = other.partition(_CLOSE)
         name, has_value, value = named.partition(_BETWEEN)
-        parts += [surface.setting(name, json.loads(value) if has_value else None), rest]
+        try:
+            given = json.loads(value) if has_value else None
+        except ValueError:
+            parts.append(other)
+            continue
+        parts += [surface.setting(name, given), rest]
     return "".join(parts)
 
 

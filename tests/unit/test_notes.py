@@ -54,6 +54,14 @@ def test_a_note_is_written_in_the_terms_of_its_surface() -> None:
     assert note.render(COMMAND_LINE) == "Declare it with `--categories`."
 
 
+@pytest.mark.parametrize(
+    "sign", ["\ue000", "\ue000\ue001", "\ue003", "\ue004", "\ue005", "\ue003\ue004"]
+)
+def test_a_name_with_the_signs_of_marks_breaks_nothing(sign: str) -> None:
+    note = Note("column-left-out", f"{sign}age: left out. Use {setting('drop')}.")
+    assert "age: left out" in note.render(COMMAND_LINE)
+
+
 def test_a_code_of_a_later_version_counts_as_a_warning() -> None:
     assert Note("not-yet-known", "text").severity == "warning"
     assert Note("not-yet-known", "text").has_names

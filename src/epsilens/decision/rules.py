@@ -35,8 +35,8 @@ from epsilens.document import (
     WhatIfDocument,
     cost_type,
     own_budget,
-    randomised_response_name,
 )
+from epsilens.document.decision import randomised_response_name
 from epsilens.errors import InputTypeError
 from epsilens.notes import distinct_notes
 from epsilens.risk import RiskCurve

@@ -15,11 +15,9 @@ from epsilens.document.decision import (
     MaskingLever,
     MechanismCell,
     MechanismCurve,
-    MechanismName,
     Point,
     Recommendation,
     joined_points,
-    randomised_response_name,
     risk_at,
 )
 from epsilens.document.examples import example_document
@@ -108,7 +106,6 @@ __all__ = [
     "MaskingLever",
     "MechanismCell",
     "MechanismCurve",
-    "MechanismName",
     "Note",
     "NumberType",
     "OutcomeInterval",
@@ -147,7 +144,6 @@ __all__ = [
     "mask_number_types",
     "migrate",
     "own_budget",
-    "randomised_response_name",
     "risk_at",
     "risk_number_types",
     "spending_text",

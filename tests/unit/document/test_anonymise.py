@@ -3,7 +3,15 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from epsilens.document import Provenance, anonymise, load_document, to_json
+from epsilens.document import (
+    Alternative,
+    Provenance,
+    anonymise,
+    budgets_text,
+    example_document,
+    load_document,
+    to_json,
+)
 from epsilens.document.anonymise import WITHHELD_WARNING
 from epsilens.notes import Note
 
@@ -144,3 +152,25 @@ def test_anonymising_twice_changes_nothing_more(build: ModuleType) -> None:
     ):
         once = anonymise(document)
         assert anonymise(once) == once
+
+
+def test_a_decision_loses_the_names_in_what_was_compared() -> None:
+    asked = {"protect": ["SECRET", "SECRET2"], "epsilon": {"SECRET": 1.0, "SECRET2": 2.0}}
+    cost = example_document("whatif", provenance={"method": "exact", "settings": asked})
+    named = budgets_text(cost)
+    audit = example_document("audit", mechanism="SECRET:module")
+    decision = example_document("decision", cost=cost)
+    curve = decision.mechanisms[0].model_copy(update={"audit": audit})
+    chosen = decision.recommendation.model_copy(update={"sentence": f"Use {named}."})
+    other = Alternative(**chosen.model_dump(), reason=f"{named} costs more.")
+    changes = {"mechanisms": [curve], "recommendation": chosen, "alternatives": [other]}
+    hidden = anonymise(decision.model_copy(update=changes))
+    assert "SECRET" not in to_json(hidden)
+    assert hidden.mechanisms[0].cells == curve.cells
+    assert hidden.alternatives[0].reason.endswith("costs more.")
+
+
+def test_a_note_that_names_nothing_stays() -> None:
+    note, other = Note("mask-not-private", "neither is private"), Note("rows-dropped", "SECRET 2")
+    hidden = anonymise(example_document("mask", notes=[note, other]))
+    assert [kept.code for kept in hidden.notes] == ["mask-not-private", "withheld"]
