@@ -36,7 +36,7 @@ _OUT_SUFFIXES = (".json", ".csv", ".parquet", ".html", ".png", ".svg")
 
 
 class MethodChoice(StrEnum):
-    """The rungs of the ladder."""
+    """Ways to compute the cost."""
 
     auto = "auto"
     influence = "influence"
@@ -282,7 +282,7 @@ def whatif(
 
 
 def _check_solver(inverse_hessian: InverseHessianChoice | None, method: MethodChoice) -> None:
-    """Refuse a solver for a rung that does not ask for one, before any work."""
+    """Refuse a solver for a method that does not use one, before any work."""
     if inverse_hessian is not None and method not in {MethodChoice.influence, MethodChoice.paper}:
         raise InputError(
             f"`--inverse-hessian` belongs to `--method influence` or `paper`, got {method.value}. "

@@ -55,7 +55,7 @@ class WhatIfCell(Part):
     record_epsilon: NonNegative
     """Privacy budget of a whole record: the sum over its protected columns."""
     method: WhatIfMethod
-    """The rung of the ladder that was really used; output-perturbation for a published model."""
+    """The method that was really used; output-perturbation for a published model."""
     loss_change: OptionalNumber
     """Expected change of the mean test loss; positive is worse."""
     loss_change_low: OptionalNumber = None

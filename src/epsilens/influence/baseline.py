@@ -71,7 +71,7 @@ MANY_PARAMETERS = 1000
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
 class Baseline:
-    """A trained model with all that the ladder needs.
+    """A trained model with all that the methods need.
 
     Attributes
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ladder for labels asks of a trained model, wherever its records are."""
+"""What the methods for labels ask of a trained model, wherever its records are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
     "is_trustworthy",
 ]
 
-# --- What the ladder asks of a test set, wherever its records are ---
+# --- What the methods ask of a test set, wherever its records are ---
 
 
 class HeldOut(Protocol):
@@ -87,7 +87,7 @@ class HeldOut(Protocol):
         ...
 
 
-# --- What the ladder for labels asks of a trained model, wherever its records are ---
+# --- What the methods for labels ask of a trained model, wherever its records are ---
 
 
 class TrainedModel(Protocol):
@@ -179,7 +179,7 @@ def is_trustworthy(
     wild_loss : float
         Test loss that hangs on records whose predictor one run leaves undetermined.
     omitted : float
-        Size of the next term, which the rung left out.
+        Size of the next term, which the method left out.
     half_width : float
         Half the width of the prediction interval.
 

@@ -418,7 +418,7 @@ def polish(problem: Objective, linear: FloatArray, solution: Solution) -> FloatA
     return theta
 
 
-# --- What the ladder asks of a training objective, wherever its records are ---
+# --- What the methods ask of a training objective, wherever its records are ---
 
 
 class LinearObjective(Objective, Protocol):

@@ -36,7 +36,7 @@ from epsilens.influence.question import Asked
 from epsilens.models.passes import place_of_work
 from epsilens.notes import Note
 from epsilens.whatif.cells import CellAnswer
-from epsilens.whatif.ladder import AnyBaseline
+from epsilens.whatif.methods import AnyBaseline
 from epsilens.whatif.result import INTERVAL_CONFIDENCE, LossChangeEstimate
 from epsilens.whatif.retraining import RUN_OUTCOMES, Run, run_outcomes
 
@@ -184,7 +184,7 @@ def write_estimate(
     seconds: float,
     first_order: FirstOrder | None = None,
 ) -> LossChangeEstimate:
-    """Return the result of a rung of the ladder."""
+    """Return the result of a method."""
     cells, intervals = [], []
     for answer in answers:
         group, at = asked.groups[answer.group_index].name, asked.epsilons[answer.epsilon_index]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rung of the ladder is asked, and what it answers."""
+"""What a method is asked, and what it answers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from epsilens.influence.groups import Group
 
 __all__ = [
     "CellAnswer",
+    "Method",
     "CellQuestion",
-    "Rung",
     "changes_from",
     "ends",
     "first_order_ends",
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 Ends = tuple[float, float]
-Rung = Literal["influence", "newton", "exact", "paper"]
+Method = Literal["influence", "newton", "exact", "paper"]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
@@ -49,7 +49,7 @@ class CellQuestion:
         Simulated runs behind each interval.
     seed : int
     first_order : FirstOrder or None
-        v = H⁻¹η, for the rungs of first order.
+        v = H⁻¹η, for the methods of first order.
     """
 
     groups: list[Group]
@@ -65,7 +65,7 @@ class CellQuestion:
 
     @property
     def solved(self) -> FirstOrder:
-        """The first-order direction with its solver; only for the rungs that need it."""
+        """The first-order direction with its solver; only for the methods that need it."""
         assert self.first_order is not None  # noqa: S101  (the study has solved for it)
         return self.first_order
 
@@ -95,7 +95,7 @@ class CellAnswer:
     intervals : mapping of outcome to (low, high)
         The same outcomes, where draws were made.
     solve_error : SolveError or None
-        What the solver of the inverse Hessian leaves, on the rungs of first order.
+        What the solver of the inverse Hessian leaves, by the methods of first order.
     standard_error : float or None
         Of the change of loss, where its part of second order is a mean over drawn runs.
     """

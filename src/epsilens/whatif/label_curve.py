@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exact rung for a grid of ε: one curve a group, all its cells side by side.
+"""The exact method for a grid of ε: one curve a group, all its cells side by side.
 
-The slow twin is `label_ladder`, which takes every Hessian and every noise term at the cell itself; here
+The slow twin is `label_method`, which takes every Hessian and every noise term at the cell itself; here
 they come from the polynomials of `influence.curve`, the minimisers are finished together, and of the
 drawn runs only some, at some of the cells, are evaluated record by record.
 """
@@ -144,7 +144,7 @@ def expand_label_cell(
     )
 
 
-# --- The exact rung for a grid of ε: one curve a group, all its cells side by side ---
+# --- The exact method for a grid of ε: one curve a group, all its cells side by side ---
 
 _FEWEST_CELLS = 6
 _MOST_PARAMETERS = 1000

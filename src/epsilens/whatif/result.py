@@ -337,7 +337,7 @@ class Calibration:
     mean_estimate, spread : float
         Of the calibrated estimates: how far a new one lies from them widens its interval.
     method : str
-        The rung that was calibrated.
+        The method that was calibrated.
     protect : tuple of str
         The columns it was asked about.
     """
@@ -358,7 +358,7 @@ class Calibration:
         Parameters
         ----------
         estimate : LossChangeEstimate
-            Of the same rung that was calibrated.
+            Estimate by the method that was calibrated.
 
         Returns
         -------

@@ -27,13 +27,13 @@ from epsilens.influence.baseline import Baseline
 from epsilens.influence.question import Epsilon
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.whatif.answer import write_estimate, write_retraining
-from epsilens.whatif.cells import Rung
+from epsilens.whatif.cells import Method
 from epsilens.whatif.fitted_study import FittedStudy
-from epsilens.whatif.general_ladder import objective_of
-from epsilens.whatif.ladder import (
+from epsilens.whatif.general_method import objective_of
+from epsilens.whatif.methods import (
     as_correction,
     as_question,
-    climb,
+    compute_cells,
     is_label_only,
     plan,
     refuse_matrix_free,
@@ -142,7 +142,7 @@ class WhatIf(FittedStudy):
         groups : mapping of name to mask or expression, optional
             Whose answers are randomised. None: everybody, as group "all".
         method : {"auto", "influence", "newton", "exact", "retrain", "paper"}
-            The rung of the ladder. "auto" takes the highest that fits `seconds`, never "retrain".
+            "auto" takes the most accurate method that fits `seconds`, never "retrain".
             "influence" is first order and additive over groups; "paper" is P1 as printed: Eq. 14
             for labels, Eq. 13 where features are protected, Eq. 22 with correction.
         correction : {None, "none", "forward"}
@@ -156,7 +156,7 @@ class WhatIf(FittedStudy):
         seconds : float
             The time "auto" may take.
         n_draws : int
-            Simulated runs behind each interval; at most 100 on the rungs "newton" and "exact" beyond
+            Simulated runs behind each interval; at most 100 by the methods "newton" and "exact" beyond
             5,000 parameters.
         repeats : int
             Retrainings a cell, for method="retrain".
@@ -165,7 +165,7 @@ class WhatIf(FittedStudy):
         dependent_groups : {"refuse", "warn"}
             What to do when membership of a group gives the protected answer away.
         inverse_hessian : {"cholesky", "cg", "stochastic"} or solver, optional
-            How the inverse Hessian is applied on the rungs of first order; None: "cholesky", and
+            How the inverse Hessian is applied by the methods of first order; None: "cholesky", and
             "cg" beyond 5,000 parameters, where no matrix of them is formed. A solver such as
             `ConjugateGradient(tolerance=1e-6)` carries its own settings. What it left is in the
             provenance, and among the warnings where it did not converge.
@@ -178,16 +178,16 @@ class WhatIf(FittedStudy):
         """
         started = time.perf_counter()
         check_is_fitted(self, "baseline_")
-        rung = as_choice(method, METHODS, name="method")
+        method = as_choice(method, METHODS, name="method")
         as_positive(seconds, name="seconds")
         n_draws = as_count(n_draws, name="n_draws", least=20)
-        if inverse_hessian is not None and rung not in _FIRST_ORDER:
+        if inverse_hessian is not None and method not in _FIRST_ORDER:
             raise InputError(
                 f"{setting('inverse_hessian')} is for {setting('method', 'influence')} or "
-                f"{setting('method', 'paper')}, the rungs that need nothing else, got "
-                f"method={rung!r}. Choose one of them, or leave it out."
+                f"{setting('method', 'paper')}, the methods that need nothing else, got "
+                f"method={method!r}. Choose one of them, or leave it out."
             )
-        if rung == "retrain":
+        if method == "retrain":
             return self.retrain(
                 protect=protect,
                 epsilon=epsilon,
@@ -208,11 +208,11 @@ class WhatIf(FittedStudy):
             categories,
             dependent_groups,
             mechanism=mechanism,
-            is_paper=rung == "paper",
+            is_paper=method == "paper",
         )
         corrected = as_correction(correction, asked, baseline)
         question = as_question(asked, corrected=corrected, n_draws=n_draws, seed=seed)
-        used: Rung = plan(baseline, question, seconds=seconds) if rung == "auto" else rung  # type: ignore[assignment]
+        used: Method = plan(baseline, question, seconds=seconds) if method == "auto" else method  # type: ignore[assignment]
         if used in _FIRST_ORDER:
             n_parameters = baseline.problem.n_parameters
             inverse = as_inverse_hessian(
@@ -220,7 +220,7 @@ class WhatIf(FittedStudy):
             )
             refuse_matrix_free(baseline, inverse)
             question = replace(question, first_order=solve_first_order(baseline, inverse))
-        answers = climb(baseline, question, used, progress=progress)
+        answers = compute_cells(baseline, question, used, progress=progress)
         if isinstance(baseline, Baseline) and asked.unary is not None and asked.unary.is_sampled:
             answers = with_sampling_error(baseline, asked, question, used, answers)
         found = write_estimate(
@@ -340,7 +340,7 @@ class WhatIf(FittedStudy):
         protect, epsilon, groups, categories, correction, repeats, random_state, progress
             As in `retrain`; a few values of ε are enough.
         method : str
-            The rung to be calibrated.
+            The method to be calibrated.
         truth : LossChangeEstimate or frame, optional
             Changes of the test loss that were found elsewhere, such as by training a whole network
             again: columns epsilon and loss_change, and group where there are several; several rows of

@@ -9,9 +9,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
-from epsilens.whatif import drawn_cell, label_curve, label_ladder
+from epsilens.whatif import drawn_cell, label_curve, label_method
 from epsilens.whatif.label_curve import suits_a_curve
-from epsilens.whatif.ladder import as_question
+from epsilens.whatif.methods import as_question
 
 GRID = np.r_[np.geomspace(0.05, 8.0, 11), np.inf]
 
@@ -39,7 +39,7 @@ def case(request, survey, pipeline):
 
 
 def cells_of(baseline, question):
-    cells = label_ladder.climb_labels(baseline, question, "exact", None)
+    cells = label_method.compute_label_cells(baseline, question, "exact", None)
     return sorted(cells, key=lambda cell: (cell.group_index, cell.epsilon_index))
 
 
@@ -50,7 +50,7 @@ def test_the_curve_equals_every_cell_by_itself(case, monkeypatch, part):
     assert suits_a_curve(baseline, question)
     monkeypatch.setattr(drawn_cell, "_FULL_WORK", part)
     fast = cells_of(baseline, question)
-    monkeypatch.setattr(label_ladder, "suits_a_curve", lambda *_: False)
+    monkeypatch.setattr(label_method, "suits_a_curve", lambda *_: False)
     slow = cells_of(baseline, question)
     assert len(fast) == len(slow) == 2 * len(GRID)
     for one, other in zip(fast, slow, strict=True):
@@ -116,7 +116,7 @@ def test_a_group_whose_curve_is_lost_is_still_answered(case, monkeypatch):
     baseline, question = case
     monkeypatch.setattr(label_curve, "_LEAST_WORK", 0.0)
     monkeypatch.setattr(
-        label_ladder, "answer_by_curve", lambda b, q, groups, seeds: [None] * len(groups)
+        label_method, "answer_by_curve", lambda b, q, groups, seeds: [None] * len(groups)
     )
     cells = cells_of(baseline, question)
     assert [(cell.group_index, cell.epsilon_index) for cell in cells] == [

@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from epsilens import WhatIf
 from epsilens.influence import Cholesky, ConjugateGradient
-from epsilens.whatif.general_ladder import climb_general
-from epsilens.whatif.label_ladder import climb_labels
-from epsilens.whatif.ladder import as_question, solve_first_order
+from epsilens.whatif.general_method import compute_general_cells
+from epsilens.whatif.label_method import compute_label_cells
+from epsilens.whatif.methods import as_question, solve_first_order
 
 METHODS = ("influence", "newton", "exact")
 
@@ -53,10 +53,10 @@ def along(case, inverse):
 def test_both_roads_agree(case, rung):
     baseline, question = along(case, Cholesky())
     short = sorted(
-        climb_labels(baseline, question, rung, None), key=lambda cell: cell.epsilon_index
+        compute_label_cells(baseline, question, rung, None), key=lambda cell: cell.epsilon_index
     )
     general = sorted(
-        climb_general(baseline, question, rung, None), key=lambda cell: cell.epsilon_index
+        compute_general_cells(baseline, question, rung, None), key=lambda cell: cell.epsilon_index
     )
     for one, other in zip(short, general, strict=True):
         width = one.loss_high - one.loss_low
@@ -73,10 +73,10 @@ def test_both_roads_agree(case, rung):
         assert abs(one.loss_high - other.loss_high) <= 0.3 * width
 
 
-@pytest.mark.parametrize("climb", [climb_labels, climb_general])
-def test_conjugate_gradient_leads_where_the_factor_leads(case, climb):
+@pytest.mark.parametrize("compute_cells", [compute_label_cells, compute_general_cells])
+def test_conjugate_gradient_leads_where_the_factor_leads(case, compute_cells):
     answers = [
-        climb(*along(case, inverse), "influence", None)
+        compute_cells(*along(case, inverse), "influence", None)
         for inverse in (Cholesky(), ConjugateGradient(tolerance=1e-12))
     ]
     for one, other in zip(*answers, strict=True):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from epsilens.whatif import ladder
+from epsilens.whatif import methods
 from epsilens.whatif.cells import CellAnswer, CellQuestion
 
 
@@ -30,8 +30,8 @@ def test_samples_are_averaged_and_the_interval_is_widened_by_their_spread(monkey
     changes = [0.10, 0.14, 0.12, 0.20]
     later = iter(changes[1:])
     block = SimpleNamespace(alternatives=lambda design: None, joint=lambda epsilon: np.eye(2))
-    monkeypatch.setattr(ladder, "climb", lambda *_: [answer(next(later))])
-    monkeypatch.setattr(ladder.UnaryBlock, "of", lambda *_, **__: block)
+    monkeypatch.setattr(methods, "compute_cells", lambda *_: [answer(next(later))])
+    monkeypatch.setattr(methods.UnaryBlock, "of", lambda *_, **__: block)
     asked = SimpleNamespace(
         unary=SimpleNamespace(kind="oue", feature=None), epsilons=(1.0,), notes=[]
     )
@@ -47,7 +47,7 @@ def test_samples_are_averaged_and_the_interval_is_widened_by_their_spread(monkey
         n_draws=20,
         seed=0,
     )
-    (found,) = ladder.with_sampling_error(baseline, asked, question, "exact", [answer(changes[0])])
+    (found,) = methods.with_sampling_error(baseline, asked, question, "exact", [answer(changes[0])])
     mean, spread = np.mean(changes), np.std(changes, ddof=1)
     assert found.loss_change == pytest.approx(mean)
     assert found.loss_low == pytest.approx(mean - 0.3 - spread)

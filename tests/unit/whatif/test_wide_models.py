@@ -17,7 +17,7 @@ from epsilens.errors import InputError
 from epsilens.influence import wide
 from epsilens.models import Design, Problem
 from epsilens.valuation import leave_one_out
-from epsilens.whatif import drawn_cell, wide_ladder
+from epsilens.whatif import drawn_cell, wide_method
 
 GRID = [0.5, 2.0, np.inf]
 FEW, MANY = (60, 40, 10), (700, 500, 40)
@@ -187,9 +187,9 @@ def test_the_mean_over_drawn_runs_has_a_standard_error(name, narrow_limit):
         said["parts"].append(terms.mean())
         return terms
 
-    mean_terms = wide_ladder._mean_terms
-    narrow_limit.setattr(wide_ladder, "finish_cell", spy)
-    narrow_limit.setattr(wide_ladder, "_mean_terms", spy_on_terms)
+    mean_terms = wide_method._mean_terms
+    narrow_limit.setattr(wide_method, "finish_cell", spy)
+    narrow_limit.setattr(wide_method, "_mean_terms", spy_on_terms)
     answers = [
         study.estimate(epsilon=[1.0], method="newton", n_draws=20, random_state=seed)
         for seed in range(16)
@@ -222,6 +222,6 @@ def test_newton_that_stops_too_early_is_not_believed(narrow_limit):
     def half_way(problem, theta, *rest):
         return 0.5 * (theta[:, None] + newton_steps(problem, theta, *rest))
 
-    newton_steps = wide_ladder.newton_steps
-    narrow_limit.setattr(wide_ladder, "newton_steps", half_way)
+    newton_steps = wide_method.newton_steps
+    narrow_limit.setattr(wide_method, "newton_steps", half_way)
     assert study.estimate(**question).to_frame()["trusted"].tolist() == [False]

@@ -26,7 +26,7 @@ from epsilens.influence.first_order import probe_seed
 from epsilens.influence.record_noise import NoiseForms, cell_noise
 from epsilens.influence.wide import WideCurvature, curvature_at
 from epsilens.models.passes import workers
-from epsilens.whatif.cells import CellAnswer, CellQuestion, Rung, group_seeds, unchanged
+from epsilens.whatif.cells import CellAnswer, Method, CellQuestion, group_seeds, unchanged
 from epsilens.whatif.drawn_cell import ExpandedCell, QuadraticRuns, finish_cell, shape_of_runs
 
 __all__ = ["MOST_DRAWS", "wide_answers"]
@@ -37,9 +37,9 @@ MOST_DRAWS = 100
 
 
 def wide_answers(
-    baseline: Baseline, question: CellQuestion, rung: Rung
+    baseline: Baseline, question: CellQuestion, method: Method
 ) -> Iterator[list[CellAnswer]]:
-    """Yield every cell of every group on the rung "newton" or "exact"."""
+    """Yield every cell of every group by the method "newton" or "exact"."""
     codes, values = baseline.label.domain()
     statistics = baseline.problem.loss.statistic(values)
     seeds = group_seeds(question)
@@ -48,13 +48,13 @@ def wide_answers(
             noise = summarise_group(
                 baseline.problem, codes, statistics, group.mask, with_grams=False
             )
-            for index, theta, converged in _path(baseline, question, noise, rung):
+            for index, theta, converged in _path(baseline, question, noise, method):
                 yield [
                     _cell(
                         baseline,
                         question,
                         noise,
-                        rung,
+                        method,
                         number,
                         index,
                         theta,
@@ -65,13 +65,13 @@ def wide_answers(
 
 
 def _path(
-    baseline: Baseline, question: CellQuestion, noise: LabelNoise, rung: Rung
+    baseline: Baseline, question: CellQuestion, noise: LabelNoise, method: Method
 ) -> Iterator[tuple[int, FloatArray, bool]]:
     """Yield position, parameters and convergence of a group's cells."""
     problem = baseline.problem
     shifts = np.stack([noise.shift(channel)[:, None] for channel in question.label_channels])
     start = (problem, baseline.theta, baseline.curvature, baseline.linear)
-    if rung == "exact":
+    if method == "exact":
         for point in walk(*start, shifts):
             yield point.index, point.theta[:, 0], bool(point.converged[0])
         return
@@ -83,7 +83,7 @@ def _cell(
     baseline: Baseline,
     question: CellQuestion,
     noise: LabelNoise,
-    rung: Rung,
+    method: Method,
     group: int,
     index: int,
     theta: FloatArray,
@@ -109,7 +109,7 @@ def _cell(
     if not problem.is_quadratic:
         bias = -0.5 * curvature.solve(problem.third(theta, root))
     omitted = 0.0
-    if rung == "newton":
+    if method == "newton":
         linear = baseline.linear + noise.shift(channel)
         left = problem.gradient(theta[:, None], linear[:, None])[:, 0]
         pair = np.column_stack([theta, theta - curvature.solve(left)])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ladder: first order, Newton, exact; which rung, and by which road.
+"""Which method answers a question: first order, Newton or exact.
 
-Each rung answers the same question, what the minimiser of the expected perturbed objective is and
+Each method answers the same question, what the minimiser of the expected perturbed objective is and
 what the test set says of it, at rising cost; each carries the prediction interval of one real run.
 """
 
@@ -25,12 +25,12 @@ from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models.block_store import current_store
 from epsilens.models.passes import current_passes, workers
 from epsilens.notes import Note
-from epsilens.whatif.cells import CellAnswer, CellQuestion, Rung
+from epsilens.whatif.cells import CellAnswer, Method, CellQuestion
 from epsilens.whatif.drawn_cell import n_solvable
-from epsilens.whatif.general_ladder import SOLVED_REPORT_COST, climb_general
+from epsilens.whatif.general_method import SOLVED_REPORT_COST, compute_general_cells
 from epsilens.whatif.label_curve import suits_a_curve
-from epsilens.whatif.label_ladder import climb_labels
-from epsilens.whatif.wide_ladder import MOST_DRAWS
+from epsilens.whatif.label_method import compute_label_cells
+from epsilens.whatif.wide_method import MOST_DRAWS
 
 if TYPE_CHECKING:
     from epsilens.models import Problem
@@ -40,7 +40,7 @@ __all__ = [
     "SECONDS_PER_TEST_LOSS",
     "as_correction",
     "as_question",
-    "climb",
+    "compute_cells",
     "is_label_only",
     "plan",
     "plan_streamed",
@@ -49,15 +49,15 @@ __all__ = [
     "with_sampling_error",
 ]
 
-# --- Which rung fits into a time budget when every look at the records is a pass over files ---
+# --- Which method fits into a time budget when every look at the records is a pass over files ---
 
 SECONDS_PER_TEST_LOSS = 4e-9
 POINTS_ON_A_CURVE = 6
 """At which Hessians and draws are taken, however many ε are asked about."""
 
 
-def plan_streamed(baseline: StreamedBaseline, question: CellQuestion, *, seconds: float) -> Rung:
-    """Return the highest rung that should fit; a run that goes on takes the one it took before."""
+def plan_streamed(baseline: StreamedBaseline, question: CellQuestion, *, seconds: float) -> Method:
+    """Return the most accurate method that should fit; a run that goes on takes the one it took before."""
     store = current_store()
     if store is None:
         return _highest(baseline, question, seconds)
@@ -65,12 +65,12 @@ def plan_streamed(baseline: StreamedBaseline, question: CellQuestion, *, seconds
     kept = store.begin("rung", asked)
     if kept.found is not None:
         return str(kept.found[0]["rung"])  # type: ignore[return-value]
-    rung = _highest(baseline, question, seconds)
-    kept.keep({"rung": np.array(rung)}, 1)
-    return rung
+    method = _highest(baseline, question, seconds)
+    kept.keep({"rung": np.array(method)}, 1)
+    return method
 
 
-def _highest(baseline: StreamedBaseline, question: CellQuestion, seconds: float) -> Rung:
+def _highest(baseline: StreamedBaseline, question: CellQuestion, seconds: float) -> Method:
     n, m = baseline.problem.n_rows, baseline.evaluation.n_rows
     groups, cells = len(question.groups), question.n_epsilon
     read = baseline.seconds_of_a_pass()
@@ -92,7 +92,7 @@ def _highest(baseline: StreamedBaseline, question: CellQuestion, seconds: float)
     return "newton" if newton + groups * cells * drawing <= seconds else "influence"
 
 
-# --- The ladder: first order, Newton, exact; which rung, and by which road ---
+# --- The choice of the method, and its answers ---
 
 AnyBaseline = Baseline | StreamedBaseline
 
@@ -115,8 +115,8 @@ def is_label_only(baseline: AnyBaseline, question: CellQuestion) -> bool:
     )
 
 
-def plan(baseline: AnyBaseline, question: CellQuestion, *, seconds: float) -> Rung:
-    """Return the highest rung that should fit into a time budget, from the cost of one Hessian."""
+def plan(baseline: AnyBaseline, question: CellQuestion, *, seconds: float) -> Method:
+    """Return the most accurate method that should fit into a time budget, from the cost of one Hessian."""
     if isinstance(baseline, StreamedBaseline):
         return plan_streamed(baseline, question, seconds=seconds)
     n, p = baseline.problem.n_rows, baseline.problem.n_parameters
@@ -155,8 +155,8 @@ def plan(baseline: AnyBaseline, question: CellQuestion, *, seconds: float) -> Ru
     return "influence"
 
 
-def _plan_wide(baseline: Baseline, question: CellQuestion, seconds: float) -> Rung:
-    """Return the rung of a wide model, from the cost of one product with its Hessian."""
+def _plan_wide(baseline: Baseline, question: CellQuestion, seconds: float) -> Method:
+    """Return the method of a wide model, from the cost of one product with its Hessian."""
     if not is_label_only(baseline, question):
         return "influence"
     n_cells = len(question.groups) * len(question.joints)
@@ -168,27 +168,27 @@ def _plan_wide(baseline: Baseline, question: CellQuestion, seconds: float) -> Ru
     return "newton" if n_cells * (2 * system + noise) <= seconds else "influence"
 
 
-def climb(
-    baseline: AnyBaseline, question: CellQuestion, rung: Rung, *, progress: Progress | None = None
+def compute_cells(
+    baseline: AnyBaseline, question: CellQuestion, method: Method, *, progress: Progress | None = None
 ) -> list[CellAnswer]:
-    """Answer every cell on one rung, groups in order, ε ascending."""
+    """Answer every cell by one method, groups in order, ε ascending."""
     labels_only = is_label_only(baseline, question)
     p = baseline.problem.n_parameters
-    if is_wide(p) and not labels_only and rung not in {"influence", "paper"}:
+    if is_wide(p) and not labels_only and method not in {"influence", "paper"}:
         raise refuse_matrix(
             p,
-            f"method={rung!r} for features, a correction or class weights",
+            f"method={method!r} for features, a correction or class weights",
             instead=f"Use {setting('method', 'influence')}.",
         )
     if labels_only:
-        answers = climb_labels(baseline, question, rung, progress)
+        answers = compute_label_cells(baseline, question, method, progress)
     else:
         assert isinstance(baseline, Baseline)  # noqa: S101  (others are refused with the question)
-        answers = climb_general(baseline, question, rung, progress)
+        answers = compute_general_cells(baseline, question, method, progress)
     return sorted(answers, key=lambda cell: (cell.group_index, cell.epsilon_index))
 
 
-# --- From a checked question to what the ladder is asked, and what must be refused or solved before ---
+# --- From a checked question to what a method is asked, and what must be refused or solved before ---
 
 _NOT_IN_THE_PROOF = phrase("; P1's proof does not say so", page="")
 _CONDITIONS_OF_CORRECTION = Note(
@@ -262,7 +262,7 @@ def as_correction(
 
 
 def as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> CellQuestion:
-    """Return what the ladder is asked."""
+    """Return what a method is asked."""
     n_epsilon = len(asked.epsilons)
     one = [np.ones((1, 1))] * n_epsilon
     return CellQuestion(
@@ -284,7 +284,7 @@ N_SAMPLES = 4
 
 
 def with_sampling_error(
-    baseline: Baseline, asked: Asked, question: CellQuestion, rung: Rung, answers: list[CellAnswer]
+    baseline: Baseline, asked: Asked, question: CellQuestion, method: Method, answers: list[CellAnswer]
 ) -> list[CellAnswer]:
     """Answer again with further samples of patterns; average, widen by their spread, and say so.
 
@@ -294,7 +294,7 @@ def with_sampling_error(
     asked : Asked
         Its notes gain the error.
     question : CellQuestion
-    rung : str
+    method : str
     answers : list of CellAnswer
         By the first sample.
 
@@ -312,7 +312,7 @@ def with_sampling_error(
             alternatives=block.alternatives(baseline.problem.design),
             joints=[block.joint(epsilon) for epsilon in asked.epsilons],
         )
-        samples.append(climb(baseline, again, rung))
+        samples.append(compute_cells(baseline, again, method))
     result = []
     for cells in zip(*samples, strict=True):
         changes = np.array([cell.loss_change for cell in cells])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ladder for randomised labels of a canonical loss, where only the linear term moves."""
+"""The methods for randomised labels of a canonical loss, where only the linear term moves."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from epsilens.models import Curvature, factorise
 from epsilens.models.passes import workers
 from epsilens.whatif.cells import (
     CellAnswer,
+    Method,
     CellQuestion,
-    Rung,
     changes_from,
     first_order_ends,
     group_seeds,
@@ -46,9 +46,9 @@ from epsilens.whatif.label_curve import (
     expand_label_cell,
     suits_a_curve,
 )
-from epsilens.whatif.wide_ladder import wide_answers
+from epsilens.whatif.wide_method import wide_answers
 
-__all__ = ["climb_labels"]
+__all__ = ["compute_label_cells"]
 
 Result = TypeVar("Result")
 
@@ -57,14 +57,14 @@ _GROUPS_SIDE_BY_SIDE = 8
 _MEMORY_FOR_CURVES = 256 * 2**20
 
 
-def climb_labels(
-    baseline: TrainedModel, question: CellQuestion, rung: Rung, progress: Progress | None
+def compute_label_cells(
+    baseline: TrainedModel, question: CellQuestion, method: Method, progress: Progress | None
 ) -> list[CellAnswer]:
-    """Answer every cell on one rung."""
-    if rung in {"influence", "paper"}:
+    """Answer every cell by one method."""
+    if method in {"influence", "paper"}:
         with workers():
             return list(_first_order(baseline, question))
-    return list(_second_order(baseline, question, rung, progress))
+    return list(_second_order(baseline, question, method, progress))
 
 
 def _first_order(baseline: TrainedModel, question: CellQuestion) -> Iterator[CellAnswer]:
@@ -179,29 +179,29 @@ def _probed_spreads(
 
 
 def _second_order(
-    baseline: TrainedModel, question: CellQuestion, rung: Rung, progress: Progress | None
+    baseline: TrainedModel, question: CellQuestion, method: Method, progress: Progress | None
 ) -> Iterator[CellAnswer]:
     """Newton and exact: θ_ε, then the noise of one run around it."""
     n_cells = question.n_epsilon * len(question.groups)
     done = 0
-    for answers in _answers(baseline, question, rung):
+    for answers in _answers(baseline, question, method):
         yield from answers
         done += len(answers)
         if progress is not None:
-            progress(done, n_cells, rung)
+            progress(done, n_cells, method)
 
 
 def _answers(
-    baseline: TrainedModel, question: CellQuestion, rung: Rung
+    baseline: TrainedModel, question: CellQuestion, method: Method
 ) -> Iterator[list[CellAnswer]]:
     """Yield the cells as they are finished: a group's whole curve if it can be had, else one by one."""
     if is_wide(baseline.problem.n_parameters):
         assert isinstance(baseline, Baseline)  # noqa: S101  (a streamed table is never wide)
-        yield from wide_answers(baseline, question, rung)
+        yield from wide_answers(baseline, question, method)
         return
     seeds = group_seeds(question)
     groups = list(range(len(question.groups)))
-    if rung == "exact" and suits_a_curve(baseline, question):
+    if method == "exact" and suits_a_curve(baseline, question):
         left = []
         with workers() as team:
             fitting = _MEMORY_FOR_CURVES // (team.n_workers * curve_bytes(baseline))
@@ -220,13 +220,13 @@ def _answers(
     per_group = 4 * question.n_epsilon * baseline.problem.n_parameters * question.n_draws
     block = int(max(1, min(len(groups), _MEMORY_FOR_DRAWS // per_group)))
     for first in range(0, len(groups), block):
-        yield from _cell_by_cell(baseline, question, rung, groups[first : first + block], seeds)
+        yield from _cell_by_cell(baseline, question, method, groups[first : first + block], seeds)
 
 
 def _cell_by_cell(
     baseline: TrainedModel,
     question: CellQuestion,
-    rung: Rung,
+    method: Method,
     groups: list[int],
     seeds: list[np.random.SeedSequence],
 ) -> Iterator[list[CellAnswer]]:
@@ -263,10 +263,10 @@ def _cell_by_cell(
                 baseline,
                 point,
                 [_Column(j, groups[j], prepared[j], befores[j], contrasts[j]) for j in columns],
-                rung=rung,
+                method=method,
                 linears=baseline.linear[:, None] + shifts[point.index][:, columns],
             )
-            for point in _path(baseline, shifts, rung)
+            for point in _path(baseline, shifts, method)
             for columns in shared
         )
         yield from _in_turn(tasks) if baseline.is_streamed else team.run(tasks)
@@ -277,8 +277,8 @@ def _in_turn(tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
     return (task() for task in tasks)
 
 
-def _path(baseline: TrainedModel, shifts: FloatArray, rung: Rung) -> Iterator[PathPoint]:
-    if rung == "exact":
+def _path(baseline: TrainedModel, shifts: FloatArray, method: Method) -> Iterator[PathPoint]:
+    if method == "exact":
         yield from walk(
             baseline.problem, baseline.theta, baseline.curvature, baseline.linear, shifts
         )
@@ -318,7 +318,7 @@ def _cells(
     point: PathPoint,
     columns: list[_Column],
     *,
-    rung: Rung,
+    method: Method,
     linears: FloatArray,
 ) -> list[CellAnswer]:
     """Answer some groups at one ε."""
@@ -338,7 +338,7 @@ def _cells(
     losses = evaluation.losses(thetas)
     gradients, test_hessians = evaluation.gradients_at(thetas), evaluation.hessians(thetas)
     omitted = np.zeros(len(columns))
-    if rung == "newton":
+    if method == "newton":
         omitted = _left_over(baseline, thetas, curvatures, linears)
     answers = []
     for j, one in enumerate(columns):
@@ -363,7 +363,7 @@ def _cells(
             run_index=index,
             before=one.before,
             loss=float(losses[j]),
-            may_replace=rung == "exact",
+            may_replace=method == "exact",
         )
         answers.append(finish_cell(cell, shape_of_runs(evaluation, cell, one.contrast)))
     return answers

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ladder for randomised features, class weights and corrected losses."""
+"""The methods for randomised features, class weights and corrected losses."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from epsilens.models.nearby import minimise_nearby
 from epsilens.models.passes import workers
 from epsilens.whatif.cells import (
     CellAnswer,
+    Method,
     CellQuestion,
-    Rung,
     changes_from,
     first_order_ends,
     group_seeds,
@@ -53,7 +53,7 @@ from epsilens.whatif.drawn_cell import (
     shape_of_runs,
 )
 
-__all__ = ["climb_general", "objective_of"]
+__all__ = ["compute_general_cells", "objective_of"]
 
 
 SOLVED_REPORT_COST = 40
@@ -106,27 +106,27 @@ class _Point:
     omitted: float = 0.0
 
 
-def climb_general(
-    baseline: Baseline, question: CellQuestion, rung: Rung, progress: Progress | None
+def compute_general_cells(
+    baseline: Baseline, question: CellQuestion, method: Method, progress: Progress | None
 ) -> list[CellAnswer]:
-    """Answer every cell on one rung."""
+    """Answer every cell by one method."""
     answers = []
     total = len(question.groups) * question.n_epsilon
     with workers() as team:
         tasks = (
-            partial(_answer, baseline, question, g, e, rung, point)
+            partial(_answer, baseline, question, g, e, method, point)
             for g in range(len(question.groups))
-            for e, point in _path(baseline, question, g, rung)
+            for e, point in _path(baseline, question, g, method)
         )
         for answer in team.run(tasks):
             answers.append(answer)
             if progress is not None:
-                progress(len(answers), total, rung)
+                progress(len(answers), total, method)
     return answers
 
 
 def _path(
-    baseline: Baseline, question: CellQuestion, group_index: int, rung: Rung
+    baseline: Baseline, question: CellQuestion, group_index: int, method: Method
 ) -> Iterator[tuple[int, _Point | None]]:
     """Yield the parameters of a group's cells, from the largest ε to the smallest."""
     theta, curvature = baseline.theta, baseline.curvature
@@ -136,9 +136,9 @@ def _path(
             yield e, None
             continue
         objective = objective_of(baseline, question, group_index, e)
-        if rung in {"influence", "paper"}:
+        if method in {"influence", "paper"}:
             yield e, _Point(objective, baseline.theta, baseline.curvature)
-        elif rung == "newton":
+        elif method == "newton":
             yield e, _newton_point(baseline, objective)
         else:
             try:
@@ -185,7 +185,7 @@ def _answer(
     question: CellQuestion,
     group_index: int,
     epsilon_index: int,
-    rung: Rung,
+    method: Method,
     point: _Point | None,
 ) -> CellAnswer:
     evaluation = baseline.evaluation
@@ -198,13 +198,13 @@ def _answer(
         )
     if not point.converged:
         return _no_answer(group_index, epsilon_index)
-    if rung in {"influence", "paper"}:
+    if method in {"influence", "paper"}:
         return _first_order(
-            baseline, question, group_index, epsilon_index, point, is_paper=rung == "paper"
+            baseline, question, group_index, epsilon_index, point, is_paper=method == "paper"
         )
     balance = _balance(baseline, question, point.objective, point.theta)
     n_kept = min(N_CHECKED, question.n_draws)
-    if rung == "exact":
+    if method == "exact":
         # A report's loss costs as much as a few dozen parameters.
         width = baseline.problem.n_parameters + SOLVED_REPORT_COST * baseline.problem.loss.n_outputs
         n_kept = n_solvable(baseline.problem.n_rows, width, question.n_draws)
@@ -255,7 +255,7 @@ def _answer(
         n_solvable=n_kept,
         omitted=point.omitted,
         start=baseline.theta - point.theta if question.is_corrected else None,
-        may_replace=rung == "exact",
+        may_replace=method == "exact",
     )
     return finish_cell(cell, shape_of_runs(evaluation, cell, contrast))
 
@@ -419,7 +419,7 @@ def _probed_terms(
     """Return the noise of one run from a handful of draws, without a matrix, and if it was found.
 
     The bias b is left out: it would take H⁻¹ along every record, and only the size of what the
-    rung omits is asked for here.
+    method omits is asked for here.
     """
     evaluation, theta = baseline.evaluation, baseline.theta
     draws = draw_gradient_noise(
