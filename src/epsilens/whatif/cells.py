@@ -16,8 +16,8 @@ from epsilens.influence.groups import Group
 
 __all__ = [
     "CellAnswer",
-    "Method",
     "CellQuestion",
+    "Method",
     "changes_from",
     "ends",
     "first_order_ends",

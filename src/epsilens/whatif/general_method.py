@@ -36,8 +36,8 @@ from epsilens.models.nearby import minimise_nearby
 from epsilens.models.passes import workers
 from epsilens.whatif.cells import (
     CellAnswer,
-    Method,
     CellQuestion,
+    Method,
     changes_from,
     first_order_ends,
     group_seeds,

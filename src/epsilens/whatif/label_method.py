@@ -31,8 +31,8 @@ from epsilens.models import Curvature, factorise
 from epsilens.models.passes import workers
 from epsilens.whatif.cells import (
     CellAnswer,
-    Method,
     CellQuestion,
+    Method,
     changes_from,
     first_order_ends,
     group_seeds,

@@ -25,7 +25,7 @@ from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models.block_store import current_store
 from epsilens.models.passes import current_passes, workers
 from epsilens.notes import Note
-from epsilens.whatif.cells import CellAnswer, Method, CellQuestion
+from epsilens.whatif.cells import CellAnswer, CellQuestion, Method
 from epsilens.whatif.drawn_cell import n_solvable
 from epsilens.whatif.general_method import SOLVED_REPORT_COST, compute_general_cells
 from epsilens.whatif.label_curve import suits_a_curve
@@ -169,7 +169,11 @@ def _plan_wide(baseline: Baseline, question: CellQuestion, seconds: float) -> Me
 
 
 def compute_cells(
-    baseline: AnyBaseline, question: CellQuestion, method: Method, *, progress: Progress | None = None
+    baseline: AnyBaseline,
+    question: CellQuestion,
+    method: Method,
+    *,
+    progress: Progress | None = None,
 ) -> list[CellAnswer]:
     """Answer every cell by one method, groups in order, ε ascending."""
     labels_only = is_label_only(baseline, question)
@@ -284,7 +288,11 @@ N_SAMPLES = 4
 
 
 def with_sampling_error(
-    baseline: Baseline, asked: Asked, question: CellQuestion, method: Method, answers: list[CellAnswer]
+    baseline: Baseline,
+    asked: Asked,
+    question: CellQuestion,
+    method: Method,
+    answers: list[CellAnswer],
 ) -> list[CellAnswer]:
     """Answer again with further samples of patterns; average, widen by their spread, and say so.
 

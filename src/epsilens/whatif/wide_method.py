@@ -26,7 +26,7 @@ from epsilens.influence.first_order import probe_seed
 from epsilens.influence.record_noise import NoiseForms, cell_noise
 from epsilens.influence.wide import WideCurvature, curvature_at
 from epsilens.models.passes import workers
-from epsilens.whatif.cells import CellAnswer, Method, CellQuestion, group_seeds, unchanged
+from epsilens.whatif.cells import CellAnswer, CellQuestion, Method, group_seeds, unchanged
 from epsilens.whatif.drawn_cell import ExpandedCell, QuadraticRuns, finish_cell, shape_of_runs
 
 __all__ = ["MOST_DRAWS", "wide_answers"]
