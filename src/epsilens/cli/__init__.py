@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from epsilens._foreign import TYPER_SUGGESTION
 from epsilens.cli.ending import ENDED, INTERRUPTED, Ended, ends_when_told
-from epsilens.cli.exit_codes import EXIT_BAD_INPUT, EXIT_BROKEN_PIPE, EXIT_INTERRUPTED
+from epsilens.cli.session import EXIT_BAD_INPUT, EXIT_BROKEN_PIPE, EXIT_INTERRUPTED
 from epsilens.errors import (
     ApproximationWarning,
     EstimateNotTrustworthyError,

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from epsilens import __version__
-from epsilens.cli.argument_help import ExplainedCommand
 from epsilens.cli.audit import audit
 from epsilens.cli.decide import decide
 from epsilens.cli.demo import demo
@@ -20,6 +19,7 @@ from epsilens.cli.federate_server import server
 from epsilens.cli.federate_site import key, request, site
 from epsilens.cli.inspect import inspect
 from epsilens.cli.mask import mask
+from epsilens.cli.option_groups import ExplainedCommand
 from epsilens.cli.randomise import randomise
 from epsilens.cli.risk import risk
 from epsilens.cli.serve import serve

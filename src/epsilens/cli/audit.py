@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epsilens.cli.argument_help import ExplainedCommand
-from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
-from epsilens.cli.gathered import gathered
+from epsilens.cli.option_groups import ExplainedCommand, option_groups
 from epsilens.cli.options import Json, Out, Quiet
+from epsilens.cli.session import EXIT_LIMIT_NOT_MET
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:
@@ -298,7 +297,7 @@ class AuditOptions:
 
 
 @audit.command("one-run", cls=ExplainedCommand)
-@gathered
+@option_groups
 def one_run(
     *,
     asked: AuditOptions,
@@ -324,8 +323,7 @@ def one_run(
     Example: [bold]epsilens audit one-run --mechanism gaussian-sum --epsilon 4 --delta 1e-6[/bold]
     """
     from epsilens.cli.own_code import current_folder_first, only_standard_error
-    from epsilens.cli.session import print_json
-    from epsilens.cli.target import check_target
+    from epsilens.cli.session import check_target, print_json
     from epsilens.document import to_json
     from epsilens.errors import ApproximationWarning
 

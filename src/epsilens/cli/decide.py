@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epsilens.cli.cluster_option import Cluster, on_cluster
-from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
-from epsilens.cli.gathered import gathered
+from epsilens.cli.option_groups import option_groups
 from epsilens.cli.options import (
     Anonymous,
     Checkpoint,
@@ -26,6 +24,7 @@ from epsilens.cli.options import (
     seed_option,
     shadow_models_option,
 )
+from epsilens.cli.session import EXIT_LIMIT_NOT_MET, Cluster, on_cluster
 from epsilens.cli.training import TableOptions, read_epsilon, with_notes
 from epsilens.errors import InputError, setting
 
@@ -40,7 +39,7 @@ DEFAULT_GRID = "0.1:10:30"
 _OUT_SUFFIXES = (".html", ".json", ".png", ".svg")
 
 
-@gathered
+@option_groups
 def decide(
     data: Data,
     label: Label,
@@ -146,9 +145,13 @@ def decide(
     """
     from pathlib import Path
 
-    from epsilens.cli.progress import show_progress
-    from epsilens.cli.session import print_json, printable, withhold_names
-    from epsilens.cli.target import check_target
+    from epsilens.cli.session import (
+        check_target,
+        print_json,
+        printable,
+        show_progress,
+        withhold_names,
+    )
     from epsilens.document import anonymise, to_json
     from epsilens.study import DEFAULT_ALPHA
 

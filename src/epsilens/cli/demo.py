@@ -43,8 +43,7 @@ def demo(
 
     Example: [bold]epsilens demo --out demo[/bold]
     """
-    from epsilens.cli.progress import show_progress
-    from epsilens.cli.session import print_json
+    from epsilens.cli.session import print_json, show_progress
     from epsilens.document import to_json
 
     folder = _folder(out)

@@ -23,7 +23,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, ClassVar
 
 from epsilens._scratch import listen_for_scratch
-from epsilens.cli.exit_codes import EXIT_BY_SIGNAL
+from epsilens.cli.session import EXIT_BY_SIGNAL
 
 if TYPE_CHECKING:
     from epsilens._processes import Process

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from epsilens.cli.argument_help import ExplainedCommand
 from epsilens.cli.federate_input import (
     FederationTable,
     changes_of,
@@ -32,7 +31,7 @@ from epsilens.cli.federate_valuation import (
     offers_of,
     write_scores,
 )
-from epsilens.cli.gathered import Without, gathered
+from epsilens.cli.option_groups import ExplainedCommand, Without
 from epsilens.cli.options import (
     Anonymous,
     Data,
@@ -107,7 +106,7 @@ def _group() -> None:
 
 
 @federate.command("simulate")
-@gathered
+@option_groups
 def simulate(
     data: Annotated[
         str,
@@ -258,9 +257,7 @@ def simulate(
     """
     import time
 
-    from epsilens.cli.progress import show_progress
-    from epsilens.cli.session import print_json, withhold_names
-    from epsilens.cli.target import check_target
+    from epsilens.cli.session import check_target, print_json, show_progress, withhold_names
     from epsilens.document import anonymise, to_json
     from epsilens.federated.answer_limits import AnswerLimits
     from epsilens.federated.flower.simulation import require_flower
@@ -366,7 +363,7 @@ def simulate(
 
 
 @federate.command("schema", cls=ExplainedCommand)
-@gathered
+@option_groups
 def schema_command(
     data: Data,
     label: Label,
@@ -406,8 +403,7 @@ def schema_command(
     """
     import json as json_text
 
-    from epsilens.cli.session import print_json
-    from epsilens.cli.target import check_new, check_target
+    from epsilens.cli.session import check_new, check_target, print_json
     from epsilens.data import write_text
 
     check_target(out, sources={"the data": data}, suffixes=(".json",))

@@ -21,7 +21,7 @@ from epsilens.cli.federate_valuation import (
     check_secure,
     write_scores,
 )
-from epsilens.cli.gathered import gathered
+from epsilens.cli.option_groups import option_groups
 from epsilens.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Operation:
         return lead
 
 
-@gathered
+@option_groups
 def train(
     state: State,
     algorithm: Annotated[
@@ -142,7 +142,7 @@ def train(
     )
 
 
-@gathered
+@option_groups
 def apply(
     state: State,
     rung: Annotated[
@@ -178,7 +178,7 @@ def apply(
     )
 
 
-@gathered
+@option_groups
 def remove(
     site: Annotated[
         str, typer.Argument(metavar="SITE", help="The number of the site that leaves.")
@@ -211,7 +211,7 @@ def remove(
     )
 
 
-@gathered
+@option_groups
 def value(
     state: State,
     provider: Annotated[
@@ -240,7 +240,7 @@ def value(
     Example: [bold]epsilens federate value --state coordinator --provider 1 --tester 3
     --scores scores.csv[/bold]
     """
-    from epsilens.cli.target import check_target
+    from epsilens.cli.session import check_target
 
     check_target(scores, sources={}, suffixes=(".csv",), option="--scores")
     lead = operation.carry_out(

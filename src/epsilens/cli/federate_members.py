@@ -49,7 +49,7 @@ def register(
     Example: [bold]epsilens federate register site.pub --state coordinator
     --out invitation-0.json[/bold]
     """
-    from epsilens.cli.target import check_new, check_target
+    from epsilens.cli.session import check_new, check_target
     from epsilens.data import write_text
     from epsilens.federated.coordinator_store import CoordinatorStore
     from epsilens.federated.flower.services import locked, require_deployment

@@ -91,7 +91,7 @@ def server(
     Example: [bold]epsilens federate server --state coordinator --schema contract.json
     --host 0.0.0.0 --address hospital.example.org[/bold]
     """
-    from epsilens.cli.target import check_state
+    from epsilens.cli.session import check_state
     from epsilens.federated import FederationSchema
     from epsilens.federated.coordinator_store import (
         DATABASE,

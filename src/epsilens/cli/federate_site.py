@@ -32,7 +32,7 @@ def key(state: State, quiet: Quiet = False) -> None:
 
     Example: [bold]epsilens federate key --state our-site[/bold]
     """
-    from epsilens.cli.target import check_state
+    from epsilens.cli.session import check_state
     from epsilens.federated.flower.services import require_deployment
 
     require_deployment()
@@ -134,7 +134,7 @@ def site(
     Example: [bold]epsilens federate site --state our-site --invitation invitation-0.json
     --data patients.csv --epsilon 3[/bold]
     """
-    from epsilens.cli.target import check_state
+    from epsilens.cli.session import check_state
     from epsilens.federated.flower.services import require_deployment
 
     require_deployment()

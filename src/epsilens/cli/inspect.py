@@ -49,8 +49,7 @@ def inspect(
     """
     import time
 
-    from epsilens.cli.session import print_json, printable, withhold_names
-    from epsilens.cli.target import check_target
+    from epsilens.cli.session import check_target, print_json, printable, withhold_names
     from epsilens.data import describe_table, infer_schema, read_table, write_text
     from epsilens.data.typed_names import typed_name
     from epsilens.document import anonymise, to_json

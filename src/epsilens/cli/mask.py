@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilens._types import Progress
-from epsilens.cli.argument_help import must_exist
-from epsilens.cli.gathered import Without, gathered
+from epsilens.cli.option_groups import Without, must_exist
 from epsilens.cli.options import (
     Anonymous,
     Data,
@@ -60,7 +59,7 @@ class MethodChoice(StrEnum):
     random = "random"
 
 
-@gathered
+@option_groups
 def mask(
     data: Data,
     label: Label,
@@ -180,9 +179,7 @@ def mask(
     import time
 
     from epsilens._validate import as_unit, require_extra
-    from epsilens.cli.progress import show_progress
-    from epsilens.cli.session import print_json, withhold_names
-    from epsilens.cli.target import check_target
+    from epsilens.cli.session import check_target, print_json, show_progress, withhold_names
 
     what = f"explaining a model by {explainer.value.upper()}"
     require_extra("explain", what, explainer.value)  # before heavy imports

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilens.cli.argument_help import must_exist
+from epsilens.cli.option_groups import must_exist
 from epsilens.errors import InputError
 
 if TYPE_CHECKING:

@@ -152,8 +152,7 @@ def randomise(
         replaces_release,
         write_release,
     )
-    from epsilens.cli.session import held_warnings, print_json
-    from epsilens.cli.target import check_target
+    from epsilens.cli.session import check_target, held_warnings, print_json
     from epsilens.data import read_table, write_table
     from epsilens.data.atomic import target_file
     from epsilens.data.files import WRITABLE_SUFFIXES

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsilens.cli.cluster_option import Cluster, on_cluster
-from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
-from epsilens.cli.gathered import gathered
+from epsilens.cli.option_groups import option_groups
 from epsilens.cli.options import (
     Anonymous,
     Checkpoint,
@@ -28,6 +26,7 @@ from epsilens.cli.options import (
     shadow_models_option,
 )
 from epsilens.cli.risk_output import EXPOSED_SUFFIXES, OUT_SUFFIXES, print_risk, write_risk
+from epsilens.cli.session import EXIT_LIMIT_NOT_MET, Cluster, on_cluster
 from epsilens.cli.training import TableOptions, read_epsilon, with_notes
 from epsilens.errors import InputError
 from epsilens.notes import Note
@@ -119,7 +118,7 @@ class NoisyTraining:
         return {name: value for name, value in typed.items() if value is not None}
 
 
-@gathered
+@option_groups
 def risk(
     data: Data,
     label: Label,
@@ -205,9 +204,7 @@ def risk(
     On a cluster: [bold]epsilens risk survey.csv --label smokes --shadow-models 10000
     --cluster ray://head:10001[/bold]
     """
-    from epsilens.cli.progress import show_progress
-    from epsilens.cli.session import print_json, withhold_names
-    from epsilens.cli.target import check_target
+    from epsilens.cli.session import check_target, print_json, show_progress, withhold_names
     from epsilens.decision.limits import read_limits
     from epsilens.document import anonymise, to_json
     from epsilens.risk.result import choose_epsilon

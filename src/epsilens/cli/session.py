@@ -3,26 +3,43 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from epsilens.errors import COMMAND_LINE
+import typer
+
+from epsilens._types import Progress
+from epsilens.errors import COMMAND_LINE, InputError
 from epsilens.notes import Note, distinct_notes
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "EXIT_BAD_INPUT",
+    "EXIT_BROKEN_PIPE",
+    "EXIT_BY_SIGNAL",
+    "EXIT_INTERRUPTED",
+    "EXIT_LIMIT_NOT_MET",
+    "Cluster",
+    "check_new",
+    "check_state",
+    "check_target",
     "held_warnings",
     "hold_warning",
+    "on_cluster",
     "print_json",
     "print_notes",
     "printable",
     "release_warnings",
     "remember",
+    "show_progress",
     "typed_command",
     "withhold_names",
 ]
@@ -122,3 +139,216 @@ def release_warnings() -> tuple[str, ...]:
     held = tuple(note.render(COMMAND_LINE) for note in _held.get())
     _held.set(())
     return (WITHHELD_WARNING,) if held and _without_names.get() else held
+
+
+# --- How a command ends, as a number: pipelines gate on it ---
+
+EXIT_BAD_INPUT = 2
+EXIT_LIMIT_NOT_MET = 3
+"""It ran, and a limit that was asked for, or a claim that was audited, does not hold."""
+EXIT_BY_SIGNAL = 128
+"""Plus the number of the signal, as shells count: 143 for SIGTERM."""
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+# --- A progress bar with the time left, on standard error, for a person who is waiting ---
+
+
+@contextmanager
+def show_progress(*, quiet: bool = False, json: bool = False) -> Iterator[Progress]:
+    """Show how far long work has come and how long it will still take.
+
+    Nothing is shown when asked to be quiet, when a machine reads the output, or when standard
+    error is no terminal.
+
+    Parameters
+    ----------
+    quiet : bool
+        The command's `--quiet`.
+    json : bool
+        The command's `--json`.
+
+    Yields
+    ------
+    callable
+        `progress(done, total, what)`, cheap enough to be called often.
+
+    Examples
+    --------
+    >>> with show_progress(quiet=True) as progress:
+    ...     progress(1, 10, "retraining")
+    """
+    if quiet or json or not sys.stderr.isatty():
+        yield _silent
+        return
+
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as RichProgress
+
+    with RichProgress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("·"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+        console=Console(stderr=True),
+        transient=True,
+    ) as display:
+        tasks: dict[str, object] = {}
+
+        def progress(done: int, total: int, what: str) -> None:
+            if what not in tasks:
+                tasks[what] = display.add_task(what, total=total)
+            elif done <= 1:
+                # The same kind of pass once more: its time starts again.
+                display.reset(tasks[what], total=total)  # type: ignore[arg-type]
+            display.update(tasks[what], completed=done, total=total)  # type: ignore[arg-type]
+
+        yield progress
+
+
+def _silent(done: int, total: int, what: str) -> None:
+    """Take the same arguments and show nothing."""
+
+
+# --- Where a result may be written: never over what it was computed from ---
+
+
+def check_target(
+    out: str | Path | None,
+    *,
+    sources: Mapping[str, str | Path | None],
+    suffixes: Sequence[str] = (),
+    option: str = "--out",
+) -> None:
+    """Refuse, before any work, an `--out` that cannot be written or would destroy a source.
+
+    Parameters
+    ----------
+    out : str or Path, optional
+        What was typed; None is always fine.
+    sources : mapping of str to (str, Path or None)
+        What the result is computed from, by the words for it in a message. A folder protects all
+        that is in it, "-" stands for standard input, and None for nothing.
+    suffixes : sequence of str
+        The endings that it may have; any by default.
+    option : str
+        What it was typed for.
+
+    Raises
+    ------
+    InputError
+        If the ending is another, the folder does not exist, the target is a folder, a device or a
+        pipe, or it is one of the sources or lies inside one.
+
+    Examples
+    --------
+    >>> check_target("survey.csv", sources={"the data": "survey.csv"})
+    Traceback (most recent call last):
+    ...
+    epsilens.errors.InputError: `--out` must be another file than the data, which the result would
+    replace. Choose another name.
+    """
+    from epsilens.data.atomic import target_file
+
+    if out is None:
+        return
+    path = Path(out)
+    if suffixes and not path.name.lower().endswith(tuple(suffixes)):
+        raise InputError(
+            f"`{option}` must end in {', '.join(suffixes)}, got {path.name!r}. The ending decides "
+            "what is written."
+        )
+    if not path.parent.is_dir():
+        raise InputError(
+            f"`{option}` must be in a folder that exists, got {str(out)!r}. Create it."
+        )
+    target = target_file(path)
+    for words, source in sources.items():
+        if source is None:
+            continue
+        if _is_same(target, source):
+            raise InputError(
+                f"`{option}` must be another file than {words}, which the result would replace. "
+                "Choose another name."
+            )
+        if os.path.isdir(source) and target.is_relative_to(os.path.realpath(source)):
+            raise InputError(
+                f"`{option}` must not be inside the folder of {words}: the result would be taken for "
+                "a part of them. Choose another folder."
+            )
+
+
+def check_new(out: str | Path, *, force: bool) -> None:
+    """Refuse an `--out` that exists already, unless it may be replaced."""
+    if Path(out).exists() and not force:
+        raise InputError(
+            f"`--out` must be a new file, but {Path(out).name!r} exists. Choose another name, or use "
+            "`--force`."
+        )
+
+
+def check_state(state: str) -> Path:
+    """Return the folder of `--state`, which may be new; refuse what is no folder."""
+    from epsilens.data.private_files import writable
+
+    folder = Path(state)
+    with writable(folder):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(
+                f"`--state` must be a folder, got the file {folder.name!r}. Choose another place."
+            )
+    return folder
+
+
+def _is_same(target: Path, source: str | Path) -> bool:
+    """Say whether two names are of one file, be it by a link or by redirected input."""
+    if str(source) != "-" and target == Path(os.path.realpath(source)):
+        return True
+    try:
+        read = os.fstat(sys.stdin.fileno()) if str(source) == "-" else os.stat(source)
+        return os.path.samestat(target.stat(), read)
+    except (AttributeError, OSError, ValueError):
+        # One of them does not exist (yet), or standard input is no file.
+        return False
+
+
+# --- `--cluster`: a Ray cluster that is already running does the work ---
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="A running Ray cluster that does the work, such as ray://head:10001, or auto on one of its "
+        "nodes. It must be trusted with the data. Needs the extra cluster.",
+    ),
+]
+
+
+@contextmanager
+def on_cluster(address: str | None) -> Iterator[None]:
+    """Let a cluster carry passes and shadow models while a command works; None: this machine.
+
+    Examples
+    --------
+    >>> with on_cluster(None):
+    ...     pass
+    """
+    if address is None:
+        yield
+        return
+    from epsilens.cluster import use
+
+    with use(address):
+        yield

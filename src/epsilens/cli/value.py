@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilens._types import Progress
-from epsilens.cli.argument_help import ExplainedCommand, must_exist
-from epsilens.cli.gathered import Without, gathered
+from epsilens.cli.option_groups import ExplainedCommand, Without, must_exist
 from epsilens.cli.options import (
     Anonymous,
     Json,
@@ -63,7 +62,7 @@ def _group() -> None:
 
 
 @value.command("local", cls=ExplainedCommand)
-@gathered
+@option_groups
 def local(
     train: Annotated[
         str,
@@ -135,9 +134,7 @@ def local(
     """
     import time
 
-    from epsilens.cli.progress import show_progress
-    from epsilens.cli.session import print_json, withhold_names
-    from epsilens.cli.target import check_target
+    from epsilens.cli.session import check_target, print_json, show_progress, withhold_names
     from epsilens.data.files import WRITABLE_SUFFIXES
     from epsilens.document import anonymise, to_json
 
@@ -188,7 +185,7 @@ def local(
 
 
 def _check_chart(chart: str | None, *, sources: dict[str, str | None], curve: bool) -> None:
-    from epsilens.cli.target import check_target
+    from epsilens.cli.session import check_target
 
     if chart is None:
         return

@@ -8,9 +8,7 @@ from typing import Annotated
 
 import typer
 
-from epsilens.cli.cluster_option import Cluster, on_cluster
-from epsilens.cli.exit_codes import EXIT_LIMIT_NOT_MET
-from epsilens.cli.gathered import gathered
+from epsilens.cli.option_groups import option_groups
 from epsilens.cli.options import (
     Anonymous,
     Data,
@@ -24,6 +22,7 @@ from epsilens.cli.options import (
     require_text,
     seed_option,
 )
+from epsilens.cli.session import EXIT_LIMIT_NOT_MET, Cluster, on_cluster
 from epsilens.cli.training import TableOptions, read_epsilon, with_notes
 from epsilens.cli.whatif_output import print_answer, write_answer
 from epsilens.cli.whatif_stream import ask_streamed, wants_stream
@@ -72,7 +71,7 @@ class CorrectionChoice(StrEnum):
     forward = "forward"
 
 
-@gathered
+@option_groups
 def whatif(
     data: Data,
     label: Label,
@@ -195,9 +194,13 @@ def whatif(
     from dataclasses import replace
     from pathlib import Path
 
-    from epsilens.cli.progress import show_progress
-    from epsilens.cli.session import print_json, printable, withhold_names
-    from epsilens.cli.target import check_target
+    from epsilens.cli.session import (
+        check_target,
+        print_json,
+        printable,
+        show_progress,
+        withhold_names,
+    )
     from epsilens.decision.limits import read_limits
     from epsilens.document import anonymise, to_json
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from epsilens.cli.gathered import Without, gathered
+from epsilens.cli.option_groups import Without
 
 Colour = Annotated[str, typer.Option("--colour", help="Of the table.")]
 
@@ -29,7 +29,7 @@ def run(command: object, *arguments: str) -> object:
     return app(args=list(arguments), standalone_mode=False)
 
 
-@gathered
+@option_groups
 def show(
     data: Annotated[str, typer.Argument()],
     *,
@@ -77,7 +77,7 @@ def test_options_come_where_the_dataclass_stands(capsys: pytest.CaptureFixture[s
 
 
 def test_a_command_can_leave_options_out() -> None:
-    @gathered
+    @option_groups
     def short(
         data: Annotated[str, typer.Argument()],
         *,
