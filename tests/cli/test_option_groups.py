@@ -9,7 +9,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from epsilens.cli.option_groups import Without
+from epsilens.cli.option_groups import Without, option_groups
 
 Colour = Annotated[str, typer.Option("--colour", help="Of the table.")]
 
