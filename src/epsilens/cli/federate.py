@@ -31,7 +31,7 @@ from epsilens.cli.federate_valuation import (
     offers_of,
     write_scores,
 )
-from epsilens.cli.option_groups import ExplainedCommand, Without
+from epsilens.cli.option_groups import ExplainedCommand, Without, option_groups
 from epsilens.cli.options import (
     Anonymous,
     Data,

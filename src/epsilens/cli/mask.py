@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilens._types import Progress
-from epsilens.cli.option_groups import Without, must_exist
+from epsilens.cli.option_groups import Without, must_exist, option_groups
 from epsilens.cli.options import (
     Anonymous,
     Data,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epsilens._types import Progress
-from epsilens.cli.option_groups import ExplainedCommand, Without, must_exist
+from epsilens.cli.option_groups import ExplainedCommand, Without, must_exist, option_groups
 from epsilens.cli.options import (
     Anonymous,
     Json,
