@@ -448,7 +448,7 @@ def place_of(error: BaseException) -> str:
     Parameters
     ----------
     error : BaseException
-        Of another library, or a mistake of ours.
+        Error of another library, or a mistake of ours.
 
     Returns
     -------

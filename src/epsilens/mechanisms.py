@@ -61,7 +61,7 @@ def advantage(mechanism: HasAdvantage) -> float:
 def guess_ceiling(baseline: float, advantage: float) -> float:
     """Return how often an answer can be guessed at most from a release with a given advantage.
 
-    Of the answers that the rest of the data do not give away, at most the share `advantage` becomes
+    At most the share `advantage` of the answers that the rest of the data do not give away becomes
     guessable: b + (1 − b)·advantage.
 
     Parameters

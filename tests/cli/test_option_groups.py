@@ -11,7 +11,7 @@ import typer
 
 from epsilens.cli.option_groups import Without, option_groups
 
-Colour = Annotated[str, typer.Option("--colour", help="Of the table.")]
+Colour = Annotated[str, typer.Option("--colour", help="Colour of the table.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ def test_options_come_where_the_dataclass_stands(capsys: pytest.CaptureFixture[s
     shown = capsys.readouterr().out
     places = [shown.index(name) for name in ("--first", "--colour", "--name", "--seed")]
     assert places == sorted(places)
-    assert "Of the table." in shown
+    assert "Colour of the table." in shown
     assert "Show what came." in shown
 
 

@@ -16,7 +16,7 @@ from epsilens.errors import InputError
 __all__ = ["Database", "unwritten"]
 
 FORMAT = 1
-"""Of the file; a file of a later version is refused rather than damaged."""
+"""Format version of the file; a file of a later version is refused rather than damaged."""
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _REASONS = {

@@ -100,7 +100,7 @@ class StudyGroup(Message):
 class Question(TableReading):
     """What is asked of a table; it never changes, a new question is a new study.
 
-    Of a column that is `declared` everybody may know which answers are possible: those in the data.
+    Everybody may know which answers of a `declared` column are possible: those in the data.
     """
 
     label: Name

@@ -22,7 +22,7 @@ def command_for(question: Question, limits: Limits, name: str) -> str:
     question : Question
     limits : Limits
     name : str
-        Of the file.
+        Name of the file.
 
     Examples
     --------

@@ -133,7 +133,7 @@ def random_unit_vectors(
     Returns
     -------
     Canaries
-        Of 32-bit numbers: 16,384 canaries in 10,000 dimensions take 0.66 GB. The data beside them
+        Canaries of 32-bit numbers: 16,384 canaries in 10,000 dimensions take 0.66 GB. The data beside them
         are one vector of zeros.
 
     Examples

@@ -70,7 +70,7 @@ class CoverageReport:
 
     @property
     def standard_error(self) -> float:
-        """Of the rate, if the true one were the allowed one."""
+        """Standard error of the rate, if the true rate were the allowed one."""
         return math.sqrt(self.allowed_rate * (1.0 - self.allowed_rate) / self.n_audits)
 
     @property
@@ -157,9 +157,9 @@ def measure_coverage(
     n_canaries : int, at least 2
         In each.
     confidence : float in (0, 1)
-        Of the bounds.
+        Confidence level of the bounds.
     random_state : int or numpy.random.Generator
-        Of the simulation.
+        Source of randomness of the simulation.
     progress : callable, optional
         Called as `progress(done, total, what)`.
 

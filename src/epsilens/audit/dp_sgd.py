@@ -38,7 +38,7 @@ class TrainedClassifier:
     Attributes
     ----------
     fit : EnsembleFit
-        Of one model.
+        Fit of one model.
     classes_ : array
         The labels, in the order of the probabilities.
     """

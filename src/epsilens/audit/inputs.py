@@ -27,7 +27,7 @@ def coins_and_scores(included: ArrayLike, scores: ArrayLike) -> tuple[BoolArray,
     Returns
     -------
     array of bool, array of float64
-        Of m entries each, without NaN.
+        Inclusion and scores, m entries each, without NaN.
 
     Examples
     --------

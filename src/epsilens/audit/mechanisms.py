@@ -163,7 +163,7 @@ class GaussianSum(GaussianClaim):
     delta : float in (0, 1)
         Its δ.
     dimension : int, at least 1
-        Of the vectors.
+        Dimension of the vectors.
     noise : {"exact", "printed"}
         "exact": just enough for the claim. "printed": P3's √(2 ln(1.25/δ))/ε, which is more than
         enough for a small and too little for a large ε.

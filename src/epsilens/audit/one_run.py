@@ -64,7 +64,7 @@ class AuditResult:
     notes : tuple of Note
         What the reader must know before relying on it.
     seed : int or None
-        Of the coins, canaries and simulated noise.
+        Seed of the coins, canaries and simulated noise.
     seconds : float
         How long it took.
 

@@ -132,7 +132,9 @@ def decide(
         str | None,
         out_option("Write the decision: .html (the report), .json, .png or .svg."),
     ] = None,
-    seed: Annotated[int, seed_option("Of the split, the simulated runs and the attacks.")] = 0,
+    seed: Annotated[
+        int, seed_option("Seed of the random split, the simulated runs and the attacks.")
+    ] = 0,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:

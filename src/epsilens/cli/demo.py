@@ -31,7 +31,10 @@ def demo(
         typer.Option("--out", metavar="DIR", help="The folder for the report and the numbers."),
     ] = Path("demo"),
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="Of the split and the simulated runs.")
+        int,
+        typer.Option(
+            "--seed", metavar="N", min=0, help="Seed of the random split and the simulated runs."
+        ),
     ] = 0,
     json: Json = False,
     quiet: Quiet = False,

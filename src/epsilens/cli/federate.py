@@ -243,7 +243,7 @@ def simulate(
         out_option("Also write the document (.json) or the chart (.png, .svg)."),
     ] = None,
     seed: Annotated[
-        int, seed_option("Of the division among sites and of all draws: this is a rehearsal.")
+        int, seed_option("Seed of the division among sites and of all draws: this is a rehearsal.")
     ] = 0,
     quiet: Quiet = False,
     anonymous: Anonymous = False,

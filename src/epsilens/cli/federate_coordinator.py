@@ -215,7 +215,7 @@ def remove(
 def value(
     state: State,
     provider: Annotated[
-        int, typer.Option("--provider", metavar="A", min=0, help="Whose records are valued.")
+        int, typer.Option("--provider", metavar="A", min=0, help="Site whose records are valued.")
     ],
     tester: Annotated[int, typer.Option("--tester", metavar="B", min=0, help="On whose records.")],
     mode: Annotated[

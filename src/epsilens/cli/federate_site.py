@@ -48,7 +48,9 @@ def site(
     invitation: Annotated[
         str | None,
         typer.Option(
-            "--invitation", metavar="FILE", help="From the coordinator; needed the first time."
+            "--invitation",
+            metavar="FILE",
+            help="Invitation from the coordinator; needed the first time.",
         ),
     ] = None,
     data: Annotated[

@@ -98,7 +98,9 @@ def mask(
     ] = MethodChoice.knapsack,
     share: Annotated[
         float,
-        typer.Option("--share", metavar="S", help="Of the columns, for top-share and random."),
+        typer.Option(
+            "--share", metavar="S", help="Share of the columns to mask, for top-share and random."
+        ),
     ] = 0.3,
     keep: Annotated[
         list[str] | None,
@@ -165,7 +167,9 @@ def mask(
         str | None,
         out_option("Write the result: .json, .csv or .parquet (a line a column), .png or .svg."),
     ] = None,
-    seed: Annotated[int, seed_option("Of the split, the explanation and the attacks.")] = 0,
+    seed: Annotated[
+        int, seed_option("Seed of the random split, the explanation and the attacks.")
+    ] = 0,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:

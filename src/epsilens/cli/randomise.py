@@ -385,7 +385,7 @@ def _receipt(
         )
     if replaces:
         notes.append(EARLIER_RELEASE)
-    # Of the released table: that of the true one would be a function of the true answers.
+    # The fingerprint of the released table: that of the true one would be a function of the true answers.
     fingerprint = infer_schema(release.frame).fingerprint
     settings: dict[str, object] = {
         "protect": columns,

@@ -192,7 +192,9 @@ def risk(
             rich_help_panel="Output",
         ),
     ] = None,
-    seed: Annotated[int, seed_option("Of the split, the halves, the answers and the noise.")] = 0,
+    seed: Annotated[
+        int, seed_option("Seed of the random split, the random halves, the answers and the noise.")
+    ] = 0,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:

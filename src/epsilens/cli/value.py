@@ -121,7 +121,7 @@ def local(
             "counted from 0. Keep it to yourself."
         ),
     ] = None,
-    seed: Annotated[int, seed_option("Of the split and of the random orders.")] = 0,
+    seed: Annotated[int, seed_option("Seed of the random split and of the random orders.")] = 0,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:

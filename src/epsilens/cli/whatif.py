@@ -179,7 +179,7 @@ def whatif(
         str | None,
         out_option("Write the result: .json, .csv, .parquet, .html (the report), .png or .svg."),
     ] = None,
-    seed: Annotated[int, seed_option("Of the split and of the simulated runs.")] = 0,
+    seed: Annotated[int, seed_option("Seed of the random split and of the simulated runs.")] = 0,
     quiet: Quiet = False,
     anonymous: Anonymous = False,
 ) -> None:

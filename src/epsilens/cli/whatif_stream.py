@@ -87,7 +87,7 @@ def ask_streamed(
     groups : sequence of str, optional
         What was typed for `--group`.
     question : mapping
-        Of `WhatIf.estimate`.
+        Keyword arguments of `WhatIf.estimate`.
     progress : callable
     """
     from epsilens.data.expressions import parse_group

@@ -35,7 +35,7 @@ def describe_table(
     ----------
     table : TableFile
     schema : Schema
-        Of its columns.
+        Schema of its columns.
     settings : dict
         How it was read, for the provenance.
     suggestion : str, optional

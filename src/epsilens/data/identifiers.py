@@ -134,7 +134,7 @@ class Values:
     def may_differ_by_chance(self) -> bool:
         """Whether a few whole numbers may all differ though they number nothing.
 
-        Of n draws from N values none are alike with a probability of about exp(−n² / 2N).
+        All of n draws from N values differ with a probability of about exp(−n² / 2N).
         """
         n = self.n_values
         return (

@@ -167,7 +167,7 @@ def _fewer_values(column: pd.Series) -> str:
 
     one = f"Use {setting('positive', 'VALUE')} for one value against the others, or "
     if pd.api.types.is_numeric_dtype(column.dtype):
-        # Of the commands that share this message, these alone can do without classes.
+        # Among the commands that share this message, only these can do without classes.
         ridge = (
             "put the numbers into classes; as numbers, `epsilens whatif` and `epsilens value local` "
             f"predict them with {setting('model', 'ridge')}."

@@ -46,7 +46,7 @@ class Prepared:
     sample_weight, sample_weight_test : array or None
         The weight of each training and test row.
     schema : Schema
-        Of the columns to learn from, also those left out, and of the label.
+        Schema of the columns to learn from, also those left out, and of the label.
     groups, test_groups : dict of str to array of bool
         Which training and which test rows belong to each group.
     group_columns : dict of str to frozenset of str
@@ -372,7 +372,7 @@ def typed_like(given: Sequence[str], *, is_number: bool, name: str) -> list[obje
     is_number : bool
         Whether the column holds numbers.
     name : str
-        Of the column, for the message.
+        Name of the column, for the message.
 
     Raises
     ------

@@ -24,7 +24,7 @@ def join(cost: WhatIfDocument, risk: RiskDocument) -> list[Point]:
     Parameters
     ----------
     cost : WhatIfDocument
-        Of everybody: a risk is of everybody whose records are in the data.
+        Cost for everybody, because a risk concerns everybody whose records are in the data.
     risk : RiskDocument
 
     Returns

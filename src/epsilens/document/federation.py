@@ -135,7 +135,7 @@ class FederationValuation(Part):
     resolution: OptionalNumber
     """The unit that scores are rounded to."""
     version: Count
-    """Of the model at which they were valued."""
+    """Version of the model at which the records were valued."""
     n_parameters: Count
     """Numbers in the model."""
     accepted: Count | None = None

@@ -243,7 +243,7 @@ def relaxed_sentence(relaxed: Sequence[RelaxedEpsilon], *, epsilon: float | None
     Parameters
     ----------
     relaxed : sequence of RelaxedEpsilon
-        Of one masking and one measure, one for each ε.
+        Results for one masking and one measure, one for each ε.
     epsilon : float, optional
         The ε on all features that is talked of; the middle one unless given.
 

@@ -135,7 +135,7 @@ Notes = Annotated[
 
 def _tidy_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
     """Keep of a docstring what a reader of the schema can use, and drop generated titles."""
-    # Of the class, not of the schema: pydantic before 2.10 writes it there only afterwards.
+    # The docstring of the class, not of the schema: pydantic before 2.10 writes it there only afterwards.
     text = inspect.cleandoc(model.__doc__ or "")
     schema["description"] = text.partition("\n\nExamples")[0].replace("\n", " ")
     for field in schema["properties"].values():

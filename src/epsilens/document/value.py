@@ -31,7 +31,7 @@ class ValuePoint(Part):
     loss_change: OptionalNumber
     """Change of the test loss, measured by training again; null where no model can be trained."""
     standard_error: OptionalNumber = None
-    """Of the mean over random orders, or for the other orders over test records; null if unknown."""
+    """Standard error of the mean over random orders, or over test records for the other orders; null if unknown."""
 
 
 class ValueDocument(DocumentHead):

@@ -96,7 +96,7 @@ GAP_MEANINGS = {
     "accuracy_gap": "Accuracy gap: the group's accuracy less everybody else's; where it falls, the group falls behind.",
 }
 ATTACKER = "an attacker who sees only the published model and all other columns"
-"""By whom the attack was made that the rates are of."""
+"""Attacker whose success the rates measure."""
 PROVES = 0.8
 """Largest advantage at which the proof is said to say something."""
 NOTHING_HIDDEN = "100.0%"

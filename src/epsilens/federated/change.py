@@ -115,7 +115,7 @@ def removal_step(present: Objective, leaving: Iterable[SiteSums]) -> Step:
     present : Objective
         At the present model, over all sites.
     leaving : iterable of SiteSums
-        Of the sites that leave, Hessians included.
+        Sums of the sites that leave, Hessians included.
 
     Returns
     -------

@@ -212,9 +212,9 @@ class Coordinator:
         rounds : int, optional
             At most so many; 25 for newton, 500 for fedavg.
         local_steps : int
-            Of federated averaging, at each site and round.
+            Number of steps of federated averaging, at each site and round.
         learning_rate : float, optional
-            Of federated averaging. None: one over the largest curvature that a site reports.
+            Learning rate of federated averaging. None: one over the largest curvature that a site reports.
         tolerance : float
             On the norm of the gradient (newton) or of a round's move (fedavg).
         """

@@ -34,7 +34,7 @@ Encoding: TypeAlias = Literal["one-hot", "code", "number"]
 _ENCODINGS = ("one-hot", "code", "number")
 LARGEST_SCHEMA_FILE = 10 * 2**20
 DEFAULT_LIMIT = 1000.0
-"""Of numbers whose contract says nothing else, in units of their scale."""
+"""Limit of numbers whose contract says nothing else, in units of their scale."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def first_draw(
     seed : int or None
         None: operating-system randomness.
     number : int
-        Of the site.
+        Number of the site.
     """
     with _quietly():
         drawn = randomise(records, schema, budget, random_state=_stream(seed, number, 0))

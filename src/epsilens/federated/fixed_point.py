@@ -23,7 +23,7 @@ __all__ = ["FixedPoint", "feature_bounds", "flatten", "sum_bounds", "unflatten"]
 BITS = 61
 """The largest sum has so many, of 64: one is the sign, and two are room for rounding."""
 LARGEST_CURVATURE = 0.25
-"""Of a logistic or softmax loss: p(1 − p), and p_k p_l outside the diagonal."""
+"""Largest curvature of a logistic or softmax loss: p(1 − p), and p_k p_l outside the diagonal."""
 _SLACK = 1e-9
 """A sum may pass its bound by its own rounding."""
 
@@ -147,7 +147,7 @@ class FixedPoint:
         ----------
         values : array of shape (m,)
         n_records : int
-            Of this site.
+            Number of records of this site.
 
         Raises
         ------

@@ -93,7 +93,7 @@ def after_exact(
     model : mapping of site to Budget or None
         Before, and as `after_change` left it for the changing sites.
     levels : mapping of site to Budget
-        Of the draws that the rounds used.
+        Budgets of the draws that the rounds used.
     mode : {"degrade", "redraw", "as_printed"}
     changed : sequence of int
         The changing sites.
@@ -132,9 +132,9 @@ def budgets_after(
     model : mapping of site to Budget or None
         In the model before.
     present : mapping of site to Budget
-        Of the draws before, of every site that takes part.
+        Budgets of the earlier draws, for every site that takes part.
     wanted : mapping of site to Budget
-        Of the changing sites' new draws.
+        Budgets of the changing sites' new draws.
     mode, rung, preview, anchored
         As `after_change` takes them.
     """

@@ -51,9 +51,9 @@ def counted_on(
     Parameters
     ----------
     earlier : sequence of LedgerEntry
-        Of draws that the site no longer knows.
+        Entries of draws that the site no longer knows.
     reported : sequence of LedgerEntry
-        Of the draw that it has.
+        Entries of the draw that it has.
 
     Examples
     --------

@@ -33,7 +33,7 @@ class LocalExchange:
     folder : path
         Where each site's key and count are kept.
     answer_limits : AnswerLimits
-        Of every site.
+        Limits of every site's answers.
     """
 
     def __init__(self, parties: LocalParties, folder: Path, answer_limits: AnswerLimits) -> None:
@@ -133,7 +133,7 @@ def local_exchange(
     ----------
     parties : LocalParties
     answer_limits : AnswerLimits, optional
-        Of every site.
+        Limits of every site's answers.
 
     Yields
     ------

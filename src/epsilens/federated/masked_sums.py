@@ -47,7 +47,7 @@ class MaskedQuestion:
     Parameters
     ----------
     number : int
-        Of the question within its group: 0, 1, 2, ...
+        Number of the question within its group: 0, 1, 2, ...
     what : {"trial", "sums", "difference"}
         Known numbers; the sums at a model; by how much prepared changes move them.
     theta : array of shape (p,)
@@ -93,7 +93,7 @@ class Masking:
     shared : mapping of site to bytes
         Empty until the others are known.
     next_number : int
-        Of the next question.
+        Number of the next question.
 
     Examples
     --------
@@ -121,9 +121,9 @@ class Masking:
         Parameters
         ----------
         number : int
-            Of the site itself.
+            Number of the site itself.
         keys : mapping of site to bytes
-            Of all sites of the group.
+            Public keys of all sites of the group.
 
         Raises
         ------

@@ -87,11 +87,11 @@ def add_masks(
     ----------
     values : array of uint64, shape (m,)
     number : int
-        Of the site itself.
+        Number of the site itself.
     secrets : mapping of site to bytes
         What it shares with each of the others.
     label : bytes
-        Of the question that is answered; never the same for two different answers.
+        Label of the question that is answered; never the same for two different answers.
 
     Returns
     -------

@@ -38,11 +38,11 @@ class PlannedOperation:
     sites : tuple of int
         Who leaves; or provider and tester of a valuation.
     algorithm : {"newton", "fedavg"}
-        Of training.
+        Training algorithm.
     mode : {"degrade", "redraw", "as_printed"}
     rung : {"one-message", "newton", "exact"}
     value_mode : {"items", "batch"}
-        Of a valuation.
+        Mode of a valuation.
     items : int, optional
         Items to be valued, at most.
     accept : bool

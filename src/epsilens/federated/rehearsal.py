@@ -54,7 +54,7 @@ class Rehearsal:
     limit : float, optional
         The most that a record may spend at any site; None: what the first draw spends.
     seed : int, optional
-        Of the sites' draws; None: the operating system's randomness.
+        Seed of the sites' draws; None: the operating system's randomness.
     secure_aggregation : bool
         Whether the coordinator sees sums over all sites only.
     offers : mapping of site to float

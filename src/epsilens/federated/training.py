@@ -48,7 +48,7 @@ class Trained:
     sums : mapping of site to SiteSums
         At `theta`, Hessians included.
     objective : Objective
-        Of all sites together, at `theta`.
+        Objective of all sites together, at `theta`.
     rounds : int
         How often all sites were asked.
     converged : bool

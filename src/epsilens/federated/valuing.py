@@ -50,7 +50,7 @@ class Valuation:
     n_items : int
         How many records the scores are about; in `batch` mode 0: the coordinator is not told.
     version : int
-        Of the model.
+        Version of the model.
     n_parameters : int
         Numbers in the model.
     messages, bytes : int

@@ -104,7 +104,7 @@ class VersionKeeper:
         clock : Clock
             Started with the operation.
         mode, rung
-            Of a change; the rung of a removal too.
+            Mode of a change, and `rung` of a change or a removal.
         """
         state, trained = self.state, new.trained
         is_preview = operation == "preview"

@@ -79,7 +79,7 @@ class Baseline:
     evaluation : Evaluation
     label : Label
     sample_weights : array of shape (n,)
-        Of mean 1, before any class weight.
+        Weights of mean 1, before any class weight.
     class_weight : None, "balanced" or mapping of class to weight
         The estimator's.
     count_weights : array of shape (n,)

@@ -34,7 +34,7 @@ from epsilens.models.solver import LONGEST_REACH, LinearObjective
 __all__ = ["Curve", "Ground", "Node", "NodeTerms", "lobatto", "trace"]
 
 
-# Of the width of the interval: of the curve that is used, and where nothing is known of it but what the grid
+# Shares of the width of the interval: of the curve that is used, and where nothing is known but what the grid
 # before it gets wrong at its nodes.
 _LARGEST_ERROR = 0.01
 _LARGEST_COARSE_ERROR = 0.02
@@ -42,7 +42,7 @@ _LEVELS = (4, 8)
 MOST_NODES = _LEVELS[-1] + 1
 _NEARLY_ZERO = 1e-6
 _WIDTH = 3.29
-"""Of a normal 90 % interval, in standard deviations."""
+"""Width of a normal 90 % interval, in standard deviations."""
 
 
 def lobatto(n_intervals: int) -> FloatArray:
@@ -102,7 +102,7 @@ class Curve:
     ----------
     nodes : list of Node, t ascending
     terms : list of NodeTerms
-        Of every node; their roots give the xᵀΣx/t of the test records, which are mixed like all else.
+        Terms of every node; their roots give the xᵀΣx/t of the test records, which are mixed like all else.
     furthest : float
         The largest t.
     """

@@ -351,7 +351,7 @@ class Evaluation:
         n_auc_draws : int
             AUC needs a sort a draw; it is computed for this many.
         contrast : array of shape (m,), optional
-            Of a group, for its gaps.
+            Contrast of a group, for its gaps.
         """
         n_auc = min(n_auc_draws, deviations.shape[1]) if self.is_classifier else 0
         tally = self.drawn_tally(theta, deviations, scored=slice(0, n_auc), contrast=contrast)

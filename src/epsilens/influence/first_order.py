@@ -49,7 +49,7 @@ class SolveError:
     size : float
         |rᵀH⁻¹γ|, r the residual of v: estimated.
     standard_error : float or None
-        Of the mini-batches; None where nothing was drawn.
+        Standard error over the mini-batches; None where nothing was drawn.
     converged : bool
         Whether all systems, for v, for the step and for the noise, were solved to tolerance.
     """
@@ -77,7 +77,7 @@ class FirstOrder:
         H at the optimum.
     inverse : InverseHessian
     solution : InverseSolution
-        Of the test gradient η.
+        Solution for the test gradient η.
     """
 
     operator: HessianOperator
@@ -133,7 +133,7 @@ class FirstOrder:
         ----------
         evaluation : Evaluation
         draws : list of arrays of shape (K·p, n_draws)
-            Of mean 0 and covariance C, one array for each C that is asked about; `N_PROBES` draws
+            Draws of mean 0 and covariance C, one array for each C that is asked about; `N_PROBES` draws
             do, and at least 2 there must be.
 
         Returns
@@ -189,7 +189,7 @@ def noise_bound(noise: LabelNoise, channel: FloatArray, loudest: FloatArray) -> 
     Parameters
     ----------
     noise : LabelNoise
-        Of the group.
+        Label noise of the group.
     channel, loudest : arrays of shape (k, k)
         The second with every report possible from every label.
 
@@ -318,7 +318,7 @@ def general_point_table(
     Parameters
     ----------
     objective : PerturbedObjective
-        Of everybody, at any ε: only its alternatives are used.
+        Objective of everybody, at any ε: only its alternatives are used.
     direction : array of shape (K·p,)
         v = H⁻¹η at the optimum.
     theta : array of shape (K·p,)

@@ -276,7 +276,7 @@ def draw_gradient_noise(
     balance : Balance, optional
         How balanced class weights answer to the drawn counts.
     n_kept : int
-        Of how many runs the reports are kept.
+        Number of runs whose reports are kept.
     """
     problem, n = objective.problem, objective.problem.n_rows
     K, p = problem.loss.n_outputs, problem.design.n_columns

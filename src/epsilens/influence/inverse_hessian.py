@@ -173,7 +173,7 @@ class DrawnRows:
     problem : Problem
         With the penalty.
     design : Design
-        Of these records.
+        Design matrix of these records.
     bend : array of shape (c, K, K)
         Their ψ″ with their weights.
     """

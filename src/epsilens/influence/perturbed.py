@@ -174,7 +174,7 @@ class Reports:
             Not used: a report replaces the label.
         spread : array of shape (n, K, K)
         probabilities : array of shape (n, k)
-            Of the reports.
+            Probabilities of the reports.
         """
         if self.correction is None:
             weight = probabilities @ self.class_weights

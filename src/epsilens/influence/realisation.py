@@ -288,7 +288,7 @@ def root_of(covariance: FloatArray) -> FloatArray:
     size = float(np.trace(covariance))
     if not size > 0:
         return np.zeros((len(covariance), 0))
-    # Of two classes, given the third, both are left with the same variance: without weights rounding
+    # Given the third of three classes, the other two have the same variance: without weights rounding
     # alone would choose between them, and records on disk would draw other runs than those in memory.
     weights = 1.0 + 0.1 * np.arange(len(covariance)) / len(covariance)
     # The pivoted factorisation stops at the rank; its tolerance is in the units of C.

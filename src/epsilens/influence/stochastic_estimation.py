@@ -34,7 +34,7 @@ _PREPARATION = _POWER_ITERATIONS + 2
 class StochasticEstimation:
     """Estimate H⁻¹η from small random parts of the records, over and over.
 
-    Of use where one pass over the records is dear. The answer carries a Monte-Carlo error, and
+    This is useful where one pass over the records is expensive. The answer carries a Monte-Carlo error, and
     where features are nearly copies of each other it takes very many passes; conjugate gradient is
     nearly always the better way when whole passes can be afforded.
 

@@ -75,7 +75,7 @@ class TestRows:
     loss : Loss
     is_classifier : bool
     total_weight : float
-        Of all test records.
+        Total weight of all test records.
     """
 
     __test__ = False  # no test of pytest's

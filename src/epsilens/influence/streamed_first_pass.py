@@ -31,7 +31,7 @@ _MOST_CLASSES = 1000
 _SAMPLE_ROWS = 1 << 16
 _SAMPLE_BYTES = 1 << 26
 _SAMPLE_PLACES = 8
-# Of a table that is not large: a larger share would cost more than the passes that it saves.
+# Share of a table that is not large: a larger share would cost more than the passes that it saves.
 _SAMPLE_SHARE = 1 / 4
 _FEWEST_SAMPLED = 1 << 13
 
@@ -43,7 +43,7 @@ class LabelsSeen:
     Attributes
     ----------
     label : Label
-        Of the distinct values only: `y` and `codes` have an entry for each.
+        Distinct values only: `y` and `codes` have an entry for each.
     counts : array of int, shape (k,)
         How many rows have each; empty for a target without a domain.
     n_rows : int
@@ -101,7 +101,7 @@ def look_at_labels(
     ----------
     reading : Reading
     specification : Specification
-        Of the model: a classifier, or not.
+        Specification of the model: a classifier, or not.
     classes : tuple, optional
         Those of an estimator that is fitted already.
     progress : callable, optional

@@ -181,7 +181,7 @@ def as_inverse_hessian(
     random_state : int
         Seed of a solver asked for by name.
     n_parameters : int
-        Of the model.
+        Number of parameters of the model.
     name : str
         The name the caller typed.
 

@@ -67,7 +67,7 @@ def mask_at_random(
     ----------
     n_features, n_masked : int
     random_state : int
-        Of the draw.
+        Seed of the draw.
     keep : array of bool, (n_features,), optional
         True for features that are never masked.
 
@@ -137,7 +137,7 @@ def choice_by(
     alpha, share : float in [0, 1]
         What the first needs, and what the other two need.
     seed : int
-        Of the last.
+        Seed of the method "random".
     keep : array of bool, (n_features,), optional
         True for features that are never masked.
     """
@@ -208,7 +208,7 @@ def outcome(
     masking, n_masked
         As in the document.
     judged : sequence of (right, recognised)
-        Of every mask, which test records both tasks get right.
+        Test records that both tasks get right, for every mask.
     before : (right, recognised), optional
         The same with nothing masked: the error of the change is that of the differences.
     """

@@ -278,7 +278,7 @@ def explain_task(
         its standard errors has no importance, unless all such features together are above it. 0: P5's
         plain positive part.
     random_state : int
-        Of the draw of records, and of the explainer.
+        Seed of the draw of records, and of the explainer.
     seconds : float, optional
         Time after which no more than 500 records are explained by SHAP, and 50 by LIME; a random sample.
     progress : callable, optional

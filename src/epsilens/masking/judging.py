@@ -30,7 +30,7 @@ __all__ = ["Judge", "Pace", "affordable"]
 PILOT_RECORDS = 2_000
 """Records of the first, timed training."""
 _SHARE_FOR_TRAINING = 0.6
-"""Of the budget; explaining, choosing and reading take the rest."""
+"""Share of the time budget for training; explaining, choosing and reading take the rest."""
 
 
 def _now() -> float:

@@ -334,7 +334,7 @@ class _Problem:
         gained, spent = [0, *accumulate(values)], [0, *accumulate(weights)]
         best = sum(value for value, j in zip(values, order, strict=True) if start[j])
         taken: list[int] | None = None
-        # Of a branch: the next feature, what is gained, what is left, and which were taken.
+        # A branch: the next feature, what is gained, what is left, and which features were taken.
         branches: list[tuple[int, int, int, tuple[object, ...]]] = [(0, 0, room, ())]
         for _ in range(_NODES):
             if not branches:

@@ -194,7 +194,7 @@ def person_codes(*columns: Labels) -> tuple[Labels, list[NDArray[np.intp]]]:
     people : array of shape (n_people,)
         In order where they have one.
     codes : list of array of int
-        Of every column, the places in it.
+        Positions in `people`, for every column.
 
     Examples
     --------

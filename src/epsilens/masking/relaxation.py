@@ -46,7 +46,7 @@ class MaskedRisk:
         For every mask by its name, and under "none" for all features. **Sensitive**: they know which
         records are exposed.
     accuracies : dict of str to array of shape (n_epsilons, n_models)
-        Of every model on the records that it was not trained on.
+        Accuracy of every model on the records that it was not trained on.
     """
 
     epsilons: tuple[float, ...]

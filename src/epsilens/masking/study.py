@@ -139,7 +139,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             half of these and explained on the other, and no private record has a say in the mask; masks
             are judged on all records set aside.
         random_state : int
-            Of the halves, which are stratified by person and answer.
+            Seed of the random halves, which are stratified by person and answer.
         seconds : float, optional
             Time for this call and for `choose` with the same: of a large table the models are then trained
             on a sample of the records, whose size is noted in the result.
@@ -273,7 +273,7 @@ class MaskStudy(BaseEstimator):  # type: ignore[misc]
             As useful as can be within the limit; P5's top-k % of the most identifying features; or,
             as a control, any features.
         share : float in [0, 1]
-            Of the features that the last two mask.
+            Share of the features that the last two methods mask.
         keep : sequence of str
             Features that are never masked.
         alphas : sequence of float

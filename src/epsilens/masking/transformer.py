@@ -62,7 +62,7 @@ class FeatureMasker(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     method : {"knapsack", "top-share", "random"}
         As useful as can be within the limit, the most identifying features, or any (a control).
     share : float in [0, 1]
-        Of the features, for the last two methods.
+        Share of the features to mask, for the last two methods.
     replacement : {"zero", "drop"}
         Whether masked features become 0, as in P5, or are left out.
     max_rows : int, optional

@@ -244,7 +244,7 @@ class AdaSSP:
     Attributes
     ----------
     least_eigenvalue, products, moments : GaussianRelease
-        Of λ_min(XᵀX), XᵀX and Xᵀy.
+        Releases of λ_min(XᵀX), XᵀX and Xᵀy.
     """
 
     least_eigenvalue: GaussianRelease

@@ -62,7 +62,7 @@ class DPSGDSettings:
     activation : {"relu", "tanh"}
         The bend after a hidden layer.
     precision : {"single", "double"}
-        Of the numbers. Single is twice as fast and what torch uses.
+        Precision of the numbers. Single is twice as fast and what torch uses.
 
     Examples
     --------

@@ -341,7 +341,7 @@ def made_or_kept(
         From a task to the array of its block; can be pickled, and is pure.
     tasks : mapping of block number to task
     name : str
-        Of the array in the store.
+        Name of the array in the store.
 
     Examples
     --------

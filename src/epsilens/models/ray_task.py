@@ -26,7 +26,7 @@ from epsilens.models.passes import one_blas_thread
 __all__ = ["Answer", "Shipping", "do_task"]
 
 LEAST_BYTES = 1 << 18
-"""Of an array that travels apart."""
+"""Size above which an array is sent on its own."""
 PASSES_KEPT = 8
 """How long an array stays at the cluster that no pass has used any more."""
 
@@ -125,7 +125,7 @@ def do_task(number: str, packed: bytes, task: Any, *arrays: NDArray[Any]) -> Ans
     Parameters
     ----------
     number : str
-        Of the pass; a worker unpacks its function once.
+        Identifier of the pass; a worker unpacks its function once.
     packed : bytes
     task : object
     *arrays : arrays

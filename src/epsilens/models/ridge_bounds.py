@@ -289,7 +289,7 @@ def bounds_of(
     rows : array of shape (n, p)
     targets : array of shape (n,)
     penalty : float
-        Of the ridge model whose coefficients are measured.
+        Penalty of the ridge model whose coefficients are measured.
     known : mapping of name to float
         What the user gave.
     constant : float or None

@@ -113,7 +113,7 @@ def factorise(hessian: FloatArray) -> Curvature:
 def factorise_shifted(hessian: FloatArray) -> Curvature:
     """Factorise a Hessian that need not be positive definite, shifted until it is.
 
-    Of use on the way to a minimum of an objective that is not convex; at the minimum itself
+    This is useful on the way to a minimum of an objective that is not convex; at the minimum itself
     `factorise` must do.
 
     Examples
@@ -403,7 +403,7 @@ def polish(problem: Objective, linear: FloatArray, solution: Solution) -> FloatA
     problem : Objective
     linear : array of shape (p,)
     solution : Solution
-        Of this problem alone, converged.
+        Converged solution of this problem alone.
     """
     theta, (factor,) = solution.theta[:, 0], solution.curvatures
     gradient = problem.gradient(theta[:, None], linear[:, None])[:, 0]

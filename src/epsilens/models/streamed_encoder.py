@@ -165,7 +165,7 @@ def streamed_estimator(
     Parameters
     ----------
     reading : Reading
-        Of the training rows.
+        Settings for reading the training rows.
     model : {"logistic", "ridge"}
     regularisation : float, optional
     categorical : sequence of str

@@ -89,7 +89,7 @@ class StreamedProblem:
     ----------
     rows : TrainingRows
     n_rows : int
-        Of all pieces together.
+        Number of rows of all pieces together.
     progress : callable, optional
         Called with (done, total, what) within every pass.
     """

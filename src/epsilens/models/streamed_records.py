@@ -43,7 +43,7 @@ class Coin:
     ----------
     seed : int
     share : float in (0, 1)
-        Of the rows set aside, on average.
+        Share of the rows set aside, on average.
     aside : bool
         Whether the rows that are set aside are meant, or the others.
 
@@ -103,7 +103,7 @@ class Records:
     piece : int
         The number of the piece that they come from.
     positions : array of int, shape (c,)
-        Of these rows among all rows of the table.
+        Positions of these rows among all rows of the table.
     """
 
     features: FloatArray | scipy.sparse.csr_array
@@ -135,7 +135,7 @@ class Reading:
     transformers : Pipeline or None
         Fitted and frozen; None: all columns are numbers.
     schema : Schema or None
-        Of the default model's columns: what the encoder knows.
+        Schema of the default model's columns: what the encoder knows.
     groups : tuple of Expression or None
         None stands for everybody.
     coin : Coin or None

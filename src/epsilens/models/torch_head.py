@@ -167,7 +167,7 @@ def head_features(
     ----------
     module : torch.nn.Module
     name : str
-        Of the head, as `read_head` has found it.
+        Name of the head, as `read_head` has found it.
     X : tensor or array of shape (n, …), or table of numbers
         As the module takes it; floating-point numbers in any precision.
     what : str

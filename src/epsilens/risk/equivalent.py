@@ -44,7 +44,7 @@ def equivalent_epsilon(
     Parameters
     ----------
     curve, other : RiskCurve
-        Of the two tables, attacked by as many models, on as many records: a maximum over more records
+        Curves of the two tables, attacked by as many models, on as many records: a maximum over more records
         is larger by chance.
     measure : {"asr_max", "balanced_accuracy"}
         What success is: ASR^M, on the most exposed record, or balanced accuracy, on the mean record;
@@ -164,7 +164,7 @@ def budget_gains(
     Returns
     -------
     list of {"larger", "smaller", "within the noise"}
-        Of the ε that the other table may have.
+        Comparison of the ε that the other table may have, for every ε.
     """
     if measure == "asr_max":
         return [
@@ -194,7 +194,7 @@ def model_accuracies(attacks: Sequence[MembershipAttack]) -> FloatArray:
     Parameters
     ----------
     attacks : sequence of MembershipAttack
-        Of as many models each.
+        Attacks on the same number of models each.
     """
     return np.stack([_on_every_model(attack) for attack in attacks])
 

@@ -149,7 +149,7 @@ def lira(
     delta : float in [0, 1)
         The δ at which the bound on ε is meant. For DP-SGD the δ of its guarantee.
     confidence : float in (0, 1)
-        Of each bound by itself.
+        Confidence level of each bound by itself.
 
     Returns
     -------

@@ -185,7 +185,7 @@ class Moments:
     n_in, n_out : array of float64, (n_samples,)
         Models that saw the sample, and that did not.
     sum_in, sum_out, squares_in, squares_out : array of float64, (n_samples,)
-        Of the scores less the sample's smallest one.
+        Sums over the scores less the sample's smallest one.
     """
 
     n_in: FloatArray
@@ -297,7 +297,7 @@ def fit_normal(moments: Moments, side: str, *, per_sample: bool) -> NormalFit:
     Parameters
     ----------
     moments : Moments
-        Of the models that the fit may see.
+        Moments of the models that the fit may see.
     side : {"in", "out"}
         Models that saw the sample, or that did not.
     per_sample : bool

@@ -57,7 +57,7 @@ class MembershipAttack:
     delta : float in [0, 1)
         The δ at which ε is meant.
     confidence : float in (0, 1)
-        Of each bound by itself.
+        Confidence level of each bound by itself.
     online : bool
         Whether the attack also looked at models that saw the sample.
     variance : {"fixed", "per-sample"}
@@ -201,7 +201,7 @@ class MembershipAttack:
         n_resamples : int, at least 1
             How often the models are drawn.
         seed : int
-            Of the draws: the interval is repeatable.
+            Seed of the draws: the interval is repeatable.
 
         Returns
         -------

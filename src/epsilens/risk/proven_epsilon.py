@@ -43,7 +43,7 @@ class ProvenEpsilon:
     delta : float in [0, 1)
         The δ at which ε is meant.
     confidence : float in (0, 1)
-        Of the bound.
+        Confidence level of the bound.
     n_samples : int
         Most exposed samples that were guessed about, in the direction that gave the bound.
     n_models : int
@@ -68,7 +68,7 @@ class GuessRule:
     Attributes
     ----------
     mean_in, mean_out, variance_in, variance_out : array of float64, (n_samples,)
-        Of scores less the sample's smallest one, drawn towards what all samples have in common.
+        Moments of the scores less the sample's smallest one, drawn towards what all samples have in common.
     exposure : array of float64, (n_samples,)
         Distance of the means in units of the spread; −1 where a side has no model.
     """
@@ -111,7 +111,7 @@ def guess_rule(moments: Moments, kind: Kind) -> GuessRule:
     Parameters
     ----------
     moments : Moments
-        Of the models that may be looked at.
+        Moments of the models that may be looked at.
     kind : {"equal spreads", "own spreads"}
         Whether scores spread alike in and out.
 

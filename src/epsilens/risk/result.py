@@ -226,7 +226,7 @@ class RiskCurve(Documented):
         n : int
             How many rows.
         epsilon : float, optional
-            Of which cell; None: the largest ε.
+            ε of the cell; None: the largest ε.
 
         Returns
         -------

@@ -194,7 +194,7 @@ class BalancedAccuracy:
     threshold : float in (0, 1)
         On Λ; above it the attack says "member".
     confidence : float in (0, 1)
-        Of the bound, for all samples at once.
+        Confidence level of the bound, for all samples at once.
     """
 
     per_sample: FloatArray
@@ -232,7 +232,7 @@ def balanced_accuracy(
     threshold : float
         The same on the scale of Λ, for the record.
     confidence : float in (0, 1)
-        Of the lower bound.
+        Confidence level of the lower bound.
     with_bound : bool
         Whether models are independent, so that a bound can be had.
 

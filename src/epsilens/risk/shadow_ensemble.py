@@ -81,7 +81,7 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
         φ = log(p/(1−p)) of every record's true class.
     membership_ : array of bool, shape (n_models, n_records)
     accuracy_ : array of shape (n_models,)
-        Of every model on the records that it was not trained on.
+        Accuracy of every model on the records that it was not trained on.
 
     Examples
     --------
@@ -204,7 +204,7 @@ class ShadowEnsemble(BaseEstimator):  # type: ignore[misc]
         ----------
         online : bool
         delta : float in [0, 1), optional
-            Of the bound on ε; None: that of the training, 0 without one.
+            δ of the bound on ε; None: that of the training, 0 without one.
         confidence : float in (0, 1)
         """
         check_is_fitted(self, "scores_")

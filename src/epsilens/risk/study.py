@@ -157,9 +157,9 @@ class AttackStudy(FittedModel):
         online : bool
             Whether the membership attack also learns what members look like.
         confidence : float in (0, 1)
-            Of the bounds on the membership attack.
+            Confidence level of the bounds on the membership attack.
         random_state : int
-            Of halves, answers and attack: the same seed gives the same curve.
+            Seed of random halves, answers and attack: the same seed gives the same curve.
         checkpoint : path, optional
             A folder that keeps finished models; a killed run goes on from it.
         progress : callable, optional

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-"""Of the null distribution that are reported."""
+"""Levels of the reported quantiles of the null distribution."""
 
 
 @dataclass(frozen=True)

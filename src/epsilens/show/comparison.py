@@ -129,7 +129,7 @@ def comparison_chart(
     studies : sequence of (str, WhatIfDocument or DecisionDocument)
         Two to four names with what was found.
     width, height : int
-        Of each plot in pixels.
+        Size of each plot in pixels.
     is_titled : bool
         Whether a title stands above; where a heading does already, only what is to be known is said.
 

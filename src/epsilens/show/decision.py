@@ -48,7 +48,7 @@ def decision_chart(
     outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
         What the upper plot shows.
     width, height : int
-        Of each plot in pixels.
+        Size of each plot in pixels.
 
     Returns
     -------

@@ -204,7 +204,7 @@ def subtitle(lines: Iterable[str], width: float) -> list[str]:
     lines : iterable of str
         A sentence each.
     width : float
-        Of the plot, in pixels.
+        Width of the plot, in pixels.
 
     Returns
     -------

@@ -40,7 +40,7 @@ def mask_chart(document: MaskDocument, *, width: int = 560, height: int = 300) -
     ----------
     document : MaskDocument
     width, height : int
-        Of the upper plot in pixels.
+        Size of the upper plot in pixels.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def mask_picture(
     parts : mapping of title to array, (height · width,)
         Importances, or masks with True = kept.
     shape : (height, width)
-        Of the picture, in pixels; features run along its rows.
+        Size of the picture, in pixels; features run along its rows.
     width : int
         About how wide each picture is on the page.
 

@@ -360,7 +360,7 @@ class KeyEntry:
     words : str
     colour : str
     dash : str or None
-        Of the line, as SVG writes it; None without a line.
+        Dash pattern of the line, as SVG writes it; None without a line.
     point : str or None
         The outline of the point, as SVG writes it.
     is_hollow : bool

@@ -58,7 +58,7 @@ _ATTACK_WORDS = {
 _RATE_STEP = 0.5
 """A dragged attack rate moves by so many percentage points."""
 _MEASURED_CONFIDENCE = 0.9
-"""Of the range that comes with a measured attack rate."""
+"""Confidence level of the range around a measured attack rate."""
 _NONE, _INFINITE, _UNANSWERED = "no ε", "ε = ∞", "no estimate"
 
 

@@ -288,7 +288,7 @@ def draw_panel(
     rows : list of dict
         The numbers, as `risk_rows` gives them.
     title : str or None
-        Of the axis of budgets; None where another plot below labels it.
+        Title of the axis of budgets; None where another plot below labels it.
     size : (int, int)
         Width and height in pixels.
     budgets : sequence of float, optional
@@ -296,7 +296,7 @@ def draw_panel(
     limit : float, optional
         The feared rate in per cent, drawn as a dashed line.
     ends : (float, float), optional
-        Of the vertical axis; otherwise as `panel_limits` finds them.
+        Ends of the vertical axis; otherwise as `panel_limits` finds them.
     has_legend : bool
         Whether the lines are named in the plot.
     data : str, optional
@@ -489,7 +489,7 @@ def risk_chart(document: RiskDocument, *, width: int = 640, height: int = 230) -
     document : RiskDocument
         The risk to draw.
     width, height : int
-        Of each plot in pixels.
+        Size of each plot in pixels.
 
     Returns
     -------

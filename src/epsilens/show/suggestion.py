@@ -40,7 +40,7 @@ def suggested_command(
     ----------
     table : TableFile
     schema : Schema
-        Of its columns.
+        Schema of its columns.
     source : str
         What the command calls the file.
     typed : sequence of str

@@ -43,7 +43,7 @@ def value_chart(document: ValueDocument, *, width: int = 560, height: int = 300)
     document : ValueDocument
         With a curve.
     width, height : int
-        Of the plot in pixels.
+        Size of the plot in pixels.
 
     Returns
     -------

@@ -29,7 +29,7 @@ __all__ = ["AnswerBook", "default_limit"]
 
 
 SHARE = 0.1
-"""Of the pairs that would determine gradient and Hessian."""
+"""Share of the pairs that would determine gradient and Hessian."""
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS answers (

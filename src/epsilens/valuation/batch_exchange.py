@@ -76,7 +76,7 @@ def smallest_batch(
     n_parameters : int
         p, numbers in the model.
     n_outputs : int
-        Of the model: 1, or the number of classes.
+        Number of outputs of the model: 1, or the number of classes.
     moves : int
         How often its move is told, each time at another model.
     submissions : int
@@ -195,7 +195,7 @@ def answer_batch(
     Returns
     -------
     RoundedScores
-        Of one score.
+        One score.
 
     Examples
     --------

@@ -47,7 +47,7 @@ class CkksParameters:
     degree : int
         N; a ciphertext has N/2 slots.
     modulus_bits : tuple of int
-        Of the primes: what is left after a product, what a product uses up, and the key's own. At
+        Bits of the primes: what is left after a product, what a product uses up, and the key's own. At
         N = 8192 they may have 218 bits together for 128-bit security; all are used, for with the usual
         (60, 40, 60) small scores come back with three digits.
     scale_bits : int

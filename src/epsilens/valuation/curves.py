@@ -46,7 +46,7 @@ class CurvePoint:
     ----------
     order : {"score", "training loss", "random"}
     share : float
-        Of the training records dropped, or of the candidates added.
+        Share of the training records dropped, or of the candidates added.
     n_records : int
     loss_change : float or None
         Test loss then, less that of the model as it is; below 0 is better. None where a model has
@@ -77,11 +77,11 @@ def removal_curve(
     ----------
     appraisal : Appraisal
     shares : sequence of float in (0, 1)
-        Of the training records to drop.
+        Shares of the training records to drop.
     repeats : int
         Random orders.
     random_state : int
-        Of the random orders and of the halves of the test set.
+        Seed of the random orders and of the random halves of the test set.
     progress : callable, optional
         Called with (done, total, what).
 
@@ -141,7 +141,7 @@ def addition_curve(
     X, y, sample_weight
         The candidates, as in `add_one`.
     shares : sequence of float in (0, 1]
-        Of the candidates to add.
+        Shares of the candidates to add.
     repeats, random_state, progress
         As in `removal_curve`.
 

@@ -30,7 +30,7 @@ from epsilens.valuation.shared_objective import SharedObjective
 __all__ = ["Accuracy", "exact_loss_changes", "full_loss_changes"]
 
 
-# Of the largest score; a tenth of what is promised.
+# Share of the largest score; a tenth of what is promised.
 TOLERANCE = 1e-7
 _MOST_PASSES = 30
 _FEWEST_BEFORE_ALONE = 3
@@ -100,7 +100,7 @@ def exact_loss_changes(
     evaluation : Evaluation
     records : Records
     a : array of shape (B, K)
-        Of the Newton step; NaN where there is none.
+        Coefficients of the Newton step; NaN where there is none.
     leverage : array of shape (B, K, K)
     accuracy : Accuracy
     progress : callable, optional

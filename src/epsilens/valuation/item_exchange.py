@@ -88,7 +88,7 @@ __all__ = ["ItemTester", "score_items"]
 
 FEWEST_ROWS = 8
 LARGEST_SELF_TEST_ERROR = 1e-5
-"""Of a product, as a share of the lengths of its two factors; parameters that are too small miss it widely."""
+"""Largest error of a product, as a share of the lengths of its factors; parameters that are too small exceed it by far."""
 
 
 def score_items(
@@ -111,7 +111,7 @@ def score_items(
     ----------
     model : ModelForProvider
     question : EncryptedYardstick
-        Of the tester.
+        Question of the tester.
     X : array of shape (m, d)
         Features as the model sees them, the constant column of an intercept included.
     y : array of shape (m,)
@@ -209,9 +209,9 @@ class ItemTester:
     ----------
     model : ModelForTester
     yardstick : Yardstick
-        Of the tester's records at that model.
+        Derivatives of the tester's loss at that model.
     key_file : path
-        Of the secret key, at the tester; made, and closed to other users, if it is not there.
+        File of the secret key, at the tester; made, and closed to other users, if it is not there.
     answers : AnswerBook
         Counts every score before it is given.
     digits, resolution

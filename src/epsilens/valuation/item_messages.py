@@ -151,7 +151,7 @@ class EncryptedYardstick:
     pieces : tuple of bytes
         Ciphertexts of (g, vech H), one for every 4,096 numbers.
     signer, signature : bytes
-        By whom it was written, and the proof that nobody has changed it since.
+        Signer's public key, and the signature that shows that nobody has changed the message since.
     """
 
     model: str
@@ -176,7 +176,7 @@ class EncryptedYardstick:
 
     @property
     def fingerprint(self) -> str:
-        """Of whoever signed it: what tester and provider compare by another way."""
+        """Fingerprint of the signer's key, which tester and provider compare over another channel."""
         return fingerprint_of(self.signer)
 
     def signed_parts(self) -> tuple[bytes, ...]:
@@ -197,7 +197,7 @@ class EncryptedScores:
     Attributes
     ----------
     model, key : str
-        Of the question.
+        Model and key of the question.
     n_items : int
     ciphertexts : tuple of bytes
     """

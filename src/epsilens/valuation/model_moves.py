@@ -89,7 +89,7 @@ class ModelForProvider:
     theta : array of shape (p,)
         The model, output after output.
     inverse_hessian : array of shape (p, p)
-        Of the mean loss and its penalty.
+        Inverse Hessian of the mean loss and its penalty.
     n_records : int
         N, the records that the model was trained on.
     penalty : array of shape (p,)

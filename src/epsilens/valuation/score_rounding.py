@@ -16,7 +16,7 @@ __all__ = ["RoundedScores", "round_scores"]
 
 
 DIGITS = 6
-"""Of the largest score of an answer, where nothing was encrypted."""
+"""Digits kept of the largest score of an answer, where nothing was encrypted."""
 UNITS_PER_ERROR = 10.0
 """An error is so much smaller than the unit of what leaves the tester: a last digit in fifty or so shows it."""
 

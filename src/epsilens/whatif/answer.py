@@ -65,7 +65,7 @@ class Origin:
     estimator : str
         The class of the user's estimator.
     fingerprint : str
-        Of the schema.
+        Fingerprint of the schema.
     template : object
         The user's table, for the library of the frames.
     declared : mapping

@@ -91,13 +91,13 @@ class CellAnswer:
     group_index, epsilon_index : int
         Which of the question's groups and budgets.
     changes : mapping of outcome to change
-        Of accuracy, auc, loss_gap and accuracy_gap; None where it has no meaning.
+        Changes of accuracy, auc, loss_gap and accuracy_gap; None where it has no meaning.
     intervals : mapping of outcome to (low, high)
         The same outcomes, where draws were made.
     solve_error : SolveError or None
         What the solver of the inverse Hessian leaves, by the methods of first order.
     standard_error : float or None
-        Of the change of loss, where its part of second order is a mean over drawn runs.
+        Standard error of the change of loss, where its part of second order is a mean over drawn runs.
     """
 
     group_index: int

@@ -98,7 +98,7 @@ AnyBaseline = Baseline | StreamedBaseline
 
 _SECONDS_PER_ALTERNATIVE = 5e-9
 _SECONDS_PER_DRAW = 2e-9
-# Of a wide model: passes of the conjugate gradient, systems until a minimum is found, and what a further
+# For a wide model: passes of the conjugate gradient, systems until a minimum is found, and what a further
 # column in a block costs beside the first.
 _PASSES_PER_SYSTEM = 60
 _SYSTEMS_PER_MINIMUM = 5
@@ -217,7 +217,7 @@ def refuse_matrix_free(baseline: Baseline | StreamedBaseline, inverse: InverseHe
 def solve_first_order(baseline: Baseline | StreamedBaseline, inverse: InverseHessian) -> FirstOrder:
     """Return v = H⁻¹η, and warn if the solver did not get there."""
     known = None if inverse.is_matrix_free else baseline.curvature
-    # Of streamed records only the factor is asked for, which is known.
+    # For streamed records only the factor is needed, which is known.
     operator = HessianOperator(cast("Problem", baseline.problem), baseline.theta, known)
     with workers():
         found = FirstOrder.of(operator, inverse, baseline.evaluation.gradient(baseline.theta))

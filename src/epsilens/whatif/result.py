@@ -173,7 +173,7 @@ class LossChangeEstimate(Documented):
         max_loss_increase : float
             The largest increase of the mean test loss that can be borne.
         confidence : float in (0, 1)
-            Of the two-sided interval whose upper end is compared.
+            Confidence level of the two-sided interval whose upper end is compared.
         group : str, optional
             None: the rule must hold for every group of the result.
 
@@ -223,9 +223,9 @@ class LossChangeEstimate(Documented):
         Parameters
         ----------
         place : int
-            Of the cell in the document.
+            Position of the cell in the document.
         confidence : float in (0, 1)
-            Of the two-sided interval.
+            Confidence level of the two-sided interval.
 
         Returns
         -------
@@ -329,13 +329,13 @@ class Calibration:
     ----------
     slope, intercept : float
     residual_sd : float
-        Of single cells around the line, retraining noise included.
+        Standard deviation of single cells around the line, retraining noise included.
     correlation : float
-        Of estimates and truths at the calibrated cells.
+        Correlation of estimates and truths at the calibrated cells.
     n_cells : int
         How many cells the line is fitted on.
     mean_estimate, spread : float
-        Of the calibrated estimates: how far a new one lies from them widens its interval.
+        Mean and spread of the calibrated estimates: how far a new one lies from them widens its interval.
     method : str
         The method that was calibrated.
     protect : tuple of str

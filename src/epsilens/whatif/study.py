@@ -81,7 +81,7 @@ class WhatIf(FittedStudy):
     Attributes
     ----------
     coef_ : array of shape (n_features,), or (n_classes, n_features) for more than two classes
-        Of the converged model, in the units of the features it sees.
+        Coefficients of the converged model, in the units of the features it sees.
     intercept_ : float or array of shape (n_classes,)
     baseline_ : object
         The converged model with its curvature and its outcomes on the test set.

@@ -52,7 +52,7 @@ def answers(app: ClientApp, name: str) -> Callable[[Answer], Answer]:
     ----------
     app : flwr.clientapp.ClientApp
     name : str
-        Of the query.
+        Name of the query.
     """
 
     def register(answer: Answer) -> Answer:

@@ -167,7 +167,7 @@ class GridParties:
 
     @property
     def fingerprint(self) -> str:
-        """Of the contract."""
+        """Fingerprint of the contract."""
         return self._schema.fingerprint
 
     @property

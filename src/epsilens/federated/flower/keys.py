@@ -51,7 +51,7 @@ def secret_in(folder: Path, name: str) -> bytes:
     ----------
     folder : Path
     name : str
-        Of its file.
+        Name of its file.
     """
     path = folder / name
     if not path.exists():

@@ -150,7 +150,7 @@ def pack(
     Parameters
     ----------
     fingerprint : str
-        Of the contract.
+        Fingerprint of the contract.
     arrays : mapping of str to array of float64, optional
     **settings : str, int, float, bool or bytes
 
@@ -180,7 +180,7 @@ def unpack(
     ----------
     content : flwr.app.RecordDict
     fingerprint : str
-        Of the contract that the receiver has agreed to.
+        Fingerprint of the contract that the receiver has agreed to.
     sender : str
         Who has sent it, for a refusal: "the coordinator", "site 2".
     arrays : mapping of str to int

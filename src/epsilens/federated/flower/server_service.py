@@ -37,7 +37,7 @@ def use_certificates(folder: Path, files: Sequence[str]) -> None:
     Parameters
     ----------
     folder : Path
-        Of the coordinator.
+        Folder of the coordinator.
     files : sequence of three str
     """
     if len(files) != 3:

@@ -82,7 +82,7 @@ def locked(path: Path, *, taken: str) -> Iterator[None]:
     Parameters
     ----------
     path : Path
-        Of a file that stands for it; the operating system gives it free when we end, however.
+        Lock file; the operating system releases the lock when this process ends, however it ends.
     taken : str
         What to say if another process does it.
     """

@@ -38,7 +38,7 @@ class Invitation:
     contract : mapping
         The schema.
     certificate : str
-        Of the authority that vouches for the server.
+        Certificate of the authority that vouches for the server.
     """
 
     site: int
@@ -93,7 +93,7 @@ def remember_server(folder: Path, *, server: str | None, certificate: bytes | No
     Parameters
     ----------
     folder : Path
-        Of the site.
+        Folder of the site.
     server : str, optional
         None: as it was.
     certificate : bytes, optional
@@ -130,7 +130,7 @@ def serve_site(
     Parameters
     ----------
     folder : Path
-        Of the site.
+        Folder of the site.
     server : str
         `HOST:PORT`.
     key : Path, optional

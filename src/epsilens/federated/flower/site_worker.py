@@ -44,9 +44,9 @@ class SiteWorker:
     Parameters
     ----------
     folder : Path
-        Of the site.
+        Folder of the site.
     address : str
-        Of the node, on this machine.
+        Address of the node, on this machine.
     secret : bytes
         By which the node knows us.
     note : callable, optional
