@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
@@ -41,6 +41,7 @@ _BY_BITS = frozenset({"oue", "rappor", "the"})
 _R = TypeVar("_R", "LossChangeEstimate", "RiskCurve", "Decision")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Study:
     """A table and a question: which columns are randomised, and what they are used to predict.
 
@@ -118,66 +119,45 @@ class Study:
     2.0
     """
 
-    def __init__(
-        self,
-        data: object,
-        *,
-        label: str,
-        protect: str | Sequence[str] | None = None,
-        groups: Groups | None = None,
-        model: object | None = None,
-        test: object | None = None,
-        drop: Sequence[str] = (),
-        weight: str | None = None,
-        categorical: Sequence[str] = (),
-        bins: Mapping[str, Bins | int] | None = None,
-        missing: MissingPolicy = "auto",
-        test_share: float = 0.25,
-        seed: int = 0,
-        positive: str | None = None,
-        categories: Mapping[str, Sequence[object]] | None = None,
-        declared: Sequence[str] = (),
-        regularisation: float | None = None,
-        delimiter: str | None = None,
-        encoding: str | None = None,
-        identity: str | None = None,
-        candidates: object | None = None,
-        candidates_are: str = "candidates",
-    ) -> None:
-        if not isinstance(label, str):
+    data: object = field(kw_only=False)
+    label: str
+    protect: str | Sequence[str] | None = None
+    groups: Groups | None = None
+    model: object | None = None
+    test: object | None = None
+    drop: Sequence[str] = ()
+    weight: str | None = None
+    categorical: Sequence[str] = ()
+    bins: Mapping[str, Bins | int] | None = None
+    missing: MissingPolicy = "auto"
+    test_share: float = 0.25
+    seed: int = 0
+    positive: str | None = None
+    categories: Mapping[str, Sequence[object]] | None = None
+    declared: Sequence[str] = ()
+    regularisation: float | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    identity: str | None = None
+    candidates: object | None = None
+    candidates_are: str = "candidates"
+    _fitted: dict[bool, WhatIf] = field(default_factory=dict, init=False)
+    _grids: dict[str, tuple[float, ...]] = field(default_factory=dict, init=False)
+    _last_cost: LossChangeEstimate | None = field(default=None, init=False)
+    _last_risk: RiskCurve | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.label, str):
             raise InputTypeError(
-                argument="label", expected="the name of a column", got=type(label).__name__
+                argument="label", expected="the name of a column", got=type(self.label).__name__
             )
-        if isinstance(model, str):
-            as_choice(model, ("logistic", "ridge"), name="model")
-        if identity is not None:
-            check_identity(identity, label=label, drop=drop)
-        self.data = data
-        self.label = label
-        self.protect = protect
-        self.groups = groups
-        self.model = model
-        self.test = test
-        self.drop = drop
-        self.weight = weight
-        self.categorical = categorical
-        self.bins = bins
-        self.missing = missing
-        self.test_share = test_share
-        self.seed = seed
-        self.positive = positive
-        self.categories = categories
-        self.declared = declared
-        self.regularisation = regularisation
-        self.delimiter = delimiter
-        self.encoding = encoding
-        self.identity = identity
-        self.candidates = candidates
-        self.candidates_are = candidates_are
-        self._fitted: dict[bool, WhatIf] = {}
-        self._grids: dict[str, tuple[float, ...]] = {}
-        self._last_cost: LossChangeEstimate | None = None
-        self._last_risk: RiskCurve | None = None
+        if isinstance(self.model, str):
+            as_choice(self.model, ("logistic", "ridge"), name="model")
+        if self.identity is not None:
+            check_identity(self.identity, label=self.label, drop=self.drop)
+
+    def __repr__(self) -> str:
+        return f"Study(label={self.label!r}, protect={list(self.protected)})"
 
     # --- From the table to the model ---
 
@@ -385,18 +365,9 @@ class Study:
         declared : sequence of str
             As of the study itself.
         """
-        other = Study(self.data, **{**self._settings(), "groups": groups, "declared": declared})
+        other = replace(self, groups=groups, declared=declared)
         other._fitted = self._fitted
         return other
-
-    def _settings(self) -> dict[str, Any]:
-        """Return the keyword arguments that this study was made with."""
-        hidden = {"data", "prepared", "protected", "domains"}
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name not in hidden and not name.startswith("_")
-        }
 
     # --- Answers ---
 
@@ -753,7 +724,7 @@ class Study:
 
     def _without(self, names: Sequence[str]) -> Study:
         """Return the same question on the same rows without some columns."""
-        other = Study(self.data, **{**self._settings(), "identity": None})
+        other = replace(self, identity=None)
         prepared, gone = self.prepared, set(names)
         columns = tuple(column for column in prepared.schema.columns if column.name not in gone)
         other.prepared = replace(
