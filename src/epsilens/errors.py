@@ -6,9 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -28,7 +26,6 @@ __all__ = [
     "phrase",
     "render",
     "setting",
-    "shown_on",
 ]
 
 _OPEN, _BETWEEN, _CLOSE = "\ue000", "\ue001", "\ue002"
@@ -106,7 +103,6 @@ class _Python:
 
 
 PYTHON: Surface = _Python()
-_surface: ContextVar[Surface] = ContextVar("surface", default=PYTHON)
 _KINDS = ("python", "command", "page")
 
 _OPTIONS = {
@@ -147,17 +143,7 @@ class _CommandLine:
 COMMAND_LINE: Surface = _CommandLine()
 
 
-@contextmanager
-def shown_on(surface: Surface) -> Iterator[None]:
-    """Render texts for a surface while a command or a task of the page runs."""
-    token = _surface.set(surface)
-    try:
-        yield
-    finally:
-        _surface.reset(token)
-
-
-def render(text: str, surface: Surface | None = None) -> str:
+def render(text: str, surface: Surface = PYTHON) -> str:
     """Write a text in the terms of a surface: its settings by the names that they have there.
 
     Parameters
@@ -165,7 +151,7 @@ def render(text: str, surface: Surface | None = None) -> str:
     text : str
         With marks made by `setting` and `phrase`, or without.
     surface : Surface, optional
-        By default the one that `shown_on` names, or else Python.
+        By default Python.
 
     Examples
     --------
@@ -176,7 +162,6 @@ def render(text: str, surface: Surface | None = None) -> str:
     >>> render(f"Use {setting('method', 'exact')}.", Shell())
     'Use `--method exact`.'
     """
-    surface = _surface.get() if surface is None else surface
     first, *others = text.split(_FIRST)
     parts = [first]
     for other in others:
@@ -258,7 +243,7 @@ class InputError(ValueError):
             parts.append(self.hint)
         return " ".join(parts)
 
-    def render(self, surface: Surface | None = None) -> str:
+    def render(self, surface: Surface = PYTHON) -> str:
         """Write the message in the terms of a surface."""
         return render(self.text, surface).strip()
 
@@ -335,7 +320,7 @@ class _MarkedError(Exception):
         """The message with its marks, to be part of another text."""
         return self.message
 
-    def render(self, surface: Surface | None = None) -> str:
+    def render(self, surface: Surface = PYTHON) -> str:
         """Write the message in the terms of a surface."""
         return render(self.text, surface)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from epsilens.errors import ApproximationWarning, PrivacyLeakWarning, Surface, render
+from epsilens.errors import PYTHON, ApproximationWarning, PrivacyLeakWarning, Surface, render
 
 __all__ = ["NOTES", "Note", "NoteKind", "Severity", "distinct_notes", "note_of_warning"]
 
@@ -199,8 +199,8 @@ class Note:
         """Whether the text may name columns, groups or answers."""
         return NOTES.get(self.code, NOTES["unclassified"]).has_names
 
-    def render(self, surface: Surface | None = None) -> str:
-        """Write the text in the terms of a surface, by default the one in use."""
+    def render(self, surface: Surface = PYTHON) -> str:
+        """Write the text in the terms of a surface."""
         return render(self.text, surface)
 
     def warn(

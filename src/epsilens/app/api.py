@@ -54,8 +54,8 @@ from epsilens.app.questions import (
     TicketQuestion,
 )
 from epsilens.app.store import NotKeptError
+from epsilens.app.surface import FIELDS, PAGE
 from epsilens.app.uploads import StalledError, TooLargeError
-from epsilens.app.wording import PAGE, in_page_words
 from epsilens.errors import InputError, MissingAnswersError, Remedy
 
 __all__ = ["create_app"]
@@ -355,12 +355,11 @@ def _explain(error: RequestValidationError) -> str:
         return "a question must be JSON. Ask by the page."
     parts = [str(part) for part in first["loc"] if not _is_foreign(part)]
     if parts and parts[-1] in _IN_PER_CENT:
-        return in_page_words(
-            f"`{parts[-1]}` is not usable: type a share of more than 0 and less than 100 per cent."
-        )
-    return in_page_words(
-        f"`{'.'.join(parts[-1:]) or 'the question'}` is not usable: {_reason(first)}."
-    )
+        typed = "type a share of more than 0 and less than 100 per cent"
+        return f"{PAGE.setting(parts[-1], None)} is not usable: {typed}."
+    name = parts[-1] if parts else "the question"
+    field = PAGE.setting(name, None) if name in FIELDS else f"`{name}`"
+    return f"{field} is not usable: {_reason(first)}."
 
 
 _IN_PER_CENT = frozenset({"test_share", "max_attack_rate"})
@@ -425,7 +424,7 @@ def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
     async def refused(request: Request, error: InputError) -> JSONResponse:
         known = {TooLargeError: 413, StalledError: 408}
         remedies = error.remedies if isinstance(error, MissingAnswersError) else ()
-        return _failure(known.get(type(error), 422), in_page_words(error.render(PAGE)), remedies)
+        return _failure(known.get(type(error), 422), error.render(PAGE), remedies)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:

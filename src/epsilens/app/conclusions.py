@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from epsilens.app.questions import Limits
-from epsilens.app.wording import PAGE, in_page_words
+from epsilens.app.surface import PAGE
 from epsilens.document import own_budget
 from epsilens.notes import Note
 
@@ -62,7 +62,7 @@ def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
         try:
             return decide_on(task), None
         except InputError as error:
-            said = f"the attack is not shown: {in_page_words(error.render(PAGE))}"
+            said = f"the attack is not shown: {error.render(PAGE)}"
             notes = [Note("attack-not-shown", said), *cost.notes]
             cost = cost.model_copy(update={"notes": notes})
     if task["is_preview"]:
@@ -76,6 +76,6 @@ def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
     return cost, {
         "epsilon": choice.epsilon,
         "holds": choice.holds,
-        "sentence": in_page_words(choice.sentence),
+        "sentence": choice.sentence,
         "max_loss_increase": most,
     }

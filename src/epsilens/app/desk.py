@@ -29,7 +29,6 @@ from epsilens.app.questions import (
 from epsilens.app.shell_command import command_for
 from epsilens.app.sightings import check_unchanged, seen
 from epsilens.app.store import NotKeptError, Store, StoredJob, StoredStudy, StoredTable
-from epsilens.app.wording import in_page_words
 from epsilens.errors import InputError, setting
 
 __all__ = ["Desk"]
@@ -451,7 +450,7 @@ class Desk:
                     "has_attack": study.question.has_attack,
                     "protect": study.question.protected,
                     "holds": None if chosen is None else chosen["holds"],
-                    "sentence": None if chosen is None else in_page_words(chosen["sentence"]),
+                    "sentence": None if chosen is None else chosen["sentence"],
                     **numbers,
                     "shown": comparison_texts(numbers),
                 }

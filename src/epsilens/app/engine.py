@@ -23,8 +23,8 @@ from epsilens.app.pictures import (
 )
 from epsilens.app.questions import Question, TableReading
 from epsilens.app.sightings import seen
-from epsilens.app.wording import WITHHELD, in_page_words
-from epsilens.errors import COMMAND_LINE, ApproximationWarning, InputError, PrivacyLeakWarning
+from epsilens.app.surface import PAGE, WITHHELD
+from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 from epsilens.notes import Note, distinct_notes, note_of_warning
 
 if TYPE_CHECKING:
@@ -399,7 +399,7 @@ def _told(document: _D, notes: list[Note], task: Task) -> Answer:
     from epsilens.document import to_dict
 
     told = distinct_notes([*document.notes, *notes])
-    said = [replace(note, text=in_page_words(note.render(COMMAND_LINE))) for note in told]
+    said = [replace(note, text=note.render(PAGE)) for note in told]
     if task["anonymous"] and said:
         # Columns and groups are numbers already; notes could still name an answer.
         said = [Note("withheld", WITHHELD)]

@@ -18,7 +18,7 @@ from epsilens.app.database import unwritten
 from epsilens.app.questions import Job, JobKind
 from epsilens.app.sightings import check_unchanged
 from epsilens.app.store import NotKeptError, Store, StoredJob
-from epsilens.app.wording import PAGE, in_page_words
+from epsilens.app.surface import PAGE
 from epsilens.errors import InputError
 
 __all__ = ["Jobs"]
@@ -200,7 +200,7 @@ class Jobs:
             answer = running.child.ask(task, lambda *step: self._note(id, running, *step))
             check_unchanged(table.path, look)
         except InputError as error:
-            self._fail(id, in_page_words(error.render(PAGE)))
+            self._fail(id, error.render(PAGE))
         except StoppedError:
             self._fail(id, _STOPPED)
         except WorkFault as fault:

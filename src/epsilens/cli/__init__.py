@@ -100,9 +100,8 @@ def _run(arguments: Sequence[str] | None) -> int:
             sys.stdout.flush()
     except (InputError, MissingExtraError, EstimateNotTrustworthyError) as error:
         from epsilens.cli.surface import TERMINAL
-        from epsilens.show.command_words import in_command_words
 
-        _say(f"Error: {in_command_words(error.render(TERMINAL))}", _RED)
+        _say(f"Error: {error.render(TERMINAL)}", _RED)
         return EXIT_BAD_INPUT
     except usage_error as error:
         return _explain_usage(error)

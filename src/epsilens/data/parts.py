@@ -165,7 +165,8 @@ def _fewer_values(column: pd.Series) -> str:
     """Say what to do about a label with too many values."""
     import pandas as pd
 
-    one = f"Use {setting('positive', 'VALUE')} for one value against the others, or "
+    positive = phrase(setting("positive", "VALUE"), page=setting("positive"))
+    one = f"Use {positive} for one value against the others, or "
     if pd.api.types.is_numeric_dtype(column.dtype):
         # Among the commands that share this message, only these can do without classes.
         ridge = (

@@ -16,7 +16,7 @@ from epsilens.data.frames import to_pandas
 from epsilens.data.missing import MissingPolicy, settle_missing
 from epsilens.data.parts import PartSettings, Task, split_part
 from epsilens.data.schema import Category, Schema, infer_schema, is_date
-from epsilens.errors import InputError, PrivacyLeakWarning, setting
+from epsilens.errors import InputError, PrivacyLeakWarning, phrase, setting
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
@@ -352,14 +352,23 @@ def declared_domains(
         result[name] = typed_like(given, is_number=is_number, name=name)
     for name in protect:
         if warn and name != label and name in prepared.X_train and name not in result:
-            Note(
-                "observed-domain",
-                f"the domain of {name!r} is taken from the observed values, which tells whoever sees "
-                f"the release which values occur. Declare it with {setting('categories')}, or by bins with "
-                "bounds.",
-                name,
-            ).warn(PrivacyLeakWarning, stacklevel=2)
+            observed_domain(name).warn(PrivacyLeakWarning, stacklevel=2)
     return result or None
+
+
+def observed_domain(name: str) -> Note:
+    """Say that a domain tells which values occur."""
+    advice = phrase(
+        f"Declare it with {setting('categories')}, or by a categorical dtype.",
+        command=f"Declare it with {setting('categories')}, or by bins with bounds.",
+        page="Tick “everybody may know” at the column, or give it bins with bounds.",
+    )
+    return Note(
+        "observed-domain",
+        f"the domain of {name!r} is taken from the observed values, which tells whoever sees the "
+        f"release which values occur. {advice}",
+        name,
+    )
 
 
 def typed_like(given: Sequence[str], *, is_number: bool, name: str) -> list[object]:

@@ -37,7 +37,7 @@ from epsilens.document.wording import (
     OUTCOME_NAMES,
     answers_text,
     axis_budget,
-    budget_title,
+    budget_symbol,
     ceiling_note,
     change_decimals,
     change_title,
@@ -287,9 +287,8 @@ def _budget_row(
     document: WhatIfDocument | RiskDocument, cell: WhatIfCell | RiskCell, kind: NumberType | None
 ) -> Row:
     """Give the budget of a cell: per column, or per record where columns differ."""
-    title = budget_title(document).removeprefix("privacy budget ")
     budget = axis_budget(document, cell)
-    return Row("epsilon", title, epsilon_text(budget), budget, kind)
+    return Row("epsilon", budget_symbol(document), epsilon_text(budget), budget, kind)
 
 
 def cost_rows(document: WhatIfDocument, cell: WhatIfCell) -> tuple[Row, ...]:

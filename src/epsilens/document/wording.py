@@ -449,9 +449,12 @@ def budget_title(document: WhatIfDocument | RiskDocument) -> str:
     >>> budget_title(document)
     'privacy budget ε'
     """
-    if any(cell.epsilon is None for cell in document.cells):
-        return "privacy budget ε of a record"
-    return "privacy budget ε"
+    return f"privacy budget {budget_symbol(document)}"
+
+
+def budget_symbol(document: WhatIfDocument | RiskDocument) -> str:
+    """Return the symbol of a budget; where columns differ, it is that of a whole record."""
+    return "ε of a record" if any(cell.epsilon is None for cell in document.cells) else "ε"
 
 
 def change_title(document: WhatIfDocument, outcome: Outcome) -> str:

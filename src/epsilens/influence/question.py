@@ -23,13 +23,13 @@ from epsilens._validate import (
 from epsilens.channels import ProductChannel, RandomizedResponse, parse_grid
 from epsilens.data.encoding import category_columns
 from epsilens.data.frames import to_pandas
+from epsilens.data.prepare import observed_domain
 from epsilens.data.schema import LARGEST_NUMERIC_DOMAIN
 from epsilens.errors import (
     ApproximationWarning,
     InputError,
     InputTypeError,
     PrivacyLeakWarning,
-    phrase,
     setting,
 )
 from epsilens.influence.alternatives import (
@@ -56,7 +56,6 @@ __all__ = [
     "FeatureDomain",
     "as_budgets",
     "hashing_note",
-    "observed_domain",
     "protected_names",
     "read_domain",
     "read_grid",
@@ -351,17 +350,6 @@ def hashing_note(how: str) -> Note:
         "local-hashing",
         f"{how.upper()} is randomised response at a smaller effective epsilon, so never better "
         "for this; the budget spent is the one asked for.",
-    )
-
-
-def observed_domain(name: str) -> Note:
-    """Say that a domain tells which values occur."""
-    return Note(
-        "observed-domain",
-        f"the domain of {name!r} is taken from the observed values, which tells whoever sees "
-        f"the release which values occur. Declare it with {setting('categories')}"
-        f"{phrase(', or by a categorical dtype', command='')}.",
-        name,
     )
 
 

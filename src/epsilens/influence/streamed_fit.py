@@ -15,6 +15,7 @@ from epsilens._validate import as_choice, as_count, as_share, require_column, re
 from epsilens.data.columnar import frame_from_arrow
 from epsilens.data.expressions import QUOTE_TEXT, Expression, parse_expression
 from epsilens.data.parquet_pieces import ParquetSource, open_parquet
+from epsilens.data.prepare import observed_domain
 from epsilens.data.schema import Schema
 from epsilens.document import EVERYBODY
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, setting
@@ -25,7 +26,6 @@ from epsilens.influence.question import (
     Epsilon,
     as_budgets,
     hashing_note,
-    observed_domain,
     protected_names,
 )
 from epsilens.influence.streamed_baseline import StreamedBaseline, fit_streamed

@@ -161,13 +161,14 @@ def untrusted_notes(cells: list[WhatIfCell], *, repeats: int | None = None) -> l
             phrase(setting("method", how), command=f"`epsilens whatif --method {how}`")
             for how in ("exact", "retrain")
         )
-        advice = "Train" if is_best else f"Take {exact}, or train"
+        advice = f"{'Train' if is_best else f'Take {exact}, or train'} again to be sure: {again}."
+        page = "Train again to be sure, in the terminal (method retrain)."
         notes.append(
             Note(
                 "estimates-unchecked",
                 f"{len(failed)} of {len(cells)} estimates failed their own check: drawn runs that were solved "
                 "for real lie elsewhere, or what the method leaves out is too large beside its interval. "
-                f"{advice} again to be sure: {again}.",
+                + phrase(advice, page=page),
             )
         )
     return notes

@@ -8,19 +8,20 @@ from importlib import resources
 
 import pytest
 
-from epsilens.app.wording import _FIELDS
+from epsilens.app.surface import FIELDS
 
 STATIC = resources.files("epsilens.app") / "static"
 PAGE = (STATIC / "index.html").read_text(encoding="utf-8")
 SCRIPT = (STATIC / "asking.js").read_text(encoding="utf-8")
 
 NO_LABEL_OF_ITS_OWN = {
-    "--group": "a menu, whose parts are named",
-    "--bins": "a choice at each column",
-    "--categories": "a choice at each column",
-    "--categorical": "a choice at each column",
-    "--drop": "a choice at each column",
-    "--measured": "in the report",
+    "group": "a menu, whose parts are named",
+    "groups": "a menu, whose parts are named",
+    "bins": "a choice at each column",
+    "categories": "a choice at each column",
+    "categorical": "a choice at each column",
+    "drop": "a choice at each column",
+    "measured": "in the report",
 }
 
 
@@ -33,9 +34,9 @@ LABELS += [said(found) for found in re.findall(r"<summary>(.*?)</summary>", PAGE
 LABELS += [said(found) for found in re.findall(r'<span class="field">(.*?)</span>', PAGE)]
 
 
-@pytest.mark.parametrize("option", sorted(set(_FIELDS) - set(NO_LABEL_OF_ITS_OWN)))
-def test_a_field_is_called_as_its_label_calls_it(option: str) -> None:
-    words = _FIELDS[option].removeprefix("the ")
+@pytest.mark.parametrize("name", sorted(set(FIELDS) - set(NO_LABEL_OF_ITS_OWN)))
+def test_a_field_is_called_as_its_label_calls_it(name: str) -> None:
+    words = FIELDS[name].removeprefix("the ")
     assert any(words in label for label in LABELS), words
 
 
@@ -44,7 +45,7 @@ def test_a_message_leads_to_fields_that_are_there() -> None:
     pairs = re.findall(r'"([^"]+)": "([^"]+)"', table[: table.index("};")])
     assert len(pairs) > 10
     for words, field in pairs:
-        assert words in _FIELDS.values(), words
+        assert words in FIELDS.values(), words
         assert f'id="{field}"' in PAGE, field
 
 
