@@ -284,7 +284,7 @@ def test_missing_answers_are_refused_with_what_settles_them(visitor: Any, csv_by
     asked = {"table": table, "question": {"label": "smokes", "drop": ["town"]}}
     failure = visitor.json("POST", "/api/studies", asked, status=422)
     assert "37 of 400 do (sex 37)" in failure["error"]
-    assert failure["error"].endswith("or leave the column out.")
+    assert failure["error"].endswith("or leave out the column.")
     assert failure["remedies"] == [
         {"missing": "drop", "column": None, "n_rows": 37},
         {"missing": "category", "column": None, "n_rows": 37},
