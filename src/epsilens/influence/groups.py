@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2_contingency, hypergeom
 
 from epsilens._types import BoolArray
 from epsilens._validate import as_mask, require_column, require_unique
@@ -206,6 +205,9 @@ def by_label(group: Group, codes: NDArray[np.int64]) -> tuple[Counts, Counts]:
 
 def _what_membership_tells(inside: Counts, outside: Counts) -> tuple[str, bool] | None:
     """Return who gives the same answer, and whether that is more than chance; None if nobody."""
+    # Not at the top: it takes a second to load, and a site of a federation has no groups.
+    from scipy.stats import hypergeom
+
     if inside.sum() == 0 or outside.sum() == 0:
         return None
     purities = [float(counts.max() / counts.sum()) for counts in (inside, outside)]
@@ -233,6 +235,8 @@ def is_associated(mask: BoolArray, codes: NDArray[np.int64]) -> bool:
     >>> is_associated(np.arange(400) < 200, answers), is_associated(answers == 1, answers)
     (False, True)
     """
+    from scipy.stats import chi2_contingency
+
     if mask.all():
         return False
     k = int(codes.max()) + 1
