@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -222,16 +223,24 @@ def browser() -> Iterator[object]:
         yield started
 
 
+@contextmanager
+def running_server(state: Path, *arguments: str, **options: Any) -> Iterator[Server]:
+    server = Server(state, *arguments, **options)
+    yield server
+    if server.process.poll() is None:
+        server.end(signal.SIGTERM)
+
+
+@pytest.fixture(scope="session")
+def serving() -> Callable[..., AbstractContextManager[Server]]:
+    """Return what starts a server for as long as it is needed."""
+    return running_server
+
+
 @pytest.fixture
 def start_server() -> Iterator[Callable[..., Server]]:
     """Return what starts a server; whatever still runs is ended afterwards."""
-    started: list[Server] = []
-
-    def start(state: Path, *arguments: str, **options: Any) -> Server:
-        started.append(Server(state, *arguments, **options))
-        return started[-1]
-
-    yield start
-    for server in started:
-        if server.process.poll() is None:
-            server.end(signal.SIGTERM)
+    with ExitStack() as started:
+        yield lambda *arguments, **options: started.enter_context(
+            running_server(*arguments, **options)
+        )

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -116,9 +116,30 @@ def tab(context: Any) -> Iterator[Tab]:
     tab.page.unroute_all(behavior="wait")
 
 
-@pytest.fixture
-def survey_file(tmp_path: Path) -> Path:
-    return make_table(tmp_path / "clinic.csv", 500)
+@pytest.fixture(scope="module")
+def survey_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_table(tmp_path_factory.mktemp("survey") / "clinic.csv", 500)
+
+
+@pytest.fixture(scope="module")
+def empty_server(
+    serving: Callable[..., AbstractContextManager[Any]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """A server without a file, for tests that bear what others uploaded."""
+    with serving(tmp_path_factory.mktemp("empty") / "state", opens=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def survey_server(
+    serving: Callable[..., AbstractContextManager[Any]],
+    survey_file: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Any]:
+    """A server with the survey, for tests that bear what others asked."""
+    state = tmp_path_factory.mktemp("given") / "state"
+    with serving(state, str(survey_file), opens=False) as server:
+        yield server
 
 
 def ask(tab: Tab, *, models: int = 32, grid: str = "0.2:10:6") -> str:
@@ -354,10 +375,9 @@ def test_from_a_file_to_a_decision_by_keyboard(
 
 
 def test_a_wrong_file_is_refused_in_one_line_and_another_is_taken(
-    start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
+    empty_server: Any, tab: Tab, survey_file: Path, tmp_path: Path
 ) -> None:
-    server = start_server(tmp_path / "state", opens=False)
-    tab.open(server.link)
+    tab.open(empty_server.link)
     wrong = tmp_path / "workbook.csv"
     wrong.write_bytes(b"PK\x03\x04 not a table \x00")
     tab.page.set_input_files("#file", wrong)
@@ -421,13 +441,12 @@ def test_a_wrong_file_is_refused_in_one_line_and_another_is_taken(
 
 
 def test_missing_answers_are_settled_by_a_button_and_another_table_clears_the_refusal(
-    start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
+    survey_server: Any, tab: Tab, survey_file: Path, tmp_path: Path
 ) -> None:
     survey = pd.read_csv(survey_file)
     survey.loc[:36, "sex"] = None
     survey.to_csv(tmp_path / "gaps.csv", index=False)
-    server = start_server(tmp_path / "state", str(survey_file), opens=False)
-    tab.open(server.link)
+    tab.open(survey_server.link)
     page = tab.page
     page.set_input_files("#file", tmp_path / "gaps.csv")
     page.wait_for_selector("#table option:checked:has-text('gaps')", state="attached")
@@ -475,11 +494,8 @@ def test_missing_answers_are_settled_by_a_button_and_another_table_clears_the_re
     assert "37 of 500 rows were dropped" in report.inner_text("main")
 
 
-def test_a_number_that_cannot_be_used_is_refused_at_its_field(
-    start_server: Callable[..., Any], tab: Tab, survey_file: Path, tmp_path: Path
-) -> None:
-    server = start_server(tmp_path / "state", str(survey_file), opens=False)
-    tab.open(server.link)
+def test_a_number_that_cannot_be_used_is_refused_at_its_field(survey_server: Any, tab: Tab) -> None:
+    tab.open(survey_server.link)
     page = tab.page
     page.wait_for_selector("#go", state="visible")
     wrong = {
@@ -590,25 +606,24 @@ def neighbour() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_another_program_of_this_machine_gets_the_cookie_and_nothing_by_it(
-    start_server: Callable[..., Any], context: Any, tab: Tab, tmp_path: Path
+    empty_server: Any, context: Any, tab: Tab, tmp_path: Path
 ) -> None:
-    server = start_server(tmp_path / "state", opens=False)
     # As the command opens it: by a file that leads to the link.
-    tab.open(put_signpost(tmp_path, server.link).as_uri())
+    tab.open(put_signpost(tmp_path, empty_server.link).as_uri())
     with neighbour() as (address, cookies):
         other = Tab(context)
         other.page.goto(address)
         assert "epsilens-" in cookies[0]
-        stolen = server.client.get("/api/session", headers={"cookie": cookies[0]})
+        stolen = empty_server.client.get("/api/session", headers={"cookie": cookies[0]})
         assert stolen.status_code == 403
         assert other.page.evaluate("localStorage.length") == 0
         # Nor may its page lead further than to the start page, which shows nothing to it.
         other.page.evaluate(
-            "there => { document.links[0].href = there; }", f"{server.base}/api/tables"
+            "there => { document.links[0].href = there; }", f"{empty_server.base}/api/tables"
         )
         other.page.click("a")
         other.page.wait_for_selector("body:has-text('cannot be opened by itself')")
-        other.open(server.base)
+        other.open(empty_server.base)
         for one in (tab, other):
             one.page.reload()
             one.page.wait_for_selector("html[data-at]")
@@ -616,15 +631,14 @@ def test_another_program_of_this_machine_gets_the_cookie_and_nothing_by_it(
 
 
 def test_the_link_opens_in_another_browser_and_again(
-    start_server: Callable[..., Any], browser: Any, tab: Tab, tmp_path: Path
+    empty_server: Any, browser: Any, tab: Tab
 ) -> None:
-    server = start_server(tmp_path / "state", opens=False)
-    old = server.link.replace(server.token, "x" * 43)
+    old = empty_server.link.replace(empty_server.token, "x" * 43)
     for scheme in ("light", "dark"):
         context = browser.new_context(color_scheme=scheme, viewport={"width": 1000, "height": 700})
         other = Tab(context)
         # Without the link there is a page that says what to do, and so there is with an old one.
-        for address in (server.base, f"{server.base}/#/study/0123456789abcdef", old):
+        for address in (empty_server.base, f"{empty_server.base}/#/study/0123456789abcdef", old):
             other.page.goto("about:blank")
             other.open(address)
             assert other.page.inner_text("h1:visible") == "This browser is not let in yet"
@@ -633,26 +647,26 @@ def test_the_link_opens_in_another_browser_and_again(
             assert "token" not in other.page.url
         other.shoot(f"not_let_in_{scheme}")
         # Pasted into that very tab, where only the fragment changes.
-        other.page.evaluate("link => { location.href = link; }", server.link)
+        other.page.evaluate("link => { location.href = link; }", empty_server.link)
         other.page.wait_for_selector("html[data-at=asking]")
         assert other.page.is_visible("#drop")
         assert "token" not in other.page.url
         context.close()
-    tab.open(server.link)
+    tab.open(empty_server.link)
     assert tab.page.is_visible("#drop")
     # Once more, and an old one: it does not throw out who is in.
     tab.page.goto("about:blank")
-    tab.open(server.link)
+    tab.open(empty_server.link)
     tab.page.goto("about:blank")
     tab.open(old)
     tab.page.wait_for_selector("#alarm:has-text('of another start')")
     assert tab.page.is_visible("#drop")
-    tab.page.goto(f"{server.base}/studies/0123456789abcdef/page")
+    tab.page.goto(f"{empty_server.base}/studies/0123456789abcdef/page")
     assert "This address cannot be opened by itself." in tab.page.inner_text("main")
     tab.shoot("by_itself")
     tab.page.click("a")
     tab.page.wait_for_selector("html[data-at=asking]")
-    assert all(server.token not in url for url in tab.requests if "#" not in url)
+    assert all(empty_server.token not in url for url in tab.requests if "#" not in url)
 
 
 @pytest.mark.nightly
