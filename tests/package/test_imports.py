@@ -13,7 +13,17 @@ import epsilens
 
 SOURCE = Path(epsilens.__file__).parent
 
-LEFT = {"errors", "_foreign", "_lazy", "_types", "_validate", "_scratch", "_processes", "document"}
+LEFT = {
+    "errors",
+    "notes",
+    "_foreign",
+    "_lazy",
+    "_types",
+    "_validate",
+    "_scratch",
+    "_processes",
+    "document",
+}
 ALLOWED = {
     "errors": set(),
     "_scratch": set(),
@@ -22,7 +32,8 @@ ALLOWED = {
     "_lazy": set(),
     "_types": set(),
     "_validate": {"errors", "_types"},
-    "document": {"errors", "_types", "_validate"},
+    "notes": {"errors"},
+    "document": {"errors", "notes", "_types", "_validate"},
     "data": LEFT,
     "channels": LEFT | {"data"},
     # What a release gives away, whatever the mechanism.
