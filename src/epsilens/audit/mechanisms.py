@@ -295,9 +295,9 @@ class RandomisedAnswers(OwnNoise):
         channel = RandomizedResponse(self.k, self.epsilon)
         # Two answers apart: δ(ε') = max(0, p − e^ε' b).
         excess = channel.keep_probability - delta
-        if excess <= channel.lie_probability:
+        if excess <= channel.flip_probability:
             return 0.0
-        return math.log(excess / channel.lie_probability)
+        return math.log(excess / channel.flip_probability)
 
     def canaries(self, n_canaries: int, generator: np.random.Generator) -> Canaries:
         """Return people with one of two answers."""

@@ -324,7 +324,7 @@ class SymmetricChannel(Channel):
     ----------
     keep_probability : float
         Probability that the truth is reported, a + b.
-    lie_probability : float
+    flip_probability : float
         Probability of each one of the other answers, b.
     a : float in [0, 1]
         How much of the truth comes through.
@@ -350,19 +350,24 @@ class SymmetricChannel(Channel):
         raise NotImplementedError
 
     @property
-    def lie_probability(self) -> float:
+    def flip_probability(self) -> float:
         """Probability of each one of the other answers."""
         return (1.0 - self.a) / self._k
 
     @property
+    def lie_probability(self) -> float:
+        """Earlier name of `flip_probability`."""
+        return self.flip_probability
+
+    @property
     def keep_probability(self) -> float:
         """Probability that the truth is reported."""
-        return self.a + self.lie_probability
+        return self.a + self.flip_probability
 
     @property
     def matrix(self) -> FloatArray:
         """The probabilities, one row per true answer (read-only)."""
-        matrix = np.full((self._k, self._k), self.lie_probability)
+        matrix = np.full((self._k, self._k), self.flip_probability)
         np.fill_diagonal(matrix, self.keep_probability)
         matrix.setflags(write=False)
         return matrix
@@ -379,7 +384,7 @@ class SymmetricChannel(Channel):
                 got="0: pure noise says nothing about the truth",
             )
         # (a I + b 11ᵀ)⁻¹ = (I − b 11ᵀ)/a, since a + kb = 1.
-        return (np.eye(self._k) - self.lie_probability) / self.a
+        return (np.eye(self._k) - self.flip_probability) / self.a
 
     @property
     def _settings(self) -> tuple[object, ...]:

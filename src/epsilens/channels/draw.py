@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drawing reports: exact integer thresholds, words from the operating system or a seed.
 
-A real release must keep its promise to the last bit. A lie probability that is rounded to the
+A real release must keep its promise to the last bit. A flip probability that is rounded to the
 nearest floating-point number can come out too small, and then the promise is broken, if only by a
 hair. Here every probability is a whole number of 2⁻⁶⁴ths, found by exact arithmetic and rounded
 in the direction of more privacy, and compared with 64 random bits from the operating system.

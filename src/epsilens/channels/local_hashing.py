@@ -57,7 +57,7 @@ class LocalHashing(SymmetricChannel):
         The number of cells, g.
     a : float in (0, 1)
         How much of the truth comes through.
-    keep_probability, lie_probability : float
+    keep_probability, flip_probability : float
         Probability that the truth comes out, and that each one of the other answers does.
     effective_epsilon : float
         The ε at which k-ary randomised response has the same matrix; below `epsilon`.

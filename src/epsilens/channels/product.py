@@ -94,7 +94,7 @@ class ProductChannel:
         if len(responses) == len(self.channels) <= LARGEST_EXACT_COLUMNS:
             one = other = np.ones(1)
             for member in responses:
-                keep, lie = member.keep_probability, member.lie_probability
+                keep, lie = member.keep_probability, member.flip_probability
                 rest = (member.k - 2) * lie
                 one = np.outer(one, (keep, lie, rest)).ravel()
                 other = np.outer(other, (lie, keep, rest)).ravel()
@@ -166,7 +166,7 @@ class ProductChannel:
                     "probability per pair of categories."
                 )
             changes = position in positions
-            weight *= member.lie_probability if changes else member.keep_probability
+            weight *= member.flip_probability if changes else member.keep_probability
         return weight
 
     def weights(self) -> dict[frozenset[int], float]:

@@ -75,20 +75,20 @@ def relaxation(k: int, epsilon: float, new_epsilon: float) -> Relaxation:
     if is_uniform(k, response_threshold(k, new_epsilon)):
         return repeat
     limit = exponential_below(new_epsilon)
-    keep_old, lie_old = realised_response(k, response_threshold(k, epsilon))
-    lie_new = 1 / (limit + k - 1)
-    keep_new = limit * lie_new
-    a_tau = (keep_old - lie_old) / (keep_new - lie_new)
-    lie_tau = (1 - a_tau) / k
-    keep_tau = a_tau + lie_tau
+    keep_old, flip_old = realised_response(k, response_threshold(k, epsilon))
+    flip_new = 1 / (limit + k - 1)
+    keep_new = limit * flip_new
+    a_tau = (keep_old - flip_old) / (keep_new - flip_new)
+    flip_tau = (1 - a_tau) / k
+    keep_tau = a_tau + flip_tau
 
-    leave_truth = math.ceil(WORD_RANGE * (k - 1) * lie_new * lie_tau / keep_old)
-    stay = math.ceil(WORD_RANGE * lie_new * keep_tau / lie_old)
+    leave_truth = math.ceil(WORD_RANGE * (k - 1) * flip_new * flip_tau / keep_old)
+    stay = math.ceil(WORD_RANGE * flip_new * keep_tau / flip_old)
     if k == 2:
         reach_truth = WORD_RANGE - stay
     else:
         # One less than the floor, so that what `stay` was rounded up by is not taken from the rest.
-        reach_truth = max(math.floor(WORD_RANGE * keep_new * lie_tau / lie_old) - 1, 0)
+        reach_truth = max(math.floor(WORD_RANGE * keep_new * flip_tau / flip_old) - 1, 0)
     draw = Relaxation(k, leave_truth=leave_truth, reach_truth=reach_truth, stay=stay)
     for masses in joint_masses(draw, epsilon):
         if max(masses) > limit * min(masses):
@@ -155,7 +155,7 @@ def draw_relaxation(
 class RandomizedResponse(SymmetricChannel):
     """Each person tells the truth with some probability, and otherwise any other answer at random.
 
-    The smaller ε, the more often they lie, and the less can be learnt about any one of them. At
+    The smaller ε, the more often answers are flipped, and the less can be learnt about one person. At
     ε = 0 the report is pure noise; at ε = ∞ it is the truth. Whatever else an observer knows, a
     report changes the odds between two possible truths by at most the factor e^ε.
 
@@ -170,7 +170,7 @@ class RandomizedResponse(SymmetricChannel):
     ----------
     keep_probability : float
         Probability that the truth is reported, e^ε/(e^ε + k − 1).
-    lie_probability : float
+    flip_probability : float
         Probability of each one of the other answers, b = 1/(e^ε + k − 1).
     a : float in [0, 1]
         How much of the truth comes through, (e^ε − 1)/(e^ε + k − 1).
@@ -182,7 +182,7 @@ class RandomizedResponse(SymmetricChannel):
     -----
     The matrix is P = a I + b 11ᵀ (P1 Eq. 12, whose diagonal numerator is printed ε and means e^ε).
     ε-local differential privacy holds with equality. A draw with operating-system randomness keeps
-    ε exactly: its lie probability is rounded up to a multiple of 2⁻⁶⁴ in exact arithmetic.
+    ε exactly: its flip probability is rounded up to a multiple of 2⁻⁶⁴ in exact arithmetic.
 
     Assumptions: the list of possible answers is public, and each answer is randomised once. Asking
     again spends again.
@@ -219,7 +219,7 @@ class RandomizedResponse(SymmetricChannel):
         return 1.0 / self._scale
 
     @property
-    def lie_probability(self) -> float:
+    def flip_probability(self) -> float:
         """Probability of each one of the other answers."""
         return math.exp(-self._epsilon) / self._scale
 
@@ -262,7 +262,7 @@ class RandomizedResponse(SymmetricChannel):
         self._require_same_size(other)
         if not isinstance(other, RandomizedResponse):
             return super().compose(other)
-        noise = self._k * (self.lie_probability + self.a * other.lie_probability)  # 1 - a·a
+        noise = self._k * (self.flip_probability + self.a * other.flip_probability)  # 1 - a·a
         if noise == 0.0:
             return RandomizedResponse(self._k, min(self._epsilon, other.epsilon))
         return RandomizedResponse(self._k, math.log1p(self._k * self.a * other.a / noise))

@@ -205,6 +205,6 @@ def expected_share(
         old = RandomizedResponse(k, present.per_column[name])
         new = RandomizedResponse(k, wanted.per_column[name])
         # Two reports of one truth agree if both tell it, or both tell the same lie.
-        both_lie = (k - 1) * old.lie_probability * new.lie_probability
-        kept *= old.keep_probability * new.keep_probability + both_lie
+        both_flip = (k - 1) * old.flip_probability * new.flip_probability
+        kept *= old.keep_probability * new.keep_probability + both_flip
     return 1.0 - kept

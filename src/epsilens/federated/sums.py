@@ -219,7 +219,7 @@ def expected_sums(
         weights = np.ones(records.n)
         for name, place, code in zip(features, places, pattern, strict=True):
             channel = channels[name]
-            weights *= channel.lie_probability + channel.a * (records.codes[:, place] == code)
+            weights *= channel.flip_probability + channel.a * (records.codes[:, place] == code)
         rows = np.flatnonzero(weights)
         if not len(rows):
             continue
@@ -242,7 +242,7 @@ def _expected_statistic(
         return own
     channel = channels[schema.label.name]
     every = schema.loss.statistic(np.arange(schema.label.size, dtype=np.float64))
-    mean: FloatArray = channel.a * own + channel.lie_probability * every.sum(axis=0)
+    mean: FloatArray = channel.a * own + channel.flip_probability * every.sum(axis=0)
     return mean
 
 

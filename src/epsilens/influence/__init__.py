@@ -18,7 +18,7 @@ from epsilens.influence.inverse_hessian import (
 )
 from epsilens.influence.label_noise import LabelNoise, summarise_group
 from epsilens.influence.realisation import NoiseTerms, draw_linear_noise, noise_terms_at
-from epsilens.influence.record_noise import contrast_variance, predictor_noise, wild_loss
+from epsilens.influence.record_noise import contrast_variance, predictor_noise, undetermined_loss
 from epsilens.influence.stochastic_estimation import StochasticEstimation
 from epsilens.influence.trained import is_trustworthy
 from epsilens.influence.wide import as_inverse_hessian
@@ -46,6 +46,10 @@ __all__ = [
     "noise_terms_at",
     "predictor_noise",
     "summarise_group",
+    "undetermined_loss",
     "walk",
     "wild_loss",
 ]
+
+wild_loss = undetermined_loss
+"""Earlier name of `undetermined_loss`."""

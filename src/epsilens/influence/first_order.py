@@ -181,8 +181,8 @@ def probe_seed(seed: np.random.SeedSequence) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2**32 - 1))
 
 
-def noise_bound(noise: LabelNoise, channel: FloatArray, loudest: FloatArray) -> float:
-    """Return the smallest ρ with C(channel) ⪯ ρ·C(loudest), so that Σ is bounded by a known one.
+def noise_bound(noise: LabelNoise, channel: FloatArray, noisiest: FloatArray) -> float:
+    """Return the smallest ρ with C(channel) ⪯ ρ·C(noisiest), so that Σ is bounded by a known one.
 
     For yes/no labels the two covariances are proportional and the bound is exact.
 
@@ -190,7 +190,7 @@ def noise_bound(noise: LabelNoise, channel: FloatArray, loudest: FloatArray) -> 
     ----------
     noise : LabelNoise
         Label noise of the group.
-    channel, loudest : arrays of shape (k, k)
+    channel, noisiest : arrays of shape (k, k)
         The second with every report possible from every label.
 
     Examples
@@ -198,12 +198,12 @@ def noise_bound(noise: LabelNoise, channel: FloatArray, loudest: FloatArray) -> 
     >>> import numpy as np
     >>> nothing = np.zeros((2, 0, 0))
     >>> group = LabelNoise(np.ones(1, bool), np.zeros(1, int), np.array([[0.0], [1.0]]), np.ones((1, 2)), nothing)
-    >>> quiet, loud = np.array([[0.9, 0.1], [0.1, 0.9]]), np.full((2, 2), 0.5)
-    >>> round(noise_bound(group, quiet, loud), 6)
+    >>> quiet, noisy = np.array([[0.9, 0.1], [0.1, 0.9]]), np.full((2, 2), 0.5)
+    >>> round(noise_bound(group, quiet, noisy), 6)
     0.36
     """
     largest = 0.0
-    for small, large in zip(noise.variances(channel), noise.variances(loudest), strict=True):
+    for small, large in zip(noise.variances(channel), noise.variances(noisiest), strict=True):
         values, vectors = np.linalg.eigh(large)
         kept = values > 1e-12 * max(values[-1], 1e-300)
         if not kept.any():

@@ -109,14 +109,14 @@ def general_noise_terms(
     mean_change += float(evaluation.gradient(theta) @ bias)
     if problem.loss.is_quadratic:
         # Features move the Hessian, and θ_ε is expanded in how much of it; the test labels have no say.
-        loud, wild = float(np.sqrt(max(shaken, 0.0))), 0.0
+        noise_scale, undetermined = float(np.sqrt(max(shaken, 0.0))), 0.0
     else:
-        loud, wild = predictor_noise(evaluation, s, spread)
+        noise_scale, undetermined = predictor_noise(evaluation, s, spread)
     return NoiseTerms(
         mean_change=mean_change,
         bias=bias,
-        logit_noise=loud,
-        wild_loss=wild,
+        logit_noise=noise_scale,
+        undetermined_loss=undetermined,
         largest_noise=float(spread.max(initial=0.0)),
         spread=float(np.einsum("i,ikl,ikl->", evaluation.weights, bend, spread)),
     )

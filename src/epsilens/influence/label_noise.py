@@ -63,13 +63,13 @@ class Changes:
 def draw_changes(
     n_members: int,
     k: int,
-    lies: FloatArray,
+    flips: FloatArray,
     *,
     highest: float,
     n_draws: int,
     seed: np.random.SeedSequence,
 ) -> Changes:
-    """Draw which labels change, at several chances of a lie.
+    """Draw which labels change, at several flip probabilities.
 
     Only the changes are drawn: the gaps between them are geometric. Each change has a level, the
     chance at which it sets in, so that what changes at one ε changes at every smaller one.
@@ -78,7 +78,7 @@ def draw_changes(
     ----------
     n_members, k : int
         Records of the group and labels of the domain.
-    lies : array of shape (n_chances,)
+    flips : array of shape (n_chances,)
         Probability of each single other label.
     highest : float
         The largest probability that could be asked for. It decides what is drawn, so that the runs at
@@ -91,11 +91,11 @@ def draw_changes(
     if highest > 0.0 and n_members:
         places = _bernoulli_places(rng, n_members * n_draws, min((k - 1) * highest, 1.0))
     record, draw = places // n_draws, places % n_draws
-    level = np.searchsorted(np.sort(lies), rng.random(len(places)) * highest)
+    level = np.searchsorted(np.sort(flips), rng.random(len(places)) * highest)
     report = rng.integers(0, k - 1, size=len(places)) if k > 2 else np.zeros_like(places)
-    asked = level < len(lies)
+    asked = level < len(flips)
     slot = level[asked] * n_draws + draw[asked]
-    return Changes(record[asked], slot, report[asked], len(lies) * n_draws)
+    return Changes(record[asked], slot, report[asked], len(flips) * n_draws)
 
 
 def sum_changes(

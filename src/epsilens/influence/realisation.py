@@ -30,7 +30,7 @@ __all__ = [
     "draw_along",
     "draw_linear_noise",
     "draw_runs",
-    "lie_probability",
+    "flip_probability",
     "noise_terms_at",
     "root_of",
 ]
@@ -52,8 +52,8 @@ class NoiseTerms:
     logit_noise : float
         Root mean square over test records of √(xᵀΣx): the expansion is good up to about 0.5. A squared loss
         has 0 if labels are randomised, and √E tr((H⁻¹δH)²) if features are.
-    wild_loss : float
-        How much test loss hangs on records whose own √(xᵀΣx) is large; see `wild_loss`.
+    undetermined_loss : float
+        How much test loss hangs on records whose own √(xᵀΣx) is large; see `undetermined_loss`.
     largest_noise : float
         The largest xᵀΣx of a test record.
     spread : float
@@ -63,7 +63,7 @@ class NoiseTerms:
     mean_change: float
     bias: FloatArray
     logit_noise: float
-    wild_loss: float
+    undetermined_loss: float
     largest_noise: float = 0.0
     spread: float = 0.0
 
@@ -124,7 +124,7 @@ def noise_terms_at(
             mean_change=float(mean_changes[cell]),
             bias=biases[:, cell],
             logit_noise=float(noise.logit_noise[cell]),
-            wild_loss=float(noise.wild[cell]),
+            undetermined_loss=float(noise.undetermined_loss[cell]),
             largest_noise=0.0 if problem.is_quadratic else float(noise.largest[cell]),
             spread=float(noise.bent[cell]),
         )
@@ -257,15 +257,15 @@ FEW_CHANGES = 1500.0
 _LARGEST_ROOT = 1000
 
 
-def lie_probability(channel: FloatArray) -> float | None:
+def flip_probability(channel: FloatArray) -> float | None:
     """Return the chance of each single other label if it is the same for all, else None.
 
     Examples
     --------
     >>> import numpy as np
-    >>> lie_probability(np.array([[0.75, 0.25], [0.25, 0.75]]))
+    >>> flip_probability(np.array([[0.75, 0.25], [0.25, 0.75]]))
     0.25
-    >>> lie_probability(np.array([[0.75, 0.25], [0.5, 0.5]])) is None
+    >>> flip_probability(np.array([[0.75, 0.25], [0.5, 0.5]])) is None
     True
     """
     k = len(channel)
@@ -364,14 +364,14 @@ def draw_runs(
     seed : SeedSequence
     """
     size = problem.n_parameters
-    lies = [lie_probability(channel) for channel in channels]
-    if size > _LARGEST_ROOT or any(lie is None for lie in lies):
+    flips = [flip_probability(channel) for channel in channels]
+    if size > _LARGEST_ROOT or any(flip is None for flip in flips):
         runs = draw_linear_noise(problem, noise, channels, n_draws=n_draws, seed=seed)
         empty = np.zeros((0, n_draws), dtype=np.float32)
         return LinearNoise(noise, channels, empty, dict(enumerate(runs)))
     by_event, by_normal = seed.spawn(2)
     few = [e for e, channel in enumerate(channels) if _changes_few(noise, channel)]
-    chances = np.array([lies[e] for e in few], dtype=np.float64)
+    chances = np.array([flips[e] for e in few], dtype=np.float64)
     changes = _draw_few(noise, chances, n_draws=n_draws, seed=by_event)
     drawn = np.zeros((len(few), size, n_draws), dtype=np.float32)
     n_changed = np.zeros((len(few), n_draws))
@@ -412,8 +412,8 @@ def draw_along(
     n_draws : int
     seed : SeedSequence
     """
-    lies = [lie_probability(channel) for channel in channels]
-    if any(lie is None for lie in lies):
+    flips = [flip_probability(channel) for channel in channels]
+    if any(flip is None for flip in flips):
         runs = draw_linear_noise(
             problem, noise, channels, n_draws=n_draws, seed=seed, direction=direction
         )
@@ -423,7 +423,7 @@ def draw_along(
     result = np.empty((len(channels), n_draws))
     few = [e for e, P in enumerate(channels) if _changes_few(noise, P)]
     if few:
-        chances = np.array([lies[e] for e in few], dtype=np.float64)
+        chances = np.array([flips[e] for e in few], dtype=np.float64)
         changes = _draw_few(noise, chances, n_draws=n_draws, seed=by_event)
         counted = noise.pull_changes(problem, changes, direction=direction)
         result[few] = _from_levels(chances, counted.reshape(len(few), n_draws))
@@ -437,10 +437,10 @@ def draw_along(
     return result
 
 
-def _from_levels(lies: FloatArray, by_level: FloatArray) -> FloatArray:
+def _from_levels(flips: FloatArray, by_level: FloatArray) -> FloatArray:
     """Return the sums up to each chance's own level, in the order of the chances."""
     result = np.empty_like(by_level)
-    result[np.argsort(lies, kind="stable")] = np.cumsum(by_level, axis=0)
+    result[np.argsort(flips, kind="stable")] = np.cumsum(by_level, axis=0)
     return result
 
 
@@ -451,12 +451,12 @@ def _changes_few(noise: LabelNoise, channel: FloatArray) -> bool:
 
 
 def _draw_few(
-    noise: LabelNoise, lies: FloatArray, *, n_draws: int, seed: np.random.SeedSequence
+    noise: LabelNoise, flips: FloatArray, *, n_draws: int, seed: np.random.SeedSequence
 ) -> Changes:
     """Draw the changes of runs that change few labels, whichever ε are asked for."""
     k, n_members = len(noise.statistics), int(noise.counts.sum())
     # The probability from which on a run changes many; none is larger than a uniform report's.
     most = max(MANY_CHANGES / max(noise.evenness, 1e-300), FEW_CHANGES)
     many = most / max(n_members * (k - 1), 1)
-    highest = max(min(many, 1.0 / k), float(lies.max(initial=0.0)))
-    return draw_changes(n_members, k, lies, highest=highest, n_draws=n_draws, seed=seed)
+    highest = max(min(many, 1.0 / k), float(flips.max(initial=0.0)))
+    return draw_changes(n_members, k, flips, highest=highest, n_draws=n_draws, seed=seed)

@@ -26,7 +26,7 @@ __all__ = [
     "contrast_variance",
     "predictor_noise",
     "predictor_unit",
-    "wild_loss",
+    "undetermined_loss",
 ]
 
 
@@ -61,7 +61,7 @@ def predictor_unit(evaluation: Evaluation, predictor: FloatArray) -> float:
     return max(float(np.sqrt(residual)), np.finfo(np.float64).tiny)
 
 
-def wild_loss(
+def undetermined_loss(
     evaluation: Evaluation, predictor: FloatArray, spread: FloatArray, *, unit: float = 1.0
 ) -> float:
     """Return the test loss that hangs on records whose predictor one run leaves undetermined.
@@ -91,7 +91,7 @@ def wild_loss(
     >>> from epsilens.models import SquaredLoss
     >>> tested = Evaluation(
     ...     Design.plain(np.eye(2)), np.zeros(2), np.full(2, 0.5), SquaredLoss(), is_classifier=False)
-    >>> wild_loss(tested, np.zeros((2, 1)), np.array([[[4.0]], [[0.5]]]))
+    >>> undetermined_loss(tested, np.zeros((2, 1)), np.array([[[4.0]], [[0.5]]]))
     2.0
     """
     noise = np.sqrt(contrast_variance(spread))
@@ -139,7 +139,7 @@ def contrast_variance(spread: FloatArray) -> FloatArray:
 def predictor_noise(
     evaluation: Evaluation, predictor: FloatArray, spread: FloatArray
 ) -> tuple[float, float]:
-    """Return how loud one run is in the test records: the root mean square in units, and `wild_loss`.
+    """Return the noise of one run in the test records: the root mean square in units, and `undetermined_loss`.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def predictor_noise(
     """
     unit = predictor_unit(evaluation, predictor)
     mean = float(np.sqrt(evaluation.weights @ contrast_variance(spread)))
-    return mean / unit, wild_loss(evaluation, predictor, spread, unit=unit)
+    return mean / unit, undetermined_loss(evaluation, predictor, spread, unit=unit)
 
 
 @dataclass(frozen=True, repr=False)
@@ -223,15 +223,15 @@ class CellNoise:
         The largest entry of xᵀΣx.
     variance : array of shape (n_cells,)
         Mean of the variance of a logit; 0 for a squared loss.
-    wild : array of shape (n_cells,)
-        See `wild_loss`; 0 for a squared loss.
+    undetermined_loss : array of shape (n_cells,)
+        See `undetermined_loss`; 0 for a squared loss.
     bent : array of shape (n_cells,)
         Mean of tr(ψ″ xᵀΣx), twice what the noise adds to the mean loss.
     """
 
     largest: FloatArray
     variance: FloatArray
-    wild: FloatArray
+    undetermined_loss: FloatArray
     bent: FloatArray
 
     @property
@@ -264,6 +264,6 @@ def cell_noise(evaluation: Evaluation, thetas: FloatArray, noises: NoiseForms) -
         result.largest[cell] = spread.max(initial=0.0)
         if not evaluation.loss.is_quadratic:
             result.variance[cell] = evaluation.weights @ contrast_variance(spread)
-            result.wild[cell] = wild_loss(evaluation, s, spread)
+            result.undetermined_loss[cell] = undetermined_loss(evaluation, s, spread)
         result.bent[cell] = np.einsum("i,ikl,ikl->", evaluation.weights, curvature, spread)
     return result

@@ -378,7 +378,7 @@ def _noise(
     cells = evaluation.noise_at(thetas, noises)
     return {
         "largest": np.concatenate([cell.largest for cell in cells]),
-        "sums": np.hstack([[cell.variance, cell.wild, cell.bent] for cell in cells]),
+        "sums": np.hstack([[cell.variance, cell.undetermined_loss, cell.bent] for cell in cells]),
     }
 
 

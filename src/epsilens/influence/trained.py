@@ -162,7 +162,7 @@ def is_trustworthy(
     converged: bool,
     logit_noise: float,
     condition: float,
-    wild_loss: float = 0.0,
+    undetermined_loss: float = 0.0,
     omitted: float = 0.0,
     half_width: float = math.inf,
 ) -> bool:
@@ -176,7 +176,7 @@ def is_trustworthy(
         Root mean square noise of one run in a test record's logit; for a squared loss what is said above.
     condition : float
         Condition number of the Hessian, features scaled.
-    wild_loss : float
+    undetermined_loss : float
         Test loss that hangs on records whose predictor one run leaves undetermined.
     omitted : float
         Size of the next term, which the method left out.
@@ -200,5 +200,5 @@ def is_trustworthy(
         and logit_noise <= LARGEST_LOGIT_NOISE
         and condition <= LARGEST_CONDITION
         and abs(omitted) <= tolerable
-        and wild_loss <= tolerable
+        and undetermined_loss <= tolerable
     )

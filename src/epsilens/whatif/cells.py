@@ -39,7 +39,7 @@ class CellQuestion:
         One per ε, ε ascending; 1×1 if the label is not protected.
     joints : list of arrays of shape (V, V)
         The channel over joint values of the protected features, one per ε.
-    lie_probabilities : array of shape (n_epsilon,)
+    flip_probabilities : array of shape (n_epsilon,)
         The chance of each single other label, w_T for the label alone.
     label_is_protected : bool
     alternatives : Alternatives
@@ -55,7 +55,7 @@ class CellQuestion:
     groups: list[Group]
     label_channels: list[FloatArray]
     joints: list[FloatArray]
-    lie_probabilities: FloatArray
+    flip_probabilities: FloatArray
     label_is_protected: bool
     alternatives: Alternatives
     is_corrected: bool

@@ -222,7 +222,7 @@ class ExpandedCell:
     untouched : array of bool, shape (n_draws,)
         Runs in which nothing changes.
     converged : bool
-    condition, logit_noise, largest_noise, wild_loss, omitted : float
+    condition, logit_noise, largest_noise, undetermined_loss, omitted : float
         As in `is_trustworthy`; `largest_noise` is the largest variance of a test record's predictor.
     n_solvable : int
         How many runs may be solved.
@@ -243,7 +243,7 @@ class ExpandedCell:
     condition: float
     logit_noise: float
     largest_noise: float
-    wild_loss: float
+    undetermined_loss: float
     n_solvable: int
     omitted: float = 0.0
     start: FloatArray | None = None
@@ -390,7 +390,7 @@ def _moves(evaluation: HeldOut, cell: ExpandedCell, near: FloatArray, solved: Fl
     scatter = _LARGEST_SCATTER if cell.may_replace else 0.5 * LARGEST_OMISSION
     return bool(
         # What single records may lose in a rare run is not seen in so few.
-        cell.wild_loss > shift * width
+        cell.undetermined_loss > shift * width
         or abs(moved.mean()) > shift * width
         or np.sqrt(np.mean(moved**2)) > scatter * width
     )
@@ -461,7 +461,7 @@ def finish_cell(cell: ExpandedCell, shape: RunShape) -> CellAnswer:
             converged=cell.converged,
             logit_noise=cell.logit_noise,
             condition=cell.condition,
-            wild_loss=cell.wild_loss,
+            undetermined_loss=cell.undetermined_loss,
             omitted=cell.omitted,
             half_width=0.5 * width,
         )

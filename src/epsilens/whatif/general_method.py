@@ -251,7 +251,7 @@ def _answer(
         condition=max(point.curvature.condition, baseline.curvature.condition),
         logit_noise=terms.logit_noise,
         largest_noise=terms.largest_noise,
-        wild_loss=terms.wild_loss,
+        undetermined_loss=terms.undetermined_loss,
         n_solvable=n_kept,
         omitted=point.omitted,
         start=baseline.theta - point.theta if question.is_corrected else None,
@@ -372,7 +372,7 @@ def _first_order(
             converged=error.converged,
             logit_noise=terms.logit_noise,
             condition=baseline.curvature.condition,
-            wild_loss=terms.wild_loss,
+            undetermined_loss=terms.undetermined_loss,
             omitted=error.size + (0.0 if is_nothing else second),
             half_width=0.5 * (high - low),
         ),
@@ -428,12 +428,12 @@ def _probed_terms(
     (spread,), converged = question.solved.probed_spreads(evaluation, [draws.deviations])
     s = evaluation.design.predict(theta)
     bend = evaluation.loss.curvature(s)
-    loud, wild = predictor_noise(evaluation, s, spread)
+    noise_scale, undetermined = predictor_noise(evaluation, s, spread)
     terms = NoiseTerms(
         mean_change=0.5 * float(np.einsum("i,ikl,ikl->", evaluation.weights, bend, spread)),
         bias=np.zeros_like(theta),
-        logit_noise=loud,
-        wild_loss=wild,
+        logit_noise=noise_scale,
+        undetermined_loss=undetermined,
     )
     return terms, converged
 
@@ -472,5 +472,5 @@ def _as_printed(
         along = objective.alternatives.base.take(chunk.rows).predict(v)
         weights = objective.weights[chunk.rows]
         total += float(weights @ (difference * along).sum(axis=1))
-    lie = float(question.lie_probabilities[epsilon_index])
+    lie = float(question.flip_probabilities[epsilon_index])
     return -lie * total / baseline.problem.n_rows

@@ -18,7 +18,7 @@ from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence import LabelNoise, Outcomes
 from epsilens.influence.curve import MOST_NODES, Curve, Ground, trace
-from epsilens.influence.realisation import LinearNoise, draw_runs, lie_probability
+from epsilens.influence.realisation import LinearNoise, draw_runs, flip_probability
 from epsilens.influence.trained import HeldOut, TrainedModel
 from epsilens.models import Curvature, factorise, minimise
 from epsilens.models.nearby import minimise_nearby
@@ -54,7 +54,7 @@ class LabelExpansion:
     spread : float
         tr(H_te Σ).
     converged : bool
-    logit_noise, largest_noise, wild_loss, omitted : float
+    logit_noise, largest_noise, undetermined_loss, omitted : float
         As in `ExpandedCell`.
     """
 
@@ -67,7 +67,7 @@ class LabelExpansion:
     converged: bool
     logit_noise: float
     largest_noise: float
-    wild_loss: float
+    undetermined_loss: float
     omitted: float = 0.0
 
 
@@ -137,7 +137,7 @@ def expand_label_cell(
         condition=max(at.curvature.condition, baseline.curvature.condition),
         logit_noise=at.logit_noise,
         largest_noise=at.largest_noise,
-        wild_loss=at.wild_loss,
+        undetermined_loss=at.undetermined_loss,
         n_solvable=n_solvable(problem.n_rows, problem.n_parameters, n_draws),
         omitted=at.omitted,
         may_replace=may_replace,
@@ -160,10 +160,10 @@ _EQUAL = 1e-6
 
 def suits_a_curve(baseline: TrainedModel, question: CellQuestion) -> bool:
     """Return whether the cells of a group lie on one line, and are many enough to draw it."""
-    lies = [lie_probability(channel) for channel in question.label_channels]
+    flips = [flip_probability(channel) for channel in question.label_channels]
     return (
-        all(lie is not None for lie in lies)
-        and sum(1 for lie in lies if lie) >= _FEWEST_CELLS
+        all(flip is not None for flip in flips)
+        and sum(1 for flip in flips if flip) >= _FEWEST_CELLS
         and baseline.problem.n_parameters <= _MOST_PARAMETERS
         and _hessian_work(baseline) >= _LEAST_WORK
     )
@@ -187,7 +187,7 @@ def answer_by_curve(
     """Answer all cells of some groups; None for a group whose curve could not be followed."""
     problem, evaluation = baseline.problem, baseline.evaluation
     noises = baseline.group_noises([question.groups[group] for group in groups])
-    lies, k = _lies(question), len(question.label_channels[0])
+    flips, k = _flips(question), len(question.label_channels[0])
     ground = Ground(
         problem,
         evaluation,
@@ -197,7 +197,7 @@ def answer_by_curve(
         evaluation.hessian(baseline.theta),
     )
     try:
-        curves = trace(ground, noises, partial(_channel_at, k=k), float(lies.max()))
+        curves = trace(ground, noises, partial(_channel_at, k=k), float(flips.max()))
     except EstimateNotTrustworthyError:
         return [None] * len(groups)
     return [
@@ -213,8 +213,8 @@ def curve_bytes(baseline: TrainedModel) -> int:
     return 8 * MOST_NODES * (4 * p**2 + per_record)
 
 
-def _lies(question: CellQuestion) -> FloatArray:
-    return np.array([lie_probability(channel) for channel in question.label_channels])
+def _flips(question: CellQuestion) -> FloatArray:
+    return np.array([flip_probability(channel) for channel in question.label_channels])
 
 
 def _answer_group(
@@ -229,21 +229,21 @@ def _answer_group(
     problem, evaluation = baseline.problem, baseline.evaluation
     contrast = evaluation.contrast(question.groups[group].test_mask)
     (before,) = evaluation.gaps(baseline.theta, [contrast], baseline.outcomes)
-    channels, lies = question.label_channels, _lies(question)
-    moving = np.flatnonzero(lies > 0.0)
+    channels, flips = question.label_channels, _flips(question)
+    moving = np.flatnonzero(flips > 0.0)
     answers = [
         unchanged(before, group_index=group, epsilon_index=int(e), n_draws=question.n_draws)
-        for e in np.flatnonzero(lies == 0.0)
+        for e in np.flatnonzero(flips == 0.0)
     ]
     try:
-        curvatures = [factorise(curve.hessian(t)) for t in lies[moving]]
+        curvatures = [factorise(curve.hessian(t)) for t in flips[moving]]
     except EstimateNotTrustworthyError:
         return None
     shifts = np.column_stack([noise.shift(channels[e]) for e in moving])
     solution = minimise(
         problem,
         baseline.linear[:, None] + shifts,
-        curve.starts(lies[moving]),
+        curve.starts(flips[moving]),
         curvatures=curvatures,
     )
     runs = draw_runs(
@@ -263,7 +263,7 @@ def _answer_group(
         epsilon_indices=moving,
         before=before,
     )
-    shapes = _shapes(evaluation, cells, lies[moving], contrast)
+    shapes = _shapes(evaluation, cells, flips[moving], contrast)
     answers += [finish_cell(cell, shape) for cell, shape in zip(cells, shapes, strict=True)]
     return answers
 
@@ -281,13 +281,13 @@ def _cells(
 ) -> list[ExpandedCell]:
     """Return every cell of a group, its noise terms taken from the curve."""
     evaluation, thetas = baseline.evaluation, solution.theta
-    lies = np.array([lie_probability(channel) for channel in runs.channels])
+    flips = np.array([flip_probability(channel) for channel in runs.channels])
     gradients = evaluation.gradients_at(thetas)
     losses = evaluation.losses(thetas)
-    (noise,) = evaluation.noise_at(thetas, [curve.noise(lies)])
+    (noise,) = evaluation.noise_at(thetas, [curve.noise(flips)])
     is_quadratic = baseline.problem.is_quadratic
     result = []
-    for e, (t, curvature) in enumerate(zip(lies, curvatures, strict=True)):
+    for e, (t, curvature) in enumerate(zip(flips, curvatures, strict=True)):
         test_hessian = curve.test_hessian(t)
         sigma = curvature.sandwich(runs.noise.covariance(runs.channels[e]))
         expansion = LabelExpansion(
@@ -300,7 +300,7 @@ def _cells(
             converged=bool(solution.converged[e]),
             logit_noise=float(noise.logit_noise[e]),
             largest_noise=0.0 if is_quadratic else float(noise.largest[e]),
-            wild_loss=float(noise.wild[e]),
+            undetermined_loss=float(noise.undetermined_loss[e]),
         )
         result.append(
             expand_label_cell(
@@ -319,7 +319,7 @@ def _cells(
 
 
 def _shapes(
-    evaluation: HeldOut, cells: list[ExpandedCell], lies: FloatArray, contrast: object
+    evaluation: HeldOut, cells: list[ExpandedCell], flips: FloatArray, contrast: object
 ) -> list[RunShape]:
     """Return the shape of every cell's runs.
 
@@ -339,20 +339,20 @@ def _shapes(
         known[middle] = shape_of_runs(evaluation, cells[middle], contrast)
         ends = {place: known[place] for place in (left, right)}
         if right - left > _LONGEST_GAP or not _agree(
-            cells[middle], known[middle], _mixed(middle, lies, ends)
+            cells[middle], known[middle], _mixed(middle, flips, ends)
         ):
             gaps += [(left, middle), (middle, right)]
-    return [_mixed(e, lies, known) for e in range(len(cells))]
+    return [_mixed(e, flips, known) for e in range(len(cells))]
 
 
-def _mixed(e: int, lies: FloatArray, known: dict[int, RunShape]) -> RunShape:
+def _mixed(e: int, flips: FloatArray, known: dict[int, RunShape]) -> RunShape:
     """Return the shape of a cell from those of its neighbours, or its own."""
     if e in known:
         return known[e]
     left, right = max(k for k in known if k < e), min(k for k in known if k > e)
     share = (e - left) / (right - left)
-    one, other = known[left].scaled(lies[left]), known[right].scaled(lies[right])
-    return one.mix(other, share).scaled(1.0 / lies[e])
+    one, other = known[left].scaled(flips[left]), known[right].scaled(flips[right])
+    return one.mix(other, share).scaled(1.0 / flips[e])
 
 
 def _agree(cell: ExpandedCell, own: RunShape, mixed: RunShape) -> bool:

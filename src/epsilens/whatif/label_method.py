@@ -118,9 +118,9 @@ def _first_order(baseline: TrainedModel, question: CellQuestion) -> Iterator[Cel
                 intervals={},
                 trusted=is_trustworthy(
                     converged=error.converged,
-                    logit_noise=_loudness(noise, e, before, is_quadratic=problem.is_quadratic),
+                    logit_noise=_noise_scale(noise, e, before, is_quadratic=problem.is_quadratic),
                     condition=baseline.curvature.condition,
-                    wild_loss=float(noise.wild[e]),
+                    undetermined_loss=float(noise.undetermined_loss[e]),
                     omitted=omitted + error.size,
                     half_width=0.5 * (high - low),
                 ),
@@ -129,7 +129,7 @@ def _first_order(baseline: TrainedModel, question: CellQuestion) -> Iterator[Cel
             )
 
 
-def _loudness(noise: CellNoise, cell: int, before: Outcomes, *, is_quadratic: bool) -> float:
+def _noise_scale(noise: CellNoise, cell: int, before: Outcomes, *, is_quadratic: bool) -> float:
     """Return the noise of a run in a test record's predictor: of a squared loss, in units of its residuals.
 
     There the minimiser moves in proportion, but first order takes the parabola of the loss for a line.
@@ -159,17 +159,17 @@ def _probed_spreads(
 ) -> tuple[list[NoiseForms], bool]:
     """Return the same for every group without a factor, from draws at the smallest ε; and if found."""
     assert isinstance(baseline.evaluation, Evaluation)  # noqa: S101  (only for records in memory)
-    loudest = question.label_channels[0]
+    noisiest = question.label_channels[0]
     draws = [
         draw_linear_noise(
-            baseline.problem, noise, [loudest], n_draws=N_PROBES, seed=probe_seed(seed)
+            baseline.problem, noise, [noisiest], n_draws=N_PROBES, seed=probe_seed(seed)
         )[0]
         for noise, seed in zip(noises, seeds, strict=True)
     ]
     spreads, converged = question.solved.probed_spreads(baseline.evaluation, draws)
-    # What the spread under the loudest channel says of that under the others.
+    # What the spread under the noisiest channel says of that under the others.
     bounds = [
-        np.array([[noise_bound(noise, channel, loudest)] for channel in question.label_channels])
+        np.array([[noise_bound(noise, channel, noisiest)] for channel in question.label_channels])
         for noise in noises
     ]
     probed = [
@@ -355,7 +355,7 @@ def _cells(
                 converged=bool(point.converged[one.column]),
                 logit_noise=terms[j].logit_noise,
                 largest_noise=terms[j].largest_noise,
-                wild_loss=terms[j].wild_loss,
+                undetermined_loss=terms[j].undetermined_loss,
                 omitted=float(omitted[j]),
             ),
             group_index=one.group,

@@ -273,7 +273,7 @@ def as_question(asked: Asked, *, corrected: bool, n_draws: int, seed: int) -> Ce
         groups=asked.groups,
         label_channels=[c.matrix for c in asked.label_channels] or one,
         joints=asked.joints(),
-        lie_probabilities=np.array([c.lie_probability for c in asked.label_channels]),
+        flip_probabilities=np.array([c.flip_probability for c in asked.label_channels]),
         label_is_protected=asked.label_is_protected,
         alternatives=asked.alternatives,
         is_corrected=corrected,

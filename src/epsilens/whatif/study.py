@@ -374,7 +374,7 @@ class WhatIf(FittedStudy):
     ) -> PointTable:
         """Return the first-order effect of every single record on the test loss.
 
-        Any group at any ε is then a sum: `table.change(mask, lie_probability)`; with several
+        Any group at any ε is then a sum: `table.change(mask, flip_probability)`; with several
         protected columns the probabilities of the changed sets, in the order of the table.
         With class_weight="balanced" the weights of everybody move with the group, so there the
         sum is not what `method="influence"` gives, which is then not additive either.

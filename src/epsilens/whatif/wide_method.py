@@ -119,7 +119,7 @@ def _cell(
     gradient = evaluation.gradient(theta)
     bends = evaluation.bends(theta, np.column_stack([moved, bias]))
     terms = _mean_terms(baseline, curvature, theta, deviations)
-    loud = cell_noise(evaluation, theta[:, None], NoiseForms([spread], np.eye(1), "values"))
+    record_noise = cell_noise(evaluation, theta[:, None], NoiseForms([spread], np.eye(1), "values"))
     cell = ExpandedCell(
         group_index=group,
         epsilon_index=index,
@@ -130,17 +130,17 @@ def _cell(
             first=gradient @ moved,
             second=0.5 * bends[:-1],
             expected_first=float(gradient @ bias),
-            expected_second=0.5 * float(bends[-1] + loud.bent[0]),
-            second_order=float(gradient @ bias) + 0.5 * float(loud.bent[0]),
+            expected_second=0.5 * float(bends[-1] + record_noise.bent[0]),
+            second_order=float(gradient @ bias) + 0.5 * float(record_noise.bent[0]),
         ),
         linearised=lambda n: moved[:, :n],
         solve=None,
         untouched=np.zeros(n_draws, dtype=bool),
         converged=converged,
         condition=baseline.curvature.condition,
-        logit_noise=float(loud.logit_noise[0]),
-        largest_noise=float(loud.largest[0]),
-        wild_loss=float(loud.wild[0]),
+        logit_noise=float(record_noise.logit_noise[0]),
+        largest_noise=float(record_noise.largest[0]),
+        undetermined_loss=float(record_noise.undetermined_loss[0]),
         n_solvable=0,
         omitted=omitted,
     )

@@ -17,7 +17,7 @@ def test_matrix_is_the_textbook_one() -> None:
     expected = np.full((5, 5), lie) + (truth - lie) * np.eye(5)
     np.testing.assert_allclose(channel.matrix, expected, rtol=1e-14)
     assert channel.keep_probability == pytest.approx(truth, rel=1e-14)
-    assert channel.lie_probability == pytest.approx(lie, rel=1e-14)
+    assert channel.flip_probability == pytest.approx(lie, rel=1e-14)
     assert channel.a == pytest.approx(truth - lie, rel=1e-14)
     assert Channel(channel.matrix).epsilon == pytest.approx(2.0, rel=1e-14)
 
@@ -26,7 +26,7 @@ def test_ends() -> None:
     np.testing.assert_array_equal(RandomizedResponse(3, math.inf).matrix, np.eye(3))
     np.testing.assert_allclose(RandomizedResponse(3, 0.0).matrix, 1 / 3, rtol=1e-15)
     huge = RandomizedResponse(3, 1e5)
-    assert (huge.keep_probability, huge.lie_probability, huge.a) == (1.0, 0.0, 1.0)
+    assert (huge.keep_probability, huge.flip_probability, huge.a) == (1.0, 0.0, 1.0)
     assert huge.epsilon == 1e5
 
 

@@ -188,15 +188,15 @@ def test_steps_of_one_direction_cost_one_solve():
     r=st.lists(st.floats(0.05, 1.0), min_size=9, max_size=9),
 )
 def test_the_bound_on_noise_holds_for_any_two_channels(q, r):
-    channel, loudest = (
+    channel, noisiest = (
         np.reshape(values, (3, 3)) / np.reshape(values, (3, 3)).sum(axis=1, keepdims=True)
         for values in (q, r)
     )
     noise = LabelNoise(
         np.ones(3, bool), np.arange(3), np.eye(3), np.ones((1, 3)), np.zeros((3, 0, 0))
     )
-    bound = noise_bound(noise, channel, loudest)
-    left = bound * noise.variances(loudest) - noise.variances(channel)
+    bound = noise_bound(noise, channel, noisiest)
+    left = bound * noise.variances(noisiest) - noise.variances(channel)
     assert np.linalg.eigvalsh(left).min() >= -1e-9
 
 

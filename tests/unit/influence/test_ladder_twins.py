@@ -13,8 +13,8 @@ from epsilens.influence import (
     newton_steps,
     noise_terms_at,
     summarise_group,
+    undetermined_loss,
     walk,
-    wild_loss,
 )
 from epsilens.models import Design, LogisticLoss, Problem, factorise, minimise
 
@@ -170,7 +170,7 @@ def test_noise_terms_equal_their_formulas(case):
     assert terms.mean_change == pytest.approx(0.5 * np.trace(H_test @ Sigma) + eta @ b, abs=1e-12)
     spread = np.einsum("ij,jk,ik->i", case.X_test, Sigma, case.X_test)
     assert terms.logit_noise == pytest.approx(np.sqrt(spread.mean()), abs=1e-12)
-    assert terms.wild_loss == 0.0
+    assert terms.undetermined_loss == 0.0
 
 
 def test_wild_loss_counts_what_undetermined_records_may_lose(case):
@@ -185,4 +185,6 @@ def test_wild_loss_counts_what_undetermined_records_may_lose(case):
     expected = np.log1p(np.exp(2)) - np.log(2)  # the first may move from 0 to −2
     expected += np.log1p(np.exp(-18)) - np.log1p(np.exp(-20))  # the second is safe
     expected += np.log1p(np.exp(4)) - np.log1p(np.exp(1))  # the third may move from −1 to −4
-    assert wild_loss(evaluation, s[:, None], spread[:, None, None]) == pytest.approx(expected / m)
+    assert undetermined_loss(evaluation, s[:, None], spread[:, None, None]) == pytest.approx(
+        expected / m
+    )

@@ -12,7 +12,7 @@ from epsilens.influence.realisation import (
     MANY_CHANGES,
     draw_along,
     draw_runs,
-    lie_probability,
+    flip_probability,
     root_of,
 )
 from epsilens.models import Design, LogisticLoss, Problem, SoftmaxLoss, SquaredLoss
@@ -124,7 +124,7 @@ def test_an_uneven_channel_is_drawn_label_by_label():
         problem, rng.integers(0, 2, 3000), np.array([[0.0], [1.0]]), np.ones(3000, dtype=bool)
     )
     P = np.array([[0.6, 0.4], [0.2, 0.8]])
-    assert lie_probability(P) is None
+    assert flip_probability(P) is None
     runs = draw_runs(problem, noise, [P], n_draws=4000, seed=np.random.SeedSequence(2))
     C = noise.covariance(P)
     # Five standard errors of a variance over 4,000 draws.

@@ -264,4 +264,4 @@ def test_the_bias_is_the_second_order_of_the_estimating_equation(case):
     np.testing.assert_allclose(terms.bias, expected, atol=1e-4 * size + 1e-9)
     if case.loss.name == "squared":  # trust asks how much of the Hessian one run shakes
         assert terms.logit_noise == pytest.approx(np.sqrt(shaken), rel=1e-4, abs=1e-9)
-        assert terms.wild_loss == 0.0
+        assert terms.undetermined_loss == 0.0

@@ -21,7 +21,7 @@ def test_a_good_cell_is_trusted():
         {"condition": 1e11},
         {"omitted": 0.007, "half_width": 0.01},
         {"omitted": -0.007, "half_width": 0.01},
-        {"wild_loss": 0.007, "half_width": 0.01},
+        {"undetermined_loss": 0.007, "half_width": 0.01},
     ],
 )
 def test_each_check_can_fail(bad):

@@ -64,7 +64,7 @@ def expand(tested, *, size=0.2, **change):
         condition=10.0,
         logit_noise=0.3,
         largest_noise=0.3,
-        wild_loss=0.0,
+        undetermined_loss=0.0,
         n_solvable=N_DRAWS,
     )
     return replace(cell, **change)
@@ -180,7 +180,7 @@ def test_a_run_without_a_minimum_is_a_reason_not_to_trust(tested):
     assert not answer(tested, expand(tested, solve=solve)).trusted
 
 
-@pytest.mark.parametrize("doubt", ["omitted", "wild_loss"])
+@pytest.mark.parametrize("doubt", ["omitted", "undetermined_loss"])
 def test_trust_bears_no_more_than_a_part_of_the_interval(tested, doubt):
     low, high = ends(answer(tested, expand(tested)).loss_runs)
     most = 0.6 * 0.5 * (high - low)

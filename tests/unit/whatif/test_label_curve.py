@@ -108,7 +108,7 @@ def _part(question, cells):
         question,
         label_channels=question.label_channels[cells],
         joints=question.joints[cells],
-        lie_probabilities=question.lie_probabilities[cells],
+        flip_probabilities=question.flip_probabilities[cells],
     )
 
 

@@ -40,7 +40,7 @@ def test_samples_are_averaged_and_the_interval_is_widened_by_their_spread(monkey
         groups=[],
         label_channels=[],
         joints=[],
-        lie_probabilities=np.zeros(0),
+        flip_probabilities=np.zeros(0),
         label_is_protected=False,
         alternatives=None,
         is_corrected=False,
