@@ -64,8 +64,8 @@ def test_the_same_seed_gives_the_same_numbers(file, capsys):
 def test_words_lead_with_the_answer_and_say_proven_and_measured(file, capsys):
     assert run(file, *DECLARED) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "the attack guesses the answer “smokes” of" in text
-    assert "whom the model never saw (measured)" in text
+    assert "all other columns guesses the answer “smokes” of" in text
+    assert "Of people outside the training data the attack guesses" in text
     assert re.search(
         r"From everybody else's data an attacker guesses up to [0-9.]+% of the answers; with the person's "
         r"own randomised answer at most [0-9.]+% \(proven given that baseline\)",

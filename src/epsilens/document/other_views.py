@@ -23,7 +23,7 @@ from epsilens.document.rounding import (
 )
 from epsilens.document.value import ValueDocument, ValuePoint
 from epsilens.document.view import Line, Row, Table, View
-from epsilens.document.wording import loss_unit
+from epsilens.document.wording import loss_unit, sentence_case
 
 __all__ = [
     "audit_view",
@@ -160,7 +160,7 @@ def audit_view(document: AuditDocument) -> View:
 
 def _audit_sentence(document: AuditDocument) -> str:
     """Say in a sentence what an audit found; that nothing was found proves nothing good."""
-    sentence = document.verdict[:1].upper() + document.verdict[1:]
+    sentence = sentence_case(document.verdict)
     bound, true = document.epsilon_lower_bound, document.true_epsilon
     # A bound at δ = 0 says nothing about a claim with δ, and one above the truth says more at its end.
     is_judged = (

@@ -54,7 +54,7 @@ class RiskCell(Part):
     answer_inference_high: OptionalNumber = None
     """95 % end of that rate for one realised release."""
     answer_inference_unseen: OptionalNumber = None
-    """The same kind of attack, with the same models, on people whom they never saw."""
+    """The same kind of attack, with the same models, on people outside their training data."""
     holder_rate: OptionalNumber = None
     """How often whoever holds the randomised answers guesses the true ones; null if it was not measured."""
     answer_inference_baseline: OptionalNumber = None

@@ -12,7 +12,6 @@ from epsilens.document.rounding import (
     at_least_text,
     at_most_text,
     bound_text,
-    change_text,
     count_text,
     delta_text,
     epsilon_text,
@@ -42,6 +41,7 @@ from epsilens.document.wording import (
     proof_text,
     protected_text,
     range_text,
+    sentence_case,
     typical_cell,
     unanswered_reason,
     unanswered_text,
@@ -51,11 +51,16 @@ from epsilens.document.wording import (
 __all__ = [
     "EpsilonChoice",
     "assessment_paragraph",
+    "attack_sentences",
     "cell_sentence",
     "cost_clause",
     "decision_sentence",
+    "exposed_clause",
     "holder_text",
+    "membership_sentences",
     "odds_text",
+    "outside_sentence",
+    "proof_sentences",
     "risk_sentences",
     "unanswered_sentence",
     "whatif_sentence",
@@ -259,76 +264,137 @@ def risk_sentences(document: RiskDocument, *, epsilon: float | None = None) -> l
     ...     answer_inference_ceiling=0.858)
     >>> print(risk_sentences(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
     ...     n_targets=4774, protect=["smokes"], cells=[cell]))[0])
-    At ε = 1 the attack guesses the answer “smokes” of 72.1% of the people in the data (measured; 71.0–73.2%
-    in 9 of 10 releases), and of 71.8% of those whom the model never saw (measured).
+    At ε = 1 an attacker who sees only the published model and all other columns guesses the answer “smokes”
+    of 72.1% of the people in the data (measured; 71.0–73.2% in 9 of 10 releases). Of people outside the
+    training data the attack guesses 71.8% (measured).
     """
     if not document.cells:
         return ["No budget was asked about."]
     target = 1.0 if epsilon is None else epsilon
     cell = min(document.cells, key=lambda one: budget_distance(axis_budget(document, one), target))
-    said = _answer_sentences(document, cell) if cell.mechanism == "rr" else []
-    if cell.mechanism == "dpsgd" and cell.asr_ceiling is not None:
+    at = f"At {_budget_text(cell)} "
+    said = []
+    if cell.mechanism == "rr":
+        attack = " ".join(attack_sentences(document, cell, opening=at))
+        said = [attack, *proof_sentences(document, cell)] if attack else []
+        if said and cell.advantage is not None and not ceiling_is_open(cell):
+            said.append(
+                "Of the answers that the rest of the data do not give away, at most "
+                f"{at_most_text(cell.advantage)} become guessable (advantage, proven)."
+            )
+    elif cell.asr_ceiling is not None:
         said.append(
-            f"At {_budget_text(cell)} no attack can tell members of the training data from others "
+            f"{at}no attack can tell members of the training data from others "
             f"more than {at_most_text(cell.asr_ceiling)} of the time (proven)."
         )
-    said += _membership_sentences(document, cell, opening="" if said else _budget_text(cell))
+    said += membership_sentences(document, cell, at="" if said else f" at {_budget_text(cell)}")
     if cell.mechanism == "dpsgd":
         said += _record_sentences(document, cell)
     return said + _comparison_sentences(document, cell)
 
 
-def _answer_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
-    rate, unseen = cell.answer_inference_rate, cell.answer_inference_unseen
+def attack_sentences(document: RiskDocument, cell: RiskCell, *, opening: str = "") -> list[str]:
+    """Say how often the attack that was run guesses the answers; nothing where it was not measured.
+
+    Parameters
+    ----------
+    document : RiskDocument
+        The risk.
+    cell : RiskCell
+        The attack at one budget.
+    opening : str
+        Words before the first sentence, with the space that ends them.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> cell = RiskCell(epsilon=1.0, mechanism="rr", answer_inference_rate=0.721)
+    >>> document = RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...                         n_targets=75, protect=["smokes"], cells=[cell])
+    >>> attack_sentences(document, cell, opening="At ε = 1 ")
+    ['At ε = 1 an attacker who sees only the published model and all other columns guesses the answer
+    “smokes” of 72.1% of the people in the data (measured).']
+    """
+    rate, runs = cell.answer_inference_rate, range_text(cell)
     if rate is None:
         return []
-    runs = range_text(cell)
     kind = "measured" if runs is None else f"measured; {runs} in 9 of 10 releases"
-    beside = ""
-    if unseen is not None:
-        beside = f", and of {percent_text(unseen)} of those whom the model never saw (measured)"
+    at_once = ", all at once," if len(document.protect) > 1 else ""
     said = [
-        f"At {_budget_text(cell)} the attack guesses {answers_text(document.protect)} of "
-        f"{percent_text(rate)} of the people in the data ({kind}){beside}."
+        f"{opening}{ATTACKER} guesses {answers_text(document.protect)}{at_once} of "
+        f"{percent_text(rate)} of the people in the data ({kind}).",
+        outside_sentence(document, cell),
     ]
+    return [sentence_case(sentence) for sentence in said if sentence]
+
+
+def outside_sentence(document: RiskDocument, cell: RiskCell) -> str:
+    """Say how often the attack guesses the answers of people outside the training data; empty if unknown.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> cell = RiskCell(epsilon=1.0, mechanism="rr", answer_inference_unseen=0.553)
+    >>> outside_sentence(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...                               n_targets=75, protect=["smokes"], cells=[cell]), cell)
+    'of people outside the training data the attack guesses 55.3% (measured).'
+    """
+    rate = cell.answer_inference_unseen
+    if rate is None:
+        return ""
+    of = "all answers at once for " if len(document.protect) > 1 else ""
+    return f"of people outside the training data the attack guesses {of}{percent_text(rate)} (measured)."
+
+
+def proof_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
+    """Say what is proven of guessing an answer; nothing where no ceiling is known."""
     proof = proof_text(cell, many=len(document.protect) > 1)
-    if proof is None:
-        return said
-    said.append(f"{proof[0].upper()}{proof[1:]}.")
-    if cell.advantage is not None and not ceiling_is_open(cell):
-        said.append(
-            "Of the answers that the rest of the data do not give away, at most "
-            f"{at_most_text(cell.advantage)} become guessable (advantage, proven)."
-        )
-    return said
+    return [] if proof is None else [f"{sentence_case(proof)}."]
 
 
-def _membership_sentences(document: RiskDocument, cell: RiskCell, *, opening: str) -> list[str]:
+def exposed_clause(document: RiskDocument, cell: RiskCell) -> str | None:
+    """Say how often the most exposed record is recognised, beside chance; None if not measured.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> cell = RiskCell(epsilon=1.0, mechanism="rr", asr_max=0.6, asr_max_null_q95=0.63)
+    >>> exposed_clause(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...                             n_targets=75, cells=[cell]), cell)
+    'the most exposed of 75 records is recognised 60.0% of the time; chance alone reaches 63.0%
+    (measured)'
+    """
     top, floor, chance = cell.asr_max, cell.asr_max_null_q95, cell.asr_max_p_value
     if top is None:
-        return []
-    at = f" at {opening}" if opening else ""
+        return None
     count = count_text(document.n_targets)
-    sure = "" if chance is None else f" (p {compared_p_text(chance)})"
+    beside = "" if floor is None else f"; chance alone reaches {percent_text(floor)}"
+    sure = "" if chance is None else f", p {compared_p_text(chance)}"
+    return (
+        f"the most exposed of {count} records is recognised {percent_text(top)} of the time{beside} "
+        f"(measured{sure})"
+    )
+
+
+def membership_sentences(document: RiskDocument, cell: RiskCell, *, at: str = "") -> list[str]:
+    """Say whether membership of the training data can be recognised; nothing where not measured."""
+    top, floor, chance = cell.asr_max, cell.asr_max_null_q95, cell.asr_max_p_value
+    clause, least = exposed_clause(document, cell), cell.asr_max_lower_bound
+    if clause is None or top is None:
+        return []
     noticed = chance <= _NOTICED if chance is not None else floor is not None and top > floor
     if not noticed:
-        beside = "" if floor is None else f"; chance alone reaches {percent_text(floor)}"
         return [
-            f"Membership of the training data{at} is not distinguishable from chance{sure}: the most "
-            f"exposed of {count} records is recognised {percent_text(top)} of the time"
-            f"{beside} (measured). The largest of {count} rates says nothing more."
+            f"Membership of the training data{at} is not distinguishable from chance: {clause}. "
+            f"The largest of {count_text(document.n_targets)} rates says nothing more."
         ]
-    beside = "" if floor is None else f"; chance alone reaches {percent_text(floor)}{sure}"
-    least = ""
-    if cell.asr_max_lower_bound is not None and cell.asr_max_lower_bound > _COIN:
-        least = (
-            f"; with {confidence_text(document)} confidence some record at least "
-            f"{at_least_text(cell.asr_max_lower_bound)}"
+    said = f"Membership of the training data{at}: {clause}."
+    if least is not None and least > _COIN:
+        said += (
+            f" With {confidence_text(document)} confidence some record is recognised at least "
+            f"{at_least_text(least)} of the time."
         )
-    return [
-        f"Membership of the training data{at}: the most exposed of {count} records is recognised "
-        f"{percent_text(top)} of the time{beside}{least} (measured)."
-    ]
+    return [said]
 
 
 def _record_sentences(document: RiskDocument, cell: RiskCell) -> list[str]:
@@ -413,24 +479,16 @@ def decision_sentence(document: DecisionDocument, cost: WhatIfCell, risk: RiskCe
     ...                                   rule="max_loss_increase", confidence=0.9))
     >>> print(decision_sentence(document, cell, attack))
     Randomising the protected answer of everyone at ε = 1 would raise the test loss by 0.0210 nats, from
-    0.5000 (estimated); from everybody else's data an attacker guesses up to 71.8% of the answers; with the
-    person's own randomised answer at most 84.8% (proven given that baseline), and an attacker who sees only
-    the published model and all other columns guesses 72.1% of the answers (measured).
+    0.5000 (estimated). From everybody else's data an attacker guesses up to 71.8% of the answers; with the
+    person's own randomised answer at most 84.8% (proven given that baseline). An attacker who sees only
+    the published model and all other columns guesses the protected answer of 72.1% of the people in the data
+    (measured).
     """
-    attack = _attack_clause(risk, many=len(document.risk.protect) > 1)
-    if not cost.trusted:
-        return f"{unanswered_sentence(cost)} {attack[0].upper()}{attack[1:]}."
-    return f"{cost_clause(document.cost, cost)}; {attack}."
-
-
-def _attack_clause(risk: RiskCell | None, *, many: bool) -> str:
+    said = [cell_sentence(document.cost, cost)]
     if risk is None or risk.answer_inference_rate is None:
-        return "what an attacker gets was not measured there"
-    rate = percent_text(risk.answer_inference_rate)
-    what = f"all of them at once for {rate} of the people" if many else f"{rate} of the answers"
-    guesses = f"{ATTACKER} guesses {what} (measured)"
-    proof = proof_text(risk, many=many)
-    return guesses if proof is None else f"{proof}, and {guesses}"
+        return f"{said[0]} What an attacker gets was not measured there."
+    said += [*proof_sentences(document.risk, risk), *attack_sentences(document.risk, risk)[:1]]
+    return " ".join(said)
 
 
 def holder_text(cost: WhatIfCell, risk: RiskCell | None, *, many: bool = False) -> str:
@@ -537,8 +595,12 @@ def assessment_paragraph(
         f"with the privacy budget {budget_text(cost)} (local differential privacy): "
         f"{_odds_clause(cost.record_epsilon, many=many)}"
     ]
-    parts += _measured_parts(document, risk)
-    parts.append(_cost_part(document, cost))
+    if risk is None or risk.answer_inference_rate is None:
+        parts.append("What an attacker gets at this budget was not measured.")
+    else:
+        parts += proof_sentences(document.risk, risk) + attack_sentences(document.risk, risk)
+        parts += membership_sentences(document.risk, risk)
+    parts.append(f"Cost: {cell_sentence(document.cost, cost)}")
     chosen = document.recommendation
     if chosen.holds and chosen.epsilon == own_budget(cost):
         parts.append(f"Reason for this budget: {chosen.sentence}")
@@ -576,54 +638,3 @@ def _odds_clause(epsilon: float, *, many: bool) -> str:
         "as other people's answers do not depend on theirs). What a model shows of people alike is "
         "not limited by this."
     )
-
-
-def _measured_parts(document: DecisionDocument, risk: RiskCell | None) -> list[str]:
-    if risk is None or risk.answer_inference_rate is None:
-        return ["What an attacker gets at this budget was not measured."]
-    parts = []
-    many = len(document.risk.protect) > 1
-    proof = proof_text(risk, many=many)
-    if proof is not None:
-        parts.append(f"{proof[0].upper()}{proof[1:]}.")
-    runs = range_text(risk)
-    beside = "" if runs is None else f"; {runs} in 9 of 10 releases"
-    never = (
-        ""
-        if risk.answer_inference_unseen is None
-        else f", and for {percent_text(risk.answer_inference_unseen)} of the people whom the model "
-        "never saw (measured)"
-    )
-    at_once = " with all answers at once" if many else ""
-    parts.append(
-        f"{ATTACKER[0].upper()}{ATTACKER[1:]} was right{at_once} for "
-        f"{percent_text(risk.answer_inference_rate)} of the people in the data (measured{beside})"
-        f"{never}."
-    )
-    if risk.asr_max is not None and risk.asr_max_null_q95 is not None:
-        sure = (
-            "" if risk.asr_max_p_value is None else f", p {compared_p_text(risk.asr_max_p_value)}"
-        )
-        parts.append(
-            f"Membership: the most exposed of {count_text(document.risk.n_targets)} records was "
-            f"recognised {percent_text(risk.asr_max)} of the time (measured; chance alone reaches "
-            f"{percent_text(risk.asr_max_null_q95)}{sure})."
-        )
-    return parts
-
-
-def _cost_part(document: DecisionDocument, cost: WhatIfCell) -> str:
-    if not cost.trusted:
-        return f"Cost: {unanswered_sentence(cost)}"
-    kind = cost_type(document.cost, cost)
-    decimals = change_decimals(document.cost)
-    interval = interval_text(document.cost, cost)
-    runs = "" if interval is None else f"; 9 in 10 runs: {interval}"
-    text = (
-        f"Cost: the test loss changes by {change_text(cost.loss_change, decimals=decimals)} "
-        f"{loss_unit(document.cost)} ({kind}{runs})"
-    )
-    accuracy = outcome_text(document.cost, cost, "accuracy")
-    if accuracy is not None:
-        text += f", the accuracy by {accuracy} percentage points ({kind})"
-    return text + "."

@@ -52,6 +52,7 @@ from epsilens.document.wording import (
     outcome_interval,
     outcome_text,
     range_text,
+    sentence_case,
     typical_cell,
     unanswered_text,
 )
@@ -510,7 +511,7 @@ def _risk_title(document: RiskDocument) -> str:
 def _risk_notes(document: RiskDocument, keys: Sequence[str]) -> list[str]:
     """Explain the columns of a table of a risk, a sentence each."""
     said = models_text(document)
-    notes = [f"{said[0].upper()}{said[1:]}."]
+    notes = [f"{sentence_case(said)}."]
     if "answer_inference_rate" in keys and len(document.protect) > 1:
         notes.append("A person counts as guessed if all protected answers are right at once.")
     if "answer_inference_unseen" in keys:

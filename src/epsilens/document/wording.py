@@ -70,6 +70,7 @@ __all__ = [
     "proof_text",
     "protected_text",
     "range_text",
+    "sentence_case",
     "spending_text",
     "typical_cell",
     "unanswered_reason",
@@ -225,15 +226,10 @@ def spending_text(document: WhatIfDocument, cell: WhatIfCell) -> str:
     ...                   loss_change=0.1)
     >>> spending_text(WhatIfDocument(provenance=Provenance(method="exact"), baseline=start,
     ...                              cells=[cell]), cell)
-    'ε = 1 for each column, so ε = 2 for a record'
+    'ε = 1 for each column (ε = 2 for a record)'
     """
-    record = f"ε = {epsilon_text(cell.record_epsilon)} for a record"
-    if cell.epsilon is None:
-        each = budgets_text(document)
-        return record if each is None else f"{each}: {record}"
-    named = f"ε = {epsilon_text(cell.epsilon)}"
-    is_same = math.isclose(cell.epsilon, cell.record_epsilon)
-    return named if is_same else f"{named} for each column, so {record}"
+    each = budgets_text(document) if cell.epsilon is None else None
+    return budget_text(cell) if each is None else f"{each}: {budget_text(cell)}"
 
 
 def baseline_text(cell: RiskCell) -> str | None:
@@ -646,13 +642,13 @@ def budget_text(cell: WhatIfCell | RiskCell) -> str:
     --------
     >>> budget_text(WhatIfCell(group="all", epsilon=1.0, record_epsilon=2.0, method="exact",
     ...                        loss_change=0.1))
-    'ε = 1 each (ε = 2 in all)'
+    'ε = 1 for each column (ε = 2 for a record)'
     """
     if cell.epsilon is None:
         return f"ε = {epsilon_text(cell.record_epsilon)} for a record"
     text = f"ε = {epsilon_text(cell.epsilon)}"
     if cell.record_epsilon is not None and not math.isclose(cell.epsilon, cell.record_epsilon):
-        text += f" each (ε = {epsilon_text(cell.record_epsilon)} in all)"
+        text += f" for each column (ε = {epsilon_text(cell.record_epsilon)} for a record)"
     return text
 
 
@@ -927,3 +923,14 @@ def _outcome_number(document: WhatIfDocument, value: float | None, outcome: Rang
     if outcome == "loss_gap":
         return change_text(value, decimals=change_decimals(document))
     return points_text(value)
+
+
+def sentence_case(text: str) -> str:
+    """Begin a text with a capital letter.
+
+    Examples
+    --------
+    >>> sentence_case("at most half")
+    'At most half'
+    """
+    return f"{text[:1].upper()}{text[1:]}"

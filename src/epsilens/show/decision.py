@@ -37,8 +37,8 @@ def decision_chart(
     """Draw what each privacy budget costs above what an attacker gets, on one logarithmic axis.
 
     The upper plot is the cost with the range one real run may show. The lower plot is how often an
-    attacker guesses the protected answer: measured, beside the same guess of people whom the model
-    never saw, and what nobody can exceed, proven. Dashed lines are the limits that were set; the
+    attacker guesses the protected answer: measured, beside the same guess of people outside the
+    training data, and what nobody can exceed, proven. Dashed lines are the limits that were set; the
     vertical line is the recommended budget.
 
     Parameters

@@ -185,7 +185,7 @@ def legend_layout(names: Sequence[str], room: float) -> dict[str, int]:
     --------
     >>> legend_layout(["all", "women"], 640)["columns"]
     4
-    >>> legend_layout(["measured: people whom the model never saw in training"] * 2, 640)["columns"]
+    >>> legend_layout(["measured: people who are outside the training data"] * 2, 640)["columns"]
     1
     """
     widest = max(map(text_width, names), default=0.0) + _SYMBOL

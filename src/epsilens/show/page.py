@@ -30,6 +30,7 @@ from epsilens.document.wording import (
     change_title,
     group_label,
     models_text,
+    sentence_case,
 )
 from epsilens.errors import InputError
 from epsilens.show.cost import cost_plot, shapes_by_type, spoken_description, subtitle_lines
@@ -321,7 +322,7 @@ def _compiled(
             "data": {"values": [{}]},
             "mark": {
                 "type": "text",
-                "text": f"{heading[0].upper()}{heading[1:]}",
+                "text": sentence_case(heading),
                 "align": "left",
                 "baseline": "bottom",
                 "fontSize": 12.5,
@@ -519,7 +520,7 @@ def page_charts(
 def _risk_caption(document: RiskDocument, attack: str) -> str:
 
     said = models_text(document)
-    parts = [f"{said[0].upper()}{said[1:]}."]
+    parts = [f"{sentence_case(said)}."]
     if attack == "answer":
         parts.append(
             f"The attack guesses {answers_text(document.protect)}"

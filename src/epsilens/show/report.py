@@ -289,9 +289,8 @@ def _render(
         limits=unprotected(
             protected,
             is_model_release=is_model_release(cost),
-            is_decision=is_decision,
+            attacks=document.risk if isinstance(document, DecisionDocument) else None,
             risk=risk_at(document, start),
-            many=many,
         ),
         others=[
             (name, f"{low:g}" if low == high else f"{low:g} to {high:g}", source)

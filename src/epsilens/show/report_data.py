@@ -19,6 +19,7 @@ from epsilens.document import (
     DecisionDocument,
     Provenance,
     RiskCell,
+    RiskDocument,
     WhatIfCell,
     WhatIfDocument,
     at_most_text,
@@ -43,7 +44,9 @@ from epsilens.document.sentences import (
     assessment_paragraph,
     cell_sentence,
     decision_sentence,
+    exposed_clause,
     holder_text,
+    outside_sentence,
 )
 from epsilens.document.view import Line, Row, Table, cost_rows, view
 from epsilens.document.wording import (
@@ -387,9 +390,8 @@ def unprotected(
     protected: str,
     *,
     is_model_release: bool = False,
-    is_decision: bool = False,
+    attacks: RiskDocument | None = None,
     risk: RiskCell | None = None,
-    many: bool = False,
 ) -> list[tuple[str, str]]:
     """List what a privacy budget does not protect: a few words and what they mean.
 
@@ -399,12 +401,10 @@ def unprotected(
         What is randomised, in words.
     is_model_release : bool
         Whether noise protects a published model instead of the answers.
-    is_decision : bool
-        Whether guessing and membership are spoken of too.
+    attacks : RiskDocument, optional
+        What attackers get; with it guessing and membership are spoken of too.
     risk : RiskCell, optional
-        What was measured of them, to be quoted.
-    many : bool
-        Whether several answers are protected, which count as guessed only all at once.
+        One of its budgets, to be quoted.
 
     Returns
     -------
@@ -439,8 +439,8 @@ def unprotected(
                 "them.",
             )
         )
-    if is_decision:
-        said += _measured_limits(risk, many=many)
+    if attacks is not None:
+        said += _measured_limits(attacks, risk)
     said.append(
         (
             "Other releases.",
@@ -472,7 +472,7 @@ def unprotected(
     return said
 
 
-def _measured_limits(risk: RiskCell | None, *, many: bool) -> list[tuple[str, str]]:
+def _measured_limits(attacks: RiskDocument, risk: RiskCell | None) -> list[tuple[str, str]]:
     guessed = (
         "The proven ceiling starts from what everybody else's data give away of an answer; that much no "
         "ε can hide."
@@ -483,18 +483,10 @@ def _measured_limits(risk: RiskCell | None, *, many: bool) -> list[tuple[str, st
     )
     if risk is not None:
         at = f"At ε = {epsilon_text(own_budget(risk))}"
-        if risk.answer_inference_unseen is not None:
-            at_once = ", all of them at once," if many else ""
-            guessed += (
-                f" {at} a model guesses the answers{at_once} of "
-                f"{percent_text(risk.answer_inference_unseen)} of the people whom it never saw "
-                "(measured)."
-            )
-        if risk.asr_max is not None and risk.asr_max_null_q95 is not None:
-            present += (
-                f" {at} the most exposed record is recognised {percent_text(risk.asr_max)} of the "
-                f"time; chance alone reaches {percent_text(risk.asr_max_null_q95)} (measured)."
-            )
+        if outside := outside_sentence(attacks, risk):
+            guessed += f" {at}, {outside}"
+        if (exposed := exposed_clause(attacks, risk)) is not None:
+            present += f" {at} {exposed}."
     return [
         ("What can be guessed without the answer.", guessed),
         ("Being in the data at all.", present),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from epsilens.document import RiskCell, RiskDocument
 from epsilens.document.rounding import count_text, percent_text
+from epsilens.document.sentences import exposed_clause
 from epsilens.document.wording import (
     answers_text,
     axis_budget,
@@ -22,6 +23,7 @@ from epsilens.document.wording import (
     confidence_text,
     is_randomised_response,
     models_text,
+    sentence_case,
 )
 from epsilens.errors import InputError
 from epsilens.show.look import (
@@ -204,7 +206,7 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
                     band=("answer_inference_low", "answer_inference_high"),
                 ),
                 Series(
-                    "measured: people whom the model never saw",
+                    "measured: people outside the training data",
                     "answer_inference_unseen",
                     _GREY,
                     (6, 3),
@@ -479,8 +481,8 @@ def risk_chart(document: RiskDocument, *, width: int = 640, height: int = 230) -
     """Draw what an attacker gets at each privacy budget, with what chance reaches and nobody can exceed.
 
     Two plots stand one above the other on one logarithmic axis. For randomised response the upper
-    one is how often a person's own answer is guessed, beside the same guess of people whom the model
-    never saw and the proven ceiling; the lower one is how often the most exposed person is
+    one is how often a person's own answer is guessed, beside the same guess of people outside the
+    training data and the proven ceiling; the lower one is how often the most exposed person is
     recognised as a member. For DP-SGD membership comes first, with its proven ceiling; below stands
     the budget that the attack proves beside the one that was claimed.
 
@@ -550,7 +552,7 @@ def risk_chart(document: RiskDocument, *, width: int = 640, height: int = 230) -
 
 def _subtitle(document: RiskDocument) -> list[str]:
     said = models_text(document)
-    lines = [f"{said[0].upper()}{said[1:]}."]
+    lines = [f"{sentence_case(said)}."]
     if any(cell.asr_max_null_q95 is not None for cell in document.cells):
         lines.append(
             f"The largest of {count_text(document.n_targets)} rates of recognition is large by "
@@ -574,8 +576,8 @@ def outside_lines(document: RiskDocument) -> list[str]:
     >>> cell = RiskCell(epsilon=float("inf"), mechanism="rr", asr_max=0.6)
     >>> outside_lines(example_document("risk", n_models=2,
     ...                            n_targets=9, cells=[cell]))
-    ['ε = ∞ (nothing is randomised) lies outside the axis: there the most exposed record is recognised
-    60.0% of the time.']
+    ['ε = ∞ (nothing is randomised) lies outside the axis: there the most exposed of 9 records is
+    recognised 60.0% of the time (measured).']
     """
     lines = []
     for cell in document.cells:
@@ -585,11 +587,8 @@ def outside_lines(document: RiskDocument) -> list[str]:
         if cell.answer_inference_rate is not None:
             at_once = ", all answers at once," if len(document.protect) > 1 else ""
             parts.append(f"{percent_text(cell.answer_inference_rate)} are guessed{at_once}")
-        if cell.asr_max is not None:
-            rate = percent_text(cell.asr_max)
-            floor = cell.asr_max_null_q95
-            beside = "" if floor is None else f" (chance: {percent_text(floor)})"
-            parts.append(f"the most exposed record is recognised {rate} of the time{beside}")
+        if (exposed := exposed_clause(document, cell)) is not None:
+            parts.append(exposed)
         why = "nothing is randomised" if cell.mechanism == "rr" else "no noise"
         there = f": there {' and '.join(parts)}." if parts else "."
         lines.append(f"ε = ∞ ({why}) lies outside the axis{there}")

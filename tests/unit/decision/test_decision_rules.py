@@ -406,7 +406,7 @@ def test_several_answers_are_guessed_all_at_once(build):
     decision = decide(both, RiskCurve(other, (), np.arange(0)), max_attack_rate=0.75)
     assert "all of them at once" in decision.recommendation.sentence
     # A record spends the ε of every column.
-    assert "Use ε = 0.5 for each column, so ε = 1 for a record." in decision.recommendation.sentence
+    assert "Use ε = 0.5 for each column (ε = 1 for a record)." in decision.recommendation.sentence
     assert "a single one of them is guessed more often" in decision.document.warnings[0]
 
 

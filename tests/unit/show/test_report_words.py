@@ -41,19 +41,19 @@ def decision(build: ModuleType) -> Any:
 
 def test_the_answer_is_one_sentence_with_the_kind_of_every_number(decision: Any) -> None:
     said = decision_sentence(decision, *at(decision, 1.0))
-    assert said.endswith("(measured).")
+    assert said.endswith("in 9 of 10 releases).")
     for words in (
         "at ε = 1 would raise the test loss",
         "(estimated;",
-        "from everybody else's data an attacker guesses up to 73.0% of the answers",
+        "From everybody else's data an attacker guesses up to 73.0% of the answers",
         "(proven given that baseline)",
     ):
         assert words in said
-    assert said.index("(estimated") < said.index("(proven") < said.index("(measured)")
+    assert said.index("(estimated") < said.index("(proven") < said.index("(measured;")
 
 
 def test_a_ceiling_of_everything_proves_nothing(decision: Any) -> None:
-    assert "nothing is proven to stay hidden" in decision_sentence(decision, *at(decision, 20.0))
+    assert "Nothing is proven to stay hidden" in decision_sentence(decision, *at(decision, 20.0))
 
 
 def test_what_was_not_measured_is_not_claimed(decision: Any) -> None:
@@ -88,9 +88,9 @@ def test_the_paragraph_has_all_that_an_assessment_asks_for(decision: Any) -> Non
         f"ε = {epsilon:g}",
         f"by a factor of at most {odds_text(epsilon)}, beyond what everything else",
         "with the person's own randomised answer at most",
-        "An attacker who sees only the published model and all other columns was right",
-        "Membership: the most exposed of 4,774 records",
-        "Cost: the test loss changes by",
+        "An attacker who sees only the published model and all other columns guesses",
+        "the most exposed of 4,774 records is recognised",
+        "Cost: Randomising the answer “affair” of everyone at ε = ",
         f"Reason for this budget: {decision.recommendation.sentence}",
         "What remains:",
         "not private themselves",
@@ -122,9 +122,12 @@ def test_several_answers_are_spoken_of_in_the_plural(build: ModuleType) -> None:
 
 def test_what_is_not_protected_names_guessing_and_membership(decision: Any) -> None:
     _, risk = at(decision, 1.0)
-    said = dict(unprotected("the answer “affair”", is_decision=True, risk=risk))
+    said = dict(unprotected("the answer “affair”", attacks=decision.risk, risk=risk))
     assert "that much no ε can hide" in said["What can be guessed without the answer."]
-    assert "At ε = 1 a model guesses" in said["What can be guessed without the answer."]
+    assert (
+        "At ε = 1, of people outside the training data the attack guesses"
+        in said["What can be guessed without the answer."]
+    )
     assert "there is no ceiling" in said["Being in the data at all."]
     assert "chance alone reaches 63.3%" in said["Being in the data at all."]
     assert "Being in the data at all." not in dict(unprotected("the answer “affair”"))
@@ -322,12 +325,10 @@ def test_all_answers_at_once_wherever_a_rate_stands(build: ModuleType) -> None:
         }
     )
     cell, risk = at(document, 1.0)
-    assert "all of them at once for 69.8% of the people" in decision_sentence(document, cell, risk)
-    assert "was right with all answers at once for 69.8%" in assessment_paragraph(
-        document, cell, risk
-    )
-    said = dict(unprotected("the answers", is_decision=True, risk=risk, many=True))
-    assert "all of them at once" in said["What can be guessed without the answer."]
+    assert "all at once, of 69.8% of the people" in decision_sentence(document, cell, risk)
+    assert "all at once, of 69.8% of the people" in assessment_paragraph(document, cell, risk)
+    said = dict(unprotected("the answers", attacks=document.risk, risk=risk))
+    assert "guesses all answers at once for" in said["What can be guessed without the answer."]
     everyone = group_data(document, {})[0]
     assert everyone["risk_titles"][0] == "guessed, all at once"
     assert "all answers at once" in outside_lines(document.risk)[0]

@@ -80,9 +80,9 @@ def test_the_sentences_say_rate_range_baseline_and_ceiling(build: ModuleType) ->
     document = build.make_risk(epsilons=[0.1, 1.0, 10.0], leak=0.0)
     answer, ceiling, advantage, membership = risk_sentences(document)
     assert answer == (
-        "At ε = 1 the attack guesses the answer “affair” of 69.8% of the people in the data "
-        "(measured; 68.8–70.8% in 9 of 10 releases), and of 69.6% of those whom the model never saw "
-        "(measured)."
+        "At ε = 1 an attacker who sees only the published model and all other columns guesses the "
+        "answer “affair” of 69.8% of the people in the data (measured; 68.8–70.8% in 9 of 10 "
+        "releases). Of people outside the training data the attack guesses 69.6% (measured)."
     )
     assert ceiling == (
         "From everybody else's data an attacker guesses up to 73.0% of the answers; with the person's "
@@ -93,16 +93,16 @@ def test_the_sentences_say_rate_range_baseline_and_ceiling(build: ModuleType) ->
         "(advantage, proven)."
     )
     assert membership.startswith(
-        "Membership of the training data is not distinguishable from chance (p = 0.40): the most "
-        "exposed of 4,774 records is recognised 61.5% of the time; chance alone reaches 63.3%"
+        "Membership of the training data is not distinguishable from chance: the most exposed of "
+        "4,774 records is recognised 61.5% of the time; chance alone reaches 63.3% (measured, p = 0.40)."
     )
 
 
 def test_a_membership_that_shows_is_said_with_its_bound(build: ModuleType) -> None:
     said = risk_sentences(build.make_risk(leak=0.2), epsilon=10.0)[-1]
     assert "not distinguishable" not in said
-    assert "chance alone reaches 63.3% (p = 0.001)" in said
-    assert "with 95 % confidence some record at least 7" in said
+    assert "chance alone reaches 63.3% (measured, p = 0.001)." in said
+    assert "With 95 % confidence some record is recognised at least 7" in said
     # A bound below one half says nothing.
     cell = build.make_risk(leak=0.2).cells[-1].model_copy(update={"asr_max_lower_bound": 0.45})
     assert "confidence" not in risk_sentences(build.make_risk(cells=[cell]))[-1]
@@ -138,10 +138,11 @@ def test_noisy_training_in_words(build: ModuleType) -> None:
 def test_several_columns_and_their_sum(build: ModuleType) -> None:
     several = build.make_risk(epsilons=[1.0], protect=["a", "b"], record_factor=2.0)
     assert risk_sentences(several)[0].startswith(
-        "At ε = 1 each (ε = 2 in all) the attack guesses the answers “a” and “b” of"
+        "At ε = 1 for each column (ε = 2 for a record) an attacker who sees only the published model "
+        "and all other columns guesses the answers “a” and “b”, all at once, of"
     )
     mapped = build.make_risk(epsilons=[None], protect=["a", "b"], record_factor=3.0)
-    assert risk_sentences(mapped)[0].startswith("At ε = 3 for a record the attack")
+    assert risk_sentences(mapped)[0].startswith("At ε = 3 for a record an attacker")
     assert titles(mapped)[0] == "ε of a record"
 
 

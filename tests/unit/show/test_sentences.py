@@ -74,7 +74,7 @@ def test_different_budgets_and_several_columns(build: ModuleType) -> None:
     assert protected_text(document) == "the answers “a”, “b” and “c”"
     assert "at ε = 2 for a record" in whatif_sentence(document)
     cell = document.cells[0].model_copy(update={"epsilon": 1.0, "record_epsilon": 3.0})
-    assert "at ε = 1 each (ε = 3 in all)" in cell_sentence(document, cell)
+    assert "at ε = 1 for each column (ε = 3 for a record)" in cell_sentence(document, cell)
 
 
 def test_the_choice_speaks_first_and_its_budget_is_told(build: ModuleType) -> None:
