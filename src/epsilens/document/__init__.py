@@ -52,6 +52,7 @@ from epsilens.document.rounding import (
 )
 from epsilens.document.serialise import json_schema, load_document, to_dict, to_json
 from epsilens.document.value import ValueDocument, ValuePoint
+from epsilens.document.view import Line, Row, Table, View, view
 from epsilens.document.whatif import (
     PUBLIC_BODY,
     OutcomeInterval,
@@ -99,6 +100,7 @@ __all__ = [
     "FederationVersion",
     "InspectColumn",
     "InspectDocument",
+    "Line",
     "MaskDocument",
     "MaskFeature",
     "MaskOutcome",
@@ -116,8 +118,11 @@ __all__ = [
     "ReleaseDocument",
     "RiskCell",
     "RiskDocument",
+    "Row",
+    "Table",
     "ValueDocument",
     "ValuePoint",
+    "View",
     "WhatIfCell",
     "WhatIfDocument",
     "WhatIfMethod",
@@ -149,5 +154,6 @@ __all__ = [
     "spending_text",
     "to_dict",
     "to_json",
+    "view",
     "whatif_number_types",
 ]

@@ -9,10 +9,10 @@ from epsilens.document.federation import FederationDocument, FederationValuation
 from epsilens.document.rounding import NOTHING, count_text, epsilon_text, loss_text, percent_text
 from epsilens.document.view import Line, Row, Table, View
 
-__all__ = ["federation_view", "sites_text", "valuation_sentences"]
+__all__ = ["OPERATIONS", "federation_view", "sites_text", "valuation_sentences"]
 
 
-_OPERATIONS = {
+OPERATIONS = {
     "train": "trained",
     "preview": "preview",
     "change": "changed",
@@ -76,7 +76,7 @@ def _epsilon(key: str, title: str, epsilon: float | None) -> Row:
 
 
 def _version_rows(version: FederationVersion) -> tuple[Row, ...]:
-    what = f"{_OPERATIONS[version.operation]} {sites_text(version.sites)}\n{_how(version)}"
+    what = f"{OPERATIONS[version.operation]} {sites_text(version.sites)}\n{_how(version)}"
     moved, error = version.distance_to_previous, version.predicted_error
     loss, accuracy = version.test_loss, version.test_accuracy
     return (

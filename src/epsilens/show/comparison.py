@@ -28,6 +28,7 @@ from epsilens.document.rounding import (
     epsilon_text,
     loss_decimals,
     loss_text,
+    percent_text,
 )
 from epsilens.document.wording import (
     NOTHING_HIDDEN,
@@ -37,6 +38,7 @@ from epsilens.document.wording import (
     unanswered_text,
 )
 from epsilens.errors import InputError
+from epsilens.show.cost import drawn_text
 from epsilens.show.look import ACCENT, INK, change_limits, dressed, plotted_rows, subtitle
 from epsilens.show.risk import Panel, Series, draw_panel, panel_limits, risk_rows
 
@@ -472,15 +474,17 @@ def _spoken(
     ]
     for study in studies:
         parts = []
-        for rows, field, unit in ((costs, "change", ""), (guesses, "rate", " per cent guessed")):
+        for rows, field in ((costs, "change"), (guesses, "rate")):
             own = f"{field}_{study.place}"
             known = sorted(
                 (row for row in rows if row.get(own) is not None),
                 key=lambda row: float(row["epsilon"]),
             )
-            sign = "+" if field == "change" else ""
-            ends = [known[0], known[-1]] if known else []
-            parts += [f"{row[own]:{sign}.3g}{unit} at epsilon {row['epsilon']:.3g}" for row in ends]
+            for row in [known[0], known[-1]] if known else []:
+                text = f"{percent_text(row[own] / 100)} guessed"
+                if field == "change":
+                    text = drawn_text(study.cost, row[own], "loss")
+                parts.append(f"{text} at epsilon {epsilon_text(row['epsilon'])}")
         chosen = _recommended(study)
         if chosen is not None:
             parts.append(f"recommended epsilon {epsilon_text(chosen)}")

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, cost_type, group_names
+from epsilens.document.rounding import auc_change_text, change_text, epsilon_text, points_text
+from epsilens.document.view import COST_TITLE
 from epsilens.document.wording import (
     GAP_MEANINGS,
     NO_PRIVACY,
+    PERCENT_OUTCOMES,
     Outcome,
     axis_budget,
     budget_title,
+    change_decimals,
     change_title,
     group_label,
     unanswered_text,
@@ -26,7 +30,6 @@ from epsilens.show.look import (
     DASHES,
     INK,
     SHADES,
-    TITLE,
     available_outcomes,
     axis_ends,
     budget_axis,
@@ -341,7 +344,7 @@ def _title(
     import altair as alt
 
     lines = subtitle_lines(document, plot.rows, plot.aside, outcome=outcome)
-    return alt.TitleParams(text=TITLE, subtitle=subtitle(lines, room))
+    return alt.TitleParams(text=COST_TITLE, subtitle=subtitle(lines, room))
 
 
 def save_chart(chart: alt.TopLevelMixin, path: str | Path, *, scale: float = 2.0) -> Path:
@@ -476,13 +479,22 @@ def spoken_description(
         first = min(mine, key=lambda row: float(row["epsilon"]))
         last = max(mine, key=lambda row: float(row["epsilon"]))
         whom = "Everyone" if group == EVERYBODY else f"Group {group}"
-        if first is last:
-            parts.append(f"{whom}: {first['change']:+.3g} at epsilon {first['epsilon']:.3g}.")
-        else:
-            parts.append(
-                f"{whom}: from {first['change']:+.3g} at epsilon {first['epsilon']:.3g} "
-                f"to {last['change']:+.3g} at epsilon {last['epsilon']:.3g}."
-            )
+        ends = [
+            f"{drawn_text(document, row['change'], outcome)} at epsilon {epsilon_text(row['epsilon'])}"
+            for row in (first, last)
+        ]
+        parts.append(
+            f"{whom}: {ends[0]}." if first is last else f"{whom}: from {' to '.join(ends)}."
+        )
     if (unanswered := unanswered_text(document)) is not None:
         parts.append(unanswered)
     return " ".join(parts)
+
+
+def drawn_text(document: WhatIfDocument, change: float, outcome: Outcome) -> str:
+    """Write a number of the chart, in its unit, as the tables write it."""
+    if outcome in PERCENT_OUTCOMES:
+        return points_text(change / 100)
+    if outcome == "auc":
+        return auc_change_text(change)
+    return change_text(change, decimals=change_decimals(document))

@@ -10,6 +10,7 @@ from epsilens.document import (
     FederationEntry,
     FederationVersion,
 )
+from epsilens.document.federation_view import OPERATIONS
 from epsilens.document.rounding import epsilon_text
 from epsilens.errors import InputError
 from epsilens.show.look import ACCENT, INK, dressed, subtitle, value_axis
@@ -24,13 +25,6 @@ __all__ = [
 
 
 _GREY, _FAINT = "#6b7280", "#e3e6ea"
-_WORDS = {
-    "train": "trained",
-    "preview": "preview",
-    "change": "changed",
-    "remove": "left",
-    "accept": "accepted",
-}
 
 
 def levels_by_version(document: FederationDocument) -> list[dict[str, Any]]:
@@ -241,7 +235,7 @@ def _name(version: FederationVersion) -> str:
     else:
         word = "site" if len(version.sites) == 1 else "sites"
         whom = f"{word} {', '.join(map(str, version.sites))}"
-    return f"{version.version} {_WORDS[version.operation]}|{whom}"
+    return f"{version.version} {OPERATIONS[version.operation]}|{whom}"
 
 
 def _entry_level(entry: FederationEntry) -> str:

@@ -27,7 +27,6 @@ __all__ = [
     "FONT",
     "INK",
     "SHADES",
-    "TITLE",
     "available_outcomes",
     "axis_ends",
     "budget_axis",
@@ -319,7 +318,6 @@ def dressed(chart: Any, *, title_offset: int, legend: Mapping[str, int] | None =
     return offline(finished)
 
 
-TITLE = "What a privacy budget costs"
 ACCENT = "#1d5fa8"
 SHADES = (ACCENT, "#6b7280", "#8f959f", "#4b5563", "#7c8694", "#9aa0a9")
 DASHES = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3), (4, 4), (1, 3))

@@ -31,6 +31,7 @@ from epsilens.document import (
     own_budget,
     spending_text,
 )
+from epsilens.document.decision import risk_at as attack_at
 from epsilens.document.rounding import (
     NOTHING,
     auc_text,
@@ -48,7 +49,7 @@ from epsilens.document.sentences import (
     holder_text,
     outside_sentence,
 )
-from epsilens.document.view import Line, Row, Table, cost_rows, view
+from epsilens.document.view import Line, Row, Table, attack_rows, cost_rows, view
 from epsilens.document.wording import (
     GAP_MEANINGS,
     GAPS,
@@ -176,8 +177,7 @@ def risk_at(document: Report, cell: WhatIfCell) -> RiskCell | None:
     """
     if not isinstance(document, DecisionDocument) or cell.group != EVERYBODY:
         return None
-    wanted = own_budget(cell)
-    return next((risk for risk in document.risk.cells if own_budget(risk) == wanted), None)
+    return attack_at(document.risk, own_budget(cell))
 
 
 def cell_data(
@@ -234,21 +234,22 @@ def cell_data(
 
 
 def _risk_data(document: DecisionDocument, risk: RiskCell) -> dict[str, Any]:
-    ceiling = risk.answer_inference_ceiling
+    rows = {row.key: row for row in attack_rows(document.risk, risk)}
+    ceiling = rows["answer_inference_ceiling"]
     return {
-        "guessed": percent_text(risk.answer_inference_rate),
+        "guessed": rows["answer_inference_rate"].text,
         "range": range_text(risk),
         "before": baseline_text(risk) or NOTHING,
         "advantage": None if risk.advantage is None else at_most_text(risk.advantage),
         "advantage_value": risk.advantage,
-        "ceiling": None if ceiling is None else at_most_text(ceiling),
-        "ceiling_value": ceiling,
+        "ceiling": None if ceiling.number is None else ceiling.text,
+        "ceiling_value": ceiling.number,
         "is_open": ceiling_is_open(risk),
         "proof": proof_text(risk, many=len(document.risk.protect) > 1)
         or "nothing is known of what could be guessed at most",
         "high_value": risk.answer_inference_high,
-        "exposed": percent_text(risk.asr_max),
-        "chance": percent_text(risk.asr_max_null_q95),
+        "exposed": rows["asr_max"].text,
+        "chance": rows["asr_max_null_q95"].text,
     }
 
 
@@ -298,14 +299,14 @@ def baseline_rows(document: WhatIfDocument) -> list[tuple[str, str]]:
     baseline = document.baseline
     loss = loss_text(baseline.loss, decimals=change_decimals(document))
     rows = [
-        ("test loss", f"{loss} {loss_unit(document)}"),
-        ("accuracy", percent_text(baseline.accuracy)),
-        ("area under the ROC curve", auc_text(baseline.auc)),
-        ("training rows", count_text(baseline.n_train)),
-        ("test rows", count_text(baseline.n_test)),
-        ("coefficients", count_text(baseline.n_parameters)),
+        ("test loss", baseline.loss, f"{loss} {loss_unit(document)}"),
+        ("accuracy", baseline.accuracy, percent_text(baseline.accuracy)),
+        ("area under the ROC curve", baseline.auc, auc_text(baseline.auc)),
+        ("training rows", baseline.n_train, count_text(baseline.n_train)),
+        ("test rows", baseline.n_test, count_text(baseline.n_test)),
+        ("coefficients", baseline.n_parameters, count_text(baseline.n_parameters)),
     ]
-    return [(name, text) for name, text in rows if not text.startswith("–")]
+    return [(name, text) for name, number, text in rows if number is not None]
 
 
 def origin_rows(document: Report) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from epsilens.document import RiskCell, RiskDocument
-from epsilens.document.rounding import count_text, percent_text
+from epsilens.document.rounding import (
+    at_most_text,
+    bound_text,
+    count_text,
+    epsilon_text,
+    percent_text,
+)
 from epsilens.document.sentences import exposed_clause
 from epsilens.document.wording import (
     answers_text,
@@ -232,7 +238,7 @@ def panel_limits(
 
     Examples
     --------
-    >>> panel = Panel("answer", "Guessed", "guessed (%)", (Series("measured", "rate"),))
+    >>> panel = Panel("answer", "Guessed", "guessed (%)", (Series("proven", "rate"),))
     >>> panel_limits(panel, [{"rate": 60.0}, {"rate": 70.0}], 80.0)
     (58.8, 81.2)
     """
@@ -253,17 +259,25 @@ def spoken_panel(panel: Panel, rows: Sequence[dict[str, Any]]) -> str:
 
     Examples
     --------
-    >>> panel = Panel("answer", "Guessed", "guessed (%)", (Series("measured", "rate"),))
+    >>> panel = Panel("answer", "Guessed", "guessed (%)", (Series("proven", "rate"),))
     >>> spoken_panel(panel, [{"epsilon": 1.0, "rate": 60.0}])
-    'Guessed. measured: 60 per cent at epsilon 1.'
+    'Guessed. proven: 60.0% at epsilon 1.'
     """
     first = min(rows, key=lambda row: float(row["epsilon"]))
     last = max(rows, key=lambda row: float(row["epsilon"]))
-    unit = " per cent" if panel.percent else ""
+
+    def text(line: Series, number: float) -> str:
+        if not panel.percent:
+            return epsilon_text(number) if line.shape is None else bound_text(number)
+        return at_most_text(number / 100) if line.shape is None else percent_text(number / 100)
+
     said = []
     for line in panel.series:
         ends = [row for row in (first, last) if row[line.field] is not None]
-        texts = [f"{row[line.field]:.3g}{unit} at epsilon {row['epsilon']:.3g}" for row in ends]
+        texts = [
+            f"{text(line, row[line.field])} at epsilon {epsilon_text(row['epsilon'])}"
+            for row in ends
+        ]
         if texts:
             said.append(f"{line.name}: {' and '.join(dict.fromkeys(texts))}")
     return f"{panel.title}. {'; '.join(said)}."

@@ -167,7 +167,7 @@ def test_an_outcome_known_only_beyond_the_axis_is_not_available(build: ModuleTyp
 def test_the_description_tells_what_the_picture_shows(build: ModuleType) -> None:
     words = spec_of(build.make_whatif(groups=["all", "women"]))["description"]
     assert "logarithmic axis" in words
-    assert "Everyone: from +0.14 at epsilon 0.1 to" in words
+    assert "Everyone: from +0.1399 at epsilon 0.1 to" in words
     assert "Group women: from" in words
 
 
