@@ -79,7 +79,7 @@ def test_words_lead_with_the_answer_and_say_proven_and_measured(file, capsys):
 def test_quiet_prints_sentences_only(file, capsys):
     assert run(file, *DECLARED, "--quiet") == 0
     text = capsys.readouterr().out
-    assert text.startswith("At ε = 0.5 the attack")
+    assert text.startswith("At ε = 0.5 an attacker who sees")
     assert "9 in 10 releases" not in text
     assert "ceiling (proven)" not in text
 
@@ -110,7 +110,10 @@ def test_a_feared_rate_that_is_met_or_not(file, capsys):
     assert run(file, *DECLARED, "--max-attack-rate", 0.99, "--quiet") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert text.startswith("Up to ε = 4 no attack on the answer can exceed 99% (proven given its")
-    assert "At ε = 4 the attack guesses" in text
+    assert (
+        "At ε = 4 an attacker who sees only the published model and all other columns guesses"
+        in text
+    )
     assert run(file, *DECLARED, "--max-attack-rate", 0.5, "--quiet") == 3
     text = " ".join(capsys.readouterr().out.split())
     assert text.startswith("No ε of the grid keeps guesses of the answer within 50%")

@@ -708,7 +708,7 @@ def test_two_tabs_see_one_state(
         tab.page.keyboard.press("ArrowLeft")
     looked_at = tab.report.inner_text("#epsilon")
     tab.report.fill("#accepted", "0.04")
-    other.report.wait_for_selector("#chart text:has-text('accepted: 0.04')")
+    other.report.wait_for_selector("#chart text:has-text('acceptable loss: 0.04')")
     assert other.report.input_value("#accepted") == "0.04"
     assert other.report.inner_text("#epsilon") == tab.report.inner_text("#epsilon") != looked_at
     other.page.click("#jobs li[data-kind=attack] button:has-text('Cancel')")

@@ -196,7 +196,7 @@ def cost_plot(
                 .encode(x=x, y=y, tooltip=tooltip, **marks["point"]),
             ]
     if tolerance is not None:
-        words = f"accepted: {tolerance:g}"
+        words = f"acceptable loss: {tolerance:g}"
         layers += dashed_limit(alt, tolerance, words=words, width=size[0] if size else None)
     if is_lowest:
         layers.extend(axis_ends(alt, size))

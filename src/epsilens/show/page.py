@@ -129,7 +129,7 @@ def page_chart(
     spec["description"] = spoken_description(document, plot.rows, plot.groups, outcome)
     spec["params"] = []
     if outcome == "loss":
-        _add_limit(spec, ACCEPTED_SIGNAL, max_loss_increase, words="accepted: ", unit="")
+        _add_limit(spec, ACCEPTED_SIGNAL, max_loss_increase, words="acceptable loss: ", unit="")
         _make_room(spec, ACCEPTED_SIGNAL, most=None)
     moves = len({row["epsilon"] for row in plot.rows}) > 1
     return _compiled(spec, heading, epsilon if moves else None, is_lowest=is_lowest)
@@ -155,7 +155,7 @@ def risk_page_chart(
     epsilon : float in (0, inf)
         Where the movable line stands at first.
     max_attack_rate : float in (0, 1), optional
-        Where the line of the feared rate stands at first; the page can add and move it.
+        Where the line of the attack limit stands at first; the page can add and move it.
     budgets : sequence of float, optional
         All budgets that the axis has to show, if there are more than the document's.
     height : int
@@ -191,7 +191,7 @@ def risk_page_chart(
     spec["params"] = []
     if attack == "answer":
         start = None if max_attack_rate is None else float(f"{100 * max_attack_rate:.10g}")
-        _add_limit(spec, FEARED_SIGNAL, start, words="feared: ", unit="%")
+        _add_limit(spec, FEARED_SIGNAL, start, words="attack limit: ", unit="%")
         _make_room(spec, FEARED_SIGNAL, most=100.5)
     moves = len({row["epsilon"] for row in rows}) > 1
     together = attack == "answer" and len(document.protect) > 1

@@ -91,7 +91,7 @@ def write_report(
     The page shows the question, the answer in large type, the cost of every budget as a chart with
     a slider, the numbers as a table, what is not protected, and how to compute it again. The page of
     a decision shows below the cost what an attacker gets, on the same axis, and a paragraph for a
-    data-protection impact assessment; the loss that can be borne and the attack that is feared can be
+    data-protection impact assessment; the acceptable loss and the attack limit can be
     typed or dragged, and lead to a budget. It is one file without any link to the network, so it can
     be mailed and read anywhere. It is written completely or not at all.
 

@@ -234,7 +234,7 @@ def _all_panels(document: RiskDocument) -> list[Panel]:
 def panel_limits(
     panel: Panel, rows: Sequence[dict[str, Any]], limit: float | None = None
 ) -> tuple[float, float]:
-    """Give the ends of the vertical axis, which shows every number and the feared rate.
+    """Give the ends of the vertical axis, which shows every number and the attack limit.
 
     Examples
     --------
@@ -310,7 +310,7 @@ def draw_panel(
     budgets : sequence of float, optional
         All budgets that the axis has to show, if there are more than the document's.
     limit : float, optional
-        The feared rate in per cent, drawn as a dashed line.
+        The attack limit in per cent, drawn as a dashed line.
     ends : (float, float), optional
         Ends of the vertical axis; otherwise as `panel_limits` finds them.
     has_legend : bool
@@ -368,7 +368,7 @@ def draw_panel(
         aside = {"xOffset": _BAR * 1.4 * (number - (len(drawn) - 1) / 2)} if single else {}
         layers += _line_layers(alt, base, line, x, y, aside=aside, single=single)
     if limit is not None:
-        layers += dashed_limit(alt, limit, words=f"feared: {limit:.10g}%", width=size[0])
+        layers += dashed_limit(alt, limit, words=f"attack limit: {limit:.10g}%", width=size[0])
     if has_legend:
         layers.append(_legend(alt, drawn, names, room=size[0]))
     if title is not None:
