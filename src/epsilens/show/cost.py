@@ -117,7 +117,7 @@ def cost_plot(
     outcome : {"loss", "accuracy", "auc", "loss_gap", "accuracy_gap"}
         What is drawn upwards.
     max_loss_increase : float, optional
-        The largest increase of the loss that can be borne, drawn as a dashed line.
+        The acceptable increase of the loss, drawn as a dashed line.
     shapes : sequence of str
         The points of the groups.
     budgets : sequence of float, optional
@@ -291,7 +291,7 @@ def cost_chart(
         What is drawn upwards. Accuracies are drawn in percentage points. A gap is the number of the
         group less that of everybody else; only groups that have one are drawn.
     max_loss_increase : float, optional
-        The largest increase of the loss that can be borne, drawn as a dashed line.
+        The acceptable increase of the loss, drawn as a dashed line.
     width : int or "container"
         Width of the plot in pixels, or as wide as the page gives it.
     height : int

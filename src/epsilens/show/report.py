@@ -108,8 +108,8 @@ def write_report(
         randomised (by default those in the document's settings, else the label); `data`, the name
         of the file; `groups`, a mapping from group name to the words to show for it.
     recommendation : mapping, optional
-        `epsilon`, `holds` and `sentence` of a chosen budget, and `max_loss_increase`, the loss that
-        can be borne. Without it the page opens at the budget nearest to 1. A decision has its own.
+        `epsilon`, `holds` and `sentence` of a chosen budget, and `max_loss_increase`, the
+        acceptable loss. Without it the page opens at the budget nearest to 1. A decision has its own.
     command : str, optional
         The command that makes the page again.
 
