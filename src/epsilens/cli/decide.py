@@ -27,6 +27,7 @@ from epsilens.cli.options import (
 from epsilens.cli.session import EXIT_LIMIT_NOT_MET, Cluster, on_cluster
 from epsilens.cli.training import TableOptions, read_epsilon, with_notes
 from epsilens.errors import InputError, setting
+from epsilens.study import DEFAULT_ALPHA, DEFAULT_GRID
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["decide"]
 
-DEFAULT_GRID = "0.1:10:30"
 _OUT_SUFFIXES = (".html", ".json", ".png", ".svg")
 
 
@@ -155,7 +155,6 @@ def decide(
         withhold_names,
     )
     from epsilens.document import anonymise, to_json
-    from epsilens.study import DEFAULT_ALPHA
 
     if anonymous:
         withhold_names()

@@ -27,10 +27,10 @@ from epsilens.cli.training import TableOptions, read_epsilon, with_notes
 from epsilens.cli.whatif_output import print_answer, write_answer
 from epsilens.cli.whatif_stream import ask_streamed, wants_stream
 from epsilens.errors import InputError
+from epsilens.study import DEFAULT_GRID
 
 __all__ = ["whatif"]
 
-DEFAULT_GRID = "0.1:10:30"
 _OUT_SUFFIXES = (".json", ".csv", ".parquet", ".html", ".png", ".svg")
 
 
