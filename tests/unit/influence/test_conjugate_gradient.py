@@ -53,7 +53,7 @@ def test_iterations_that_run_out_are_said():
     assert found.relative_residual > 1e-8
     true = np.linalg.norm(np.ones(30) - operator.product(found.vector)) / np.sqrt(30)
     assert found.relative_residual == pytest.approx(true, rel=1e-12)
-    assert "left a relative residual" in found.note
+    assert "left a relative residual" in found.note.text
 
 
 def test_quiet_leaves_the_warning_to_the_caller():

@@ -99,7 +99,7 @@ def test_all_three_agree_with_a_dense_solve(operator, solver, tolerance, n_colum
     H = dense(operator)
     truth = np.linalg.solve(H, right)
     assert found.converged
-    assert found.note == ""
+    assert found.note is None
     assert found.vector.shape == right.shape
     # A relative residual, times a condition number below 1e3.
     assert np.linalg.norm(found.vector - truth) <= tolerance * np.linalg.norm(truth)

@@ -34,7 +34,7 @@ def test_a_model_too_wide_for_memory_names_its_widest_columns(monkeypatch):
         require_factorisable(prepared, what="an attack")
     assert str(caught.value) == (
         "an attack takes a model of at most 389 parameters, to stay below 3 GB of memory, but this "
-        "one has 390. Leave out the widest columns with `--drop`, or join their categories: "
+        "one has 390. Leave out the widest columns with `drop`, or join their categories: "
         "place (300 categories), job (90 categories)."
     )
     require_factorisable(prepare(places(), label="answer", drop=["place"]), what="an attack")
