@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from epsilens.document.federation import FederationDocument, FederationValuation, FederationVersion
 from epsilens.document.rounding import NOTHING, count_text, epsilon_text, loss_text, percent_text
-from epsilens.document.view import Line, Row, Table, View
+from epsilens.document.view import Line, Row, Table, View, text_row
 
 __all__ = ["OPERATIONS", "federation_view", "sites_text", "valuation_sentences"]
 
@@ -49,12 +49,12 @@ def federation_view(document: FederationDocument) -> View:
             Line(
                 (
                     Row("site", "site", str(entry.site), entry.site),
-                    _text("operation", "release", entry.operation),
-                    _text("mode", "mode", entry.mode or NOTHING),
+                    text_row("operation", "release", entry.operation),
+                    text_row("mode", "mode", entry.mode or NOTHING),
                     _epsilon("epsilon", "ε", entry.epsilon),
                     _epsilon("record_epsilon", "ε per record", entry.record_epsilon),
                     _epsilon("total_epsilon", "in all", entry.total_epsilon),
-                    _text("private", "private", "yes" if entry.private else "no"),
+                    text_row("private", "private", "yes" if entry.private else "no"),
                 )
             )
             for entry in document.ledger
@@ -67,10 +67,6 @@ def federation_view(document: FederationDocument) -> View:
     return View(versions.title, sentences=tuple(_sentences(document)), tables=(versions, ledger))
 
 
-def _text(key: str, title: str, text: str) -> Row:
-    return Row(key, title, text, is_number=False)
-
-
 def _epsilon(key: str, title: str, epsilon: float | None) -> Row:
     return Row(key, title, epsilon_text(epsilon), epsilon, "proven")
 
@@ -80,12 +76,12 @@ def _version_rows(version: FederationVersion) -> tuple[Row, ...]:
     moved, error = version.distance_to_previous, version.predicted_error
     loss, accuracy = version.test_loss, version.test_accuracy
     return (
-        _text("version", "", str(version.version)),
-        _text("operation", "what", what),
+        text_row("version", "", str(version.version)),
+        text_row("operation", "what", what),
         Row("model_epsilon", "model\nε", _level(version), version.model_epsilon, "proven"),
         Row("distance_to_previous", "moved", _distance(moved), moved, "measured"),
         Row("predicted_error", "error", _distance(error, digits=2), error, "estimated"),
-        _text("advice", "advice", version.advice),
+        text_row("advice", "advice", version.advice),
         Row("test_loss", "test\nloss", loss_text(loss), loss, "measured", "nats"),
         Row("test_accuracy", "accu-\nracy", percent_text(accuracy), accuracy, "measured"),
         Row("messages", "mes-\nsages", count_text(version.messages), version.messages),

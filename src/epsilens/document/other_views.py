@@ -22,7 +22,7 @@ from epsilens.document.rounding import (
     percent_text,
 )
 from epsilens.document.value import ValueDocument, ValuePoint
-from epsilens.document.view import Line, Row, Table, View
+from epsilens.document.view import Line, Row, Table, View, text_row
 from epsilens.document.wording import loss_unit, sentence_case
 
 __all__ = [
@@ -55,10 +55,6 @@ def other_view(document: Document) -> View:
     raise TypeError(f"no view of {type(document).__name__}")
 
 
-def _text(key: str, title: str, text: str) -> Row:
-    return Row(key, title, text, is_number=False)
-
-
 def inspect_view(document: InspectDocument) -> View:
     """Return the columns of a table, what they are and which can be protected."""
     n_columns = len(document.columns)
@@ -71,12 +67,14 @@ def inspect_view(document: InspectDocument) -> View:
         lines.append(
             Line(
                 (
-                    _text("name", "column", column.name),
-                    _text("kind", "kind", column.kind),
+                    text_row("name", "column", column.name),
+                    text_row("kind", "kind", column.kind),
                     Row("n_distinct", "values", count_text(column.n_distinct), column.n_distinct),
                     Row("n_missing", "missing", missing, column.n_missing),
-                    _text("protectable", "can be protected", "yes" if column.protectable else "no"),
-                    _text("note", "categories and notes", "; ".join(filter(None, details))),
+                    text_row(
+                        "protectable", "can be protected", "yes" if column.protectable else "no"
+                    ),
+                    text_row("note", "categories and notes", "; ".join(filter(None, details))),
                 )
             )
         )
@@ -133,22 +131,23 @@ def audit_view(document: AuditDocument) -> View:
             true,
             "proven",
         ),
-        _text(
+        text_row(
             "n_correct",
             "guesses",
             f"{right} right of {guesses}, {count_text(document.n_canaries)} canaries",
         ),
-        _text("method", "method", document.method),
-        _text(
+        text_row("method", "method", document.method),
+        text_row(
             "selection",
             "guesses chosen by",
             f"{document.selection} on each side, fixed beforehand" if fixed else document.selection,
         ),
-        _text("assumptions", "assumes", ", ".join(document.assumptions) or NOTHING),
+        text_row("assumptions", "assumes", ", ".join(document.assumptions) or NOTHING),
     )
     title = f"One-run audit of {document.mechanism}{at}"
     lines = tuple(
-        Line((_text("what", "what", row.title), _text("value", "value", row.text))) for row in rows
+        Line((text_row("what", "what", row.title), text_row("value", "value", row.text)))
+        for row in rows
     )
     return View(
         title,
@@ -210,7 +209,7 @@ def mask_view(document: MaskDocument) -> View:
     lines = tuple(
         Line(
             (
-                _text("masking", "", _MASKINGS[row.masking]),
+                text_row("masking", "", _MASKINGS[row.masking]),
                 Row("n_masked", "features masked", count_text(row.n_masked), row.n_masked),
                 _accuracy_row(row, "utility", "the task"),
                 _accuracy_row(row, "identity", "recognising people"),

@@ -67,6 +67,7 @@ __all__ = [
     "cost_rows",
     "decision_view",
     "risk_view",
+    "text_row",
     "thinned",
     "view",
     "whatif_view",
@@ -270,6 +271,11 @@ def view(document: Document) -> View:
     return other_views.other_view(document)
 
 
+def text_row(key: str, title: str, text: str) -> Row:
+    """Return a row that holds words, which stand to the left in a table."""
+    return Row(key, title, text, is_number=False)
+
+
 def thinned(items: Sequence[_T], most: int) -> list[_T]:
     """Pick so many of a sequence at most, evenly spaced and always with both ends.
 
@@ -352,7 +358,7 @@ def cost_rows(document: WhatIfDocument, cell: WhatIfCell) -> tuple[Row, ...]:
         )
         for gap, key in zip(GAPS, _GAP_KEYS, strict=True)
     ]
-    return (*rows, Row("trusted", "trusted", "yes" if cell.trusted else "no", is_number=False))
+    return (*rows, text_row("trusted", "trusted", "yes" if cell.trusted else "no"))
 
 
 def attack_rows(document: RiskDocument, cell: RiskCell) -> tuple[Row, ...]:

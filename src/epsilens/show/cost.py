@@ -466,7 +466,7 @@ def spoken_description(
     >>> row = {"group": "all", "epsilon": 1.0, "change": 0.02, "low": None}
     >>> spoken_description(document, [row], ["all"], "loss")
     'Line chart, estimated: change of test loss (nats) against the privacy budget epsilon on a
-    logarithmic axis. Everyone: +0.02 at epsilon 1.'
+    logarithmic axis. Everyone: +0.0200 at epsilon 1.'
     """
     parts = [
         f"Line chart, {cost_type(document)}: {change_title(document, outcome)} against the privacy budget "
