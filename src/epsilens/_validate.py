@@ -303,11 +303,11 @@ def as_channel_matrix(value: object, *, name: str = "matrix") -> FloatArray:
             f"{setting(name)} must hold probabilities, got entries that are negative or not "
             "finite. Every entry must lie between 0 and 1."
         )
-    furthest = float(np.abs(matrix.sum(axis=1) - 1.0).max())
-    if furthest > 1e-12 * matrix.shape[0]:
+    largest_deviation = float(np.abs(matrix.sum(axis=1) - 1.0).max())
+    if largest_deviation > 1e-12 * matrix.shape[0]:
         raise InputError(
             f"{setting(name)} must have rows that sum to 1, got a row that is off by "
-            f"{furthest:.3g}. Divide every row by its sum."
+            f"{largest_deviation:.3g}. Divide every row by its sum."
         )
     matrix.setflags(write=False)
     return matrix

@@ -94,9 +94,9 @@ class Federation:
             self.store.note_node(site, node)
 
     def lead(self, **options):
-        from epsilens.federated.flower.operations import Lead
+        from epsilens.federated.flower.operations import OperationRunner
 
-        return Lead(self.grid, self.store, patience=0.0, **options)
+        return OperationRunner(self.grid, self.store, patience=0.0, **options)
 
     def ask(self, number, epsilon):
         from epsilens.federated import SiteStore

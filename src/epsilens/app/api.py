@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routes: each checks its message, asks the desk and answers in JSON."""
+"""The routes: each checks its message, asks the service and answers in JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ from epsilens.app.access import (
 )
 from epsilens.app.child import StoppedError, WorkFault
 from epsilens.app.database import unwritten
-from epsilens.app.desk import Desk
 from epsilens.app.questions import (
     MOST_COMPARED,
     Delimiter,
@@ -53,6 +52,7 @@ from epsilens.app.questions import (
     Ticket,
     TicketQuestion,
 )
+from epsilens.app.service import Service
 from epsilens.app.store import NotKeptError
 from epsilens.app.surface import FIELDS, PAGE
 from epsilens.app.uploads import StalledError, TooLargeError
@@ -81,12 +81,12 @@ class NewJob(BaseModel):
     kind: JobKind
 
 
-def _desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
 
 
-TheDesk = Annotated[Desk, Depends(_desk)]
+TheService = Annotated[Service, Depends(_service)]
 
 
 # --- The page itself ---
@@ -128,9 +128,9 @@ def enter(asked: EntranceQuestion, request: Request, response: Response) -> Entr
 
 
 @router.get("/api/session")
-def session(desk: TheDesk) -> Session:
+def session(service: TheService) -> Session:
     """Return what the page must know of the server."""
-    return desk.session()
+    return service.session()
 
 
 @router.post("/api/tickets", status_code=201)
@@ -144,9 +144,9 @@ def add_ticket(asked: TicketQuestion, request: Request) -> Ticket:
 
 
 @router.get("/api/tables")
-def list_tables(desk: TheDesk) -> list[Table]:
+def list_tables(service: TheService) -> list[Table]:
     """Return the tables, the latest first."""
-    return [desk.view_table(table) for table in desk.store.tables()]
+    return [service.view_table(table) for table in service.store.tables()]
 
 
 @router.post(
@@ -161,108 +161,108 @@ def list_tables(desk: TheDesk) -> list[Table]:
 )
 async def upload_table(
     request: Request,
-    desk: TheDesk,
+    service: TheService,
     name: Annotated[str, Query(min_length=1, max_length=1000)],
     delimiter: Delimiter = None,
     encoding: Encoding = None,
 ) -> Table:
     """Take a file; its name only says its format and is shown again."""
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and is_longer(length, desk.max_upload):
+    if length.isdecimal() and is_longer(length, service.max_upload):
         raise TooLargeError(
-            f"a file must be at most {desk.max_upload / 2**20:.4g} MB, got more. Start with a larger "
+            f"a file must be at most {service.max_upload / 2**20:.4g} MB, got more. Start with a larger "
             "`--max-upload`, or name the file in the command."
         )
     reading = TableReading(delimiter=delimiter, encoding=encoding)
-    upload = await desk.receive(request.stream(), name)
-    return desk.view_table(await run_in_threadpool(desk.keep, upload, name, reading))
+    upload = await service.receive(request.stream(), name)
+    return service.view_table(await run_in_threadpool(service.keep, upload, name, reading))
 
 
 @router.get("/api/tables/{id}")
-def get_table(id: Identifier, desk: TheDesk) -> Table:
+def get_table(id: Identifier, service: TheService) -> Table:
     """Return a table."""
-    return desk.view_table(desk.store.table(id))
+    return service.view_table(service.store.table(id))
 
 
 # FastAPI before 0.116 takes the annotation None for a body, hence `response_model`.
 @router.delete("/api/tables/{id}", status_code=204, response_model=None)
-def delete_table(id: Identifier, desk: TheDesk) -> None:
+def delete_table(id: Identifier, service: TheService) -> None:
     """Forget a table with its studies."""
-    desk.delete_table(id)
+    service.delete_table(id)
 
 
 @router.post("/api/tables/{id}/schema")
-def inspect_table(id: Identifier, reading: TableReading, desk: TheDesk) -> dict[str, Any]:
+def inspect_table(id: Identifier, reading: TableReading, service: TheService) -> dict[str, Any]:
     """Return the columns of a table, read as asked."""
-    return desk.inspect(id, reading)
+    return service.inspect(id, reading)
 
 
 # --- Studies ---
 
 
 @router.get("/api/studies")
-def list_studies(desk: TheDesk) -> list[StudyView]:
+def list_studies(service: TheService) -> list[StudyView]:
     """Return the studies, the latest first."""
-    return desk.studies()
+    return service.studies()
 
 
 @router.post("/api/studies", status_code=201)
-def add_study(asked: NewStudy, desk: TheDesk) -> StudyView:
+def add_study(asked: NewStudy, service: TheService) -> StudyView:
     """Ask a question of a table; a first answer is there at once."""
-    return desk.view_study(desk.add_study(asked))
+    return service.view_study(service.add_study(asked))
 
 
 @router.get("/api/studies/{id}")
-def get_study(id: Identifier, desk: TheDesk) -> StudyView:
+def get_study(id: Identifier, service: TheService) -> StudyView:
     """Return a study."""
-    return desk.view_study(desk.study(id))
+    return service.view_study(service.study(id))
 
 
 @router.patch("/api/studies/{id}")
-def change_study(id: Identifier, change: Renamed, desk: TheDesk) -> StudyView:
+def change_study(id: Identifier, change: Renamed, service: TheService) -> StudyView:
     """Give a study another name or other limits."""
-    return desk.view_study(desk.change_study(id, change))
+    return service.view_study(service.change_study(id, change))
 
 
 @router.delete("/api/studies/{id}", status_code=204, response_model=None)
-def delete_study(id: Identifier, desk: TheDesk) -> None:
+def delete_study(id: Identifier, service: TheService) -> None:
     """Forget a study with all that was found."""
-    desk.delete_study(id)
+    service.delete_study(id)
 
 
 @router.post("/api/studies/{id}/first-order")
-def ask_group(id: Identifier, group: GroupQuestion, desk: TheDesk) -> dict[str, Any]:
+def ask_group(id: Identifier, group: GroupQuestion, service: TheService) -> dict[str, Any]:
     """Answer to first order about any group."""
-    return desk.ask_group(id, group.expression)
+    return service.ask_group(id, group.expression)
 
 
 @router.get("/api/studies/{id}/documents/{kind}")
 def get_document(
-    id: Identifier, kind: Literal["preview", "cost", "risk", "decision"], desk: TheDesk
+    id: Identifier, kind: Literal["preview", "cost", "risk", "decision"], service: TheService
 ) -> dict[str, Any]:
     """Return a document of a study."""
-    return desk.document(id, kind)
+    return service.document(id, kind)
 
 
 @router.get("/api/comparison")
 def compare(
-    study: Annotated[list[Identifier], Query(min_length=1, max_length=20)], desk: TheDesk
+    study: Annotated[list[Identifier], Query(min_length=1, max_length=20)], service: TheService
 ) -> list[dict[str, Any]]:
     """Return what several studies lead to, side by side."""
-    return desk.compare(study)
+    return service.compare(study)
 
 
 @router.get("/api/comparison/chart.{format}", response_class=Response)
 def export_comparison(
     format: Literal["png", "svg"],
     study: Annotated[list[Identifier], Query(min_length=2, max_length=MOST_COMPARED)],
-    desk: TheDesk,
+    service: TheService,
     width: Annotated[int, Query(ge=200, le=1200)] = 640,
     titled: bool = True,
 ) -> Response:
     """Return the curves of several studies on one axis as a picture."""
     kind = "image/png" if format == "png" else _TYPES[".svg"]
-    content = desk.comparison_chart(study, format, width=width, titled=titled)
+    content = service.comparison_chart(study, format, width=width, titled=titled)
     return _download(content, kind, f"epsilens-comparison.{format}")
 
 
@@ -270,36 +270,36 @@ def export_comparison(
 
 
 @router.post("/api/studies/{id}/jobs", status_code=202)
-def start_job(id: Identifier, job: NewJob, desk: TheDesk) -> Job:
+def start_job(id: Identifier, job: NewJob, service: TheService) -> Job:
     """Begin the cost or the attack; one that is under way is returned."""
-    return desk.jobs.view(desk.start_job(id, job.kind))
+    return service.jobs.view(service.start_job(id, job.kind))
 
 
 @router.get("/api/jobs/{id}")
-def get_job(id: Identifier, desk: TheDesk) -> Job:
+def get_job(id: Identifier, service: TheService) -> Job:
     """Return how far a job has come."""
-    return desk.jobs.view(desk.job(id))
+    return service.jobs.view(service.job(id))
 
 
 @router.post("/api/jobs/{id}/cancel")
-def cancel_job(id: Identifier, desk: TheDesk) -> Job:
+def cancel_job(id: Identifier, service: TheService) -> Job:
     """End a job now; it can be resumed."""
-    return desk.jobs.view(desk.jobs.cancel(desk.job(id).id))
+    return service.jobs.view(service.jobs.cancel(service.job(id).id))
 
 
 @router.post("/api/jobs/{id}/resume", status_code=202)
-def resume_job(id: Identifier, desk: TheDesk) -> Job:
+def resume_job(id: Identifier, service: TheService) -> Job:
     """Go on with a job that did not get to its end."""
-    return desk.jobs.view(desk.jobs.resume(desk.job(id).id))
+    return service.jobs.view(service.jobs.resume(service.job(id).id))
 
 
 # --- Pages and exports ---
 
 
 @router.get("/studies/{id}/page", include_in_schema=False)
-def show_page(id: Identifier, desk: TheDesk) -> Response:
+def show_page(id: Identifier, service: TheService) -> Response:
     """Return the report of a study to be shown inside the page."""
-    page = desk.page(id)
+    page = service.page(id)
     found = _META_POLICY.search(page)
     policy = POLICY if found is None else found[1].replace("&#39;", "'")
     return Response(
@@ -314,23 +314,23 @@ def show_page(id: Identifier, desk: TheDesk) -> Response:
 
 
 @router.get("/api/studies/{id}/report.html", response_class=Response)
-def export_report(id: Identifier, desk: TheDesk) -> Response:
+def export_report(id: Identifier, service: TheService) -> Response:
     """Return the report as one file."""
-    return _download(desk.page(id).encode("utf-8"), _TYPES[".html"], "epsilens-report.html")
+    return _download(service.page(id).encode("utf-8"), _TYPES[".html"], "epsilens-report.html")
 
 
 @router.get("/api/studies/{id}/document.json", response_class=Response)
-def export_document(id: Identifier, desk: TheDesk) -> Response:
+def export_document(id: Identifier, service: TheService) -> Response:
     """Return the document that the page shows."""
-    text = json.dumps(desk.furthest_document(id), ensure_ascii=False, indent=2, allow_nan=False)
+    text = json.dumps(service.latest_document(id), ensure_ascii=False, indent=2, allow_nan=False)
     return _download(f"{text}\n".encode(), "application/json", "epsilens.json")
 
 
 @router.get("/api/studies/{id}/chart.{format}", response_class=Response)
-def export_chart(id: Identifier, format: Literal["png", "svg"], desk: TheDesk) -> Response:
+def export_chart(id: Identifier, format: Literal["png", "svg"], service: TheService) -> Response:
     """Return the chart as a picture."""
     kind = "image/png" if format == "png" else _TYPES[".svg"]
-    return _download(desk.chart(id, format), kind, f"epsilens.{format}")
+    return _download(service.chart(id, format), kind, f"epsilens.{format}")
 
 
 def _download(content: bytes, kind: str, name: str) -> Response:
@@ -382,12 +382,12 @@ def _reason(problem: dict[str, Any]) -> str:
     return said[:1].lower() + said[1:] if len(said) < 200 else "it has another form"
 
 
-def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
+def create_app(service: Service, gate: Gate, *, warm_up: bool = True) -> Guard:
     """Put the server together.
 
     Parameters
     ----------
-    desk : Desk
+    service : Service
         Closed when the server ends.
     gate : Gate
     warm_up : bool
@@ -402,9 +402,9 @@ def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         if warm_up:
-            desk.warm_up()
+            service.warm_up()
         yield
-        desk.close()
+        service.close()
 
     app = FastAPI(
         title="epsilens",
@@ -416,7 +416,7 @@ def create_app(desk: Desk, gate: Gate, *, warm_up: bool = True) -> Guard:
         # Newer versions report on themselves where they are asked to; older ones ignore the word.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    app.state.desk = desk
+    app.state.service = service
     app.state.gate = gate
     app.include_router(router)
 

@@ -13,7 +13,7 @@ from epsilens.notes import Note
 if TYPE_CHECKING:
     from epsilens.document import DecisionDocument, WhatIfDocument
 
-__all__ = ["decide_on", "furthest_of"]
+__all__ = ["decide_on", "latest_of"]
 
 Task = dict[str, Any]
 
@@ -52,8 +52,8 @@ def _preview_note(cost: WhatIfDocument) -> Note:
     )
 
 
-def furthest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
-    """Return the furthest document of a study, and a recommendation where it has none of its own."""
+def latest_of(task: Task) -> tuple[Any, dict[str, object] | None]:
+    """Return the latest document of a study, and a recommendation where it has none of its own."""
     from epsilens.errors import InputError
     from epsilens.whatif import LossChangeEstimate
 

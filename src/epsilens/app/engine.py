@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from epsilens._types import Progress
+from epsilens.app.file_changes import seen
 from epsilens.app.pictures import (
     draw_chart,
     draw_comparison,
     write_decision,
-    write_furthest,
+    write_latest,
     write_page,
 )
 from epsilens.app.questions import Question, TableReading
-from epsilens.app.sightings import seen
 from epsilens.app.surface import PAGE, WITHHELD
 from epsilens.errors import ApproximationWarning, InputError, PrivacyLeakWarning
 from epsilens.notes import Note, distinct_notes, note_of_warning
@@ -92,7 +92,7 @@ class Engine:
         # From documents alone.
         drawn: dict[str, Callable[[Task], Answer]] = {
             "decision": write_decision,
-            "furthest": write_furthest,
+            "latest": write_latest,
             "page": write_page,
             "chart": draw_chart,
             "comparison": draw_comparison,

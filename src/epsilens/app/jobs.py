@@ -15,8 +15,8 @@ from typing import Any, get_args
 
 from epsilens.app.child import Child, StoppedError, WorkFault
 from epsilens.app.database import unwritten
+from epsilens.app.file_changes import check_unchanged
 from epsilens.app.questions import Job, JobKind
-from epsilens.app.sightings import check_unchanged
 from epsilens.app.store import NotKeptError, Store, StoredJob
 from epsilens.app.surface import PAGE
 from epsilens.errors import InputError

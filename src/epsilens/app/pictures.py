@@ -9,10 +9,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from epsilens.app.conclusions import decide_on, furthest_of
+from epsilens.app.conclusions import decide_on, latest_of
 from epsilens.app.questions import Question
 
-__all__ = ["draw_chart", "draw_comparison", "write_decision", "write_furthest", "write_page"]
+__all__ = ["draw_chart", "draw_comparison", "write_decision", "write_latest", "write_page"]
 
 Task = dict[str, Any]
 Answer = dict[str, Any]
@@ -25,11 +25,11 @@ def write_decision(task: Task) -> Answer:
     return {"document": to_dict(decide_on(task))}
 
 
-def write_furthest(task: Task) -> Answer:
-    """Return the furthest document of a study, and what it recommends."""
+def write_latest(task: Task) -> Answer:
+    """Return the latest document of a study, and what it recommends."""
     from epsilens.document import DecisionDocument, to_dict
 
-    document, recommendation = furthest_of(task)
+    document, recommendation = latest_of(task)
     found: Answer = to_dict(document)
     if isinstance(document, DecisionDocument):
         return {"document": found, "recommendation": found["recommendation"]}
@@ -42,7 +42,7 @@ def write_page(task: Task) -> Answer:
     """Return the report of a study as far as it has come."""
     from epsilens.show import write_report
 
-    document, recommendation = furthest_of(task)
+    document, recommendation = latest_of(task)
     question = Question.model_validate(task["question"])
     named: dict[str, object] = {"label": question.label, "data": task["name"]}
     with tempfile.TemporaryDirectory() as folder:
@@ -61,7 +61,7 @@ def draw_chart(task: Task) -> Answer:
     from epsilens.document import DecisionDocument
     from epsilens.show import cost_chart, decision_chart
 
-    document, recommendation = furthest_of(task)
+    document, recommendation = latest_of(task)
     accepted: Any = None if recommendation is None else recommendation["max_loss_increase"]
     chart: Any = (
         decision_chart(document)
@@ -75,7 +75,7 @@ def draw_comparison(task: Task) -> Answer:
     """Return the curves of several studies in one picture."""
     from epsilens.show import comparison_chart
 
-    studies = [(study["name"], furthest_of(study["furthest"])[0]) for study in task["studies"]]
+    studies = [(study["name"], latest_of(study["latest"])[0]) for study in task["studies"]]
     chart = comparison_chart(studies, width=task["width"], is_titled=task["titled"])
     return _picture(chart, task["format"])
 

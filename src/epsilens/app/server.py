@@ -49,16 +49,16 @@ def run(
 
     from epsilens.app.access import Gate
     from epsilens.app.api import create_app
-    from epsilens.app.desk import Desk
     from epsilens.app.folder import clear_signposts, default_folder, open_folder, put_signpost
     from epsilens.app.http_limits import LARGEST_HEADERS, LimitedProtocol
+    from epsilens.app.service import Service
     from epsilens.app.store import Store
 
     listening = _listen(port)
     try:
         store = Store(open_folder(default_folder() if state is None else state))
         try:
-            desk = Desk(store, anonymous=anonymous, max_upload=max_upload, data=data)
+            service = Service(store, anonymous=anonymous, max_upload=max_upload, data=data)
         except BaseException:
             store.close()
             raise
@@ -66,7 +66,7 @@ def run(
         gate = Gate()
         gate.on_exchange = lambda: clear_signposts(store.folder)
         config = uvicorn.Config(
-            create_app(desk, gate),
+            create_app(service, gate),
             access_log=False,
             log_level="error",
             server_header=False,

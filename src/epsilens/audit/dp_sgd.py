@@ -160,8 +160,8 @@ class DPSGDFit(GaussianClaim):
             return plain
         found = self.calibration
         pull, noise = self.epochs, 4.0 * found.noise_multiplier * math.sqrt(found.n_steps)
-        furthest = _CANARY_SIZE * self.clip**2 * (pull + noise) / plain.batch
-        return replace(plain, learning_rate=_LARGEST_PREDICTOR / furthest)
+        largest_move = _CANARY_SIZE * self.clip**2 * (pull + noise) / plain.batch
+        return replace(plain, learning_rate=_LARGEST_PREDICTOR / largest_move)
 
     def _plain(self) -> DPSGDSettings:
         """Return the settings as they were given, which say all about the noise."""

@@ -26,7 +26,7 @@ from epsilens.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
     from epsilens.federated.coordinator_store import CoordinatorStore
-    from epsilens.federated.flower.operations import Lead
+    from epsilens.federated.flower.operations import OperationRunner
 
 __all__ = ["apply", "remove", "status", "train", "value"]
 
@@ -59,20 +59,20 @@ class Operation:
 
     def carry_out(
         self,
-        work: Callable[[Lead], object],
+        work: Callable[[OperationRunner], object],
         name: str,
         *,
         secure_aggregation: bool | None = None,
         without: tuple[int, ...] = (),
         leaving: tuple[int, ...] = (),
-    ) -> Lead:
+    ) -> OperationRunner:
         """Carry one operation out as one run, and show what came of it."""
         from epsilens.federated.coordinator_store import CoordinatorStore
         from epsilens.federated.flower.services import locked, require_deployment
 
         require_deployment()
         from epsilens.federated.flower.link import Link
-        from epsilens.federated.flower.operations import Lead
+        from epsilens.federated.flower.operations import OperationRunner
         from epsilens.federated.flower.server_app import read_records
 
         store = CoordinatorStore(self.state)
@@ -83,7 +83,7 @@ class Operation:
             locked(store.folder / "operation.lock", taken=OPERATION_BUSY),
             link.run(patience=self.timeout) as grid,
         ):
-            lead = Lead(
+            lead = OperationRunner(
                 grid,
                 store,
                 timeout=self.timeout,
@@ -268,7 +268,7 @@ def _show(
     *,
     json: bool,
     quiet: bool,
-    lead: Lead | None = None,
+    lead: OperationRunner | None = None,
 ) -> None:
     from epsilens.cli.federate_output import print_federation
     from epsilens.cli.session import print_json

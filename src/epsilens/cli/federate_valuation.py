@@ -196,10 +196,10 @@ def keep_limits(folder: Path, *, limit: int | None, testers: Sequence[str] | Non
 def say_fingerprint(folder: Path) -> None:
     """Tell a site's people by what its providers will know it, if it can be a tester at all."""
     from epsilens.errors import MissingExtraError
-    from epsilens.federated.value_desk import ValueDesk
+    from epsilens.federated.value_service import ValueService
 
     try:
-        found = ValueDesk(folder).fingerprint()
+        found = ValueService(folder).fingerprint()
     except MissingExtraError:
         return
     typer.echo(f"As a tester of others' records this site is {found}.")

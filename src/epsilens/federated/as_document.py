@@ -16,11 +16,11 @@ from epsilens.document import (
 )
 from epsilens.document.federation import Engine
 from epsilens.federated.coordinator import Coordinator
+from epsilens.federated.disclosure_summary import disclosure_summary
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import Traffic
 from epsilens.federated.valuing import Valuation
 from epsilens.federated.versions import Version
-from epsilens.federated.who_learnt import who_learnt
 from epsilens.notes import Note
 
 __all__ = ["document_of", "federation_document"]
@@ -124,7 +124,7 @@ def _valuation(valuation: Valuation) -> FederationValuation:
         n=valuation.n_items,
         harmful=valuation.n_harmful,
         seconds=round(valuation.seconds, 4),
-        learnt=who_learnt(valuation),
+        learnt=disclosure_summary(valuation),
         **{name: getattr(valuation, name) for name in names},
     )
 

@@ -27,8 +27,8 @@ from epsilens.federated.database import (
     write_ledger,
 )
 from epsilens.federated.declaration import FederationSchema
-from epsilens.federated.known_draw import KnownDraw
 from epsilens.federated.ledger import Mode
+from epsilens.federated.site_draws import SiteDraw
 from epsilens.federated.sums import SiteSums
 from epsilens.federated.versions import Begun, CoordinatorState, Intention
 from epsilens.federated.written import (
@@ -319,7 +319,7 @@ def _state(connection: sqlite3.Connection, row: sqlite3.Row) -> CoordinatorState
         left=tuple(json.loads(row["departed"])),
         intention=None if row["intention"] is None else _read_intention(row["intention"]),
         undelivered=bool(row["undelivered"]),
-        draws={int(site): KnownDraw(**known) for site, known in json.loads(row["draws"]).items()},
+        draws={int(site): SiteDraw(**known) for site, known in json.loads(row["draws"]).items()},
     )
 
 

@@ -15,7 +15,7 @@ from epsilens.federated.answer_limits import AnswerLimits
 from epsilens.federated.local_parties import LocalParties
 from epsilens.federated.parties import Traffic
 from epsilens.federated.sums import upper_half
-from epsilens.federated.value_desk import ValueDesk
+from epsilens.federated.value_service import ValueService
 from epsilens.valuation.batch_exchange import BatchMove
 from epsilens.valuation.item_messages import EncryptedScores, EncryptedYardstick
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
@@ -40,12 +40,12 @@ class LocalExchange:
         self._parties, self._folder, self._answer_limits = parties, folder, answer_limits
         self.traffic = Traffic()
 
-    def _desk(self, site: int) -> ValueDesk:
+    def _service(self, site: int) -> ValueService:
         place = self._folder / f"site-{site}"
         if not place.exists():
             place.mkdir(mode=0o700)
             self._answer_limits.write(place)
-        return ValueDesk(place, pinned=False)
+        return ValueService(place, pinned=False)
 
     def _count(self, *parts: FloatArray | bytes | int) -> None:
         """Count a message."""
@@ -62,7 +62,7 @@ class LocalExchange:
         """Ask the tester for its encrypted question, and how many scores the provider may get."""
         self._count(model.theta, model.scale, model.n_records)
         site = self._parties.sites[tester]
-        found, left = self._desk(tester).question(site, model, provider=provider)
+        found, left = self._service(tester).question(site, model, provider=provider)
         self._count(found.public_key, found.rotation_keys, *found.pieces)
         return found, left
 
@@ -78,7 +78,7 @@ class LocalExchange:
         """Hand the question to the provider and return its encrypted scores."""
         self._count(*_numbers(model), question.public_key, question.rotation_keys, *question.pieces)
         site = self._parties.sites[provider]
-        found, change = self._desk(provider).reply(
+        found, change = self._service(provider).reply(
             site, model, question, tester=tester, n_items=n_items
         )
         self._count(*found.ciphertexts)
@@ -90,21 +90,21 @@ class LocalExchange:
         """Hand the reply to the tester and return the scores."""
         self._count(model.theta, model.scale, model.n_records, *reply.ciphertexts)
         site = self._parties.sites[tester]
-        found = self._desk(tester).scores(site, model, reply, provider=provider)
+        found = self._service(tester).scores(site, model, reply, provider=provider)
         self._count(found.scores)
         return found
 
     def left(self, tester: int, *, provider: int) -> int | None:
         """Ask the tester how many scores the provider may still get; None: without end."""
         self._count(provider)
-        left = self._desk(tester).left(self._parties.sites[tester], provider=provider)
+        left = self._service(tester).left(self._parties.sites[tester], provider=provider)
         self._count(-1 if left is None else left)
         return left
 
     def move(self, provider: int, model: ModelForProvider) -> BatchMove:
         """Ask the provider how the model would move with its batch."""
         self._count(*_numbers(model))
-        found = self._desk(provider).move(self._parties.sites[provider], model)
+        found = self._service(provider).move(self._parties.sites[provider], model)
         self._count(found.move)
         return found
 
@@ -114,7 +114,7 @@ class LocalExchange:
         """Ask the tester for the score of a batch."""
         self._count(model.theta, model.scale, model.n_records, move.move)
         site = self._parties.sites[tester]
-        found = self._desk(tester).score_of(site, model, move, provider=provider)
+        found = self._service(tester).score_of(site, model, move, provider=provider)
         self._count(found.scores)
         return found
 

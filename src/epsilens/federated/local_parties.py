@@ -10,10 +10,10 @@ from epsilens._validate import require_unique
 from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
-from epsilens.federated.known_draw import KnownDraw
 from epsilens.federated.ledger import LedgerEntry
 from epsilens.federated.parties import Traffic
 from epsilens.federated.site import Site
+from epsilens.federated.site_draws import SiteDraw
 from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums, upper_half
 
@@ -64,10 +64,10 @@ class LocalParties:
         """Return the last version of a model that a site has been told of."""
         return max(site.state.version for site in self.sites.values())
 
-    def known_draws(self) -> dict[int, KnownDraw]:
+    def known_draws(self) -> dict[int, SiteDraw]:
         """Return by what every site's draw is known."""
         return {
-            i: KnownDraw(site.state.draw_name, version=site.state.version)
+            i: SiteDraw(site.state.draw_name, version=site.state.version)
             for i, site in self.sites.items()
         }
 

@@ -12,8 +12,8 @@ from epsilens._types import FloatArray
 from epsilens.channels import Budget
 from epsilens.errors import InputError
 from epsilens.federated.aggregate import Penalty
-from epsilens.federated.known_draw import KnownDraw
 from epsilens.federated.ledger import LedgerEntry
+from epsilens.federated.site_draws import SiteDraw
 from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums
 
@@ -100,7 +100,7 @@ class Parties(Protocol):
         """Return the last version of a model that a site has been told of; −1 if none."""
         ...
 
-    def known_draws(self) -> Mapping[int, KnownDraw]:
+    def known_draws(self) -> Mapping[int, SiteDraw]:
         """Return by what every site's draw is known."""
         ...
 

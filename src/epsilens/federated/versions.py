@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 from epsilens._types import FloatArray
 from epsilens.channels import Budget
 from epsilens.federated.change import Rung
-from epsilens.federated.known_draw import KnownDraw
 from epsilens.federated.ledger import LedgerEntry, Mode, common_epsilon
+from epsilens.federated.site_draws import SiteDraw
 from epsilens.federated.sums import SiteSums
 
 __all__ = ["Begun", "CoordinatorState", "Intention", "Made", "Version"]
@@ -103,7 +103,7 @@ class CoordinatorState:
         What has begun and is not in `versions` yet.
     undelivered : bool
         Whether the last version may not have reached all sites.
-    draws : mapping of site to KnownDraw
+    draws : mapping of site to SiteDraw
         By what each site's draw is known.
 
     Examples
@@ -119,7 +119,7 @@ class CoordinatorState:
     left: tuple[int, ...] = ()
     intention: Intention | None = None
     undelivered: bool = False
-    draws: Mapping[int, KnownDraw] = field(default_factory=dict)
+    draws: Mapping[int, SiteDraw] = field(default_factory=dict)
 
     @property
     def applied(self) -> tuple[Version, ...]:

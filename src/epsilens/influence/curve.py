@@ -103,13 +103,13 @@ class Curve:
     nodes : list of Node, t ascending
     terms : list of NodeTerms
         Terms of every node; their roots give the xᵀΣx/t of the test records, which are mixed like all else.
-    furthest : float
+    largest_t : float
         The largest t.
     """
 
     nodes: list[Node]
     terms: list[NodeTerms]
-    furthest: float
+    largest_t: float
 
     def noise(self, t: FloatArray) -> NoiseForms:
         """Return xᵀΣx of the test records at every t."""
@@ -118,7 +118,7 @@ class Curve:
 
     def weights(self, t: float) -> FloatArray:
         """Return the weight of every node's value at t (Lagrange)."""
-        return _lagrange(_places(self.nodes), np.sqrt(t / self.furthest))
+        return _lagrange(_places(self.nodes), np.sqrt(t / self.largest_t))
 
     def hessian(self, t: float) -> FloatArray:
         """Return the Hessian of the training objective."""
@@ -134,7 +134,7 @@ class Curve:
 
     def starts(self, t: FloatArray) -> FloatArray:
         """Return θ(t) by the nodes' values and tangents, (K·p, n)."""
-        return _hermite(self.nodes, np.sqrt(t / self.furthest), self.furthest)
+        return _hermite(self.nodes, np.sqrt(t / self.largest_t), self.largest_t)
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,10 +145,10 @@ class _Line:
     last: Node
     first_terms: NodeTerms
     last_terms: NodeTerms
-    furthest: float
+    largest_t: float
 
     def _mix(self, t: float, one: FloatArray, other: FloatArray) -> FloatArray:
-        share = t / self.furthest
+        share = t / self.largest_t
         mixed: FloatArray = (1.0 - share) * one + share * other
         return mixed
 
@@ -181,11 +181,11 @@ def _mix(weights: FloatArray, values: list[FloatArray]) -> FloatArray:
     return total
 
 
-def _hermite(nodes: list[Node], at: FloatArray, furthest: float) -> FloatArray:
+def _hermite(nodes: list[Node], at: FloatArray, largest_t: float) -> FloatArray:
     places = np.repeat(_places(nodes), 2)
     # dθ/d√(t/T) = 2 √(t/T) T dθ/dt.
     values = np.array(
-        [v for node in nodes for v in (node.theta, 2.0 * node.at * furthest * node.tangent)]
+        [v for node in nodes for v in (node.theta, 2.0 * node.at * largest_t * node.tangent)]
     )
     found: FloatArray = np.asarray(KroghInterpolator(places, values)(at)).T.copy()
     return found
@@ -218,7 +218,7 @@ def trace(
     ground: Ground,
     noises: list[LabelNoise],
     channel_at: Callable[[float], FloatArray],
-    furthest: float,
+    largest_t: float,
 ) -> list[Curve | None]:
     """Follow several groups from t = 0 to the smallest ε.
 
@@ -229,7 +229,7 @@ def trace(
         One per group.
     channel_at : callable
         From t to the channel.
-    furthest : float
+    largest_t : float
         The largest t, > 0.
 
     Returns
@@ -237,17 +237,17 @@ def trace(
     list of Curve or None
         None if a node was not reached: then every cell is better solved by itself.
     """
-    directions = np.column_stack([noise.shift(channel_at(furthest)) for noise in noises])
-    directions /= furthest
-    paths = _coarse_nodes(ground, directions, furthest)
+    directions = np.column_stack([noise.shift(channel_at(largest_t)) for noise in noises])
+    directions /= largest_t
+    paths = _coarse_nodes(ground, directions, largest_t)
     return [
-        None if nodes is None else _Tracer(ground, noise, channel_at, furthest, v).trace(nodes)
+        None if nodes is None else _Tracer(ground, noise, channel_at, largest_t, v).trace(nodes)
         for noise, v, nodes in zip(noises, directions.T, paths, strict=True)
     ]
 
 
 def _coarse_nodes(
-    ground: Ground, directions: FloatArray, furthest: float
+    ground: Ground, directions: FloatArray, largest_t: float
 ) -> list[list[Node] | None]:
     """Return the nodes 0, ½ and 1 of every group, all side by side."""
     theta, curvature = ground.theta, ground.curvature
@@ -255,7 +255,7 @@ def _coarse_nodes(
     paths: list[list[Node] | None] = [[Node(0.0, theta, v, curvature)] for v in tangents.T]
     if ground.problem.is_quadratic:
         return [
-            [Node(float(x), theta + x**2 * furthest * v, v, curvature) for x in lobatto(2)]
+            [Node(float(x), theta + x**2 * largest_t * v, v, curvature) for x in lobatto(2)]
             for v in tangents.T
         ]
     for stop in lobatto(2)[1:]:
@@ -263,8 +263,8 @@ def _coarse_nodes(
         known = [nodes for nodes in paths if nodes is not None]
         solution = minimise(
             ground.problem,
-            ground.linear[:, None] + stop**2 * furthest * directions[:, alive],
-            _ahead(ground.problem, known, stop, furthest),
+            ground.linear[:, None] + stop**2 * largest_t * directions[:, alive],
+            _ahead(ground.problem, known, stop, largest_t),
             curvatures=[_curvature_ahead(nodes, stop) for nodes in known],
         )
         hessians = iter(ground.problem.hessians(solution.theta[:, solution.converged]))
@@ -279,15 +279,15 @@ def _coarse_nodes(
 
 
 def _ahead(
-    problem: LinearObjective, paths: list[list[Node]], stop: float, furthest: float
+    problem: LinearObjective, paths: list[list[Node]], stop: float, largest_t: float
 ) -> FloatArray:
     """Return where the paths lead, no further than a Hessian can be believed."""
     last = np.column_stack([nodes[-1].theta for nodes in paths])
-    ahead = np.column_stack([_hermite(nodes, np.array([stop]), furthest)[:, 0] for nodes in paths])
+    ahead = np.column_stack([_hermite(nodes, np.array([stop]), largest_t)[:, 0] for nodes in paths])
     for column, nodes in enumerate(paths):
         if len(nodes) == 1:
             # At t = 0 the derivative by √t is 0: the tangent leads on.
-            ahead[:, column] = nodes[0].theta + stop**2 * furthest * nodes[0].tangent
+            ahead[:, column] = nodes[0].theta + stop**2 * largest_t * nodes[0].tangent
     steps = ahead - last
     reach = np.maximum(problem.reach(steps), LONGEST_REACH)
     start: FloatArray = last + steps * (LONGEST_REACH / reach)
@@ -312,16 +312,16 @@ class _Tracer:
     ground: Ground
     noise: LabelNoise
     channel_at: Callable[[float], FloatArray]
-    furthest: float
+    largest_t: float
     direction: FloatArray
 
     def trace(self, nodes: list[Node]) -> Curve | None:
         """Refine the curve through these nodes; None if the finest grid does not follow it."""
-        curve = Curve(nodes, self.terms(nodes), self.furthest)
+        curve = Curve(nodes, self.terms(nodes), self.largest_t)
         if self.ground.problem.is_quadratic:
             return curve
         first, middle, last = nodes
-        line = _Line(first, last, curve.terms[0], curve.terms[2], self.furthest)
+        line = _Line(first, last, curve.terms[0], curve.terms[2], self.largest_t)
         if self.error(line, [middle], [curve.terms[1]]) <= _LARGEST_COARSE_ERROR:
             return curve
         coarser = np.inf
@@ -333,7 +333,7 @@ class _Tracer:
             error = self.error(curve, added, terms)
             pairs = [*zip(curve.nodes, curve.terms, strict=True), *zip(added, terms, strict=True)]
             pairs.sort(key=lambda pair: pair[0].at)
-            curve = Curve([n for n, _ in pairs], [t for _, t in pairs], self.furthest)
+            curve = Curve([n for n, _ in pairs], [t for _, t in pairs], self.largest_t)
             shrinks = min(1.0, error / coarser) if np.isfinite(coarser) else np.inf
             if error <= _LARGEST_COARSE_ERROR or error * shrinks <= _LARGEST_ERROR:
                 return curve
@@ -342,7 +342,7 @@ class _Tracer:
 
     def added(self, curve: Curve, places: FloatArray) -> list[Node] | None:
         """Return the nodes of a finer grid; None if one was not reached."""
-        problem, t = self.ground.problem, places**2 * self.furthest
+        problem, t = self.ground.problem, places**2 * self.largest_t
         try:
             guesses = [factorise(curve.hessian(at)) for at in t]
         except EstimateNotTrustworthyError:
@@ -368,7 +368,7 @@ class _Tracer:
         problem, evaluation = self.ground.problem, self.ground.evaluation
         roots = []
         for node in nodes:
-            t = node.at**2 * self.furthest or _NEARLY_ZERO * self.furthest
+            t = node.at**2 * self.largest_t or _NEARLY_ZERO * self.largest_t
             covariance = self.noise.covariance(self.channel_at(t)) / t
             roots.append(node.curvature.solve(root_of(covariance)))
         thirds = [np.zeros_like(self.direction) for _ in nodes]
@@ -391,7 +391,7 @@ class _Tracer:
         for node, own, gradient in zip(
             nodes, terms, self.ground.evaluation.gradients_at(thetas).T, strict=True
         ):
-            t = node.at**2 * self.furthest
+            t = node.at**2 * self.largest_t
             covariance = self.noise.covariance(self.channel_at(t))
             try:
                 guessed = factorise(curve.hessian(t))

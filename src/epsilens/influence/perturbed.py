@@ -311,7 +311,7 @@ class PerturbedObjective:
         return self.trained.is_convex
 
     def reach(self, steps: FloatArray) -> FloatArray:
-        """Return the furthest that a step moves a predictor."""
+        """Return the largest distance that a step moves a predictor."""
         reach: FloatArray = np.abs(self.problem.design.predict(steps)).max(axis=(0, 1))
         return reach
 

@@ -121,7 +121,7 @@ class RealisedRuns:
         )
 
     def reach(self, steps: FloatArray) -> FloatArray:
-        """Return the furthest that a step moves a predictor."""
+        """Return the largest distance that a step moves a predictor."""
         return self.records.problem.reach(steps)
 
     def _drawn(self, theta: FloatArray) -> Iterator[tuple[slice, FloatArray]]:

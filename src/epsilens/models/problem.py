@@ -441,6 +441,6 @@ class Problem:
         return True
 
     def reach(self, steps: FloatArray) -> FloatArray:
-        """Return the furthest that each column of steps moves a record's predictor, (B,)."""
+        """Return the largest distance that each column of steps moves a record's predictor, (B,)."""
         reach: FloatArray = np.abs(self.distinct[0].predict(steps)).max(axis=(0, 1))
         return reach

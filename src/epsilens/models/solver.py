@@ -170,7 +170,7 @@ class Objective(Protocol):
         ...
 
     def reach(self, steps: FloatArray) -> FloatArray:
-        """Return the furthest that each column of steps moves a predictor."""
+        """Return the largest distance that each column of steps moves a predictor."""
         ...
 
 

@@ -178,7 +178,7 @@ class StreamedProblem:
         return total[0] / self.n_rows + held, total[1] / self.n_rows + stiff
 
     def reach(self, steps: FloatArray) -> FloatArray:
-        """Return the furthest that each column of steps moves a record's predictor, (B,)."""
+        """Return the largest distance that each column of steps moves a record's predictor, (B,)."""
         reach = self.sum(_reach, steps, join=largest, what="reach")["reach"]
         return np.asarray(reach, dtype=np.float64)
 
@@ -252,7 +252,7 @@ class FusedObjective:
         return self._known[0][2]
 
     def reach(self, steps: FloatArray) -> FloatArray:
-        """Return the furthest that each column of steps moves a record's predictor."""
+        """Return the largest distance that each column of steps moves a record's predictor."""
         return self.problem.reach(steps)
 
 

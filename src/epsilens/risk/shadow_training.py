@@ -115,7 +115,7 @@ class EnsembleObjective:
         return True
 
     def reach(self, steps: FloatArray) -> FloatArray:
-        """Return the furthest that each column of steps moves a predictor."""
+        """Return the largest distance that each column of steps moves a predictor."""
         return self.problem.reach(steps)
 
     def _chunks(self, theta: FloatArray) -> Iterator[tuple[slice, FloatArray]]:

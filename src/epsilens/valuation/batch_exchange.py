@@ -22,7 +22,8 @@ from epsilens._types import FloatArray
 from epsilens._validate import as_choice
 from epsilens.errors import InputError
 from epsilens.models import Loss
-from epsilens.valuation.answer_book import AnswerBook
+from epsilens.valuation.answer_log import AnswerBook
+from epsilens.valuation.derivatives import Yardstick
 from epsilens.valuation.model_moves import (
     Change,
     ModelForProvider,
@@ -32,7 +33,6 @@ from epsilens.valuation.model_moves import (
     batch_move,
 )
 from epsilens.valuation.score_rounding import DIGITS, RoundedScores, round_scores
-from epsilens.valuation.yardstick import Yardstick
 
 __all__ = ["BatchMove", "answer_batch", "offer_batch", "smallest_batch"]
 
@@ -205,8 +205,8 @@ def answer_batch(
     >>> model = ModelForProvider(np.zeros(1), np.array([[4.0]]), n_records=10)
     >>> batch = offer_batch(model, np.ones((2, 1)), np.ones(2), LogisticLoss())
     >>> stick = Yardstick.of(model.for_tester(), np.ones((4, 1)), np.ones(4), LogisticLoss())
-    >>> book = AnswerBook(Path(tempfile.mkdtemp()) / "answers.sqlite", n_parameters=1)
-    >>> answer_batch(model.for_tester(), stick, batch, provider="A", answers=book).scores
+    >>> log = AnswerBook(Path(tempfile.mkdtemp()) / "answers.sqlite", n_parameters=1)
+    >>> answer_batch(model.for_tester(), stick, batch, provider="A", answers=log).scores
     array([0.152778])
     """
     require_same_model(message.model, model.name)

@@ -57,9 +57,10 @@ from numpy.typing import NDArray
 from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError, InputError
 from epsilens.models import Loss
-from epsilens.valuation.answer_book import AnswerBook
+from epsilens.valuation.answer_log import AnswerBook
 from epsilens.valuation.batch_exchange import require_same_model
 from epsilens.valuation.ckks import Ckks, CkksParameters, read_secret_key
+from epsilens.valuation.derivatives import Yardstick, n_coefficients
 from epsilens.valuation.encrypted_product import LARGEST, Layout, add_mask, multiply, power_of_two
 from epsilens.valuation.item_messages import (
     MOST_ITEMS,
@@ -81,7 +82,6 @@ from epsilens.valuation.model_moves import (
     item_moves,
 )
 from epsilens.valuation.score_rounding import DIGITS, RoundedScores, round_scores
-from epsilens.valuation.yardstick import Yardstick, n_coefficients
 
 __all__ = ["ItemTester", "score_items"]
 

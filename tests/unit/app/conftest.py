@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 
 from epsilens.app.access import Gate
 from epsilens.app.api import create_app
-from epsilens.app.desk import Desk
 from epsilens.app.folder import open_folder
+from epsilens.app.service import Service
 from epsilens.app.store import Store
 
 BASE = "http://127.0.0.1:8000"
@@ -50,8 +50,8 @@ def csv_bytes() -> bytes:
 class Visitor:
     """A browser that has opened the link."""
 
-    def __init__(self, client: TestClient, desk: Desk, gate: Gate) -> None:
-        self.client, self.desk, self.gate = client, desk, gate
+    def __init__(self, client: TestClient, service: Service, gate: Gate) -> None:
+        self.client, self.service, self.gate = client, service, gate
         self.seen: list[str] = []
 
     def ask(self, method: str, path: str, **options: Any) -> Any:
@@ -101,12 +101,12 @@ class Visitor:
 def serving(folder: Path, **settings: Any) -> Iterator[Visitor]:
     store = Store(open_folder(folder))
     given = {"anonymous": False, "max_upload": 4 * 2**20, **settings}
-    desk, gate = Desk(store, **given), Gate()
-    app = create_app(desk, gate, warm_up=False)
+    service, gate = Service(store, **given), Gate()
+    app = create_app(service, gate, warm_up=False)
     with TestClient(app, base_url=BASE, headers={"origin": BASE}) as client:
         entered = client.post("/api/enter", json={"token": gate.token})
         client.headers["x-epsilens-key"] = entered.json()["key"]
-        yield Visitor(client, desk, gate)
+        yield Visitor(client, service, gate)
 
 
 @pytest.fixture(scope="session")

@@ -295,7 +295,7 @@ def test_a_fault_behind_the_routes_reaches_the_page_with_its_number(
         def broken() -> None:
             raise ValueError("HIV+")
 
-        monkeypatch.setattr(visitor.desk.store, "tables", broken)
+        monkeypatch.setattr(visitor.service.store, "tables", broken)
         answer = visitor.ask("GET", "/api/tables")
     assert answer.status_code == 500
     told = capsys.readouterr().err

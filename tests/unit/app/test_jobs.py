@@ -47,11 +47,11 @@ def test_a_job_tells_how_far_it_is_and_can_be_cancelled_and_resumed(
     assert found["seconds_left"] > 0
     # The same work is not begun twice, in two tabs for instance.
     assert begin(visitor, study)["id"] == job["id"]
-    child = visitor.desk.jobs._running[job["id"]].child
+    child = visitor.service.jobs._running[job["id"]].child
     cancelled = visitor.json("POST", f"/api/jobs/{job['id']}/cancel")
     assert cancelled["state"] == "cancelled"
     assert not child.is_alive
-    kept = visitor.desk.store.checkpoint(study["id"])
+    kept = visitor.service.store.checkpoint(study["id"])
     blocks = {path: path.stat().st_mtime_ns for path in kept.rglob("*") if path.is_file()}
     assert blocks
     assert all(path.stat().st_mode & 0o077 == 0 for path in [kept, *kept.rglob("*")])
@@ -79,7 +79,7 @@ def test_a_resumed_attack_finds_what_an_uninterrupted_one_finds(
         visitor.wait(job["id"], "done")
         document = visitor.json("GET", f"/api/studies/{study['id']}/documents/risk")
         found.append(document["cells"])
-        assert not visitor.desk.store.checkpoint(study["id"]).exists()
+        assert not visitor.service.store.checkpoint(study["id"]).exists()
     assert found[0] == found[1]
 
 
@@ -90,7 +90,7 @@ def test_a_named_file_that_has_changed_is_not_mixed_with_what_it_was(
     data.write_bytes(csv_bytes)
     with serve(tmp_path / "state", data=str(data)) as visitor:
         question = {"label": "smokes", "drop": ["town"]}
-        asked = {"table": visitor.desk.given, "question": question}
+        asked = {"table": visitor.service.given, "question": question}
         study = visitor.json("POST", "/api/studies", asked, status=201)
         data.write_bytes(csv_bytes.replace(b"yes", b"no ", 40))
         failed = visitor.wait(begin(visitor, study, "cost")["id"], "failed", "done")
@@ -104,7 +104,7 @@ def test_work_that_dies_is_a_failure_in_one_line(visitor: Any, csv_bytes: bytes)
     study = visitor.study(csv_bytes, **LONG)
     job = begin(visitor, study)
     wait_for_progress(visitor, job)
-    os.kill(visitor.desk.jobs._running[job["id"]].child.pid, signal.SIGKILL)
+    os.kill(visitor.service.jobs._running[job["id"]].child.pid, signal.SIGKILL)
     failed = visitor.wait(job["id"], "failed")
     assert "ended before it was done" in failed["message"]
     visitor.json("POST", f"/api/jobs/{job['id']}/resume", status=202)

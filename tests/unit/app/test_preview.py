@@ -101,7 +101,7 @@ def test_costs_that_failed_their_check_are_measured_before_they_are_shown(
 def keep(visitor: Any, csv_bytes: bytes, document: object) -> str:
     """Keep a study with this preview."""
     table = visitor.upload(csv_bytes).json()["id"]
-    return visitor.desk.store.add_study(
+    return visitor.service.store.add_study(
         table_id=table,
         name="kept",
         question=Question(label="smokes"),

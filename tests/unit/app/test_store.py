@@ -101,10 +101,10 @@ def test_models_that_a_killed_server_left_are_cleared_away_and_nothing_else(stor
 def test_no_job_begins_while_its_study_is_deleted(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from epsilens.app.desk import Desk
+    from epsilens.app.service import Service
 
     study = add_study(store)
-    desk = Desk(store, anonymous=False, max_upload=1)
+    service = Service(store, anonymous=False, max_upload=1)
     delete, said = store.delete_study, []
 
     def begin(jobs: Jobs) -> None:
@@ -113,7 +113,7 @@ def test_no_job_begins_while_its_study_is_deleted(
         except NotKeptError as error:
             said.append(str(error))
 
-    hurried = threading.Thread(target=begin, args=(desk.jobs,))
+    hurried = threading.Thread(target=begin, args=(service.jobs,))
 
     def slowly(id: str) -> None:
         hurried.start()
@@ -121,30 +121,30 @@ def test_no_job_begins_while_its_study_is_deleted(
         delete(id)
 
     monkeypatch.setattr(store, "delete_study", slowly)
-    desk.delete_study(study.id)
+    service.delete_study(study.id)
     hurried.join()
     assert len(said) == 1
-    assert desk.jobs._running == {}
-    desk.close()
+    assert service.jobs._running == {}
+    service.close()
 
 
 def test_a_page_drawn_while_its_study_is_deleted_is_not_held(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from epsilens.app.desk import Desk
+    from epsilens.app.service import Service
 
     study = add_study(store)
-    desk = Desk(store, anonymous=False, max_upload=1)
+    service = Service(store, anonymous=False, max_upload=1)
 
     def draw(task: dict[str, object]) -> dict[str, str]:
-        desk.delete_study(study.id)
+        service.delete_study(study.id)
         return {"page": "what it found"}
 
-    monkeypatch.setattr(desk.helper, "ask", draw)
+    monkeypatch.setattr(service.helper, "ask", draw)
     with pytest.raises(NotKeptError):
-        desk.page(study.id)
-    assert not desk._pages
-    desk.close()
+        service.page(study.id)
+    assert not service._pages
+    service.close()
 
 
 WAITS_FOR_A_SIGN = """
@@ -194,13 +194,13 @@ def test_a_result_that_cannot_be_written_is_said_and_the_next_one_can(
 
 def test_a_full_disk_is_one_line_on_the_page(serve: Any, tmp_path: Path) -> None:
     with serve(tmp_path / "state") as visitor:
-        study = add_study(visitor.desk.store)
-        connection = visitor.desk.store._database.connection
+        study = add_study(visitor.service.store)
+        connection = visitor.service.store._database.connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages}")
-        job = visitor.desk.store.add_job(study.id, "cost")
+        job = visitor.service.store.add_job(study.id, "cost")
         with pytest.raises(sqlite3.OperationalError) as full:
-            visitor.desk.store.finish_job(job, {"long": "x" * 100_000})
+            visitor.service.store.finish_job(job, {"long": "x" * 100_000})
         assert "the disk is full" in unwritten(full.value)
         connection.execute("PRAGMA query_only = ON")
         answer = visitor.ask("PATCH", f"/api/studies/{study.id}", json={"name": "another"})

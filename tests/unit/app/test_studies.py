@@ -331,7 +331,7 @@ def test_no_answer_holds_a_value(visitor: Any, finished: Any, secret: str) -> No
 
 
 def test_nobody_else_can_read_what_is_kept(visitor: Any, finished: Any) -> None:
-    folder = visitor.desk.store.folder
+    folder = visitor.service.store.folder
     found = [folder, *folder.rglob("*")]
     assert len(found) > 4
     assert all(path.stat().st_mode & 0o077 == 0 for path in found)
@@ -339,7 +339,7 @@ def test_nobody_else_can_read_what_is_kept(visitor: Any, finished: Any) -> None:
 
 def test_a_deleted_study_and_table_leave_no_file(visitor: Any, csv_bytes: bytes) -> None:
     study = visitor.study(csv_bytes)
-    path = visitor.desk.store.table(study["table"]).path
+    path = visitor.service.store.table(study["table"]).path
     assert path.exists()
     visitor.json("DELETE", f"/api/studies/{study['id']}", status=204)
     visitor.json("GET", f"/api/studies/{study['id']}", status=404)
@@ -347,7 +347,7 @@ def test_a_deleted_study_and_table_leave_no_file(visitor: Any, csv_bytes: bytes)
     visitor.json("DELETE", f"/api/tables/{study['table']}", status=204)
     assert not path.exists()
     # Overwritten, not only forgotten.
-    folder = visitor.desk.store.folder
+    folder = visitor.service.store.folder
     assert not any(study["id"].encode() in file.read_bytes() for file in folder.rglob("*.sqlite"))
 
 
@@ -407,7 +407,7 @@ def test_studies_with_names_are_not_shown_where_names_are_withheld(
     with serve(tmp_path / "state") as visitor:
         study = visitor.study(csv_bytes)
         assert len(visitor.json("GET", "/api/studies")) == 1
-        job = visitor.desk.store.add_job(study["id"], "cost").id
+        job = visitor.service.store.add_job(study["id"], "cost").id
     named = tmp_path / "clinic.doctor-jones"
     named.write_bytes(csv_bytes)
     with serve(tmp_path / "state", anonymous=True, data=str(named)) as visitor:

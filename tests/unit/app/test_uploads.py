@@ -223,15 +223,15 @@ def test_a_name_is_never_a_path(visitor: Any, csv_bytes: bytes, name: str) -> No
     answer = visitor.upload(csv_bytes, name)
     assert answer.status_code == 201
     assert answer.json()["name"] == "survey.csv"
-    stored = visitor.desk.store.table(answer.json()["id"]).path
-    assert stored.parent == visitor.desk.store.folder / "tables"
+    stored = visitor.service.store.table(answer.json()["id"]).path
+    assert stored.parent == visitor.service.store.folder / "tables"
     assert stored.name == f"{answer.json()['id']}.table"
     assert stored.stat().st_mode & 0o777 == 0o600
-    assert visitor.desk.store.folder.stat().st_mode & 0o777 == 0o700
+    assert visitor.service.store.folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_too_large_a_file_leaves_nothing_behind(visitor: Any) -> None:
-    before = sorted((visitor.desk.store.folder / "tables").iterdir())
+    before = sorted((visitor.service.store.folder / "tables").iterdir())
     large = b"a,b\n" + b"1,2\n" * (2 * MEGABYTE)
     assert visitor.upload(large).status_code == 413
     # Without a length it is cut off where the limit is.
@@ -239,7 +239,7 @@ def test_too_large_a_file_leaves_nothing_behind(visitor: Any) -> None:
     answer = visitor.ask("POST", "/api/tables", params={"name": "a.csv"}, content=pieces)
     assert answer.status_code == 413
     assert "--max-upload" in answer.json()["error"]
-    assert sorted((visitor.desk.store.folder / "tables").iterdir()) == before
+    assert sorted((visitor.service.store.folder / "tables").iterdir()) == before
 
 
 @pytest.mark.parametrize(
@@ -255,12 +255,12 @@ def test_too_large_a_file_leaves_nothing_behind(visitor: Any) -> None:
     ],
 )
 def test_what_is_no_table_is_refused_and_not_kept(visitor: Any, name: str, content: bytes) -> None:
-    before = sorted((visitor.desk.store.folder / "tables").iterdir())
+    before = sorted((visitor.service.store.folder / "tables").iterdir())
     answer = visitor.upload(content, name)
     assert answer.status_code in {413, 422}
     assert "\n" not in answer.json()["error"]
     assert ".table" not in answer.json()["error"]
-    assert sorted((visitor.desk.store.folder / "tables").iterdir()) == before
+    assert sorted((visitor.service.store.folder / "tables").iterdir()) == before
 
 
 def test_other_formats_are_read(visitor: Any) -> None:
@@ -281,7 +281,7 @@ def test_other_formats_are_read(visitor: Any) -> None:
 def test_all_uploads_together_and_the_disk_have_their_limits(
     visitor: Any, csv_bytes: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = visitor.desk.store.folder / "tables"
+    tables = visitor.service.store.folder / "tables"
     before = sorted(tables.iterdir())
     assert before
     monkeypatch.setattr(uploads, "MOST_TOGETHER", 0.001)

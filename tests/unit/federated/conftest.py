@@ -175,9 +175,9 @@ class World:
         return CoordinatorStore(self.folder / "coordinator")
 
     def lead(self, **options):
-        from epsilens.federated.flower.operations import Lead
+        from epsilens.federated.flower.operations import OperationRunner
 
-        return Lead(self.grid, self.store, timeout=7.0, patience=0.0, **options)
+        return OperationRunner(self.grid, self.store, timeout=7.0, patience=0.0, **options)
 
     def train(self, **options):
         lead = self.lead(everybody=True)

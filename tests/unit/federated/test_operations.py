@@ -32,7 +32,7 @@ from flwr.app import ConfigRecord, Message
 from epsilens.federated.flower.deployed_parties import SilentSitesError
 from epsilens.federated.flower.masked_grid_parties import MaskedDeployedParties
 from epsilens.federated.flower.messages import pack
-from epsilens.federated.flower.operations import Lead
+from epsilens.federated.flower.operations import OperationRunner
 from epsilens.federated.randomisation import as_budget
 from epsilens.federated.site_state import Wish
 
@@ -470,7 +470,7 @@ def test_an_insisting_site_answers_one_group_at_a_model(world, schema, monkeypat
     parties = masked(world)
     with pytest.raises(InputError, match="has answered at this model"):
         ask(0, 2)
-    monkeypatch.setattr("epsilens.federated.mask_book.MOST_ANSWERS", 1)
+    monkeypatch.setattr("epsilens.federated.mask_log.MOST_ANSWERS", 1)
     with pytest.raises(InputError, match="which is all it keeps a note of"):
         ask(0, 1, at=theta + 1.0)
 
@@ -480,7 +480,7 @@ def test_without_a_model_or_sites_there_is_a_word(fresh, schema, tmp_path):
         fresh.apply()
     empty = create_coordinator_store(tmp_path / "empty", schema)
     with pytest.raises(InputError, match="at least one site must be registered"):
-        Lead(fresh.grid, empty, everybody=True, patience=0.0)
+        OperationRunner(fresh.grid, empty, everybody=True, patience=0.0)
     fresh.grid.nodes = {}
     with pytest.raises(
         InputError, match="at least 2 sites must answer, but 0 did: sites 0, 1, 2, 3, 4"

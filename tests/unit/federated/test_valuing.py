@@ -27,7 +27,7 @@ from epsilens.federated.local_exchange import local_exchange
 from epsilens.federated.parties import TOGETHER
 from epsilens.federated.plan import PlannedOperation, carry_out, story
 from epsilens.federated.site_store import RawFile, SiteStore, create_site_store
-from epsilens.federated.value_desk import ValueDesk
+from epsilens.federated.value_service import ValueService
 from epsilens.federated.valuing import value
 from epsilens.valuation import AnswerBook, BatchMove, ItemTester, Yardstick, item_moves
 
@@ -50,7 +50,7 @@ from epsilens.federated.flower.masked_grid_parties import (
     MaskedDeployedParties,
     MaskedGridParties,
 )
-from epsilens.federated.flower.operations import Lead
+from epsilens.federated.flower.operations import OperationRunner
 
 
 @pytest.fixture(autouse=True)
@@ -286,7 +286,7 @@ def test_scores_are_counted_by_the_tester_and_end(schema, grid, folders):
     with pytest.raises(BudgetExceededError, match="site 1 has got all the scores"):
         value(leader, exchange, provider=1, tester=3)
     assert (folders[3] / "value.key").stat().st_mode & 0o077 == 0
-    assert ValueDesk(folders[3])._book(schema).given_to("site 1") == 3
+    assert ValueService(folders[3])._book(schema).given_to("site 1") == 3
 
 
 def test_a_deployed_coordinator_masks_values_and_accepts_from_its_store(schema, grid, tmp_path):
@@ -294,10 +294,10 @@ def test_a_deployed_coordinator_masks_values_and_accepts_from_its_store(schema, 
     for i, node in enumerate(grid.nodes):
         store.register(f"key of site {i}")
         store.note_node(i, node)
-    Lead(grid, store, secure_aggregation=True, everybody=True).train()
+    OperationRunner(grid, store, secure_aggregation=True, everybody=True).train()
     assert set(store.load().sums) == {TOGETHER}
     target = next(iter(grid.nodes))
-    lead = Lead(grid, store, secure_aggregation=True)
+    lead = OperationRunner(grid, store, secure_aggregation=True)
     # The provider's word that it has the new version gets lost.
     grid.spoil = lambda node, reply: (
         None if node == target and grid.types[-1] == "query.settle" else reply
@@ -306,7 +306,7 @@ def test_a_deployed_coordinator_masks_values_and_accepts_from_its_store(schema, 
     assert found.accepted == store.load().versions[-1].version == 1
     assert [line.operation for line in store.load().ledger if line.site == 2] == ["train", "value"]
     grid.spoil = lambda node, reply: reply
-    later = Lead(grid, store, secure_aggregation=True)
+    later = OperationRunner(grid, store, secure_aggregation=True)
     # Told again it changes nothing, and takes part with what was accepted.
     assert later.parties.records()[0] == SIZES[0]
     later.remove([4])
@@ -361,7 +361,7 @@ def test_testers_that_a_coordinator_invents_are_few_or_none(schema, grid, folder
     with pytest.raises(InputError, match="no tester of its own"):
         exchange.reply(1, model, invented(0), tester=1, n_items=1)
     # The people at both sites read the same twenty digits, and may name them.
-    known = ValueDesk(folders[2]).fingerprint()
+    known = ValueService(folders[2]).fingerprint()
     AnswerLimits(testers=(known.upper().replace("-", " "),)).write(folders[1])
     with pytest.raises(InputError, match="answers testers whose fingerprints it knows"):
         exchange.reply(1, model, invented(0), tester=2, n_items=1)
@@ -376,7 +376,7 @@ def test_an_insisting_site_scores_its_records_for_keys_that_it_was_told_only(sch
         site.insist_on_masks()
     with pytest.raises(InputError, match=r"site 0 insists on masks.*--tester-key"):
         value(leader, exchange, provider=0, tester=2, items=3)
-    keep_limits(folders[0], limit=None, testers=[ValueDesk(folders[2]).fingerprint()])
+    keep_limits(folders[0], limit=None, testers=[ValueService(folders[2]).fingerprint()])
     assert value(leader, exchange, provider=0, tester=2, items=3).n_items == 3
     replace(AnswerLimits.read(folders[1]), replies=0).write(folders[1])
     with pytest.raises(BudgetExceededError, match="scored 0 times in all"):
@@ -446,10 +446,10 @@ def test_a_site_that_stops_between_its_notes_has_counted(schema, grid, folders, 
         with pytest.raises(KeyboardInterrupt):
             value(leader, exchange, provider=1, tester=3, items=2)
     # What was told is on the disk before the ledger is; taken up again it is told and counted once.
-    assert ValueDesk(folders[3])._book(schema).given_to("site 1") == 2
+    assert ValueService(folders[3])._book(schema).given_to("site 1") == 2
     found = value(leader, exchange, provider=1, tester=3, items=2)
     assert found.n_items == 2
-    assert ValueDesk(folders[3])._book(schema).given_to("site 1") == 2
+    assert ValueService(folders[3])._book(schema).given_to("site 1") == 2
     for site in (1, 3):
         with SiteStore(folders[site]).transaction() as kept:
             assert [line.operation for line in kept.ledger] == ["train", "value"]

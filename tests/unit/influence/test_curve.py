@@ -54,16 +54,16 @@ def case(request):
     masks = [rng.random(n) < 0.1, np.ones(n, dtype=bool)]
     statistics = loss.statistic(np.arange(float(k)))
     noises = [summarise_group(problem, y, statistics, mask) for mask in masks]
-    furthest = 0.98 / k
-    curves = trace(ground, noises, partial(channel_at, k=k), furthest)
-    return ground, noises, curves, k, furthest
+    largest_t = 0.98 / k
+    curves = trace(ground, noises, partial(channel_at, k=k), largest_t)
+    return ground, noises, curves, k, largest_t
 
 
 @pytest.mark.parametrize("share", [1e-4, 0.07, 0.3, 0.7, 0.95])
 @pytest.mark.parametrize("group", [0, 1])
 def test_between_the_nodes_the_curve_equals_the_cell_itself(case, group, share):
-    ground, noises, curves, k, furthest = case
-    t, curve, problem = share * furthest, curves[group], ground.problem
+    ground, noises, curves, k, largest_t = case
+    t, curve, problem = share * largest_t, curves[group], ground.problem
     P = channel_at(t, k)
     start = curve.starts(np.array([t]))
     solution = minimise(

@@ -15,7 +15,7 @@ from epsilens.federated.flower import mask_queries, value_queries
 from epsilens.federated.flower.answering import answers, site_folder
 from epsilens.federated.flower.messages import Content, pack, pack_sums
 from epsilens.federated.site import Site
-from epsilens.federated.value_desk import ValueDesk
+from epsilens.federated.value_service import ValueService
 from epsilens.federated.written import budget_text, ledger_text, read_wish, wish_text
 
 __all__ = ["app", "site_folder"]
@@ -129,7 +129,7 @@ def _settle(site: Site, content: Content, context: Context) -> RecordDict:
     theta = content.vector("theta", site.schema.n_parameters)
     version, before = content.setting("version", int), site.state.version
     site.settle(version, changed=content.setting("changed", bool))
-    ValueDesk(site_folder(context)).settle(version, theta, before=before)
+    ValueService(site_folder(context)).settle(version, theta, before=before)
     return pack(
         site.schema.fingerprint,
         budget=budget_text(site.budget),

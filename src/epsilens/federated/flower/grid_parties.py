@@ -17,14 +17,14 @@ from epsilens.federated.aggregate import Penalty
 from epsilens.federated.declaration import FederationSchema
 from epsilens.federated.fixed_point import flatten, sum_bounds
 from epsilens.federated.flower.messages import Content, arrays_answered, pack, read_sums, unpack
-from epsilens.federated.known_draw import (
+from epsilens.federated.ledger import LedgerEntry
+from epsilens.federated.parties import NoAnswerError, Traffic
+from epsilens.federated.site_draws import (
     LARGEST_VERSION,
-    KnownDraw,
+    SiteDraw,
     counted_on,
     read_draw_name,
 )
-from epsilens.federated.ledger import LedgerEntry
-from epsilens.federated.parties import NoAnswerError, Traffic
 from epsilens.federated.site_state import Wish
 from epsilens.federated.sums import SiteSums
 from epsilens.federated.written import read_budget, read_ledger, wish_text
@@ -104,7 +104,7 @@ class GridParties:
         """What sites have spent with draws before the one that they have."""
         self.draws: dict[int, str] = {}
         """The name of every site's draw."""
-        self.insisting: dict[int, bool] = {}
+        self.requires_masks: dict[int, bool] = {}
         """Whether a site lets sums of its own leave under masks only."""
 
     # --- Who is there ---
@@ -152,7 +152,7 @@ class GridParties:
         self._records[number] = content.setting("n", int)
         self._nodes[number], self._budgets[number] = node, budget
         self._versions[number], self.draws[number] = version, draw
-        self.insisting[number] = content.setting("insists", bool)
+        self.requires_masks[number] = content.setting("insists", bool)
 
     def _budget(self, site: int, content: Content) -> Budget:
         budget = read_budget(content.setting("budget", str))
@@ -340,10 +340,10 @@ class GridParties:
         """Return the last version of a model that a site has been told of."""
         return max((self._versions.get(site, -1) for site in self._nodes), default=-1)
 
-    def known_draws(self) -> dict[int, KnownDraw]:
+    def known_draws(self) -> dict[int, SiteDraw]:
         """Return by what the draw of every site that has answered is known."""
         return {
-            site: KnownDraw(name, len(self._earlier.get(site, ())), self._versions[site])
+            site: SiteDraw(name, len(self._earlier.get(site, ())), self._versions[site])
             for site, name in self.draws.items()
         }
 

@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 from epsilens.errors import InputError, SiteError
 from epsilens.federated.flower.answering import answers, site_folder
 from epsilens.federated.flower.messages import Content, pack
-from epsilens.federated.mask_book import MaskBook
+from epsilens.federated.mask_log import MaskLog
 from epsilens.federated.masked_sums import MaskedQuestion, Masking
 from epsilens.federated.site import Site
 
@@ -57,7 +57,7 @@ def _masked(site: Site, content: Content, context: Context) -> RecordDict:
     )
     hidden, part = part.answer(site, question)
     if site.state.insists_on_masks:
-        MaskBook(site_folder(context)).note(site, question)
+        MaskLog(site_folder(context)).note(site, question)
     _keep(context, place, part)
     return pack(site.schema.fingerprint, masked=hidden.astype(np.dtype("<u8")).tobytes())
 

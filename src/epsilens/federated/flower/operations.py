@@ -26,7 +26,7 @@ from epsilens.federated.valuing import Valuation, ValueMode, value
 from epsilens.federated.versions import CoordinatorState, Intention, Version
 from epsilens.notes import Note
 
-__all__ = ["Lead"]
+__all__ = ["OperationRunner"]
 
 _TOLD_LATER = "told of the new version when back"
 _AGAIN = {
@@ -36,8 +36,8 @@ _AGAIN = {
 }
 
 
-class Lead:
-    """Leads the sites through one operation.
+class OperationRunner:
+    """Runs one operation with the sites.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ class Lead:
             As `epsilens.federated.valuing.value` takes them.
         """
         self.parties.require({provider, tester} & set(self._state.model_sites))
-        if self.parties.insisting.get(provider) and (accept or mode == "batch"):
+        if self.parties.requires_masks.get(provider) and (accept or mode == "batch"):
             what = "accept its offer" if accept else "value its records as one batch"
             raise InputError(
                 f"site {provider} insists on masks, and to {what} its own sums would have to be seen in clear. "

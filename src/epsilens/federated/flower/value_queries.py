@@ -21,7 +21,7 @@ from epsilens.federated.flower.value_messages import (
     together,
 )
 from epsilens.federated.site import Site
-from epsilens.federated.value_desk import ValueDesk
+from epsilens.federated.value_service import ValueService
 from epsilens.federated.written import ledger_text
 
 __all__ = ["register"]
@@ -40,7 +40,7 @@ def register(app: ClientApp) -> None:
 
 def _question(site: Site, content: Content, context: Context) -> RecordDict:
     model = read_tester_model(content, site.schema.n_parameters)
-    question, left = ValueDesk(site_folder(context)).question(
+    question, left = ValueService(site_folder(context)).question(
         site, model, provider=content.setting("provider", int)
     )
     return together(site.schema.fingerprint, question_parts(question), left=_written(left))
@@ -48,7 +48,7 @@ def _question(site: Site, content: Content, context: Context) -> RecordDict:
 
 def _left(site: Site, content: Content, context: Context) -> RecordDict:
     provider = content.setting("provider", int)
-    left = ValueDesk(site_folder(context)).left(site, provider=provider)
+    left = ValueService(site_folder(context)).left(site, provider=provider)
     return pack(site.schema.fingerprint, left=_written(left))
 
 
@@ -59,7 +59,7 @@ def _written(left: int | None) -> int:
 
 def _reply(site: Site, content: Content, context: Context) -> RecordDict:
     model = read_provider_model(content, site.schema.n_parameters)
-    reply, change = ValueDesk(site_folder(context)).reply(
+    reply, change = ValueService(site_folder(context)).reply(
         site,
         model,
         read_question(content),
@@ -72,7 +72,7 @@ def _reply(site: Site, content: Content, context: Context) -> RecordDict:
 
 def _scores(site: Site, content: Content, context: Context) -> RecordDict:
     model = read_tester_model(content, site.schema.n_parameters)
-    scores = ValueDesk(site_folder(context)).scores(
+    scores = ValueService(site_folder(context)).scores(
         site, model, read_reply(content), provider=content.setting("provider", int)
     )
     return together(site.schema.fingerprint, score_parts(scores), ledger=ledger_text(site.ledger))
@@ -80,13 +80,13 @@ def _scores(site: Site, content: Content, context: Context) -> RecordDict:
 
 def _move(site: Site, content: Content, context: Context) -> RecordDict:
     model = read_provider_model(content, site.schema.n_parameters)
-    move = ValueDesk(site_folder(context)).move(site, model)
+    move = ValueService(site_folder(context)).move(site, model)
     return together(site.schema.fingerprint, move_parts(move), ledger=ledger_text(site.ledger))
 
 
 def _score(site: Site, content: Content, context: Context) -> RecordDict:
     p = site.schema.n_parameters
-    score = ValueDesk(site_folder(context)).score_of(
+    score = ValueService(site_folder(context)).score_of(
         site,
         read_tester_model(content, p),
         read_move(content, p),
@@ -97,5 +97,5 @@ def _score(site: Site, content: Content, context: Context) -> RecordDict:
 
 def _submit(site: Site, content: Content, context: Context) -> RecordDict:
     theta = content.vector("theta", site.schema.n_parameters)
-    sums = ValueDesk(site_folder(context)).submit(site, theta)
+    sums = ValueService(site_folder(context)).submit(site, theta)
     return pack_sums(site.schema.fingerprint, sums)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from epsilens import __version__
 from epsilens.app import uploads
 from epsilens.app.child import Helper
+from epsilens.app.file_changes import check_unchanged, seen
 from epsilens.app.jobs import Jobs
 from epsilens.app.questions import (
     JobKind,
@@ -27,16 +28,15 @@ from epsilens.app.questions import (
     TableReading,
 )
 from epsilens.app.shell_command import command_for
-from epsilens.app.sightings import check_unchanged, seen
 from epsilens.app.store import NotKeptError, Store, StoredJob, StoredStudy, StoredTable
 from epsilens.errors import InputError, setting
 
-__all__ = ["Desk"]
+__all__ = ["Service"]
 
 _PAGES_KEPT = 12
 
 
-class Desk:
+class Service:
     """Answers the page; what takes long is done by other processes.
 
     Parameters
@@ -337,7 +337,7 @@ class Desk:
 
     # --- Pages and exports ---
 
-    def _furthest(self, study: StoredStudy) -> dict[str, Any]:
+    def _latest(self, study: StoredStudy) -> dict[str, Any]:
         """Return what is needed to show a study as far as it has come."""
         stage = self.stage(study.id)
         table = self.store.table(study.table_id)
@@ -362,7 +362,7 @@ class Desk:
             known = self._pages.get(key)
         if known is not None:
             return known
-        page = str(self.helper.ask({"task": "page", **self._furthest(study)})["page"])
+        page = str(self.helper.ask({"task": "page", **self._latest(study)})["page"])
         with self._lock:
             # It may have been deleted while its page was drawn: then nothing of it is held.
             self.study(id)
@@ -373,7 +373,7 @@ class Desk:
 
     def chart(self, id: str, format: Literal["png", "svg"]) -> bytes:
         """Return the chart of a study as a picture."""
-        task = {"task": "chart", "format": format, **self._furthest(self.study(id))}
+        task = {"task": "chart", "format": format, **self._latest(self.study(id))}
         return base64.b64decode(self.helper.ask(task)["content"])
 
     def comparison_chart(
@@ -386,9 +386,7 @@ class Desk:
             "format": format,
             "width": width,
             "titled": titled,
-            "studies": [
-                {"name": study.name, "furthest": self._furthest(study)} for study in studies
-            ],
+            "studies": [{"name": study.name, "latest": self._latest(study)} for study in studies],
         }
         return base64.b64decode(self.helper.ask(task)["content"])
 
@@ -398,7 +396,7 @@ class Desk:
         if kind == "decision":
             if self.stage(id) != "decision":
                 raise NotKeptError("this study has no decision yet. Wait for cost and attack.")
-            task = {"task": "decision", **self._furthest(study)}
+            task = {"task": "decision", **self._latest(study)}
             found: dict[str, Any] = self.helper.ask(task)["document"]
             return found
         document = self.store.document(id, kind)
@@ -406,7 +404,7 @@ class Desk:
             raise NotKeptError(f"this study has no {kind} yet. Wait for it, or start it.")
         return document
 
-    def furthest_document(self, id: str) -> dict[str, Any]:
+    def latest_document(self, id: str) -> dict[str, Any]:
         """Return the document that the page shows; the cost where it does not fit the attack."""
         stage = self.stage(id)
         if stage != "decision":
@@ -415,7 +413,7 @@ class Desk:
         return found
 
     def _concluded(self, id: str) -> dict[str, Any]:
-        return self.helper.ask({"task": "furthest", **self._furthest(self.study(id))})
+        return self.helper.ask({"task": "latest", **self._latest(self.study(id))})
 
     def compare(self, ids: list[str]) -> list[dict[str, Any]]:
         """Return what several studies lead to, one row each, in the given order."""

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from epsilens.federated.valuing import Valuation
-from epsilens.valuation.yardstick import n_coefficients
+from epsilens.valuation.derivatives import n_coefficients
 
-__all__ = ["who_learnt"]
+__all__ = ["disclosure_summary"]
 
 
-def who_learnt(valuation: Valuation) -> list[str]:
+def disclosure_summary(valuation: Valuation) -> list[str]:
     """Say in at most five short lines what each party knows after a valuation that it did not know before.
 
     Parameters
@@ -26,7 +26,7 @@ def who_learnt(valuation: Valuation) -> list[str]:
     >>> found = Valuation(provider=1, tester=3, mode="items", change="add", scores=np.zeros(4),
     ...     resolution=1e-9, n_items=4, version=0, n_parameters=12, messages=6, bytes=2_000_000,
     ...     seconds=1.5)
-    >>> for line in who_learnt(found):
+    >>> for line in disclosure_summary(found):
     ...     print(line)
     Site 1, provider: the model and its inverse Hessian; nothing of site 3.
     Site 3, tester: 4 scores, one a record; no record.

@@ -22,8 +22,8 @@ from epsilens._types import FloatArray
 from epsilens._validate import as_count, as_positive
 from epsilens.data.private_files import PrivateStore
 from epsilens.errors import BudgetExceededError
+from epsilens.valuation.derivatives import n_coefficients
 from epsilens.valuation.score_rounding import RoundedScores
-from epsilens.valuation.yardstick import n_coefficients
 
 __all__ = ["AnswerBook", "default_limit"]
 
@@ -88,12 +88,12 @@ class AnswerBook:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> book = AnswerBook(Path(tempfile.mkdtemp()) / "answers.sqlite", n_parameters=10)
-    >>> book.limit
+    >>> log = AnswerBook(Path(tempfile.mkdtemp()) / "answers.sqlite", n_parameters=10)
+    >>> log.limit
     5
-    >>> book.answer("hospital 3", 4, b"a request", lambda: np.zeros(4)).tolist()
+    >>> log.answer("hospital 3", 4, b"a request", lambda: np.zeros(4)).tolist()
     [0.0, 0.0, 0.0, 0.0]
-    >>> book.given_to("hospital 3"), book.left("hospital 3"), book.left("hospital 5")
+    >>> log.given_to("hospital 3"), log.left("hospital 3"), log.left("hospital 5")
     (4, 1, 1)
     """
 
@@ -128,20 +128,20 @@ class AnswerBook:
 
     def given_to(self, provider: str) -> int:
         """Return how many scores a provider has got."""
-        with self._store.transaction() as book:
-            return _given(book, provider)[0]
+        with self._store.transaction() as log:
+            return _given(log, provider)[0]
 
     def left(self, provider: str) -> int | None:
         """Return how many scores a provider may still get; None: without end."""
-        with self._store.transaction() as book:
-            given = _given(book, provider)
+        with self._store.transaction() as log:
+            given = _given(log, provider)
         limits = zip((self.limit, self.limit_in_all), given, strict=True)
         return min((max(most - n, 0) for most, n in limits if most is not None), default=None)
 
     def n_answered(self) -> int:
         """Return how many requests were counted, from whomever."""
-        with self._store.transaction() as book:
-            return int(book.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
+        with self._store.transaction() as log:
+            return int(log.execute("SELECT COUNT(*) FROM answers").fetchone()[0])
 
     def answer(
         self, provider: str, n: int, request: bytes, compute: Callable[[], FloatArray]
@@ -189,16 +189,16 @@ class AnswerBook:
         """
         as_count(n, name="n")
         digest = hashlib.sha256(request).hexdigest()
-        with self._store.transaction() as book:
-            row = book.execute(
+        with self._store.transaction() as log:
+            row = log.execute(
                 "SELECT scores, unit FROM answers WHERE request = ?", (digest,)
             ).fetchone()
             if row is not None and row[0] is not None:
                 kept = np.frombuffer(row[0], dtype="<f8").astype(np.float64)
                 return RoundedScores(kept, float(row[1]))
             if row is None:
-                self._require(provider, n, book)
-                book.execute(
+                self._require(provider, n, log)
+                log.execute(
                     "INSERT INTO answers VALUES (?, ?, ?, NULL, NULL)", (provider, digest, n)
                 )
         scores = np.asarray(compute(), dtype=np.float64)
@@ -206,15 +206,15 @@ class AnswerBook:
             source = random.SystemRandom()
             scores = scores + [source.gauss(0.0, self.noise) for _ in range(len(scores))]
         found = finish(scores)
-        with self._store.transaction() as book:
-            book.execute(
+        with self._store.transaction() as log:
+            log.execute(
                 "UPDATE answers SET scores = ?, unit = ? WHERE request = ?",
                 (found.scores.astype("<f8").tobytes(), found.resolution, digest),
             )
         return found
 
-    def _require(self, provider: str, n: int, book: sqlite3.Connection) -> None:
-        given, in_all = _given(book, provider)
+    def _require(self, provider: str, n: int, log: sqlite3.Connection) -> None:
+        given, in_all = _given(log, provider)
         raised = "None are left; the tester's people may raise `--score-limit`"
         if self.limit is not None and given + n > self.limit:
             raise BudgetExceededError(
@@ -230,9 +230,9 @@ class AnswerBook:
             )
 
 
-def _given(book: sqlite3.Connection, provider: str) -> tuple[int, int]:
+def _given(log: sqlite3.Connection, provider: str) -> tuple[int, int]:
     """Return how many scores a provider, and everybody, has got."""
-    own, everybody = book.execute(
+    own, everybody = log.execute(
         "SELECT COALESCE(SUM(CASE WHEN provider = ? THEN n END), 0), COALESCE(SUM(n), 0) FROM answers",
         (provider,),
     ).fetchone()

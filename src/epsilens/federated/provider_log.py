@@ -17,7 +17,7 @@ import numpy as np
 from epsilens._types import FloatArray
 from epsilens.data.private_files import PrivateStore
 
-__all__ = ["ProviderBook", "Told", "theta_name"]
+__all__ = ["ProviderLog", "Told", "theta_name"]
 
 Told: TypeAlias = Literal["items", "batch", "submission"]
 
@@ -47,7 +47,7 @@ def theta_name(theta: FloatArray) -> str:
     return hashlib.sha256(np.ascontiguousarray(theta, dtype="<f8").tobytes()).hexdigest()
 
 
-class ProviderBook:
+class ProviderLog:
     """A site's own note of the model it was told of and of what it has told.
 
     Parameters
@@ -58,12 +58,12 @@ class ProviderBook:
     Examples
     --------
     >>> import tempfile
-    >>> book = ProviderBook(Path(tempfile.mkdtemp()) / "provider.sqlite")
-    >>> book.settle(0, np.zeros(2))
-    >>> book.settled() == (0, theta_name(np.zeros(2)))
+    >>> log = ProviderLog(Path(tempfile.mkdtemp()) / "provider.sqlite")
+    >>> log.settle(0, np.zeros(2))
+    >>> log.settled() == (0, theta_name(np.zeros(2)))
     True
-    >>> book.tell("items", "a model", b"a reply", asker="a fingerprint", called="site 3")
-    >>> book.told("items", "a model", asker="another", called="site 3"), book.count("items")
+    >>> log.tell("items", "a model", b"a reply", asker="a fingerprint", called="site 3")
+    >>> log.told("items", "a model", asker="another", called="site 3"), log.count("items")
     (b'a reply', 1)
     """
 
@@ -78,21 +78,21 @@ class ProviderBook:
 
     def settled(self) -> tuple[int, str] | None:
         """Return the version that was settled last and the name of its model; None: no version yet."""
-        with self._store.transaction() as book:
-            row = book.execute("SELECT version, theta FROM settled").fetchone()
+        with self._store.transaction() as log:
+            row = log.execute("SELECT version, theta FROM settled").fetchone()
         return None if row is None else (int(row["version"]), str(row["theta"]))
 
     def settle(self, version: int, theta: FloatArray) -> None:
         """Note which model a version is."""
-        with self._store.transaction() as book:
-            book.execute(
+        with self._store.transaction() as log:
+            log.execute(
                 "INSERT OR REPLACE INTO settled VALUES (1, ?, ?)", (version, theta_name(theta))
             )
 
     def told(self, kind: Told, theta: str, *, asker: str = "", called: str = "") -> bytes | None:
         """Return what was told about a model to somebody of this key or of this name; None if nothing was."""
-        with self._store.transaction() as book:
-            row = book.execute(
+        with self._store.transaction() as log:
+            row = log.execute(
                 "SELECT content FROM told WHERE kind = ? AND theta = ? AND (asker = ? OR called = ?)",
                 (kind, theta, asker, called),
             ).fetchone()
@@ -102,13 +102,13 @@ class ProviderBook:
         self, kind: Told, theta: str, content: bytes, *, asker: str = "", called: str = ""
     ) -> None:
         """Write down what is told, before it leaves."""
-        with self._store.transaction() as book:
-            book.execute(
+        with self._store.transaction() as log:
+            log.execute(
                 "INSERT INTO told VALUES (?, ?, ?, ?, ?)", (kind, theta, asker, called, content)
             )
 
     def count(self, *kinds: Told) -> int:
         """Return how often something of some kinds was told."""
-        with self._store.transaction() as book:
-            rows = book.execute("SELECT kind, COUNT(*) AS n FROM told GROUP BY kind").fetchall()
+        with self._store.transaction() as log:
+            rows = log.execute("SELECT kind, COUNT(*) AS n FROM told GROUP BY kind").fetchall()
         return sum(row["n"] for row in rows if row["kind"] in kinds)

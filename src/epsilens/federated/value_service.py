@@ -21,11 +21,11 @@ from epsilens._validate import as_count
 from epsilens.errors import InputError, SiteBudgetError, SiteError
 from epsilens.federated.answer_limits import AnswerLimits, default_replies
 from epsilens.federated.declaration import FederationSchema, Records
-from epsilens.federated.provider_book import ProviderBook, theta_name
+from epsilens.federated.provider_log import ProviderLog, theta_name
 from epsilens.federated.site import Site
 from epsilens.federated.sums import SiteSums
 from epsilens.federated.written_replies import move_bytes, read_move, read_reply, reply_bytes
-from epsilens.valuation.answer_book import AnswerBook
+from epsilens.valuation.answer_log import AnswerBook
 from epsilens.valuation.batch_exchange import (
     BatchMove,
     answer_batch,
@@ -34,6 +34,7 @@ from epsilens.valuation.batch_exchange import (
     require_same_model,
 )
 from epsilens.valuation.ckks import Ckks, CkksParameters, read_secret_key
+from epsilens.valuation.derivatives import Yardstick
 from epsilens.valuation.item_exchange import ItemTester, score_items
 from epsilens.valuation.item_messages import (
     EncryptedScores,
@@ -45,16 +46,15 @@ from epsilens.valuation.item_messages import (
 )
 from epsilens.valuation.model_moves import Change, ModelForProvider, ModelForTester
 from epsilens.valuation.score_rounding import RoundedScores
-from epsilens.valuation.yardstick import Yardstick
 
-__all__ = ["ValueDesk"]
+__all__ = ["ValueService"]
 
 
 KEY, ANSWERS, TOLD = "value.key", "answers.sqlite", "provider.sqlite"
 
 
-class ValueDesk:
-    """Where a site takes part in valuations.
+class ValueService:
+    """A site's part in valuations.
 
     Parameters
     ----------
@@ -85,10 +85,10 @@ class ValueDesk:
         InputError
             If this version was settled as another model.
         """
-        book = self._told()
+        log = self._told()
         if version > before:
-            book.settle(version, theta)
-        elif book.settled() not in {None, (version, theta_name(theta))}:
+            log.settle(version, theta)
+        elif log.settled() not in {None, (version, theta_name(theta))}:
             raise InputError(
                 f"version {version} of the model was settled with other numbers. The coordinator must "
                 "settle a version once."
@@ -104,12 +104,12 @@ class ValueDesk:
                 "values records at the settled version only.",
             )
 
-    def _told(self) -> ProviderBook:
-        return ProviderBook(self.folder / TOLD)
+    def _told(self) -> ProviderLog:
+        return ProviderLog(self.folder / TOLD)
 
     def _note(self, site: Site, *, is_new: bool) -> None:
         """Write an exchange into the ledger, or one that a stop has left out of it."""
-        told = self._told().count("items", "batch") + self._book(site.schema).n_answered()
+        told = self._told().count("items", "batch") + self._log(site.schema).n_answered()
         lines = sum(line.operation == "value" for line in site.ledger)
         if is_new or lines < told:
             site.note_value()
@@ -143,7 +143,7 @@ class ValueDesk:
 
     def left(self, site: Site, *, provider: int) -> int | None:
         """Return how many scores a provider may still get; None: without end."""
-        return self._book(site.schema).left(_name(provider))
+        return self._log(site.schema).left(_name(provider))
 
     def scores(
         self, site: Site, model: ModelForTester, reply: EncryptedScores, *, provider: int
@@ -176,11 +176,11 @@ class ValueDesk:
         provider : int
         """
         self._require_settled(site, model.theta)
-        book = self._book(site.schema)
-        before = book.n_answered()
+        log = self._log(site.schema)
+        before = log.n_answered()
         stick = _yardstick(site, model)
-        found = answer_batch(model, stick, move, provider=_name(provider), answers=book)
-        self._note(site, is_new=book.n_answered() > before)
+        found = answer_batch(model, stick, move, provider=_name(provider), answers=log)
+        self._note(site, is_new=log.n_answered() > before)
         return found
 
     def _tester(self, site: Site, model: ModelForTester) -> ItemTester:
@@ -189,10 +189,10 @@ class ValueDesk:
             model,
             _yardstick(site, model),
             key_file=self.folder / KEY,
-            answers=self._book(site.schema),
+            answers=self._log(site.schema),
         )
 
-    def _book(self, schema: FederationSchema) -> AnswerBook:
+    def _log(self, schema: FederationSchema) -> AnswerBook:
         own = AnswerLimits.read(self.folder)
         return AnswerBook(
             self.folder / ANSWERS,
@@ -243,11 +243,11 @@ class ValueDesk:
         self._require_settled(site, model.theta)
         check_signature(question.signer, question.signature, question.signed_parts())
         require_same_model(question.model, model.name)
-        own, book, who = AnswerLimits.read(self.folder), self._told(), question.fingerprint
+        own, log, who = AnswerLimits.read(self.folder), self._told(), question.fingerprint
         self._require_known(site, who, own, tester=tester)
         records, change = _valued(site)
         theta = theta_name(model.theta)
-        kept = book.told("items", theta, asker=who, called=_name(tester))
+        kept = log.told("items", theta, asker=who, called=_name(tester))
         if kept is not None:
             given = read_reply(kept)
             if given.key != question.key:
@@ -265,7 +265,7 @@ class ValueDesk:
                 "determine the tester's statistics. The tester may raise its limit.",
             )
         most = default_replies(site.schema.n_parameters) if own.replies is None else own.replies
-        if book.count("items") >= most:
+        if log.count("items") >= most:
             raise SiteBudgetError(
                 site.number,
                 f"lets its items be scored {most} times in all, and they were: each time "
@@ -274,7 +274,7 @@ class ValueDesk:
         chosen = records.take(slice(0, min(as_count(n_items, name="items"), records.n)))
         X, y = _arrays(chosen, site.schema)
         made = score_items(model, question, X, y, site.schema.loss, change=change)
-        book.tell("items", theta, reply_bytes(made), asker=who, called=_name(tester))
+        log.tell("items", theta, reply_bytes(made), asker=who, called=_name(tester))
         self._note(site, is_new=True)
         return made, change
 
@@ -312,8 +312,8 @@ class ValueDesk:
             If the model is not the settled one, or the batch too small for what was told of it already.
         """
         self._require_settled(site, model.theta)
-        book, theta = self._told(), theta_name(model.theta)
-        kept = book.told("batch", theta)
+        log, theta = self._told(), theta_name(model.theta)
+        kept = log.told("batch", theta)
         if kept is not None:
             given = read_move(kept)
             require_same_model(given.model, model.name)
@@ -323,7 +323,7 @@ class ValueDesk:
         self._require_batch(site, records, moves=1)
         X, y = _arrays(records, site.schema)
         made = offer_batch(model, X, y, site.schema.loss, change=change)
-        book.tell("batch", theta, move_bytes(made))
+        log.tell("batch", theta, move_bytes(made))
         self._note(site, is_new=True)
         return made
 
@@ -341,26 +341,26 @@ class ValueDesk:
             As `move`, or if nothing is on offer.
         """
         self._require_settled(site, theta)
-        book, name = self._told(), theta_name(theta)
-        is_new = book.told("submission", name) is None
+        log, name = self._told(), theta_name(theta)
+        is_new = log.told("submission", name) is None
         if is_new and site.offered is not None:
             self._require_batch(site, site.offered, submissions=1)
         sums = site.submit(theta)
         if is_new:
-            book.tell("submission", name, b"")
+            log.tell("submission", name, b"")
         return sums
 
     def _require_batch(
         self, site: Site, records: Records, *, moves: int = 0, submissions: int = 0
     ) -> None:
         """Refuse one move or submission more than the size of the batch bears."""
-        book, schema = self._told(), site.schema
+        log, schema = self._told(), site.schema
         require_batch(
             records.n,
             schema.n_parameters,
             schema.loss.n_outputs,
-            moves=max(book.count("batch") + moves, 1),
-            submissions=max(book.count("submission") + submissions, 1),
+            moves=max(log.count("batch") + moves, 1),
+            submissions=max(log.count("submission") + submissions, 1),
         )
 
 

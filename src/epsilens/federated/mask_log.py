@@ -15,11 +15,11 @@ from pathlib import Path
 from epsilens.data.private_files import PrivateStore
 from epsilens.errors import SiteError
 from epsilens.federated.masked_sums import MaskedQuestion
-from epsilens.federated.provider_book import theta_name
+from epsilens.federated.provider_log import theta_name
 from epsilens.federated.site import Site
 from epsilens.federated.written import wish_text
 
-__all__ = ["MOST_ANSWERS", "MaskBook"]
+__all__ = ["MOST_ANSWERS", "MaskLog"]
 
 FILE = "masked.sqlite"
 MOST_ANSWERS = 100_000
@@ -32,8 +32,8 @@ _DAMAGED = (
 )
 
 
-class MaskBook:
-    """An insisting site's own note of what it has answered.
+class MaskLog:
+    """A log of what a site that requires masks has answered.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ class MaskBook:
         # Prepared in another way a change is other data; the sums of two draws differ by the change.
         place += [own] if question.what == "difference" else []
         asked = [sorted(question.records.items()), sorted(question.pending), own]
-        with self._store.transaction() as book:
-            row = book.execute(
+        with self._store.transaction() as log:
+            row = log.execute(
                 "SELECT asked FROM answered WHERE question = ?", (_name(place),)
             ).fetchone()
             if row is not None and row["asked"] != _name(asked):
@@ -92,14 +92,14 @@ class MaskBook:
                     "all sites; take sites out by `remove --rung exact`.",
                 )
             if row is None:
-                (n,) = book.execute("SELECT COUNT(*) FROM answered").fetchone()
+                (n,) = log.execute("SELECT COUNT(*) FROM answered").fetchone()
                 if n >= MOST_ANSWERS:
                     raise SiteError(
                         site.number,
                         f"insists on masks, and has answered at {n} models, which is all "
                         "it keeps a note of. It can join anew, which spends its budget again.",
                     )
-                book.execute("INSERT INTO answered VALUES (?, ?)", (_name(place), _name(asked)))
+                log.execute("INSERT INTO answered VALUES (?, ?)", (_name(place), _name(asked)))
 
 
 def _name(parts: object) -> str:

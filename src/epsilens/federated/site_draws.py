@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from epsilens.errors import InputError
 from epsilens.federated.ledger import LedgerEntry
 
-__all__ = ["LARGEST_VERSION", "KnownDraw", "counted_on", "read_draw_name"]
+__all__ = ["LARGEST_VERSION", "SiteDraw", "counted_on", "read_draw_name"]
 
 LARGEST_VERSION = 2**31
 """A site that claims a later version of a model has never been told of it."""
@@ -17,7 +17,7 @@ _NAME_LENGTH = 32
 
 
 @dataclass(frozen=True)
-class KnownDraw:
+class SiteDraw:
     """A site's draw, as its coordinator knows it.
 
     Parameters
@@ -31,7 +31,7 @@ class KnownDraw:
 
     Examples
     --------
-    >>> KnownDraw("0f" * 16).earlier
+    >>> SiteDraw("0f" * 16).earlier
     0
     """
 
