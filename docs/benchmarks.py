@@ -9,7 +9,7 @@ from pathlib import Path
 PAGE = Path(__file__).parent / "benchmarks.md"
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 
-_HEAD = """# What was measured
+_HEAD = """# Benchmarks
 
 Every table here is printed by a script of `benchmarks/` (`make bench-NAME`, data downloaded or by
 `DATA=DIR`); this page is put together by `make bench-docs`. Numbers of a paper are marked as its own.
@@ -75,7 +75,7 @@ _SECTIONS = {
         "Under a strong penalty first order has the right sign. Training the whole network again is another experiment: it is stopped after a few "
         "epochs instead of converging, and its features learn the randomised labels too. It departs from the head where "
         "everybody's labels are randomised strongly, where it loses more, and where they are randomised weakly, where the noise of "
-        "training is larger than the effect. A line from four ε then mends first order by an order of magnitude or more, and gains "
+        "training is larger than the effect. A line from four ε then corrects first order by an order of magnitude or more, and gains "
         "nothing on `exact`. P1 says that for a network the last layer is taken, and shows none.",
     ),
     "whatif-wide": (
@@ -200,7 +200,7 @@ def with_table(text: str, name: str, results: Path = RESULTS) -> str:
 
 
 def main() -> None:
-    """Write the page, its figures, the tables of other pages, and the book."""
+    """Write the page, its figures, the tables of other pages, and the reproduction report."""
     import _book
     import benchmark_figures
 

@@ -12,7 +12,7 @@ sys.path.insert(0, str(DOCS / "_ext"))
 
 import epsilens  # noqa: E402
 
-# A heading of this house, which `rooms` moves into the Notes.
+# A heading of this project, which `packages` moves into the Notes.
 warnings.filterwarnings("ignore", message="Unknown section Assumptions")
 
 project = "epsilens"
@@ -27,7 +27,7 @@ extensions = [
     "myst_parser",
     "links",
     "formulas",
-    "rooms",
+    "packages",
     "commands",
     "document_keys",
     "offline",

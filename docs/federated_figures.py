@@ -172,7 +172,7 @@ def _dash(lines: Mapping[str, tuple[str, list[int]]]) -> alt.StrokeDash:
 
 
 def _finished(chart: Any, title: str, subtitle: str, said: Sequence[str]) -> Any:
-    """Give a chart its title, its words for those who do not see it, and the house's looks."""
+    """Give a chart its title, its words for those who do not see it, and the project's style."""
     return (
         chart.properties(
             title=alt.TitleParams(text=title, subtitle=subtitle),

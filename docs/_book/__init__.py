@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reproduction book: what five papers print beside what the benchmarks of this house found.
+"""The reproduction report: what five papers print beside what the benchmarks of this project found.
 
 The prose stands in the pages of this folder, with a name in double braces wherever a number or a table
 belongs; the numbers come from benchmarks/results, and those of a paper from where they are quoted.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the book that the page of benchmarks lacks: P1's as P1 draws them, P4 Fig. 3 and P5 Fig. 5."""
+"""Figures of the reproduction report that the page of benchmarks lacks: P1's as P1 draws them, P4 Fig. 3 and P5 Fig. 5."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def write(results: Results, folder: Path) -> None:
 
 
 def _finished(chart: Any, title: str, subtitle: str, said: str) -> Any:
-    """Give a chart its title, its words for those who do not see it, and the house's looks."""
+    """Give a chart its title, its words for those who do not see it, and the project's style."""
     return (
         chart.properties(
             title=alt.TitleParams(text=title, subtitle=subtitle),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every argument check in the package: what was expected, what came, what to do.
 
-Inner functions trust their callers; public doors call these once. No message ever carries a
+Inner functions trust their callers; public functions call these once. No message ever carries a
 data value: names of columns, counts and the numbers the caller typed as settings only.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every public exception and warning of the package, and what may be told of any other."""
+"""Every public exception and warning of the package, and what may be said about any other."""
 
 from __future__ import annotations
 

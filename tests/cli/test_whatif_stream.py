@@ -114,11 +114,11 @@ def folders(tmp_path):
     return paths
 
 
-def change(folder, mend):
+def change(folder, fix):
     """Write every file of a folder again, given the position of its first row."""
     at = 0
     for file in sorted(folder.glob("*.parquet")):
-        frame = mend(pd.read_parquet(file), at)
+        frame = fix(pd.read_parquet(file), at)
         at += len(frame)
         frame.to_parquet(file, row_group_size=170, index=False)
 

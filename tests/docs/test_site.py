@@ -99,40 +99,40 @@ def test_every_file_that_a_page_names_exists():
     places = re.compile(r"`((?:src|tests|docs|benchmarks|examples)/[\w./-]+)(?:::\w+)?`")
     for page in sources():
         for place in places.findall(page.read_text(encoding="utf-8")):
-            if "ROOM" not in place and "_build" not in place:
+            if "PACKAGE" not in place and "_build" not in place:
                 assert (ROOT / place).exists(), (page, place)
 
 
 def test_the_architecture_names_files_of_its_packages():
     text = (DOCS / "concepts" / "architecture.md").read_text(encoding="utf-8")
-    rooms = ROOT / "src" / "epsilens"
+    packages = ROOT / "src" / "epsilens"
     named = 0
     for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         here = re.findall(r"`(\w+)`", part.partition("\n")[0])
         for file in re.findall(r"`([\w/]+\.py)`", part):
-            spots = [rooms / file, *(rooms / room / file for room in here)]
+            spots = [packages / file, *(packages / package / file for package in here)]
             if not file.startswith("tests/"):
                 assert any(spot.is_file() for spot in spots), file
                 named += 1
     assert named > 15
     visited = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
-    seen = {room for head in visited for room in re.findall(r"`(\w+)`", head)}
+    seen = {package for head in visited for package in re.findall(r"`(\w+)`", head)}
     doors = {"audit", "valuation", "masking", "federated", "epsilens.ridge"}
     side = set(re.findall(r"`([\w.]+)`", text.split("## Other packages")[1]))
     assert doors <= side
-    there = {path.parent.name for path in rooms.glob("*/__init__.py")}
+    there = {path.parent.name for path in packages.glob("*/__init__.py")}
     assert there <= seen | doors, "a package that the page leaves out"
 
 
-def test_every_room_has_a_page_in_the_contents():
-    rooms = load("rooms")
+def test_every_package_has_a_page_in_the_contents():
+    packages = load("packages")
     contents = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
-    for room in rooms.ROOMS:
-        page = room.rpartition(".")[2]
+    for package in packages.PACKAGES:
+        page = package.rpartition(".")[2]
         text = (DOCS / "reference" / "api" / f"{page}.md").read_text(encoding="utf-8")
-        assert f"```{{room}} {room}\n" in text
+        assert f"```{{package}} {package}\n" in text
         assert f"api/{page}\n" in contents
-        assert all(rooms._about(room, name) for name in rooms.public_names(room))
+        assert all(packages._about(package, name) for name in packages.public_names(package))
 
 
 def test_formulas_are_raised_and_lowered_and_names_are_not():

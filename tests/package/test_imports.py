@@ -41,7 +41,7 @@ ALLOWED = {
     "models": LEFT | {"data", "channels"},
     "influence": LEFT | {"data", "channels", "models"},
     "whatif": LEFT | {"data", "channels", "models", "influence"},
-    # A public door: it names what other rooms hold.
+    # A public module: it names what other packages hold.
     "ridge": {"_lazy", "models", "whatif"},
     "cluster": {"models"},
     "valuation": LEFT | {"data", "channels", "models", "influence"},

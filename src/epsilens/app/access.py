@@ -178,7 +178,7 @@ class Guard:
         try:
             await self._let_in(scope, receive, with_headers)
         except Exception as error:
-            # The door of the house: nothing goes on from here, and no message of another library,
+            # The outermost handler: nothing goes on from here, and no message of another library,
             # which may quote data, goes out.
             number = scope.get(ERROR_NUMBER) or secrets.token_hex(4)
             print(f"error {number}\n{place_of(error)}", file=sys.stderr, flush=True)  # noqa: T201

@@ -428,7 +428,7 @@ def create_app(service: Service, gate: Gate, *, warm_up: bool = True) -> Guard:
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        # The error goes on to the guard at the door, which prints its place.
+        # The error goes on to the outermost guard, which prints its place.
         number = request.scope[ERROR_NUMBER] = secrets.token_hex(4)
         return JSONResponse({"error": FAULT, "id": number}, status_code=500)
 

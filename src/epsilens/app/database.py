@@ -33,11 +33,11 @@ def unwritten(error: sqlite3.OperationalError) -> str:
     Examples
     --------
     >>> unwritten(sqlite3.OperationalError("disk I/O error"))
-    'the folder of `--state` could not be used: the disk does not answer as it should. Mend that and try again; what was finished before is kept.'
+    'the folder of `--state` could not be used: the disk does not answer as it should. Fix that and try again; what was finished before is kept.'
     """
     reason = _REASONS.get(_code(error), "the disk does not answer as it should")
     return (
-        f"the folder of `--state` could not be used: {reason}. Mend that and try again; what was "
+        f"the folder of `--state` could not be used: {reason}. Fix that and try again; what was "
         "finished before is kept."
     )
 

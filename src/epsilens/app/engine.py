@@ -79,7 +79,7 @@ class Engine:
         InputError
             If the table or the question is not usable.
         """
-        doors: dict[str, Callable[[Task, Progress], Answer]] = {
+        handlers: dict[str, Callable[[Task, Progress], Answer]] = {
             "ready": self._ready,
             "check": self._check,
             "forget": self._forget,
@@ -99,7 +99,7 @@ class Engine:
         }
         if task["task"] in drawn:
             return drawn[task["task"]](task)
-        return doors[task["task"]](task, progress)
+        return handlers[task["task"]](task, progress)
 
     def _ready(self, task: Task, progress: Progress) -> Answer:
         """Load what takes a while, so that the first question does not wait for it."""

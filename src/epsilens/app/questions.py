@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page asks and is told: the shapes of the messages, checked at the door."""
+"""What the page asks and is told: the shapes of the messages, checked on arrival."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
 
 
 def _check_room(folder: Path, coming: int, max_upload: int) -> None:
-    """Refuse what all uploads together, or the disk, have no room for."""
+    """Refuse what all uploads together, or the disk, have no space for."""
     kept = sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file())
     most = MOST_TOGETHER * max_upload
     if kept + coming > most:

@@ -175,7 +175,7 @@ def common_schema(whole: pa.Schema, schemas: Sequence[pa.Schema], folder: Path) 
     if any(set(schema.names) | partitions != set(whole.names) for schema in schemas):
         raise InputError(
             f"the parquet files of {folder.name!r} must have the same columns, "
-            "but they differ. Read them one by one, or mend them."
+            "but they differ. Read them one by one, or fix them."
         )
     fields = []
     for field in whole:
@@ -188,7 +188,7 @@ def common_schema(whole: pa.Schema, schemas: Sequence[pa.Schema], folder: Path) 
         except pa.ArrowException:
             raise InputError(
                 f"the parquet files of {folder.name!r} must have the same types, but those of "
-                f"column {field.name!r} differ. Read them one by one, or mend them."
+                f"column {field.name!r} differ. Read them one by one, or fix them."
             ) from None
         fields.append(wide.field(0))
     return pa.schema(fields)
@@ -315,7 +315,7 @@ def frame_from_arrow(table: pa.Table, *, name: str) -> pd.DataFrame:
         # The original message would quote the value.
         raise InputError(
             f"{name!r} must hold values that fit into a table of pandas, but some do not, such as "
-            "dates beyond its range. Mend or drop those columns before reading."
+            "dates beyond its range. Fix or drop those columns before reading."
         ) from None
     for column, dtype in frame.dtypes.items():
         if dtype in whole.values() and not frame[column].isna().any():

@@ -252,7 +252,7 @@ def _renamed(node: Node, answers: Mapping[str, Mapping[str, str | float | bool]]
 
 
 class _Evaluation:
-    """One walk over the tree for one table."""
+    """One pass over the tree for one table."""
 
     def __init__(self, text: str, frame: pd.DataFrame) -> None:
         self._text = text

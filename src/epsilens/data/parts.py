@@ -216,7 +216,7 @@ def read_numbers(column: pd.Series, *, name: str) -> Labels:
     n_infinite = int((~np.isfinite(numbers)).sum())
     if n_infinite:
         raise InputError(
-            f"the label {name!r} must hold finite numbers, but {n_infinite} are not. Mend them."
+            f"the label {name!r} must hold finite numbers, but {n_infinite} are not. Fix them."
         )
     return Labels(pd.Series(numbers, index=column.index, name=column.name), (), None)
 
@@ -466,7 +466,7 @@ def _weights(column: pd.Series, name: str) -> FloatArray:
     if n_bad:
         raise InputError(
             f"weights must be finite and at least 0, but {n_bad} of {len(weights)} in column "
-            f"{name!r} are not. Mend or remove those rows."
+            f"{name!r} are not. Fix or remove those rows."
         )
     if not weights.any():
         raise InputError(f"some weight must be greater than 0, but all in column {name!r} are 0.")

@@ -272,7 +272,7 @@ def days(series: pd.Series) -> pd.Series:
         # The original message would quote the date.
         raise InputError(
             f"column {str(series.name)!r} must hold dates that a computer can count, but some are "
-            "too far away. Mend or drop them."
+            "too far away. Fix or drop them."
         ) from None
     # Counted in the column's own unit: a difference of dates in nanoseconds ends in 2262.
     counts = moments.dt.tz_convert(None).to_numpy()

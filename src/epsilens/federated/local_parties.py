@@ -61,7 +61,7 @@ class LocalParties:
         return {i: site.is_anchored for i, site in self.sites.items()}
 
     def latest_version(self) -> int:
-        """Return the last version of a model that a site has been told of."""
+        """Return the last version of a model that a site was notified of."""
         return max(site.state.version for site in self.sites.values())
 
     def known_draws(self) -> dict[int, SiteDraw]:

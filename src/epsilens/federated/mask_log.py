@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a site has answered under masks, so that no two answers give its own part away: a file that stays.
+"""Persistent log of what a site answered under masks, so that no two answers disclose its own part.
 
 Sums over two groups at the same model differ by the sums of those who are in one of them only. So a site that
 insists on masks notes for every model with whom, for whose changes and from which draw it has answered,

@@ -97,7 +97,7 @@ class Parties(Protocol):
         ...
 
     def latest_version(self) -> int:
-        """Return the last version of a model that a site has been told of; −1 if none."""
+        """Return the last version of a model that a site was notified of; −1 if none."""
         ...
 
     def known_draws(self) -> Mapping[int, SiteDraw]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a site was told of the model, and what it has told of its own records to whom: a file that stays.
+"""Persistent log of the model that a site received, and of what it disclosed about its own records to whom.
 
 The coordinator names the model, the tester and the number of records. None of that is taken at its
 word: the model must be the one that was settled with this site, whoever asks is known by its
@@ -48,7 +48,7 @@ def theta_name(theta: FloatArray) -> str:
 
 
 class ProviderLog:
-    """A site's own note of the model it was told of and of what it has told.
+    """A site's own log of the model that it received and of what it disclosed.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking sites out of a model: whose sums are needed, and the steps with the word on each."""
+"""Taking sites out of a model: whose sums are needed, and the steps with the statement about each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sums_apart(
 def first_removal(
     present: Objective, sums: Mapping[int, SiteSums], leaving: Sequence[int]
 ) -> tuple[Step, Trust]:
-    """Return the Newton step away from sites that leave, and the word on it."""
+    """Return the Newton step away from sites that leave, and the statement about it."""
     gone = [part for site, part in sums.items() if site in leaving]
     step = removal_step(present, gone)
     share = sum(part.n for part in gone) / present.sums.n

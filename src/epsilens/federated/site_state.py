@@ -68,7 +68,7 @@ class SiteState:
     wish : Wish or None
         What it asks for.
     version : int
-        The last version of the model that it was told of.
+        The last version of the model that it was notified of.
     offered : int
         How many of its records, the last ones, are not in the model but on offer.
     submitted : bool

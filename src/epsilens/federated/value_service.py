@@ -309,7 +309,7 @@ class ValueService:
         Raises
         ------
         InputError
-            If the model is not the settled one, or the batch too small for what was told of it already.
+            If the model is not the settled one, or the batch too small for what was disclosed about it already.
         """
         self._require_settled(site, model.theta)
         log, theta = self._told(), theta_name(model.theta)

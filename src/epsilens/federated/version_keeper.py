@@ -51,7 +51,7 @@ class NewModel:
         trust: Trust,
         trained: Trained | None = None,
     ) -> NewModel:
-        """Return a model with the word on it."""
+        """Return a model with the statement about it."""
         return cls(theta, model_budgets, trust.advice, trust.reason, trust.predicted_error, trained)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The minimiser of the expected perturbed objective, walked along ε for many groups at once.
+"""The minimiser of the expected perturbed objective, followed along ε for many groups at once.
 
 ε goes from large to small, all groups side by side. Since the objective moves only in its linear
 term, the tangent of the path is H⁻¹·(change of the linear term): it predicts the next minimiser so

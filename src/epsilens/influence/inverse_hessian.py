@@ -75,7 +75,7 @@ class HessianOperator:
 
     @cached_property
     def factor(self) -> Curvature:
-        """The factorised Hessian; the one door here behind which a matrix is formed."""
+        """The factorised Hessian; the only attribute here that forms a matrix."""
         return self.known or factorise(self.problem.hessian(self.theta))
 
     @cached_property

@@ -135,7 +135,7 @@ class NarrowWork:
 
 @dataclass(frozen=True, repr=False)
 class StreamedEvaluation:
-    """The doors of `Evaluation`, each one or a few passes.
+    """The methods of `Evaluation`, each one or a few passes.
 
     Attributes
     ----------

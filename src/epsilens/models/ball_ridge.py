@@ -198,7 +198,7 @@ def _judge(
     radius: float,
     trace: float,
 ) -> tuple[BallMinimum, FloatArray]:
-    """Bound the error of θ, and give the Newton step that would mend it."""
+    """Bound the error of θ, and give the Newton step that would correct it."""
     slope, rounding = _gradient(X, y, theta, lengths, penalty)
     length = float(np.linalg.norm(theta))
     if nu > 0.0:

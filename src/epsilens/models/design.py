@@ -2,7 +2,7 @@
 """The matrix a linear model is trained on, with the four products that everything is made of.
 
 Rows are visited in chunks that fit the cache; no matrix of rows × rows or of training × test rows is
-ever formed. Dense and sparse matrices go through the same four doors.
+ever formed. Dense and sparse matrices have the same four methods.
 """
 
 from __future__ import annotations
@@ -346,14 +346,14 @@ class Design:
         Traceback (most recent call last):
         ...
         epsilens.errors.InputError: the test data must hold numbers like those of the training data,
-        but 1 lie more than 1e+15 times as far out. Mend them, or mark them as missing.
+        but 1 lie more than 1e+15 times as far out. Fix them, or mark them as missing.
         """
         values = self.matrix if isinstance(self.matrix, np.ndarray) else self.matrix.data
         n_far = int(np.count_nonzero(~(np.abs(values) <= FARTHEST)))
         if n_far:
             raise InputError(
                 f"the {what} data must hold numbers like those of the training data, but {n_far} lie "
-                f"more than {FARTHEST:g} times as far out. Mend them, or mark them as missing."
+                f"more than {FARTHEST:g} times as far out. Fix them, or mark them as missing."
             )
         return self
 

@@ -303,9 +303,7 @@ def numbers_of(values: NDArray[np.generic], *, what: str) -> FloatArray:
             ) from None
     numbers = values.astype(np.float64)
     if not np.isfinite(numbers).all():
-        raise InputError(
-            f"the {what} labels must be finite numbers. Drop or mend those rows first."
-        )
+        raise InputError(f"the {what} labels must be finite numbers. Drop or fix those rows first.")
     return numbers
 
 

@@ -70,7 +70,7 @@ class Workers:
     def run(self, tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
         """Yield the results of the tasks in their order, while later ones are at work.
 
-        Tasks are taken from the iterable only as room becomes free, so that what they hold does not
+        Tasks are taken from the iterable only as memory becomes free, so that what they hold does not
         pile up.
         """
         pending: deque[Future[Result]] = deque()

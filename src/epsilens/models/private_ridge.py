@@ -396,7 +396,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return as_between(self.alpha, *ALPHA_RANGE, name="alpha")
 
     def _check_settings(self) -> None:
-        """Refuse what no data could mend, before any row is touched."""
+        """Refuse settings that are wrong for any data, before any row is touched."""
         as_choice(self.mechanism, ("output", "adassp"), name="mechanism")
         as_choice(self.sensitivity, ("tight", "paper"), name="sensitivity")
         self._adjacency()

@@ -308,7 +308,7 @@ def _described_numbers(numbers: list[str], part: Part, spread: FloatArray) -> li
         if not np.isfinite(spread[place]):
             raise InputError(
                 f"column {name!r} must hold numbers of a finite variance, but some are too large "
-                f"for that. Mend them, or {leave_out('the column')}."
+                f"for that. Fix them, or {leave_out('the column')}."
             )
         if low == high:
             column = left_out(column, "constant", "the same answer everywhere")

@@ -83,7 +83,7 @@ class PieceWork:
 
 @dataclass(frozen=True, repr=False)
 class StreamedProblem:
-    """The doors of `Problem`, each a pass over the pieces.
+    """The methods of `Problem`, each a pass over the pieces.
 
     Attributes
     ----------

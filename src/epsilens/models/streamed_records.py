@@ -294,7 +294,7 @@ class Reading:
         if not (np.isfinite(weights) & (weights >= 0)).all():
             raise InputError(
                 f"weights must be finite and at least 0, but some in column {self.weight!r} are not. "
-                "Mend or remove those rows."
+                "Fix or remove those rows."
             )
         return weights
 

@@ -118,7 +118,7 @@ def seal() -> ModuleType:
 
 
 class Ckks:
-    """A room in which numbers are encoded, encrypted, computed with and written down.
+    """A context in which numbers are encoded, encrypted, computed with and written down.
 
     Parameters
     ----------
@@ -126,10 +126,10 @@ class Ckks:
 
     Examples
     --------
-    >>> room = Ckks(CkksParameters())
-    >>> secret = room.new_secret_key()
-    >>> cipher = room.encrypt_with_secret_key(np.full(4096, 0.25), secret)
-    >>> room.decrypt(room.load_ciphertext(cipher, what="a test"), secret).real.round(6)[:2]
+    >>> context = Ckks(CkksParameters())
+    >>> secret = context.new_secret_key()
+    >>> cipher = context.encrypt_with_secret_key(np.full(4096, 0.25), secret)
+    >>> context.decrypt(context.load_ciphertext(cipher, what="a test"), secret).real.round(6)[:2]
     array([0.25, 0.25])
     """
 
@@ -285,7 +285,7 @@ class Ckks:
         return self._read(self._seal.SecretKey(), file, what="the secret key")
 
 
-def read_secret_key(room: Ckks, file: Path) -> tuple[sealapi.SecretKey, bytes]:
+def read_secret_key(context: Ckks, file: Path) -> tuple[sealapi.SecretKey, bytes]:
     """Return the key of a file, made if there is none yet, and a hash that stands for it.
 
     Raises
@@ -294,10 +294,10 @@ def read_secret_key(room: Ckks, file: Path) -> tuple[sealapi.SecretKey, bytes]:
         If other users of the machine can read it, or it is no key.
     """
     if not file.exists():
-        room.write_secret_key(file)
+        context.write_secret_key(file)
     if os.name == "posix" and stat.S_IMODE(file.stat().st_mode) & 0o077:
         raise InputError(
             f"the secret key in {file.name!r} must be readable by its owner only, but others can read "
             "it. Make a new key, and close the file to others."
         )
-    return room.load_secret_key(file), hashlib.sha256(file.read_bytes()).digest()
+    return context.load_secret_key(file), hashlib.sha256(file.read_bytes()).digest()

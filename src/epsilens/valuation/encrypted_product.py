@@ -107,7 +107,7 @@ class Layout:
 
 
 def multiply(
-    room: Ckks,
+    context: Ckks,
     layout: Layout,
     pieces: list[sealapi.Ciphertext],
     matrix: FloatArray,
@@ -117,7 +117,7 @@ def multiply(
 
     Parameters
     ----------
-    room : Ckks
+    context : Ckks
     layout : Layout
     pieces : list of ciphertexts
         The vector.
@@ -130,31 +130,31 @@ def multiply(
     total: sealapi.Ciphertext | None = None
     for number, piece in enumerate(pieces):
         part = full[:, number * period : (number + 1) * period]
-        product = _diagonals(room, layout, piece, part, rotation_keys)
+        product = _diagonals(context, layout, piece, part, rotation_keys)
         if total is None:
             total = product
         else:
-            room.evaluator.add_inplace(total, product)
+            context.evaluator.add_inplace(total, product)
     for step in layout.folds:
-        turned = room.new_ciphertext()
-        room.evaluator.rotate_vector(total, step, rotation_keys, turned)
-        room.evaluator.add_inplace(total, turned)
-    room.evaluator.rescale_to_next_inplace(total)
+        turned = context.new_ciphertext()
+        context.evaluator.rotate_vector(total, step, rotation_keys, turned)
+        context.evaluator.add_inplace(total, turned)
+    context.evaluator.rescale_to_next_inplace(total)
     return total
 
 
 def _diagonals(
-    room: Ckks,
+    context: Ckks,
     layout: Layout,
     piece: sealapi.Ciphertext,
     matrix: FloatArray,
     rotation_keys: sealapi.GaloisKeys,
 ) -> sealapi.Ciphertext:
     """Return Σ_k diagonal_k ⊙ rotate(v, k), as Σ_j rotate(Σ_i …, j·small)."""
-    evaluate, small, period = room.evaluator, layout.small_steps, layout.period
+    evaluate, small, period = context.evaluator, layout.small_steps, layout.period
     turned = [piece]
     for _ in range(1, small):
-        following = room.new_ciphertext()
+        following = context.new_ciphertext()
         evaluate.rotate_vector(turned[-1], 1, rotation_keys, following)
         turned.append(following)
     place = np.arange(period)
@@ -163,8 +163,8 @@ def _diagonals(
         inner: sealapi.Ciphertext | None = None
         for k in range(start, start + small):
             diagonal = np.roll(matrix[place % layout.n_rows, (place + k) % period], start)
-            plain = room.encode(np.tile(diagonal, room.parameters.n_slots // period))
-            product = room.new_ciphertext()
+            plain = context.encode(np.tile(diagonal, context.parameters.n_slots // period))
+            product = context.new_ciphertext()
             evaluate.multiply_plain(turned[k - start], plain, product)
             if inner is None:
                 inner = product
@@ -179,7 +179,7 @@ def _diagonals(
 
 
 def add_mask(
-    room: Ckks, products: sealapi.Ciphertext, lengths: FloatArray, public: sealapi.PublicKey
+    context: Ckks, products: sealapi.Ciphertext, lengths: FloatArray, public: sealapi.PublicKey
 ) -> None:
     """Hide, in place, all but the real parts of the first slots, and whose ciphertext it was.
 
@@ -189,17 +189,17 @@ def add_mask(
 
     Parameters
     ----------
-    room : Ckks
+    context : Ckks
     products : ciphertext
     lengths : array of shape (m,)
         Euclidean lengths of the rows of the first m slots.
     public : PublicKey
     """
-    n, m = room.parameters.n_slots, len(lengths)
+    n, m = context.parameters.n_slots, len(lengths)
     real, imaginary = MASK * (2.0 * random_numbers(2 * n) - 1.0).reshape(2, n)
     real[:m] *= DITHER * lengths / MASK
-    fresh = room.encrypt_like(real + 1j * imaginary, products, public)
-    room.evaluator.add_inplace(products, fresh)
+    fresh = context.encrypt_like(real + 1j * imaginary, products, public)
+    context.evaluator.add_inplace(products, fresh)
 
 
 def random_numbers(n: int) -> FloatArray:

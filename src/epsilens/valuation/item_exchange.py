@@ -159,30 +159,30 @@ def score_items(
     if len(moves) > MOST_ITEMS:
         raise InputError(f"at most {MOST_ITEMS:,} items are scored at once, got {len(moves):,}.")
     rows = _coefficients(model, moves, change)
-    room = Ckks(parameters or CkksParameters())
-    layout = Layout.of(rows.shape[1], question.items_per_ciphertext, room.parameters)
+    context = Ckks(parameters or CkksParameters())
+    layout = Layout.of(rows.shape[1], question.items_per_ciphertext, context.parameters)
     return EncryptedScores(
-        question.model, question.key, len(rows), _products(room, layout, question, rows)
+        question.model, question.key, len(rows), _products(context, layout, question, rows)
     )
 
 
 def _products(
-    room: Ckks, layout: Layout, question: EncryptedYardstick, rows: FloatArray
+    context: Ckks, layout: Layout, question: EncryptedYardstick, rows: FloatArray
 ) -> tuple[bytes, ...]:
     """Return the masked ciphertexts of the rows' products with the encrypted vector."""
     if len(question.pieces) != layout.n_pieces:
         raise InputError(
             f"the question must have {layout.n_pieces} ciphertexts, got {len(question.pieces)}."
         )
-    public = room.load_public_key(question.public_key)
-    turns = room.load_rotation_keys(question.rotation_keys, layout.rotations)
-    pieces = [room.load_ciphertext(piece, what="the question") for piece in question.pieces]
+    public = context.load_public_key(question.public_key)
+    turns = context.load_rotation_keys(question.rotation_keys, layout.rotations)
+    pieces = [context.load_ciphertext(piece, what="the question") for piece in question.pieces]
     found = []
     for start in range(0, len(rows), layout.n_rows):
         block = rows[start : start + layout.n_rows]
-        product = multiply(room, layout, pieces, block, turns)
-        add_mask(room, product, np.linalg.norm(block, axis=1), public)
-        found.append(room.to_bytes(product))
+        product = multiply(context, layout, pieces, block, turns)
+        add_mask(context, product, np.linalg.norm(block, axis=1), public)
+        found.append(context.to_bytes(product))
     return tuple(found)
 
 
@@ -283,7 +283,7 @@ class ItemTester:
         return replace(question, signer=public_half(self._signing), signature=signature)
 
     def _encrypted(self, vector: FloatArray) -> EncryptedYardstick:
-        room, layout = self._room, self._layout
+        context, layout = self._room, self._layout
         return EncryptedYardstick(
             model=self.model.name,
             key=self._key,
@@ -292,8 +292,8 @@ class ItemTester:
             public_key=self._public_key,
             rotation_keys=self._rotation_keys,
             pieces=tuple(
-                room.encrypt_with_secret_key(slots, self._secret)
-                for slots in layout.slots(vector, room.parameters.n_slots)
+                context.encrypt_with_secret_key(slots, self._secret)
+                for slots in layout.slots(vector, context.parameters.n_slots)
             ),
         )
 
@@ -369,11 +369,11 @@ class ItemTester:
         return round_scores(scores, digits=self._digits or DIGITS, resolution=self._resolution)
 
     def _loaded(self, data: bytes) -> object:
-        room = self._room
-        cipher = room.load_ciphertext(data, what="the reply")
+        context = self._room
+        cipher = context.load_ciphertext(data, what="the reply")
         if (
-            not 0.5 < cipher.scale / room.parameters.vector_scale < 2.0
-            or cipher.coeff_modulus_size() != room.parameters.n_primes_of_a_product
+            not 0.5 < cipher.scale / context.parameters.vector_scale < 2.0
+            or cipher.coeff_modulus_size() != context.parameters.n_primes_of_a_product
         ):
             raise InputError(
                 "the reply must be products as agreed, got another kind of ciphertext."

@@ -107,7 +107,7 @@ _GRADIENTS_PER_RUN = 20
 
 
 def is_label_only(baseline: AnyBaseline, question: CellQuestion) -> bool:
-    """Return whether only the linear term of a canonical objective moves: the short road."""
+    """Return whether only the linear term of a canonical objective moves: the quick method."""
     return (
         not question.alternatives.sizes
         and not question.is_corrected

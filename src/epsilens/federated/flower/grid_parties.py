@@ -337,7 +337,7 @@ class GridParties:
         return {site: self._anchored.get(site, False) for site in self._nodes}
 
     def latest_version(self) -> int:
-        """Return the last version of a model that a site has been told of."""
+        """Return the last version of a model that a site was notified of."""
         return max((self._versions.get(site, -1) for site in self._nodes), default=-1)
 
     def known_draws(self) -> dict[int, SiteDraw]:

@@ -241,7 +241,7 @@ def _plain(text: str) -> str:
 
 
 def _checked(array: Array, name: str, sender: str, *, most: int) -> FloatArray:
-    """Return the numbers of an array, which nothing is made room for before its size is known."""
+    """Return the numbers of an array, for which no memory is reserved before its size is known."""
     data = array.data
     header = _ROW_OF_NUMBERS.fullmatch(data[:_HEADER])
     if header is None or int(header[1]) * 8 != len(data) - _HEADER:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flower's SuperLink, with a lock on the door: `python -m epsilens.federated.flower.superlink TOKEN_FILE ...`.
+"""Flower's SuperLink, with access control: `python -m epsilens.federated.flower.superlink TOKEN_FILE ...`.
 
 Flower asks nobody for a name who submits a run or registers a node; whoever reached its port could
 lead the federation. Here every such request must carry the coordinator's token.

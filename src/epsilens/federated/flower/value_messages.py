@@ -50,7 +50,7 @@ def together(fingerprint: str, *parts: Parts, **settings: Setting) -> RecordDict
 
 
 def tester_parts(model: ModelForTester) -> Parts:
-    """Write what a tester is told of the model."""
+    """Write what a tester receives about the model."""
     return {"theta": model.theta, "scale": model.scale}, {"n_records": model.n_records}
 
 
@@ -64,7 +64,7 @@ def read_tester_model(content: Content, n_parameters: int) -> ModelForTester:
 
 
 def provider_parts(model: ModelForProvider) -> Parts:
-    """Write what a provider is told of the model; of the inverse Hessian, the upper half."""
+    """Write what a provider receives about the model, with the upper half of the inverse Hessian."""
     half = upper_half(model.inverse_hessian)
     arrays = {"theta": model.theta, "inverse_hessian": half, "penalty": model.own_penalty}
     return arrays, {"n_records": model.n_records}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`{room} epsilens.channels`: every public name of a room, from its `__all__`."""
+"""`{package} epsilens.channels`: every public name of a package, from its `__all__`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 
-ROOMS = (
+PACKAGES = (
     "epsilens",
     "epsilens.whatif",
     "epsilens.risk",
@@ -35,32 +35,32 @@ ROOMS = (
     "epsilens.models",
     "epsilens.influence",
 )
-"""The doors, in the order in which a reader needs them; the last three are the engine."""
+"""The packages, in the order in which a reader needs them; the last three are the engine."""
 
 
-def public_names(room: str) -> list[str]:
-    """Return what a room's `__all__` lists, without its version."""
-    module = importlib.import_module(room)
+def public_names(package: str) -> list[str]:
+    """Return what a package's `__all__` lists, without its version."""
+    module = importlib.import_module(package)
     return [name for name in module.__all__ if not name.startswith("__")]
 
 
-def _value(room: str, name: str) -> object:
-    return getattr(importlib.import_module(room), name)
+def _value(package: str, name: str) -> object:
+    return getattr(importlib.import_module(package), name)
 
 
-def home(room: str, name: str) -> str:
-    """Return the first room that has the same thing under the same name: it is described there."""
-    value = _value(room, name)
-    for other in ROOMS:
+def home(package: str, name: str) -> str:
+    """Return the first package that has the same thing under the same name: it is described there."""
+    value = _value(package, name)
+    for other in PACKAGES:
         if name in public_names(other) and _value(other, name) is value:
             return other
-    return room
+    return package
 
 
-def _entry(room: str, name: str) -> list[str]:
+def _entry(package: str, name: str) -> list[str]:
     """Return the lines that have Sphinx document one name by what it is."""
-    value = _value(room, name)
-    full = f"{room}.{name}"
+    value = _value(package, name)
+    full = f"{package}.{name}"
     if inspect.isclass(value):
         kind = "autoexception" if issubclass(value, BaseException) else "autoclass"
         options = [] if kind == "autoexception" else ["   :members:"]
@@ -69,15 +69,15 @@ def _entry(room: str, name: str) -> list[str]:
         return [f".. {kind}:: {full}", *options, ""]
     if inspect.isroutine(value):
         return [f".. autofunction:: {full}", ""]
-    return [f".. py:data:: {full}", "", f"   {_about(room, name)}", ""]
+    return [f".. py:data:: {full}", "", f"   {_about(package, name)}", ""]
 
 
-def _about(room: str, name: str) -> str:
+def _about(package: str, name: str) -> str:
     """Return the first sentence or two about a name."""
-    value = _value(room, name)
+    value = _value(package, name)
     if inspect.isclass(value) or inspect.isroutine(value):
         return " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
-    for module in _modules(room):
+    for module in _modules(package):
         found = ModuleAnalyzer.for_module(module).find_attr_docs().get(("", name))
         if found:
             return " ".join(" ".join(found).split())
@@ -85,30 +85,30 @@ def _about(room: str, name: str) -> str:
     return f"``{text}``"
 
 
-def _modules(room: str) -> list[str]:
-    """Return the modules of a room, the room itself first."""
-    folder = getattr(importlib.import_module(room), "__path__", None)
-    inner = [] if folder is None else [f"{room}.{found.name}" for found in iter_modules(folder)]
-    return [room, *inner]
+def _modules(package: str) -> list[str]:
+    """Return the modules of a package, the package itself first."""
+    folder = getattr(importlib.import_module(package), "__path__", None)
+    inner = [] if folder is None else [f"{package}.{found.name}" for found in iter_modules(folder)]
+    return [package, *inner]
 
 
-class Room(SphinxDirective):
+class Package(SphinxDirective):
     """A table of the names with a line each, then each in full."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Return what Sphinx shows."""
-        (room,) = self.arguments
-        names = public_names(room)
+        (package,) = self.arguments
+        names = public_names(package)
         lines = [".. list-table::", "   :widths: auto", ""]
         for name in names:
-            lines += [f"   * - :py:obj:`{name} <{home(room, name)}.{name}>`"]
-            lines += [f"     - {_about(room, name)}"]
+            lines += [f"   * - :py:obj:`{name} <{home(package, name)}.{name}>`"]
+            lines += [f"     - {_about(package, name)}"]
         lines += [""]
         for name in names:
-            if home(room, name) == room:
-                lines += _entry(room, name)
+            if home(package, name) == package:
+                lines += _entry(package, name)
         return self._parsed(lines)
 
     def _parsed(self, lines: list[str]) -> list[nodes.Node]:
@@ -132,7 +132,7 @@ def _section(lines: list[str], name: str) -> tuple[int, int] | None:
 def _move_assumptions(
     app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
 ) -> None:
-    """Put Assumptions, a heading of this house, into the Notes, which numpydoc knows."""
+    """Put Assumptions, a heading of this project, into the Notes, which numpydoc knows."""
     found = _section(lines, "Assumptions")
     if found is None:
         return
@@ -157,7 +157,7 @@ def _leave_out(
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Tell Sphinx."""
-    app.add_directive("room", Room)
+    app.add_directive("package", Package)
     app.connect("autodoc-process-docstring", _move_assumptions, priority=100)
     app.connect("autodoc-skip-member", _leave_out)
     return {"parallel_read_safe": True}
