@@ -98,7 +98,7 @@ def arguments(description: str, *, repeats: int = 10) -> argparse.Namespace:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a benchmark; what the user can fix is one line and exit code 2."""
+    """Run a benchmark; what the user can mend is one line and exit code 2."""
     said: set[str] = set()
 
     def say_once(message: Warning | str, *_: object, **__: object) -> None:

@@ -174,7 +174,7 @@ def markdown(rows: list[dict], n: int) -> str:
     lines += [
         "",
         "A matrix of 10,000 parameters alone is 800 MB, and a factor as much again; a dense table of these records "
-        f"would be {8 * n * 10_000 / 1e9:.1f} GB. The exact method without a matrix takes the noise of a run from 100 drawn "
+        f"would be {8 * n * 10_000 / 1e9:.1f} GB. The exact rung without a matrix takes the noise of a run from 100 drawn "
         "ones, where the factorised one has a trace: its changes differ by that.",
     ]
     return "\n".join(lines)
