@@ -173,7 +173,7 @@ def test_noise_terms_equal_their_formulas(case):
     assert terms.undetermined_loss == 0.0
 
 
-def test_wild_loss_counts_what_undetermined_records_may_lose(case):
+def test_undetermined_loss_counts_what_undetermined_records_may_lose(case):
     m = len(case.y_test)
     s = np.zeros(m)
     s[:3] = [0.0, 20.0, -1.0]
