@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from epsilens.channels import Budget
-from epsilens.errors import BudgetExceededError, PrivacyLeakWarning
+from epsilens.errors import PrivacyLeakWarning, SiteBudgetError
 from epsilens.federated.declaration import FederationSchema, Records
 from epsilens.federated.ledger import Mode, spend
 from epsilens.federated.randomisation import degrade, randomise, relax
@@ -96,8 +96,9 @@ def affordable(
     total = math.fsum(after.values())
     # A budget that just fits must not fail by the rounding of a sum; what spends nothing never fails.
     if mode != "degrade" and total > limit * (1 + 1e-12):
-        raise BudgetExceededError(
-            f"site {number} would have spent epsilon = {total:g} a record, and its limit is {limit:g}. "
-            "Use `degrade`, which spends nothing more, or raise the site's limit."
+        raise SiteBudgetError(
+            number,
+            f"would have spent epsilon = {total:g} a record, and its limit is {limit:g}. "
+            "Use `degrade`, which spends nothing more, or raise the site's limit.",
         )
     return after

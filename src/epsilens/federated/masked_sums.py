@@ -138,8 +138,8 @@ class Masking:
                 f"{len(set(keys.values()))}."
             )
         if keys.get(number) != self.public:
-            raise InputError(
-                f"site {number} is in this group under another key than its own. Nothing was sent."
+            raise SiteError(
+                number, "is in this group under another key than its own. Nothing was sent."
             )
         shared = {i: shared_secret(self.private, key) for i, key in keys.items() if i != number}
         return replace(self, shared=shared)
