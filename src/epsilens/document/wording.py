@@ -160,7 +160,7 @@ def loss_unit(document: WhatIfDocument | ValueDocument) -> str:
     'squared error'
     """
     settings = document.provenance.settings
-    squared = "squared" in str(settings.get("loss", "")) or settings.get("model") == "ridge"
+    squared = settings.get("loss") == "squared" or settings.get("model") == "ridge"
     return "squared error" if squared or document.baseline.accuracy is None else "nats"
 
 
