@@ -52,7 +52,7 @@ from epsilens.app.questions import (
     Ticket,
     TicketQuestion,
 )
-from epsilens.app.service import Service
+from epsilens.app.service import PageService
 from epsilens.app.store import NotKeptError
 from epsilens.app.surface import FIELDS, PAGE
 from epsilens.app.uploads import StalledError, TooLargeError
@@ -81,12 +81,12 @@ class NewJob(BaseModel):
     kind: JobKind
 
 
-def _service(request: Request) -> Service:
-    service: Service = request.app.state.service
+def _service(request: Request) -> PageService:
+    service: PageService = request.app.state.service
     return service
 
 
-TheService = Annotated[Service, Depends(_service)]
+TheService = Annotated[PageService, Depends(_service)]
 
 
 # --- The page itself ---
@@ -382,12 +382,12 @@ def _reason(problem: dict[str, Any]) -> str:
     return said[:1].lower() + said[1:] if len(said) < 200 else "it has another form"
 
 
-def create_app(service: Service, gate: Gate, *, warm_up: bool = True) -> Guard:
+def create_app(service: PageService, gate: Gate, *, warm_up: bool = True) -> Guard:
     """Put the server together.
 
     Parameters
     ----------
-    service : Service
+    service : PageService
         Closed when the server ends.
     gate : Gate
     warm_up : bool

@@ -51,14 +51,14 @@ def run(
     from epsilens.app.api import create_app
     from epsilens.app.folder import clear_signposts, default_folder, open_folder, put_signpost
     from epsilens.app.http_limits import LARGEST_HEADERS, LimitedProtocol
-    from epsilens.app.service import Service
+    from epsilens.app.service import PageService
     from epsilens.app.store import Store
 
     listening = _listen(port)
     try:
         store = Store(open_folder(default_folder() if state is None else state))
         try:
-            service = Service(store, anonymous=anonymous, max_upload=max_upload, data=data)
+            service = PageService(store, anonymous=anonymous, max_upload=max_upload, data=data)
         except BaseException:
             store.close()
             raise

@@ -31,12 +31,12 @@ from epsilens.app.shell_command import command_for
 from epsilens.app.store import NotKeptError, Store, StoredJob, StoredStudy, StoredTable
 from epsilens.errors import InputError, setting
 
-__all__ = ["Service"]
+__all__ = ["PageService"]
 
 _PAGES_KEPT = 12
 
 
-class Service:
+class PageService:
     """Answers the page; what takes long is done by other processes.
 
     Parameters

@@ -79,7 +79,7 @@ audit = typer.Typer(
 )
 
 
-class MethodChoice(StrEnum):
+class BoundMethod(StrEnum):
     """The theorems."""
 
     auto = "auto"
@@ -89,15 +89,15 @@ class MethodChoice(StrEnum):
     independent_gdp = "independent-gdp"
 
 
-_METHODS: dict[MethodChoice, Method] = {
-    MethodChoice.pure: "pure",
-    MethodChoice.approximate: "approximate",
-    MethodChoice.f_dp: "f-dp",
-    MethodChoice.independent_gdp: "independent-gdp",
+_METHODS: dict[BoundMethod, Method] = {
+    BoundMethod.pure: "pure",
+    BoundMethod.approximate: "approximate",
+    BoundMethod.f_dp: "f-dp",
+    BoundMethod.independent_gdp: "independent-gdp",
 }
 
 
-class ScoreChoice(StrEnum):
+class AuditScore(StrEnum):
     """What is made of the output."""
 
     auto = "auto"
@@ -151,14 +151,14 @@ class AuditOptions:
         int, typer.Option("--canaries", metavar="N", min=2, help="How many canaries.")
     ] = 1000
     method: Annotated[
-        MethodChoice,
+        BoundMethod,
         typer.Option(
             "--method",
             metavar="HOW",
             help="auto: pure without delta, approximate with it. f-dp is for Gaussian noise; "
             "independent-gdp also needs canaries that do not disturb each other.",
         ),
-    ] = MethodChoice.auto
+    ] = BoundMethod.auto
     selection: Annotated[
         str | None,
         typer.Option(
@@ -197,9 +197,9 @@ class AuditOptions:
         ),
     ] = None
     score: Annotated[
-        ScoreChoice,
+        AuditScore,
         typer.Option("--score", help="How the canaries are looked for in a vector output."),
-    ] = ScoreChoice.auto
+    ] = AuditScore.auto
     noise: Annotated[
         NoiseChoice | None,
         typer.Option(
@@ -239,7 +239,7 @@ class AuditOptions:
             "--noise": self.noise,
             "--answers": self.answers,
             "--reference-run": self.reference_run or None,
-            "--score": None if self.score is ScoreChoice.auto else self.score,
+            "--score": None if self.score is AuditScore.auto else self.score,
             f"--score {self.score.value}": self.score,
         }
         _refuse_unused(self.mechanism, typed)
@@ -289,7 +289,7 @@ class AuditOptions:
             score=_score(self.score),
             claimed_epsilon=self.epsilon,
             claimed_delta=claimed_delta,
-            method=None if self.method is MethodChoice.auto else _METHODS[self.method],
+            method=None if self.method is BoundMethod.auto else _METHODS[self.method],
             selection=_selection(self.selection),
             confidence=self.confidence,
             reference_run=self.reference_run,
@@ -371,14 +371,14 @@ def _check_claim(epsilon: float) -> None:
         )
 
 
-def _score(choice: ScoreChoice) -> Score | None:
+def _score(choice: AuditScore) -> Score | None:
     from epsilens.audit.scores import Centred, InnerProduct, LinearMMSE
 
-    if choice is ScoreChoice.mmse:
+    if choice is AuditScore.mmse:
         return LinearMMSE()
-    if choice is ScoreChoice.centred:
+    if choice is AuditScore.centred:
         return Centred()
-    return InnerProduct() if choice is ScoreChoice.inner_product else None
+    return InnerProduct() if choice is AuditScore.inner_product else None
 
 
 def _selection(text: str | None) -> str | int | None:

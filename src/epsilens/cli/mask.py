@@ -51,7 +51,7 @@ class ScopeChoice(StrEnum):
     person = "identity"
 
 
-class MethodChoice(StrEnum):
+class MaskMethod(StrEnum):
     """Ways to choose the masked columns."""
 
     knapsack = "knapsack"
@@ -88,14 +88,14 @@ def mask(
         ),
     ] = ScopeChoice.everybody,
     method: Annotated[
-        MethodChoice,
+        MaskMethod,
         typer.Option(
             "--method",
             metavar="HOW",
             help="knapsack: the most useful columns within the limit; top-share: the most "
             "identifying go; random: any go, as a control.",
         ),
-    ] = MethodChoice.knapsack,
+    ] = MaskMethod.knapsack,
     share: Annotated[
         float,
         typer.Option(

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MANY_PARAMETERS",
-    "Baseline",
+    "BaselineModel",
     "as_weights",
     "distance_note",
     "fewer_dimensions",
@@ -70,7 +70,7 @@ MANY_PARAMETERS = 1000
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class Baseline:
+class BaselineModel:
     """A trained model with all that the methods need.
 
     Attributes
@@ -199,7 +199,7 @@ def fit_baseline(
     sample_weight: object | None,
     sample_weight_test: object | None,
     given: str = "fit",
-) -> Baseline:
+) -> BaselineModel:
     """Train to convergence and evaluate; see `WhatIf.fit` for the parameters.
 
     What was given, a "fit" or a "head", is what the note on its distance speaks of.
@@ -310,7 +310,7 @@ def fit_baseline(
         )
     if already:
         notes.extend(_distance_note(estimator, evaluation, test_features, outcomes, given))
-    return Baseline(
+    return BaselineModel(
         problem=problem,
         evaluation=evaluation,
         label=label,

@@ -10,7 +10,7 @@ from typing import Self
 from sklearn.base import BaseEstimator
 
 from epsilens.data.frames import series_name
-from epsilens.influence.baseline import Baseline, fit_baseline
+from epsilens.influence.baseline import BaselineModel, fit_baseline
 from epsilens.influence.question import Asked, Epsilon, read_question
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.models.tables import (
@@ -42,7 +42,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    baseline_ : Baseline or StreamedBaseline
+    baseline_ : BaselineModel or StreamedBaseline
         The converged model with its outcomes on the test set.
     label_name_ : str or None
     """
@@ -74,14 +74,14 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
 
     def _keep(
         self,
-        baseline: Baseline | StreamedBaseline,
+        baseline: BaselineModel | StreamedBaseline,
         table: object,
         *,
         label_name: str | None,
         template: object,
     ) -> None:
         """Take a fitted model for this study's."""
-        self.baseline_: Baseline | StreamedBaseline = baseline
+        self.baseline_: BaselineModel | StreamedBaseline = baseline
         self.label_name_ = label_name
         self._table = table
         self._template = template
@@ -114,7 +114,7 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
 
     def _read_question(
         self,
-        baseline: Baseline,
+        baseline: BaselineModel,
         protect: str | Iterable[str] | None,
         epsilon: Epsilon,
         groups: Mapping[str, object] | None,

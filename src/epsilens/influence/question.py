@@ -44,7 +44,7 @@ from epsilens.influence.alternatives import (
     no_alternatives,
     read_block,
 )
-from epsilens.influence.baseline import Baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.groups import Group, read_groups, refuse_dependent_groups
 from epsilens.models import Design
 from epsilens.models.label import Label
@@ -239,7 +239,7 @@ class Asked:
 
 
 def read_question(
-    baseline: Baseline,
+    baseline: BaselineModel,
     *,
     protect: str | Iterable[str] | None,
     epsilon: Epsilon,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray
 from epsilens.influence.alternatives import Alternatives
-from epsilens.influence.baseline import Baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.perturbed import Reports
 from epsilens.models import Design, Problem
 from epsilens.models.label import Label, class_totals, class_weights, own_class_weights
@@ -263,7 +263,7 @@ def run_class_weights(
 
 
 def realised_runs(
-    baseline: Baseline,
+    baseline: BaselineModel,
     alternatives: Alternatives,
     mask: BoolArray,
     values: NDArray[np.signedinteger],
@@ -275,7 +275,7 @@ def realised_runs(
 
     Parameters
     ----------
-    baseline : Baseline
+    baseline : BaselineModel
     alternatives : Alternatives
     mask : array of bool, shape (n,)
         The group.

@@ -51,7 +51,7 @@ from epsilens.models.scikit_learn import (
     read_specification,
 )
 from epsilens.models.streamed_problem import FusedObjective, StreamedProblem, TrainingRows
-from epsilens.models.streamed_records import Reading, Records
+from epsilens.models.streamed_records import RowReading, StreamedRows
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ _SAME_PLACE = 1e-12
 class StreamedBaseline:
     """A trained model whose records are read again at every question.
 
-    Attributes are those of `Baseline`, but for the records; `labels` says how often each label occurs,
+    Attributes are those of `BaselineModel`, but for the records; `labels` says how often each label occurs,
     `pass_seconds` what the last pass of the fit took, if it was really read, and `multiplication_seconds`
     what a multiplication costs once the records are in memory.
     """
@@ -138,7 +138,7 @@ class StreamedBaseline:
 
 
 def _contributions(
-    problem: Problem, records: Records, direction: FloatArray, values: FloatArray, n_rows: int
+    problem: Problem, records: StreamedRows, direction: FloatArray, values: FloatArray, n_rows: int
 ) -> Part:
     codes = np.searchsorted(values, records.y).astype(np.int64)
     table = label_point_table(problem, direction, codes, values)
@@ -147,8 +147,8 @@ def _contributions(
 
 def fit_streamed(
     estimator: BaseEstimator,
-    train: Reading,
-    test: Reading,
+    train: RowReading,
+    test: RowReading,
     *,
     progress: Progress | None = None,
 ) -> StreamedBaseline:
@@ -252,7 +252,7 @@ def fit_streamed(
 
 
 def _fit(
-    problem: StreamedProblem, sample: Records, pull: FloatArray
+    problem: StreamedProblem, sample: StreamedRows, pull: FloatArray
 ) -> tuple[FloatArray, Curvature, float | None]:
     """Return the optimum, its curvature, and the seconds that a pass takes, if one was read."""
     fused = FusedObjective(problem)
@@ -271,13 +271,13 @@ def _fit(
     return theta, factorise(hessian), fused.seconds
 
 
-def _multiplication_seconds(problem: StreamedProblem, sample: Records) -> float:
+def _multiplication_seconds(problem: StreamedProblem, sample: StreamedRows) -> float:
     """Return what one multiplication of a Hessian costs a worker that has the records."""
     known = problem.rows.problem(sample)
     return seconds_of_hessian(known) / (known.n_rows * max(known.n_parameters, 1) ** 2)
 
 
-def _sample_optimum(rows: TrainingRows, sample: Records, otherwise: FloatArray) -> FloatArray:
+def _sample_optimum(rows: TrainingRows, sample: StreamedRows, otherwise: FloatArray) -> FloatArray:
     """Return where the model of a sample has its optimum; a bad sample only costs more passes."""
     problem = rows.problem(sample)
     problem = replace(problem, weights=problem.weights / max(problem.weights.mean(), 1e-300))
@@ -291,7 +291,7 @@ def _sample_optimum(rows: TrainingRows, sample: Records, otherwise: FloatArray) 
     return start if found.converged[0] else otherwise
 
 
-def _test_set(reading: Reading, rows: TestRows, progress: Progress | None) -> StreamedEvaluation:
+def _test_set(reading: RowReading, rows: TestRows, progress: Progress | None) -> StreamedEvaluation:
     """Return the test set with the labels and weights of its records, read in one narrow pass."""
     work = NarrowWork(reading, _labels_only)
     part = reduce_pass(
@@ -308,7 +308,7 @@ def _test_set(reading: Reading, rows: TestRows, progress: Progress | None) -> St
     )
 
 
-def _labels_only(records: Records) -> Part:
+def _labels_only(records: StreamedRows) -> Part:
     return {"y": [records.y], "weights": [records.weights]}
 
 
@@ -320,7 +320,7 @@ def _given_loss(estimator: BaseEstimator, evaluation: StreamedEvaluation) -> flo
 
 
 def _loss_of(
-    evaluation: Evaluation, records: Records, coefficients: FloatArray, intercept: FloatArray
+    evaluation: Evaluation, records: StreamedRows, coefficients: FloatArray, intercept: FloatArray
 ) -> Part:
     s = np.asarray(records.features @ coefficients.T) + intercept
     return {"loss": evaluation.weights @ evaluation.loss.value(s, evaluation.y)}

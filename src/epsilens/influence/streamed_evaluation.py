@@ -34,7 +34,7 @@ from epsilens.models.passes import (
     current_passes,
     reduce_pass,
 )
-from epsilens.models.streamed_records import Reading, Records
+from epsilens.models.streamed_records import RowReading, StreamedRows
 
 __all__ = ["Contrast", "NarrowWork", "StreamedEvaluation", "TestRows"]
 
@@ -52,7 +52,7 @@ class Contrast:
     inside: float
     outside: float
 
-    def of(self, evaluation: Evaluation, records: Records) -> FloatArray:
+    def of(self, evaluation: Evaluation, records: StreamedRows) -> FloatArray:
         """Return the weights of some records."""
         weights = evaluation.weights
         mask = records.masks[self.place]
@@ -66,7 +66,7 @@ class TestRows:
 
     Attributes
     ----------
-    reading : Reading
+    reading : RowReading
     like : Design
         Without rows: columns, offsets and scales of the training design.
     nearest : callable or None
@@ -80,7 +80,7 @@ class TestRows:
 
     __test__ = False  # no test of pytest's
 
-    reading: Reading
+    reading: RowReading
     like: Design
     nearest: Callable[[object], object] | None
     intercept: float | None
@@ -88,7 +88,7 @@ class TestRows:
     is_classifier: bool
     total_weight: float
 
-    def evaluation(self, records: Records) -> Evaluation:
+    def evaluation(self, records: StreamedRows) -> Evaluation:
         """Return some records as a test set in memory, whose weights are shares of the whole."""
         features = records.features if self.nearest is None else self.nearest(records.features)
         return Evaluation(
@@ -121,8 +121,8 @@ class _TestWork:
 class NarrowWork:
     """A formula on labels, weights and groups alone: the other columns are not read."""
 
-    reading: Reading
-    formula: Callable[[Records], Part]
+    reading: RowReading
+    formula: Callable[[StreamedRows], Part]
 
     def __call__(self, piece: Piece) -> Part:
         """Return the formula's parts of a piece, joined."""
@@ -328,14 +328,14 @@ def _as_tally(part: Part) -> Tally:
 
 
 def _resolved(
-    evaluation: Evaluation, records: Records, contrasts: Sequence[Contrast | None]
+    evaluation: Evaluation, records: StreamedRows, contrasts: Sequence[Contrast | None]
 ) -> list[FloatArray | None]:
     return [None if c is None else c.of(evaluation, records) for c in contrasts]
 
 
 def _tally(
     evaluation: Evaluation,
-    records: Records,
+    records: StreamedRows,
     thetas: FloatArray,
     contrasts: list[Contrast | None],
     with_scores: bool,
@@ -346,7 +346,7 @@ def _tally(
     return part
 
 
-def _look(evaluation: Evaluation, records: Records, theta: FloatArray) -> Part:
+def _look(evaluation: Evaluation, records: StreamedRows, theta: FloatArray) -> Part:
     return {
         **_tally(evaluation, records, theta[:, None], [None], True),
         "gradient": evaluation.gradient(theta),
@@ -354,26 +354,26 @@ def _look(evaluation: Evaluation, records: Records, theta: FloatArray) -> Part:
     }
 
 
-def _sides(records: Records) -> Part:
+def _sides(records: StreamedRows) -> Part:
     inside = [records.weights[mask].sum() for mask in records.masks]
     outside = [records.weights[~mask].sum() for mask in records.masks]
     return {"sides": np.array([inside, outside])}
 
 
-def _losses(evaluation: Evaluation, records: Records, thetas: FloatArray) -> Part:
+def _losses(evaluation: Evaluation, records: StreamedRows, thetas: FloatArray) -> Part:
     return {"losses": evaluation.losses(thetas)}
 
 
-def _gradients(evaluation: Evaluation, records: Records, thetas: FloatArray) -> Part:
+def _gradients(evaluation: Evaluation, records: StreamedRows, thetas: FloatArray) -> Part:
     return {"gradients": evaluation.gradients_at(thetas)}
 
 
-def _hessians(evaluation: Evaluation, records: Records, thetas: FloatArray) -> Part:
+def _hessians(evaluation: Evaluation, records: StreamedRows, thetas: FloatArray) -> Part:
     return {"hessians": np.array(evaluation.hessians(thetas))}
 
 
 def _noise(
-    evaluation: Evaluation, records: Records, thetas: FloatArray, noises: list[NoiseForms]
+    evaluation: Evaluation, records: StreamedRows, thetas: FloatArray, noises: list[NoiseForms]
 ) -> Part:
     cells = evaluation.noise_at(thetas, noises)
     return {
@@ -384,7 +384,7 @@ def _noise(
 
 def _drawn(
     evaluation: Evaluation,
-    records: Records,
+    records: StreamedRows,
     theta: FloatArray,
     deviations: SingleArray,
     scored: slice,

@@ -22,7 +22,7 @@ from epsilens.models.label import Label, refuse_missing, sorted_distinct
 from epsilens.models.passes import Part, added, current_passes, reduce_pass
 from epsilens.models.scikit_learn import Specification
 from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
-from epsilens.models.streamed_records import Reading, Records, plain_column
+from epsilens.models.streamed_records import RowReading, StreamedRows, plain_column
 
 __all__ = ["Columns", "LabelsSeen", "describe_columns", "look_at_labels", "read_sample"]
 
@@ -60,7 +60,7 @@ class LabelsSeen:
 class _LabelWork:
     """Distinct labels of a piece, with how often each occurs, and the sum of its weights."""
 
-    reading: Reading
+    reading: RowReading
 
     def __call__(self, piece: object) -> Part:
         total: Part = {}
@@ -89,7 +89,7 @@ def distinct(raw: NDArray[np.generic]) -> tuple[list[object], NDArray[np.int64]]
 
 
 def look_at_labels(
-    reading: Reading,
+    reading: RowReading,
     *,
     specification: Specification,
     classes: tuple[object, ...] | None,
@@ -99,7 +99,7 @@ def look_at_labels(
 
     Parameters
     ----------
-    reading : Reading
+    reading : RowReading
     specification : Specification
         Specification of the model: a classifier, or not.
     classes : tuple, optional
@@ -129,7 +129,7 @@ def look_at_labels(
 
 
 def _label(
-    reading: Reading,
+    reading: RowReading,
     seen: dict[object, int] | None,
     *,
     is_classifier: bool,
@@ -186,11 +186,11 @@ def _objects(values: list[object]) -> NDArray[np.generic]:
     return array
 
 
-def read_sample(reading: Reading, n_rows: int) -> Records:
+def read_sample(reading: RowReading, n_rows: int) -> StreamedRows:
     """Return some of the rows, from places all over the table, for a first look and a first fit."""
     pieces = reading.pieces
     places = np.unique(np.linspace(0, len(pieces) - 1, _SAMPLE_PLACES).round().astype(int))
-    parts: list[Records] = []
+    parts: list[StreamedRows] = []
     for place in places:
         n_read = 0
         for records in reading.records(pieces[place]):
@@ -201,7 +201,7 @@ def read_sample(reading: Reading, n_rows: int) -> Records:
             enough = -(-min(_SAMPLE_ROWS, most) // len(places))
             kept = slice(enough - n_read)
             parts.append(
-                Records(
+                StreamedRows(
                     records.features[kept],
                     records.y[kept],
                     records.codes[kept],
@@ -214,7 +214,7 @@ def read_sample(reading: Reading, n_rows: int) -> Records:
     if not parts:
         raise InputError(f"the {reading.what} data must have at least one row, got 0.")
     stack = scipy.sparse.vstack if scipy.sparse.issparse(parts[0].features) else np.vstack
-    return Records(
+    return StreamedRows(
         features=stack([part.features for part in parts]),
         y=np.concatenate([part.y for part in parts]),
         codes=np.concatenate([part.codes for part in parts]),
@@ -242,8 +242,8 @@ class Columns:
 
 
 def describe_columns(
-    reading: Reading,
-    sample: Records,
+    reading: RowReading,
+    sample: StreamedRows,
     *,
     specification: Specification,
     loss: Loss,
@@ -256,8 +256,8 @@ def describe_columns(
 
     Parameters
     ----------
-    reading : Reading
-    sample : Records
+    reading : RowReading
+    sample : StreamedRows
         In whose coordinates sums are taken.
     specification : Specification
     loss : Loss
@@ -303,7 +303,7 @@ def describe_columns(
     return Columns(design, gram, linear)
 
 
-def _moments(problem: Problem, records: Records) -> Part:
+def _moments(problem: Problem, records: StreamedRows) -> Part:
     features, n_features = records.features, records.features.shape[1]
     matrix = problem.design.matrix[:, :n_features]
     if isinstance(features, np.ndarray):

@@ -31,7 +31,7 @@ from epsilens.influence.question import (
 from epsilens.influence.streamed_baseline import StreamedBaseline, fit_streamed
 from epsilens.influence.streamed_noise import StreamedGroup
 from epsilens.models.scikit_learn import frozen_transformers
-from epsilens.models.streamed_records import Coin, Reading
+from epsilens.models.streamed_records import Coin, RowReading
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def readings_of(
     drop: Sequence[str],
     test_share: float,
     seed: int,
-) -> tuple[Reading, Reading, list[Note]]:
+) -> tuple[RowReading, RowReading, list[Note]]:
     """Return how training and test rows are read, and what must be said of it.
 
     Parameters
@@ -95,7 +95,7 @@ def readings_of(
         raise InputError(
             "at least one column must be left to learn from, got 0. Check which columns were dropped."
         )
-    reading = Reading(source, features, label, weight, "training")
+    reading = RowReading(source, features, label, weight, "training")
     if test is not None:
         other = test if isinstance(test, ParquetSource) else open_parquet(test)
         lacking = [name for name in (*features, *given) if name not in other.columns]
@@ -162,7 +162,7 @@ def fit_from_parquet(
     return StreamedFit(replace(baseline, notes=(*notes, *baseline.notes)), head)
 
 
-def _head(reading: Reading) -> pd.DataFrame:
+def _head(reading: RowReading) -> pd.DataFrame:
     """Return a few rows, for the names and types of the columns."""
     chosen = reading.first_rows(10).select(list(reading.features))
     return frame_from_arrow(chosen, name=reading.source.name)

@@ -21,7 +21,7 @@ from epsilens.models import Problem
 from epsilens.models.passes import Part, added, current_passes, reduce_pass
 from epsilens.models.solver import LinearObjective
 from epsilens.models.streamed_problem import StreamedProblem, TrainingRows
-from epsilens.models.streamed_records import Records
+from epsilens.models.streamed_records import StreamedRows
 
 __all__ = ["StreamedGroup", "StreamedLabelNoise", "sum_groups"]
 
@@ -178,7 +178,7 @@ def sum_groups(
     return result
 
 
-def _group_sums(problem: Problem, records: Records, k: int, n_pieces: int) -> Part:
+def _group_sums(problem: Problem, records: StreamedRows, k: int, n_pieces: int) -> Part:
     sums = [sum_group(problem, records.codes, k, mask, with_grams=True) for mask in records.masks]
     counts = np.array([one.counts for one in sums])
     members = np.zeros((n_pieces, len(sums)), dtype=np.int64)

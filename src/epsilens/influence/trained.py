@@ -93,7 +93,7 @@ class HeldOut(Protocol):
 class TrainedModel(Protocol):
     """A converged model with its training objective and its test set.
 
-    Attributes are those of `Baseline`, which has the records in memory; `StreamedBaseline` has them
+    Attributes are those of `BaselineModel`, which has the records in memory; `StreamedBaseline` has them
     on disk.
     """
 

@@ -25,7 +25,7 @@ from epsilens.influence.stochastic_estimation import StochasticEstimation
 from epsilens.models import Curvature, Design, Problem, factorise
 from epsilens.models.design import empty_directions, independent_columns
 from epsilens.models.scikit_learn import Specification
-from epsilens.models.solver import MOST_FACTORISED, CurvatureAt, LinearObjective, Objective
+from epsilens.models.solver import MOST_FACTORISED, CurvatureAt, LinearObjective, SmoothObjective
 
 __all__ = [
     "INVERSE_HESSIANS",
@@ -149,7 +149,7 @@ def curvatures_at(problem: LinearObjective, thetas: FloatArray) -> tuple[Curvatu
 
 
 def _as_products(
-    objective: Objective, theta: FloatArray, tolerance: float = _LOOSE
+    objective: SmoothObjective, theta: FloatArray, tolerance: float = _LOOSE
 ) -> WideCurvature:
     # Streamed records are refused where they are wide: only those in memory come here.
     return WideCurvature(HessianOperator(cast("Problem", objective), theta), tolerance)

@@ -18,7 +18,7 @@ from epsilens.errors import InputError
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from epsilens.masking.records import Records
+    from epsilens.masking.records import PersonRecords
 
 __all__ = [
     "EXPLAINERS",
@@ -371,7 +371,7 @@ def explain_task(
 
 
 def answer_shares(
-    shown: Records, utility: TaskImportances, people: NDArray[np.generic]
+    shown: PersonRecords, utility: TaskImportances, people: NDArray[np.generic]
 ) -> FloatArray:
     """Return the share of every answer among each person's records, (people, answers)."""
     counts = np.array(

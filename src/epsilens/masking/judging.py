@@ -18,7 +18,7 @@ from epsilens.document import MaskOutcome, MaskPoint
 from epsilens.masking.choices import mask_at_random, outcome
 from epsilens.masking.importances import drawn
 from epsilens.masking.knapsack import MaskChoice, solve_mask
-from epsilens.masking.records import EncodedTable, Labels, Records, fit_both, fit_quietly
+from epsilens.masking.records import EncodedTable, Labels, PersonRecords, fit_both, fit_quietly
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -59,20 +59,20 @@ class Pace:
 
 
 def affordable(
-    part: Records,
+    part: PersonRecords,
     models: tuple[BaseEstimator, BaseEstimator],
     *,
     n_fits: int,
     pace: Pace,
     seed: int,
-) -> Records:
+) -> PersonRecords:
     """Return the records that so many trainings fit into the budget with: all, or a sample.
 
     The time of one training is measured on a sample and taken to grow with the number of records.
 
     Parameters
     ----------
-    part : Records
+    part : PersonRecords
         The training records.
     models : (task, identity)
         Classifiers, not yet fitted.
@@ -86,9 +86,9 @@ def affordable(
     if pace.seconds is None or n <= 2 * PILOT_RECORDS:
         return part
 
-    def sample(size: int) -> Records:
+    def sample(size: int) -> PersonRecords:
         rows = drawn(part.who.astype(np.intp), size, seed)
-        return Records(part.X[rows], part.y[rows], part.who[rows])
+        return PersonRecords(part.X[rows], part.y[rows], part.who[rows])
 
     pilot = sample(PILOT_RECORDS)
     begun = time.perf_counter()
@@ -112,7 +112,7 @@ class Judge:
     Attributes
     ----------
     table : EncodedTable
-    train, test : Records
+    train, test : PersonRecords
         To train on, and to be judged on: records that chose no mask.
     models : (task, identity)
         Classifiers, not yet fitted.
@@ -123,8 +123,8 @@ class Judge:
     """
 
     table: EncodedTable
-    train: Records
-    test: Records
+    train: PersonRecords
+    test: PersonRecords
     models: tuple[BaseEstimator, BaseEstimator]
     people: Labels
     pace: Pace = field(default_factory=lambda: Pace(None))
@@ -214,7 +214,7 @@ class Judge:
         }
         everything = self.table.columns(np.ones(len(self.table.names), dtype=bool))
 
-        def blank(part: Records) -> FloatArray:
+        def blank(part: PersonRecords) -> FloatArray:
             return part.X * np.stack([by_person.get(who, everything) for who in part.who])
 
         return self._judged(blank(self.train), blank(self.test))

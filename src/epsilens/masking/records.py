@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EncodedTable",
     "Labels",
-    "Records",
+    "PersonRecords",
     "checked_people",
     "fit_both",
     "fit_quietly",
@@ -44,7 +44,7 @@ Labels: TypeAlias = NDArray[np.generic]
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class Records:
+class PersonRecords:
     """Rows as the models see them, what they answer, and who they are."""
 
     X: FloatArray
@@ -63,7 +63,7 @@ def fit_quietly(model: BaseEstimator, X: FloatArray, y: Labels) -> BaseEstimator
 
 def fit_both(
     models: tuple[BaseEstimator, BaseEstimator],
-    part: Records,
+    part: PersonRecords,
     progress: Progress | None = None,
 ) -> tuple[BaseEstimator, BaseEstimator]:
     """Train copies of the task's and the identity's model on some records."""
@@ -75,7 +75,7 @@ def fit_both(
     return found[0], found[1]
 
 
-def read_records(X: FloatArray, y: object, who: object, *, what: str) -> Records:
+def read_records(X: FloatArray, y: object, who: object, *, what: str) -> PersonRecords:
     """Return records whose answers and identities are all known."""
     answers, people = to_vector(y), to_vector(who)
     if not len(X) == len(answers) == len(people):
@@ -85,7 +85,7 @@ def read_records(X: FloatArray, y: object, who: object, *, what: str) -> Records
         )
     for name, values in (("the label", answers), ("identity", people)):
         refuse_missing(values, name=name)
-    return Records(X, answers, people)
+    return PersonRecords(X, answers, people)
 
 
 def checked_people(y: Labels, who: Labels) -> None:
@@ -151,17 +151,17 @@ def random_halves(
     return np.sort(order[side == 0]), np.sort(order[side == 1])
 
 
-def halved(part: Records, *, seed: int) -> tuple[Records, Records]:
+def halved(part: PersonRecords, *, seed: int) -> tuple[PersonRecords, PersonRecords]:
     """Halve records at random, stratified by person and answer; all of them twice if one is left out.
 
     Parameters
     ----------
-    part : Records
+    part : PersonRecords
     seed : int
     """
 
-    def rows(chosen: NDArray[np.intp]) -> Records:
-        return Records(part.X[chosen], part.y[chosen], part.who[chosen])
+    def rows(chosen: NDArray[np.intp]) -> PersonRecords:
+        return PersonRecords(part.X[chosen], part.y[chosen], part.who[chosen])
 
     first, second = random_halves(part.who, part.y, seed=seed)
     if not len(first) or not len(second):

@@ -14,7 +14,7 @@ import numpy as np
 
 from epsilens._types import BoolArray, FloatArray
 from epsilens.errors import EstimateNotTrustworthyError
-from epsilens.models.solver import Curvature, Objective, SeparateObjectives, minimise
+from epsilens.models.solver import Curvature, SeparateObjectives, SmoothObjective, minimise
 
 __all__ = ["minimise_nearby"]
 
@@ -70,7 +70,7 @@ class _Memory:
 
 
 def minimise_nearby(
-    problem: Objective,
+    problem: SmoothObjective,
     linear: FloatArray,
     start: FloatArray,
     curvature: Curvature,
@@ -81,7 +81,7 @@ def minimise_nearby(
 
     Parameters
     ----------
-    problem : Objective
+    problem : SmoothObjective
     linear, start : arrays of shape (p, n_problems)
     curvature : Curvature
         The Hessian close by.

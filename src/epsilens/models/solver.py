@@ -24,8 +24,8 @@ __all__ = [
     "Curvature",
     "CurvatureAt",
     "LinearObjective",
-    "Objective",
     "SeparateObjectives",
+    "SmoothObjective",
     "Solution",
     "factorise",
     "factorise_shifted",
@@ -148,7 +148,7 @@ _POLISHING_STEPS = 6
 _ROUNDING = 1e-15
 
 
-class Objective(Protocol):
+class SmoothObjective(Protocol):
     """What the solver asks of an objective: `Problem`, or one with alternatives."""
 
     @property
@@ -174,24 +174,24 @@ class Objective(Protocol):
         ...
 
 
-CurvatureAt = Callable[[Objective, FloatArray], Curvature]
+CurvatureAt = Callable[[SmoothObjective, FloatArray], Curvature]
 """From an objective and parameters to its Hessian there, ready to be solved with."""
 
 
 @runtime_checkable
-class SeparateObjectives(Objective, Protocol):
+class SeparateObjectives(SmoothObjective, Protocol):
     """Objectives that differ by more than the linear term, such as models on different records."""
 
-    def of_columns(self, columns: NDArray[np.intp]) -> Objective:
+    def of_columns(self, columns: NDArray[np.intp]) -> SmoothObjective:
         """Return the objectives of some columns only."""
         ...
 
 
-def _of_columns(problem: Objective, columns: NDArray[np.intp]) -> Objective:
+def _of_columns(problem: SmoothObjective, columns: NDArray[np.intp]) -> SmoothObjective:
     return problem.of_columns(columns) if isinstance(problem, SeparateObjectives) else problem
 
 
-def _factorised(problem: Objective, theta: FloatArray) -> Curvature:
+def _factorised(problem: SmoothObjective, theta: FloatArray) -> Curvature:
     hessian = problem.hessian(theta)
     return factorise(hessian) if problem.is_convex else factorise_shifted(hessian)
 
@@ -220,7 +220,7 @@ class Solution:
 
 
 def minimise(
-    problem: Objective,
+    problem: SmoothObjective,
     linear: FloatArray,
     start: FloatArray,
     *,
@@ -242,7 +242,7 @@ def minimise(
 
     Parameters
     ----------
-    problem : Objective
+    problem : SmoothObjective
         Convex, such as a `Problem`.
     linear, start : arrays of shape (p, n_problems)
     clusters : array of int, shape (n_problems,), optional
@@ -393,14 +393,14 @@ def minimise(
     )
 
 
-def polish(problem: Objective, linear: FloatArray, solution: Solution) -> FloatArray:
+def polish(problem: SmoothObjective, linear: FloatArray, solution: Solution) -> FloatArray:
     """Return the minimiser of one problem down to rounding, with the Hessian that is there already.
 
     Near the minimum an old Hessian gains two or three digits a step, at the cost of a gradient.
 
     Parameters
     ----------
-    problem : Objective
+    problem : SmoothObjective
     linear : array of shape (p,)
     solution : Solution
         Converged solution of this problem alone.
@@ -421,7 +421,7 @@ def polish(problem: Objective, linear: FloatArray, solution: Solution) -> FloatA
 # --- What the methods ask of a training objective, wherever its records are ---
 
 
-class LinearObjective(Objective, Protocol):
+class LinearObjective(SmoothObjective, Protocol):
     """The mean of a canonical loss with a penalty; labels enter through the linear term only."""
 
     @property

@@ -38,7 +38,7 @@ from epsilens.data.schema import (
 from epsilens.errors import InputError, setting
 from epsilens.models.default import default_estimator
 from epsilens.models.passes import Part, current_passes, reduce_pass
-from epsilens.models.streamed_records import Reading, absent, plain_column
+from epsilens.models.streamed_records import RowReading, absent, plain_column
 from epsilens.notes import Note
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _MOST_COMPARED = 10_000_000
 class _ColumnWork:
     """Moments of the training numbers, and what differs among all rows of a piece."""
 
-    reading: Reading
+    reading: RowReading
     numbers: tuple[str, ...]
     words: tuple[str, ...]
     suspects: Mapping[str, ValueKind]
@@ -91,7 +91,7 @@ class _ColumnWork:
         return total
 
 
-def _all_rows(reading: Reading) -> Reading:
+def _all_rows(reading: RowReading) -> RowReading:
     """Return the reading of the training rows together with those set aside from the same file."""
     return replace(reading, coin=None)
 
@@ -153,7 +153,7 @@ def _marks(values: NDArray[np.generic], *, must_differ: bool) -> tuple[int, list
 
 
 def streamed_estimator(
-    reading: Reading,
+    reading: RowReading,
     *,
     model: Literal["logistic", "ridge"],
     regularisation: float | None = None,
@@ -164,7 +164,7 @@ def streamed_estimator(
 
     Parameters
     ----------
-    reading : Reading
+    reading : RowReading
         Settings for reading the training rows.
     model : {"logistic", "ridge"}
     regularisation : float, optional
@@ -221,7 +221,7 @@ def streamed_estimator(
     return pipeline, schema
 
 
-def _kinds(reading: Reading, categorical: Sequence[str]) -> tuple[list[str], list[str]]:
+def _kinds(reading: RowReading, categorical: Sequence[str]) -> tuple[list[str], list[str]]:
     from pyarrow import types
 
     numbers, words = [], []
@@ -257,7 +257,7 @@ def _merged(part: Part) -> tuple[int, FloatArray, FloatArray]:
     return n, mean, spread
 
 
-def _suspects(reading: Reading, categorical: Sequence[str]) -> dict[str, ValueKind]:
+def _suspects(reading: RowReading, categorical: Sequence[str]) -> dict[str, ValueKind]:
     """Return the columns that may be identifiers: words and numbers, but for truths and codes."""
     from pyarrow import types
 
@@ -344,19 +344,19 @@ def _described_words(name: str, found: frozenset[Category] | None) -> Column:
 
 
 def settle_streamed(
-    reading: Reading,
+    reading: RowReading,
     *,
     policy: MissingPolicy,
     where: str = "",
     progress: Progress | None = None,
-) -> tuple[Reading, list[Note]]:
+) -> tuple[RowReading, list[Note]]:
     """Return a reading without the rows that lack an answer, and what was left out.
 
     A feature that nobody among the training rows has answered is left out itself, and costs no row.
 
     Parameters
     ----------
-    reading : Reading
+    reading : RowReading
     policy : {"auto", "error", "drop"}
         As in `settle_missing`.
     where : str
@@ -365,7 +365,7 @@ def settle_streamed(
 
     Returns
     -------
-    reading : Reading
+    reading : RowReading
     notes : list of Note
 
     Raises

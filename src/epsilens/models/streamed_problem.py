@@ -25,7 +25,7 @@ from epsilens.models.passes import (
     reduce_pass,
 )
 from epsilens.models.problem import Loss, Problem
-from epsilens.models.streamed_records import Reading, Records
+from epsilens.models.streamed_records import RowReading, StreamedRows
 
 __all__ = ["FusedObjective", "StreamedProblem", "TrainingRows"]
 
@@ -38,7 +38,7 @@ class TrainingRows:
 
     Attributes
     ----------
-    reading : Reading
+    reading : RowReading
     frame : Problem
         Without rows: scales, loss and penalty of the whole.
     intercept : float or None
@@ -47,12 +47,12 @@ class TrainingRows:
         What weights are multiplied by to have a mean of 1.
     """
 
-    reading: Reading
+    reading: RowReading
     frame: Problem
     intercept: float | None
     weight_unit: float = 1.0
 
-    def problem(self, records: Records) -> Problem:
+    def problem(self, records: StreamedRows) -> Problem:
         """Return some records as a problem in memory."""
         like = self.frame.design
         return replace(
@@ -256,15 +256,15 @@ class FusedObjective:
         return self.problem.reach(steps)
 
 
-def _gradient(problem: Problem, records: Records, theta: FloatArray) -> Part:
+def _gradient(problem: Problem, records: StreamedRows, theta: FloatArray) -> Part:
     return {"gradient": problem.gradient_sum(theta)}
 
 
-def _hessians(problem: Problem, records: Records, thetas: FloatArray) -> Part:
+def _hessians(problem: Problem, records: StreamedRows, thetas: FloatArray) -> Part:
     return {"hessians": np.array([problem.hessian_sum(theta) for theta in thetas.T])}
 
 
-def _gradient_and_hessian(problem: Problem, records: Records, theta: FloatArray) -> Part:
+def _gradient_and_hessian(problem: Problem, records: StreamedRows, theta: FloatArray) -> Part:
     return {
         **_gradient(problem, records, theta[:, None]),
         **_hessians(problem, records, theta[:, None]),
@@ -273,7 +273,7 @@ def _gradient_and_hessian(problem: Problem, records: Records, theta: FloatArray)
 
 def _thirds(
     problem: Problem,
-    records: Records,
+    records: StreamedRows,
     thetas: FloatArray,
     middles: list[FloatArray],
     are_roots: bool,
@@ -287,7 +287,7 @@ def _thirds(
 
 def _along_lines(
     problem: Problem,
-    records: Records,
+    records: StreamedRows,
     theta: FloatArray,
     directions: FloatArray,
     lengths: FloatArray,
@@ -295,15 +295,17 @@ def _along_lines(
     return {"sums": np.array(problem.line_sums(theta, directions, lengths))}
 
 
-def _reach(problem: Problem, records: Records, steps: FloatArray) -> Part:
+def _reach(problem: Problem, records: StreamedRows, steps: FloatArray) -> Part:
     return {"reach": problem.reach(steps)}
 
 
-def _leverage(problem: Problem, records: Records, theta: FloatArray, inverse: FloatArray) -> Part:
+def _leverage(
+    problem: Problem, records: StreamedRows, theta: FloatArray, inverse: FloatArray
+) -> Part:
     return {"leverage": problem.leverages(theta, inverse).max(keepdims=True)}
 
 
-def _wrong(problem: Problem, records: Records, theta: FloatArray) -> Part:
+def _wrong(problem: Problem, records: StreamedRows, theta: FloatArray) -> Part:
     s = problem.design.predict(theta)
     right = (s[:, 0] > 0) == (records.y > 0.5)
     if problem.loss.n_outputs > 1:

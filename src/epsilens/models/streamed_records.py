@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sklearn.pipeline import Pipeline
 
-__all__ = ["Coin", "Reading", "Records", "absent", "plain_column", "uniform_at"]
+__all__ = ["Coin", "RowReading", "StreamedRows", "absent", "plain_column", "uniform_at"]
 
 
 _ROWS_TO_LOOK_AT = 100
@@ -86,7 +86,7 @@ def uniform_at(positions: NDArray[np.int64], key: int) -> FloatArray:
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class Records:
+class StreamedRows:
     """Some rows as arrays.
 
     Attributes
@@ -116,7 +116,7 @@ class Records:
 
 
 @dataclass(frozen=True, repr=False)
-class Reading:
+class RowReading:
     """How rows are read.
 
     Attributes
@@ -179,7 +179,7 @@ class Reading:
                 return table.slice(0, n_rows)
         raise InputError(f"the {self.what} data must have at least one row, got 0.")
 
-    def with_width(self) -> Reading:
+    def with_width(self) -> RowReading:
         """Return the same reading, which takes as many rows at a time as their encoded numbers allow."""
         if self.transformers is None:
             return self
@@ -223,12 +223,12 @@ class Reading:
                     )
             yield positions, table
 
-    def records(self, piece: Piece) -> Iterator[Records]:
+    def records(self, piece: Piece) -> Iterator[StreamedRows]:
         """Yield the rows of a piece as arrays, some at a time."""
         number = self.source.number_of(piece)
         for positions, table in self.tables(piece):
             y, codes = self.labels(table)
-            yield Records(
+            yield StreamedRows(
                 features=self.matrix(table),
                 y=y,
                 codes=codes,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from epsilens._types import BoolArray, FloatArray, Progress, SingleArray
 from epsilens.errors import InputError
 from epsilens.influence.alternatives import no_alternatives
-from epsilens.influence.baseline import Baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.question import Asked
 from epsilens.influence.wide import is_wide, refuse_matrix
 from epsilens.models.block_store import BlockStore
@@ -77,7 +77,7 @@ class RandomisedShadows:
 
     Parameters
     ----------
-    baseline : Baseline
+    baseline : BaselineModel
     asked : Asked
     n_models : int
     seed : int
@@ -85,7 +85,7 @@ class RandomisedShadows:
         The records whose membership is attacked.
     """
 
-    baseline: Baseline
+    baseline: BaselineModel
     asked: Asked
     n_models: int
     seed: int
@@ -97,7 +97,7 @@ class RandomisedShadows:
             raise refuse_matrix(n_parameters, "an attack")
 
     @classmethod
-    def of_clean_records(cls, baseline: Baseline, *, n_models: int, seed: int) -> Self:
+    def of_clean_records(cls, baseline: BaselineModel, *, n_models: int, seed: int) -> Self:
         """Return the shadow models of records that nothing is done to: one ε, infinity."""
         asked = Asked(
             label=baseline.label,
@@ -273,7 +273,7 @@ class RandomisedShadows:
         return ShadowOutcome(scores, members, right, accuracy, inside, outside)
 
 
-def require_probabilities(baseline: Baseline) -> None:
+def require_probabilities(baseline: BaselineModel) -> None:
     """Refuse a model that an attack has no probabilities of.
 
     Raises
@@ -306,14 +306,14 @@ class TrainedShadows:
 
     Parameters
     ----------
-    baseline : Baseline
+    baseline : BaselineModel
     n_models : int
     seed : int
     targets : array of int
         The records whose membership is attacked.
     """
 
-    baseline: Baseline
+    baseline: BaselineModel
     n_models: int
     seed: int
     targets: NDArray[np.intp]
@@ -376,6 +376,6 @@ class TrainedShadows:
         )
 
 
-def _dense(baseline: Baseline, table: object) -> FloatArray:
+def _dense(baseline: BaselineModel, table: object) -> FloatArray:
     features = baseline.transform(table)
     return features if isinstance(features, np.ndarray) else np.asarray(features.toarray())

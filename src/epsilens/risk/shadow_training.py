@@ -263,7 +263,7 @@ class ShadowTraining:
     sample_weights, count_weights : arrays of shape (n,)
     class_weight : None, "balanced" or mapping of class to weight
     penalty_per_record : float
-        See `Baseline`.
+        See `BaselineModel`.
     seed : int
     """
 

@@ -24,7 +24,7 @@ from epsilens.document import (
     risk_number_types,
 )
 from epsilens.errors import InputError, setting
-from epsilens.influence.baseline import Baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.fitted import FittedModel
 from epsilens.influence.question import Asked, Epsilon, read_grid
 from epsilens.models.dp_sgd import DPSGDSettings
@@ -123,10 +123,10 @@ class AttackStudy(FittedModel):
         return self
 
     @property
-    def _baseline(self) -> Baseline:
+    def _baseline(self) -> BaselineModel:
         """The fitted model, with its records in memory."""
         check_is_fitted(self, "baseline_")
-        assert isinstance(self.baseline_, Baseline)  # noqa: S101
+        assert isinstance(self.baseline_, BaselineModel)  # noqa: S101
         return self.baseline_
 
     def estimate(
@@ -436,7 +436,7 @@ def _targets(n_rows: int, seed: int) -> NDArray[np.intp]:
     return np.sort(chosen)
 
 
-def _notes(targets: NDArray[np.intp], baseline: Baseline) -> list[Note]:
+def _notes(targets: NDArray[np.intp], baseline: BaselineModel) -> list[Note]:
     n_rows = baseline.problem.n_rows
     if len(targets) == n_rows:
         return []

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from epsilens._types import FloatArray, Progress
 from epsilens._validate import as_choice
 from epsilens.errors import ApproximationWarning, InputError, setting
-from epsilens.influence.baseline import Baseline, as_weights, fit_baseline
+from epsilens.influence.baseline import BaselineModel, as_weights, fit_baseline
 from epsilens.models import Design
 from epsilens.models.label import class_totals, class_weights, encode_test_label
 from epsilens.models.scikit_learn import transform
@@ -20,7 +20,7 @@ from epsilens.models.tables import for_scikit_learn, in_order_of
 from epsilens.notes import Note
 from epsilens.valuation.exact_models import Accuracy, exact_loss_changes, full_loss_changes
 from epsilens.valuation.record_steps import (
-    Records,
+    ValuedRecords,
     coefficients_of_step,
     first_order,
     quadratic_forms,
@@ -70,7 +70,7 @@ class Appraisal:
 
     Attributes
     ----------
-    baseline : Baseline
+    baseline : BaselineModel
         The converged model.
 
     Examples
@@ -83,7 +83,7 @@ class Appraisal:
     array([ 0.36,  0.65,  3.81, -4.31])
     """
 
-    baseline: Baseline
+    baseline: BaselineModel
 
     @classmethod
     def of(
@@ -136,7 +136,7 @@ class Appraisal:
         baseline = self.baseline
         shared = given_objective(baseline)
         if candidates is None:
-            records = Records(
+            records = ValuedRecords(
                 baseline.problem.design, baseline.label.y, baseline.problem.weights, -1
             )
         else:
@@ -147,7 +147,7 @@ class Appraisal:
                 )
                 own = class_weights(baseline.class_weight, baseline.label, totals)
                 weights = weights * own[candidates.codes]
-            records = Records(candidates.design, candidates.y, weights, 1)
+            records = ValuedRecords(candidates.design, candidates.y, weights, 1)
         return sampling_errors(shared, baseline.evaluation, records)
 
     def leave_one_out(
@@ -164,7 +164,7 @@ class Appraisal:
         design, y = baseline.problem.design, baseline.label.y
         scores = np.empty(design.n_rows)
         for kind, _, shared in shared_objectives(baseline, change=-1):
-            records = Records(design, y, shared.problem.weights, -1, np.arange(len(y)))
+            records = ValuedRecords(design, y, shared.problem.weights, -1, np.arange(len(y)))
             rows: NDArray[np.intp] | None = None
             if kind is not None:
                 rows = np.flatnonzero(baseline.label.domain()[0] == kind)
@@ -191,7 +191,7 @@ class Appraisal:
         scores = np.empty(design.n_rows)
         for kind, class_weight, shared in shared_objectives(baseline, change=1):
             own = offer.weights if codes is None else offer.weights * class_weight[codes]
-            records = Records(design, offer.y, own, 1)
+            records = ValuedRecords(design, offer.y, own, 1)
             rows: NDArray[np.intp] | None = None
             if kind is not None and codes is not None:
                 rows = np.flatnonzero(codes == kind)
@@ -205,7 +205,7 @@ class Appraisal:
     def _loss_changes(
         self,
         shared: SharedObjective,
-        records: Records,
+        records: ValuedRecords,
         rows: NDArray[np.intp] | None,
         method: str,
         test_loss: str,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from epsilens._types import BoolArray, FloatArray, Progress
 from epsilens._validate import as_count, as_generator, as_share
 from epsilens.errors import EstimateNotTrustworthyError, InputError
-from epsilens.influence.baseline import Baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.trained import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
 from epsilens.models.label import class_totals, class_weights
@@ -265,7 +265,7 @@ def _halves(appraisal: Appraisal, random_state: int) -> list[tuple[Appraisal, _J
 
 
 def _minimiser(
-    baseline: Baseline, design: Design, keep: BoolArray, *, change: int
+    baseline: BaselineModel, design: Design, keep: BoolArray, *, change: int
 ) -> FloatArray | None:
     """Train on the kept rows of a design with the estimator's own settings; None if that fails."""
     label = baseline.label

@@ -24,7 +24,7 @@ from epsilens.influence.trained import LARGEST_CONDITION
 from epsilens.models import Design, Problem, minimise
 from epsilens.models.passes import workers
 from epsilens.models.separation import runs_away
-from epsilens.valuation.record_steps import Records, steps
+from epsilens.valuation.record_steps import ValuedRecords, steps
 from epsilens.valuation.shared_objective import SharedObjective
 
 __all__ = ["Accuracy", "exact_loss_changes", "full_loss_changes"]
@@ -85,7 +85,7 @@ class Accuracy:
 def exact_loss_changes(
     shared: SharedObjective,
     evaluation: Evaluation,
-    records: Records,
+    records: ValuedRecords,
     a: FloatArray,
     leverage: FloatArray,
     accuracy: Accuracy,
@@ -98,7 +98,7 @@ def exact_loss_changes(
     ----------
     shared : SharedObjective
     evaluation : Evaluation
-    records : Records
+    records : ValuedRecords
     a : array of shape (B, K)
         Coefficients of the Newton step; NaN where there is none.
     leverage : array of shape (B, K, K)
@@ -125,7 +125,7 @@ def exact_loss_changes(
 def full_loss_changes(
     shared: SharedObjective,
     evaluation: Evaluation,
-    records: Records,
+    records: ValuedRecords,
     a: FloatArray,
     leverage: FloatArray,
     *,
@@ -143,7 +143,7 @@ def full_loss_changes(
 
 def _in_blocks(
     shared: SharedObjective,
-    records: Records,
+    records: ValuedRecords,
     a: FloatArray,
     leverage: FloatArray,
     block: Callable[[NDArray[np.intp]], tuple[NDArray[np.intp], FloatArray]],
@@ -182,7 +182,7 @@ def _in_blocks(
 
 def _block(
     shared: SharedObjective,
-    records: Records,
+    records: ValuedRecords,
     a: FloatArray,
     leverage: FloatArray,
     accuracy: Accuracy,
@@ -247,7 +247,7 @@ def _at_own(block: FloatArray, columns: FloatArray, n_outputs: int) -> FloatArra
 
 
 def _gradient(
-    shared: SharedObjective, records: Records, statistic: FloatArray, delta: FloatArray
+    shared: SharedObjective, records: ValuedRecords, statistic: FloatArray, delta: FloatArray
 ) -> FloatArray:
     """Return ∇F(θ + δ_j) + ς (w_j/n) ∇ℓ_j(θ + δ_j), as columns."""
     problem = shared.problem
@@ -262,7 +262,7 @@ def _gradient(
 
 def _solve(
     shared: SharedObjective,
-    records: Records,
+    records: ValuedRecords,
     own_bend: FloatArray,
     leverage: FloatArray,
     gradient: FloatArray,
@@ -308,7 +308,7 @@ class _OwnObjective:
 
 
 def _by_itself(
-    shared: SharedObjective, record: Records, statistic: FloatArray
+    shared: SharedObjective, record: ValuedRecords, statistic: FloatArray
 ) -> FloatArray | None:
     """Minimise one model with Hessians of its own; None if it has no finite optimum."""
     problem = shared.problem
@@ -326,7 +326,7 @@ def _by_itself(
     return theta
 
 
-def _has_no_optimum(shared: SharedObjective, record: Records, theta: FloatArray) -> bool:
+def _has_no_optimum(shared: SharedObjective, record: ValuedRecords, theta: FloatArray) -> bool:
     """Return whether the model runs away without the record; a record more never makes it."""
     problem = shared.problem
     if problem.penalty.any() or record.places is None:

@@ -35,7 +35,7 @@ __all__ = [
     "FittedModel",
     "Forms",
     "Judge",
-    "Records",
+    "ValuedRecords",
     "coefficients_of_step",
     "first_order",
     "quadratic_forms",
@@ -86,7 +86,7 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True, repr=False)  # a printed record would be a leak
-class Records:
+class ValuedRecords:
     """The records whose worth is asked for.
 
     Attributes
@@ -108,10 +108,10 @@ class Records:
     change: int
     places: NDArray[np.intp] | None = None
 
-    def take(self, rows: NDArray[np.intp]) -> Records:
+    def take(self, rows: NDArray[np.intp]) -> ValuedRecords:
         """Return some of the records."""
         places = None if self.places is None else self.places[rows]
-        return Records(
+        return ValuedRecords(
             self.design.take(rows), self.y[rows], self.weights[rows], self.change, places
         )
 
@@ -150,7 +150,7 @@ class Forms:
         return change
 
 
-def first_order(model: FittedModel, judge: Judge, records: Records) -> FloatArray:
+def first_order(model: FittedModel, judge: Judge, records: ValuedRecords) -> FloatArray:
     """Return the change of the test loss to first order, −ς w ηᵀH⁻¹∇ℓ_j/n, for every record.
 
     One pass of n·p after the factorised Hessian.
@@ -166,7 +166,7 @@ def first_order(model: FittedModel, judge: Judge, records: Records) -> FloatArra
     return change
 
 
-def quadratic_forms(model: FittedModel, judge: Judge, records: Records) -> Iterator[Forms]:
+def quadratic_forms(model: FittedModel, judge: Judge, records: ValuedRecords) -> Iterator[Forms]:
     """Yield what the closed forms need, chunk by chunk: one product of a chunk with p columns."""
     loss, n = model.loss, model.n_rows
     factor = model.curvature.factor

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from epsilens._types import FloatArray
 from epsilens.errors import EstimateNotTrustworthyError, InputError, setting
 from epsilens.influence import Evaluation
-from epsilens.influence.baseline import Baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.models import Curvature, Loss, Problem, factorise, minimise
 from epsilens.models.label import balanced, class_totals, class_weights
-from epsilens.valuation.record_steps import Records
+from epsilens.valuation.record_steps import ValuedRecords
 
 __all__ = [
     "SharedObjective",
@@ -70,13 +70,13 @@ class SharedObjective:
 
 
 def shared_objectives(
-    baseline: Baseline, *, change: int
+    baseline: BaselineModel, *, change: int
 ) -> Iterator[tuple[int | None, FloatArray, SharedObjective]]:
     """Yield (class, class weights, objective): for each class if classes are balanced, else once.
 
     Parameters
     ----------
-    baseline : Baseline
+    baseline : BaselineModel
     change : {-1, 1}
         −1: a record goes; 1: a record comes.
 
@@ -116,7 +116,7 @@ def shared_objectives(
         )
 
 
-def given_objective(baseline: Baseline) -> SharedObjective:
+def given_objective(baseline: BaselineModel) -> SharedObjective:
     """Return the given model's own objective."""
     return SharedObjective(
         problem=baseline.problem,
@@ -128,7 +128,7 @@ def given_objective(baseline: Baseline) -> SharedObjective:
     )
 
 
-def _shared(baseline: Baseline, weights: FloatArray, *, change: int) -> SharedObjective:
+def _shared(baseline: BaselineModel, weights: FloatArray, *, change: int) -> SharedObjective:
     penalty_factor = 1.0 + change * baseline.penalty_per_record
     if weights is baseline.problem.weights and penalty_factor == 1.0:
         return given_objective(baseline)
@@ -157,7 +157,7 @@ def _shared(baseline: Baseline, weights: FloatArray, *, change: int) -> SharedOb
 
 
 def sampling_errors(
-    shared: SharedObjective, evaluation: Evaluation, records: Records
+    shared: SharedObjective, evaluation: Evaluation, records: ValuedRecords
 ) -> FloatArray:
     """Return the standard error of every score over test sets like this one.
 
@@ -189,7 +189,7 @@ def sampling_errors(
 
 
 def shortest_without(
-    baseline: Baseline, shared: SharedObjective, rows: NDArray[np.intp]
+    baseline: BaselineModel, shared: SharedObjective, rows: NDArray[np.intp]
 ) -> FloatArray:
     """Return the change of the parameters without each of these records, as columns (p, B).
 

@@ -22,10 +22,10 @@ from epsilens.models import Curvature, Problem
 from epsilens.models.passes import Part
 from epsilens.models.problem import Loss
 from epsilens.models.scikit_learn import read_specification
-from epsilens.models.streamed_records import Records as Rows
+from epsilens.models.streamed_records import StreamedRows
 from epsilens.valuation.appraisal import METHODS
 from epsilens.valuation.record_steps import (
-    Records,
+    ValuedRecords,
     coefficients_of_step,
     first_order,
     quadratic_forms,
@@ -146,12 +146,12 @@ def leave_one_out_parquet(
 
 def _worth(
     problem: Problem,
-    rows: Rows,
+    rows: StreamedRows,
     model: _WholeModel,
     test: _KnownTest,
     method: str,
 ) -> Part:
-    records = Records(problem.design, rows.y, problem.weights, -1)
+    records = ValuedRecords(problem.design, rows.y, problem.weights, -1)
     if method == "first-order":
         return {"row": [first_order(model, test, records)]}
     change = np.empty(len(records))

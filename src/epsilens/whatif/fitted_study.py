@@ -17,7 +17,7 @@ from epsilens._validate import as_positive
 from epsilens.data.frames import series_name, to_vector
 from epsilens.document import PUBLIC_BODY
 from epsilens.errors import InputError, InputTypeError, PrivacyLeakWarning, setting
-from epsilens.influence.baseline import Baseline, fit_baseline
+from epsilens.influence.baseline import BaselineModel, fit_baseline
 from epsilens.influence.fitted import FittedModel
 from epsilens.influence.question import Asked, Epsilon
 from epsilens.influence.streamed_baseline import StreamedBaseline
@@ -61,11 +61,11 @@ class FrozenHead:
 
     Attributes
     ----------
-    baseline : Baseline
+    baseline : BaselineModel
     features : array of shape (n, in_features)
     """
 
-    baseline: Baseline
+    baseline: BaselineModel
     features: FloatArray
 
 
@@ -372,7 +372,7 @@ class FittedStudy(FittedModel):
         *,
         mechanism: str = "rr",
         is_paper: bool = False,
-    ) -> tuple[Asked, Baseline | StreamedBaseline]:
+    ) -> tuple[Asked, BaselineModel | StreamedBaseline]:
         if isinstance(self.baseline_, StreamedBaseline):
             return read_streamed_question(
                 self.baseline_,

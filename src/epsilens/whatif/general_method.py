@@ -18,7 +18,7 @@ from epsilens.influence import (
     is_trustworthy,
     predictor_noise,
 )
-from epsilens.influence.baseline import Baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.first_order import N_PROBES, probe_seed
 from epsilens.influence.general_noise import (
     Balance,
@@ -60,7 +60,7 @@ SOLVED_REPORT_COST = 40
 
 
 def objective_of(
-    baseline: Baseline, question: CellQuestion, group_index: int, epsilon_index: int
+    baseline: BaselineModel, question: CellQuestion, group_index: int, epsilon_index: int
 ) -> PerturbedObjective:
     """Return the expected perturbed objective of a cell."""
     mask, label = question.groups[group_index].mask, baseline.label
@@ -107,7 +107,7 @@ class _Point:
 
 
 def compute_general_cells(
-    baseline: Baseline, question: CellQuestion, method: Method, progress: Progress | None
+    baseline: BaselineModel, question: CellQuestion, method: Method, progress: Progress | None
 ) -> list[CellAnswer]:
     """Answer every cell by one method."""
     answers = []
@@ -126,7 +126,7 @@ def compute_general_cells(
 
 
 def _path(
-    baseline: Baseline, question: CellQuestion, group_index: int, method: Method
+    baseline: BaselineModel, question: CellQuestion, group_index: int, method: Method
 ) -> Iterator[tuple[int, _Point | None]]:
     """Yield the parameters of a group's cells, from the largest ε to the smallest."""
     theta, curvature = baseline.theta, baseline.curvature
@@ -155,7 +155,7 @@ def _path(
             yield e, _Point(objective, at, found, converged=bool(solution.converged[0]))
 
 
-def _newton_point(baseline: Baseline, objective: PerturbedObjective) -> _Point:
+def _newton_point(baseline: BaselineModel, objective: PerturbedObjective) -> _Point:
     """One step with the cell's own Hessian, as long as the objective wants it, up to 1.5."""
     nothing = np.zeros((len(baseline.theta), 1))
     slope = objective.gradient(baseline.theta[:, None], nothing)[:, 0]
@@ -181,7 +181,7 @@ def _newton_point(baseline: Baseline, objective: PerturbedObjective) -> _Point:
 
 
 def _answer(
-    baseline: Baseline,
+    baseline: BaselineModel,
     question: CellQuestion,
     group_index: int,
     epsilon_index: int,
@@ -261,7 +261,7 @@ def _answer(
 
 
 def _solve(
-    baseline: Baseline,
+    baseline: BaselineModel,
     question: CellQuestion,
     point: _Point,
     runs: DrawnRuns,
@@ -305,7 +305,10 @@ def _no_answer(group_index: int, epsilon_index: int) -> CellAnswer:
 
 
 def _balance(
-    baseline: Baseline, question: CellQuestion, objective: PerturbedObjective, theta: FloatArray
+    baseline: BaselineModel,
+    question: CellQuestion,
+    objective: PerturbedObjective,
+    theta: FloatArray,
 ) -> Balance | None:
     """Return how balanced class weights answer to the drawn counts; None without them."""
     if baseline.class_weight != "balanced" or not question.label_is_protected:
@@ -320,7 +323,7 @@ def _balance(
 
 
 def _first_order(
-    baseline: Baseline,
+    baseline: BaselineModel,
     question: CellQuestion,
     group_index: int,
     epsilon_index: int,
@@ -382,7 +385,7 @@ def _first_order(
 
 
 def _missed(
-    baseline: Baseline,
+    baseline: BaselineModel,
     objective: PerturbedObjective,
     gamma: FloatArray,
     change: float,
@@ -410,7 +413,7 @@ def _missed(
 
 
 def _probed_terms(
-    baseline: Baseline,
+    baseline: BaselineModel,
     question: CellQuestion,
     objective: PerturbedObjective,
     seed: np.random.SeedSequence,
@@ -439,7 +442,7 @@ def _probed_terms(
 
 
 def _as_printed(
-    baseline: Baseline, question: CellQuestion, group_index: int, epsilon_index: int
+    baseline: BaselineModel, question: CellQuestion, group_index: int, epsilon_index: int
 ) -> float:
     """Return P1's printed formula: Eq. 22 with correction, otherwise Eq. 13.
 

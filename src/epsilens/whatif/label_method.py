@@ -20,7 +20,7 @@ from epsilens.influence import (
     newton_steps,
     walk,
 )
-from epsilens.influence.baseline import Baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.exact import PathPoint
 from epsilens.influence.first_order import N_PROBES, noise_bound, probe_seed
 from epsilens.influence.realisation import LinearNoise, draw_along, draw_runs, noise_terms_at
@@ -196,7 +196,7 @@ def _answers(
 ) -> Iterator[list[CellAnswer]]:
     """Yield the cells as they are finished: a group's whole curve if it can be had, else one by one."""
     if is_wide(baseline.problem.n_parameters):
-        assert isinstance(baseline, Baseline)  # noqa: S101  (a streamed table is never wide)
+        assert isinstance(baseline, BaselineModel)  # noqa: S101  (a streamed table is never wide)
         yield from wide_answers(baseline, question, method)
         return
     seeds = group_seeds(question)

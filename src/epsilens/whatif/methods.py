@@ -17,7 +17,7 @@ from epsilens._validate import as_choice
 from epsilens.errors import ApproximationWarning, InputError, phrase, setting
 from epsilens.influence import FirstOrder, HessianOperator, InverseHessian
 from epsilens.influence.alternatives import UnaryBlock
-from epsilens.influence.baseline import Baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.groups import is_associated
 from epsilens.influence.question import Asked
 from epsilens.influence.streamed_baseline import StreamedBaseline
@@ -94,7 +94,7 @@ def _highest(baseline: StreamedBaseline, question: CellQuestion, seconds: float)
 
 # --- The choice of the method, and its answers ---
 
-AnyBaseline = Baseline | StreamedBaseline
+AnyBaseline = BaselineModel | StreamedBaseline
 
 _SECONDS_PER_ALTERNATIVE = 5e-9
 _SECONDS_PER_DRAW = 2e-9
@@ -155,7 +155,7 @@ def plan(baseline: AnyBaseline, question: CellQuestion, *, seconds: float) -> Me
     return "influence"
 
 
-def _plan_wide(baseline: Baseline, question: CellQuestion, seconds: float) -> Method:
+def _plan_wide(baseline: BaselineModel, question: CellQuestion, seconds: float) -> Method:
     """Return the method of a wide model, from the cost of one product with its Hessian."""
     if not is_label_only(baseline, question):
         return "influence"
@@ -187,7 +187,7 @@ def compute_cells(
     if labels_only:
         answers = compute_label_cells(baseline, question, method, progress)
     else:
-        assert isinstance(baseline, Baseline)  # noqa: S101  (others are refused with the question)
+        assert isinstance(baseline, BaselineModel)  # noqa: S101  (others are refused with the question)
         answers = compute_general_cells(baseline, question, method, progress)
     return sorted(answers, key=lambda cell: (cell.group_index, cell.epsilon_index))
 
@@ -203,7 +203,7 @@ _CONDITIONS_OF_CORRECTION = Note(
 )
 
 
-def refuse_matrix_free(baseline: Baseline | StreamedBaseline, inverse: InverseHessian) -> None:
+def refuse_matrix_free(baseline: BaselineModel | StreamedBaseline, inverse: InverseHessian) -> None:
     """Refuse a solver that would read the whole table at every step."""
     if baseline.is_streamed and inverse.is_matrix_free:
         raise InputError(
@@ -214,7 +214,9 @@ def refuse_matrix_free(baseline: Baseline | StreamedBaseline, inverse: InverseHe
         )
 
 
-def solve_first_order(baseline: Baseline | StreamedBaseline, inverse: InverseHessian) -> FirstOrder:
+def solve_first_order(
+    baseline: BaselineModel | StreamedBaseline, inverse: InverseHessian
+) -> FirstOrder:
     """Return v = H⁻¹η, and warn if the solver did not get there."""
     known = None if inverse.is_matrix_free else baseline.curvature
     # For streamed records only the factor is needed, which is known.
@@ -227,7 +229,7 @@ def solve_first_order(baseline: Baseline | StreamedBaseline, inverse: InverseHes
 
 
 def as_correction(
-    correction: str | None, asked: Asked, baseline: Baseline | StreamedBaseline
+    correction: str | None, asked: Asked, baseline: BaselineModel | StreamedBaseline
 ) -> bool:
     """Return whether the loss is corrected, and note under which conditions that helps."""
     if (
@@ -288,7 +290,7 @@ N_SAMPLES = 4
 
 
 def with_sampling_error(
-    baseline: Baseline,
+    baseline: BaselineModel,
     asked: Asked,
     question: CellQuestion,
     method: Method,
@@ -298,7 +300,7 @@ def with_sampling_error(
 
     Parameters
     ----------
-    baseline : Baseline
+    baseline : BaselineModel
     asked : Asked
         Its notes gain the error.
     question : CellQuestion

@@ -28,7 +28,7 @@ from epsilens.data.atomic import replacing
 from epsilens.errors import EstimateNotTrustworthyError, InputError, system_refusal
 from epsilens.influence import summarise_group
 from epsilens.influence.alternatives import Alternatives
-from epsilens.influence.baseline import Baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.groups import Group
 from epsilens.influence.question import Asked
 from epsilens.influence.realised import realised_runs
@@ -164,7 +164,7 @@ def _json_object(line: str) -> dict[str, Any] | None:
 
 
 def retrain_cells(
-    baseline: Baseline,
+    baseline: BaselineModel,
     asked: Asked,
     *,
     corrected: bool,
@@ -245,7 +245,7 @@ Finished = list[tuple[tuple[str, float, int], Run]]
 
 def _train_part(
     train: Callable[..., Finished],
-    baseline: Baseline,
+    baseline: BaselineModel,
     asked: Asked,
     seed: int,
     part: tuple[int, int, list[int]],
@@ -277,7 +277,7 @@ def refuse_one_class(counts: NDArray[np.int64]) -> None:
 
 
 def _train_labels(
-    baseline: Baseline, asked: Asked, group: Group, e: int, repeats: list[int], seed: int
+    baseline: BaselineModel, asked: Asked, group: Group, e: int, repeats: list[int], seed: int
 ) -> Finished:
     """Train some runs of a cell side by side, each to convergence on its own labels."""
     problem, epsilon, channel = baseline.problem, asked.epsilons[e], asked.label_channels[e]
@@ -325,7 +325,7 @@ def refuse_unconverged(converged: BoolArray) -> None:
 
 def _drawn_bits(
     asked: Asked,
-    baseline: Baseline,
+    baseline: BaselineModel,
     rows: NDArray[np.intp],
     epsilon: float,
     generator: np.random.Generator,
@@ -342,7 +342,7 @@ def _drawn_bits(
 
 
 def _train_general(
-    baseline: Baseline,
+    baseline: BaselineModel,
     asked: Asked,
     group: Group,
     e: int,

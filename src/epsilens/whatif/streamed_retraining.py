@@ -19,7 +19,7 @@ from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.influence.streamed_noise import StreamedGroup, with_groups
 from epsilens.models import Problem, minimise
 from epsilens.models.passes import Part
-from epsilens.models.streamed_records import Records, uniform_at
+from epsilens.models.streamed_records import StreamedRows, uniform_at
 from epsilens.whatif.retraining import (
     Checkpoint,
     Run,
@@ -114,7 +114,7 @@ def _train(
 
 def _randomised(
     problem: Problem,
-    records: Records,
+    records: StreamedRows,
     statistics: FloatArray,
     cumulative: FloatArray,
     keys: list[int],

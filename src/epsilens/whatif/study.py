@@ -23,7 +23,7 @@ from epsilens.influence import (
     general_point_table,
     label_point_table,
 )
-from epsilens.influence.baseline import Baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.question import Epsilon
 from epsilens.influence.streamed_baseline import StreamedBaseline
 from epsilens.whatif.answer import write_estimate, write_retraining
@@ -221,7 +221,11 @@ class WhatIf(FittedStudy):
             refuse_matrix_free(baseline, inverse)
             question = replace(question, first_order=solve_first_order(baseline, inverse))
         answers = compute_cells(baseline, question, used, progress=progress)
-        if isinstance(baseline, Baseline) and asked.unary is not None and asked.unary.is_sampled:
+        if (
+            isinstance(baseline, BaselineModel)
+            and asked.unary is not None
+            and asked.unary.is_sampled
+        ):
             answers = with_sampling_error(baseline, asked, question, used, answers)
         found = write_estimate(
             self._origin(),

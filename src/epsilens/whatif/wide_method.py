@@ -21,7 +21,7 @@ from epsilens.influence import (
     summarise_group,
     walk,
 )
-from epsilens.influence.baseline import Baseline
+from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.first_order import probe_seed
 from epsilens.influence.record_noise import NoiseForms, cell_noise
 from epsilens.influence.wide import WideCurvature, curvature_at
@@ -37,7 +37,7 @@ MOST_DRAWS = 100
 
 
 def wide_answers(
-    baseline: Baseline, question: CellQuestion, method: Method
+    baseline: BaselineModel, question: CellQuestion, method: Method
 ) -> Iterator[list[CellAnswer]]:
     """Yield every cell of every group by the method "newton" or "exact"."""
     codes, values = baseline.label.domain()
@@ -65,7 +65,7 @@ def wide_answers(
 
 
 def _path(
-    baseline: Baseline, question: CellQuestion, noise: LabelNoise, method: Method
+    baseline: BaselineModel, question: CellQuestion, noise: LabelNoise, method: Method
 ) -> Iterator[tuple[int, FloatArray, bool]]:
     """Yield position, parameters and convergence of a group's cells."""
     problem = baseline.problem
@@ -80,7 +80,7 @@ def _path(
 
 
 def _cell(
-    baseline: Baseline,
+    baseline: BaselineModel,
     question: CellQuestion,
     noise: LabelNoise,
     method: Method,
@@ -149,7 +149,7 @@ def _cell(
 
 
 def _mean_terms(
-    baseline: Baseline, curvature: WideCurvature, theta: FloatArray, deviations: FloatArray
+    baseline: BaselineModel, curvature: WideCurvature, theta: FloatArray, deviations: FloatArray
 ) -> FloatArray:
     """Return what every drawn run says of the second-order part of the mean: (n_draws,).
 

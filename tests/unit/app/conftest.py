@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from epsilens.app.access import Gate
 from epsilens.app.api import create_app
 from epsilens.app.folder import open_folder
-from epsilens.app.service import Service
+from epsilens.app.service import PageService
 from epsilens.app.store import Store
 
 BASE = "http://127.0.0.1:8000"
@@ -50,7 +50,7 @@ def csv_bytes() -> bytes:
 class Visitor:
     """A browser that has opened the link."""
 
-    def __init__(self, client: TestClient, service: Service, gate: Gate) -> None:
+    def __init__(self, client: TestClient, service: PageService, gate: Gate) -> None:
         self.client, self.service, self.gate = client, service, gate
         self.seen: list[str] = []
 
@@ -101,7 +101,7 @@ class Visitor:
 def serving(folder: Path, **settings: Any) -> Iterator[Visitor]:
     store = Store(open_folder(folder))
     given = {"anonymous": False, "max_upload": 4 * 2**20, **settings}
-    service, gate = Service(store, **given), Gate()
+    service, gate = PageService(store, **given), Gate()
     app = create_app(service, gate, warm_up=False)
     with TestClient(app, base_url=BASE, headers={"origin": BASE}) as client:
         entered = client.post("/api/enter", json={"token": gate.token})

@@ -47,7 +47,7 @@ def port() -> Iterator[int]:
     changed.setattr(http_limits, "BODY_SECONDS", SECONDS)
     changed.setattr(http_limits, "LEAST_BYTES", 1000)
     changed.setattr("epsilens.app.api.create_app", lambda service, gate: echo)
-    changed.setattr("epsilens.app.service.Service", lambda *args, **kwargs: None)
+    changed.setattr("epsilens.app.service.PageService", lambda *args, **kwargs: None)
     own = uvicorn.Server
 
     def keep(config: uvicorn.Config) -> uvicorn.Server:

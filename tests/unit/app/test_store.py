@@ -101,10 +101,10 @@ def test_models_that_a_killed_server_left_are_cleared_away_and_nothing_else(stor
 def test_no_job_begins_while_its_study_is_deleted(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from epsilens.app.service import Service
+    from epsilens.app.service import PageService
 
     study = add_study(store)
-    service = Service(store, anonymous=False, max_upload=1)
+    service = PageService(store, anonymous=False, max_upload=1)
     delete, said = store.delete_study, []
 
     def begin(jobs: Jobs) -> None:
@@ -131,10 +131,10 @@ def test_no_job_begins_while_its_study_is_deleted(
 def test_a_page_drawn_while_its_study_is_deleted_is_not_held(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from epsilens.app.service import Service
+    from epsilens.app.service import PageService
 
     study = add_study(store)
-    service = Service(store, anonymous=False, max_upload=1)
+    service = PageService(store, anonymous=False, max_upload=1)
 
     def draw(task: dict[str, object]) -> dict[str, str]:
         service.delete_study(study.id)

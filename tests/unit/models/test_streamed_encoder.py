@@ -7,7 +7,7 @@ import pytest
 from epsilens.data.parquet_pieces import open_parquet
 from epsilens.models import streamed_encoder
 from epsilens.models.streamed_encoder import streamed_estimator
-from epsilens.models.streamed_records import Reading
+from epsilens.models.streamed_records import RowReading
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def reading(tmp_path):
     frame["y"] = np.arange(n) % 2
     frame.to_parquet(tmp_path / "table.parquet", row_group_size=110, index=False)
     source = open_parquet(tmp_path / "table.parquet", piece_rows=110)
-    return Reading(source, ("wage", "person"), "y", None, "training"), frame
+    return RowReading(source, ("wage", "person"), "y", None, "training"), frame
 
 
 def test_scales_are_those_of_all_pieces_together(reading):

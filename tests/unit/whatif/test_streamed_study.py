@@ -23,7 +23,7 @@ from epsilens.errors import ApproximationWarning, EstimateNotTrustworthyError, I
 from epsilens.influence.streamed_first_pass import read_sample
 from epsilens.models.block_store import PassStore, keeping_passes
 from epsilens.models.passes import LocalPasses, use_passes
-from epsilens.models.streamed_records import Coin, Reading
+from epsilens.models.streamed_records import Coin, RowReading
 from epsilens.valuation import leave_one_out
 from epsilens.valuation.streamed_worth import leave_one_out_parquet
 from epsilens.whatif import WhatIf
@@ -280,14 +280,14 @@ def test_a_block_is_as_large_as_its_encoded_numbers_allow(tmp_path, monkeypatch)
         ]
     )
     blocks = []
-    read = Reading.matrix
+    read = RowReading.matrix
 
     def counted(self, table):
         matrix = read(self, table)
         blocks.append(matrix.nbytes)
         return matrix
 
-    monkeypatch.setattr(Reading, "matrix", counted)
+    monkeypatch.setattr(RowReading, "matrix", counted)
     model = make_pipeline(encoder.fit(frame), LogisticRegression())
     study = WhatIf(model).fit_parquet(train, label="y")
     ask(study, epsilon=[1.0], method="influence")
