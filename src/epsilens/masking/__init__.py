@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from epsilens.masking.choices import mask_at_random, mask_most_identifying
     from epsilens.masking.importances import TaskImportances, explain_task
     from epsilens.masking.knapsack import MaskChoice, choose_mask, mask_curve, solve_mask
-    from epsilens.masking.relaxation import MaskedRisk, attack_masked
+    from epsilens.masking.masked_risk import MaskedRisk, attack_masked
     from epsilens.masking.result import Mask
     from epsilens.masking.study import MaskStudy
     from epsilens.masking.transformer import FeatureMasker
@@ -43,7 +43,7 @@ __getattr__, __dir__ = lazy_exports(
         "epsilens.masking.importances": ["TaskImportances", "explain_task"],
         "epsilens.masking.knapsack": ["MaskChoice", "choose_mask", "mask_curve", "solve_mask"],
         "epsilens.masking.choices": ["mask_at_random", "mask_most_identifying"],
-        "epsilens.masking.relaxation": ["MaskedRisk", "attack_masked"],
+        "epsilens.masking.masked_risk": ["MaskedRisk", "attack_masked"],
         "epsilens.masking.result": ["Mask"],
         "epsilens.masking.study": ["MaskStudy"],
         "epsilens.masking.transformer": ["FeatureMasker"],

@@ -18,7 +18,7 @@ from epsilens.notes import Note
 if TYPE_CHECKING:
     import altair as alt
 
-    from epsilens.masking.relaxation import MaskedRisk
+    from epsilens.masking.masked_risk import MaskedRisk
 
 __all__ = ["TELLS_WHO", "Mask", "mask_notes"]
 

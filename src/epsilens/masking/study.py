@@ -39,6 +39,7 @@ from epsilens.masking.importances import (
 )
 from epsilens.masking.judging import RANDOM_MASKS, Judge, Pace, affordable
 from epsilens.masking.knapsack import ALPHAS
+from epsilens.masking.masked_risk import attack_masked
 from epsilens.masking.records import (
     EncodedTable,
     checked_people,
@@ -49,7 +50,6 @@ from epsilens.masking.records import (
     read_records,
     split_estimator,
 )
-from epsilens.masking.relaxation import attack_masked
 from epsilens.masking.result import TELLS_WHO, Mask, mask_notes
 from epsilens.models.tables import (
     for_scikit_learn,

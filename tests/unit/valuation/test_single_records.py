@@ -541,7 +541,7 @@ def test_a_transformer_that_looks_at_the_label_is_refused():
     [
         ({"method": "third"}, "`method` must be one of 'exact'"),
         ({"method": "newton", "test_loss": "half"}, "`test_loss` must be one of 'full'"),
-        ({"method": "first-order", "test_loss": "full"}, "no meaning for method='first-order'"),
+        ({"method": "first-order", "test_loss": "full"}, "no meaning for `method='first-order'`"),
         ({"test_loss": "second-order"}, "evaluates the test loss in full"),
     ],
 )
