@@ -192,7 +192,8 @@ class InputError(ValueError):
     message : str, optional
         The whole message, where the four parts below do not fit it.
     argument : str, optional
-        Name of the argument in Python. Each surface shows it by its own name for it.
+        Name of the argument in Python. Each surface shows it by its own name for it. By default the
+        setting that the message begins with.
     of : str, optional
         Which part of the argument it is about, such as "column age".
     expected : str, optional
@@ -208,8 +209,8 @@ class InputError(ValueError):
     ...                    hint=f"Use {setting('epsilon', 'inf')} for no privacy.")
     >>> str(error)
     '`epsilon` must be greater than 0, got -1.0. Use `epsilon=math.inf` for no privacy.'
-    >>> error.argument
-    'epsilon'
+    >>> error.argument, InputError(f"{setting('label')} must be numbers.").argument
+    ('epsilon', 'label')
     """
 
     def __init__(
@@ -223,7 +224,8 @@ class InputError(ValueError):
         hint: str | None = None,
     ) -> None:
         self.message = message
-        self.argument = argument
+        begins = message[1:].partition(_CLOSE)[0].partition(_BETWEEN)[0]
+        self.argument = begins if argument is None and message.startswith(_OPEN) else argument
         self.of = of
         self.expected = expected
         self.got = got
