@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer: what each ε would cost each group, and the ε that can be borne."""
+"""The answer: what each ε would cost each group, and the most private acceptable ε."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class LossChangeEstimate(Documented):
         confidence: float = INTERVAL_CONFIDENCE,
         group: str | None = None,
     ) -> Choice:
-        """Pick the most private ε that can be borne.
+        """Choose the most private ε whose loss is acceptable.
 
         That is the smallest ε of the grid at which the *upper* end of the prediction interval is
         within `max_loss_increase`, there and at every larger ε. An estimate that failed its checks
@@ -171,7 +171,7 @@ class LossChangeEstimate(Documented):
         Parameters
         ----------
         max_loss_increase : float
-            The largest increase of the mean test loss that can be borne.
+            Acceptable loss: the largest increase of the mean test loss.
         confidence : float in (0, 1)
             Confidence level of the two-sided interval whose upper end is compared.
         group : str, optional

@@ -286,7 +286,7 @@ def test_scores_are_counted_by_the_tester_and_end(schema, grid, folders):
     with pytest.raises(BudgetExceededError, match="site 1 has got all the scores"):
         value(leader, exchange, provider=1, tester=3)
     assert (folders[3] / "value.key").stat().st_mode & 0o077 == 0
-    assert ValueService(folders[3])._book(schema).given_to("site 1") == 3
+    assert ValueService(folders[3])._log(schema).given_to("site 1") == 3
 
 
 def test_a_deployed_coordinator_masks_values_and_accepts_from_its_store(schema, grid, tmp_path):
@@ -446,10 +446,10 @@ def test_a_site_that_stops_between_its_notes_has_counted(schema, grid, folders, 
         with pytest.raises(KeyboardInterrupt):
             value(leader, exchange, provider=1, tester=3, items=2)
     # What was told is on the disk before the ledger is; taken up again it is told and counted once.
-    assert ValueService(folders[3])._book(schema).given_to("site 1") == 2
+    assert ValueService(folders[3])._log(schema).given_to("site 1") == 2
     found = value(leader, exchange, provider=1, tester=3, items=2)
     assert found.n_items == 2
-    assert ValueService(folders[3])._book(schema).given_to("site 1") == 2
+    assert ValueService(folders[3])._log(schema).given_to("site 1") == 2
     for site in (1, 3):
         with SiteStore(folders[site]).transaction() as kept:
             assert [line.operation for line in kept.ledger] == ["train", "value"]
