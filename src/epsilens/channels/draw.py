@@ -64,11 +64,7 @@ def operating_system_words(n: int) -> WordArray:
 
 def generator_words(generator: np.random.Generator) -> Words:
     """Return a source of words that repeats itself with the generator's seed."""
-
-    def words(n: int) -> WordArray:
-        return generator.integers(0, WORD_RANGE, size=n, dtype=np.uint64)
-
-    return words
+    return lambda n: generator.integers(0, WORD_RANGE, size=n, dtype=np.uint64)
 
 
 def released_words(epsilon: float, random_state: object, *, stacklevel: int = 3) -> Words:

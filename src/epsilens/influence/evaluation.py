@@ -171,7 +171,7 @@ class Evaluation:
 
     @cached_property
     def _single(self) -> Design:
-        return self.design.as_single()
+        return replace(self.design, matrix=self.design.matrix.astype(np.float32))
 
     def _correct(self, s: FloatArray, rows: slice) -> BoolArray:
         """Return which predictions are right, for predictors (n, K[, B])."""
@@ -181,24 +181,15 @@ class Evaluation:
             return correct
         return np.asarray(s.argmax(axis=1) == y)
 
-    def _areas(self, s: NDArray[np.floating]) -> FloatArray | None:
-        """Return the AUC of every column of predictors (m, K, B); one against the rest, averaged."""
-        return areas_of(s, self.y, self.weights)
-
-    @cached_property
-    def _even_weight(self) -> float | None:
-        """The weight of every record if all have the same."""
-        return float(self.weights[0]) if len(self.weights) and np.ptp(self.weights) == 0 else None
-
     def _weighed(self, values: NDArray[np.generic], rows: slice) -> FloatArray:
         """Return the sum over some rows of weight times value, in double precision, (B,)."""
-        if self._even_weight is None:
+        if np.ptp(self.weights) > 0:
             weighed: FloatArray = self.weights[rows] @ values.astype(np.float64)
             return weighed
         if values.dtype == np.bool_:
             values = np.count_nonzero(values, axis=0)[None]
         total: FloatArray = values.sum(axis=0, dtype=np.float64)
-        return self._even_weight * total
+        return float(self.weights[0]) * total
 
     def contrast(self, members: BoolArray | None) -> FloatArray | None:
         """Return weights whose sum with a metric is the group's gap; None if one side is empty."""
@@ -213,12 +204,8 @@ class Evaluation:
 
     def outcomes(self, theta: FloatArray, contrast: FloatArray | None = None) -> Outcomes:
         """Return loss, accuracy and AUC at θ, and the gaps of a group given by its contrast."""
-        return self.outcomes_of(self.design.predict(theta), contrast)
-
-    def outcomes_of(self, s: FloatArray, contrast: FloatArray | None = None) -> Outcomes:
-        """Return the same from the test records' predictors, (m, K)."""
-        tally = self._tally_of(s, contrast)
-        areas = self._areas(tally.scores) if self.is_classifier else None
+        tally = self._tally_of(self.design.predict(theta), contrast)
+        areas = areas_of(tally.scores, self.y, self.weights) if self.is_classifier else None
         return outcomes_from(
             tally, areas, [contrast is not None], is_classifier=self.is_classifier
         )[0]
@@ -277,7 +264,7 @@ class Evaluation:
         """Return the mean test loss for every column of θ."""
         total = np.zeros(theta.shape[1])
         for rows in self.design.chunks(width=2 * len(theta) // self.design.n_columns):
-            s = self.design.predict_rows(rows, theta)
+            s = self.design.predict(theta, rows)
             total += self.weights[rows] @ self.loss.value(s, self.y[rows])
         return total
 
@@ -285,7 +272,7 @@ class Evaluation:
         """Return the share of right predictions for every column of θ."""
         total = np.zeros(theta.shape[1])
         for rows in self.design.chunks(width=2 * len(theta) // self.design.n_columns):
-            total += self.weights[rows] @ self._correct(self.design.predict_rows(rows, theta), rows)
+            total += self.weights[rows] @ self._correct(self.design.predict(theta, rows), rows)
         return total
 
     def gradient(self, theta: FloatArray) -> FloatArray:
@@ -355,7 +342,7 @@ class Evaluation:
         """
         n_auc = min(n_auc_draws, deviations.shape[1]) if self.is_classifier else 0
         tally = self.drawn_tally(theta, deviations, scored=slice(0, n_auc), contrast=contrast)
-        areas = self._areas(tally.scores) if self.is_classifier else None
+        areas = areas_of(tally.scores, self.y, self.weights) if self.is_classifier else None
         return drawn_from(tally, areas, has_gap=contrast is not None, scored=self.is_classifier)
 
     def drawn_tally(
@@ -379,7 +366,7 @@ class Evaluation:
             # Residuals: of numbers far from 0, nothing but their offset is left in single precision.
             s, y = s - self.y[:, None], np.zeros_like(y)
         for rows in self.design.chunks(width=2 * n_draws * n_outputs):
-            moved = self._single.predict_rows(rows, deviations)  # type: ignore[arg-type]
+            moved = self._single.predict(deviations, rows)  # type: ignore[arg-type]
             single = s[rows].astype(np.float32)
             moved += single[:, :, None]
             change = self.loss.value(moved, y[rows])  # type: ignore[arg-type]

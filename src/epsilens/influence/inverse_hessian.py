@@ -113,8 +113,8 @@ class HessianOperator:
         width = 2 * self.problem.loss.n_outputs * columns.shape[1]
         total = np.zeros_like(columns)
         for rows in design.chunks(width=width):
-            bent = self._bend(rows, design.predict_rows(rows, columns))
-            total += design.pull_rows(rows, bent)
+            bent = self._bend(rows, design.predict(columns, rows))
+            total += design.pull(bent, rows)
         product = total / self.n_rows + self.problem.penalise(columns)
         return product.reshape(vectors.shape)
 
@@ -185,9 +185,9 @@ class DrawnRows:
     def product(self, batch: slice, vectors: FloatArray) -> FloatArray:
         """Return H_B·V for vectors (K·p, B), H_B the mean over a batch plus the penalty."""
         bend = self.bend[batch]
-        along = self.design.predict_rows(batch, vectors)
+        along = self.design.predict(vectors, batch)
         bent = bend * along if bend.shape[1] == 1 else bend @ along
-        return self.design.pull_rows(batch, bent) / len(bend) + self.problem.penalise(vectors)
+        return self.design.pull(bent, batch) / len(bend) + self.problem.penalise(vectors)
 
 
 def _squares(block: FloatArray) -> FloatArray:

@@ -132,7 +132,7 @@ class RealisedRuns:
         step = max(64, _CHUNK_NUMBERS // (D * K * K))
         for start in range(0, len(records.members), step):
             rows = slice(start, min(start + step, len(records.members)))
-            s = np.moveaxis(records.inside.predict_rows(rows, theta), 2, 1)  # (c, D, K)
+            s = np.moveaxis(records.inside.predict(theta, rows), 2, 1)  # (c, D, K)
             if added.shape[1] > 1:
                 s = s + np.moveaxis(added, 0, 2)[self.values[rows], run]
             else:
@@ -148,7 +148,7 @@ class RealisedRuns:
             yield (
                 rows,
                 records.others[rows],
-                np.moveaxis(records.outside.predict_rows(rows, theta), 2, 1),
+                np.moveaxis(records.outside.predict(theta, rows), 2, 1),
             )
 
     def _labels_of(self, rows: slice, n_runs: int) -> tuple[FloatArray, IntArray]:
@@ -193,7 +193,7 @@ class RealisedRuns:
                 slopes = records.reports.reported_slopes(flat, codes)
             slopes = slopes * self._member_weights(rows, codes, D)[:, None]
             shaped = slopes.reshape(-1, D, K)
-            total += records.inside.pull_rows(rows, np.moveaxis(shaped, 2, 1))
+            total += records.inside.pull(np.moveaxis(shaped, 2, 1), rows)
             if V > 1:
                 place = (self.values[rows].astype(np.intp) * D + run).ravel()
                 for k in range(K):
@@ -206,7 +206,7 @@ class RealisedRuns:
             y = np.repeat(records.y[chosen], D)
             slopes = problem.loss.slope(s.reshape(-1, K), y).reshape(s.shape)
             slopes = slopes * self._other_weights(chosen, D)[:, :, None]
-            total += records.outside.pull_rows(rows, np.moveaxis(slopes, 2, 1))
+            total += records.outside.pull(np.moveaxis(slopes, 2, 1), rows)
         result: FloatArray = total / problem.n_rows + problem.penalise(theta) - linear
         return result
 

@@ -22,6 +22,7 @@ __all__ = ["Design", "distinct_rows", "empty_directions", "independent_columns"]
 
 
 _CHUNK_BYTES = 1 << 20
+_ALL_ROWS = slice(None)
 # Past this many columns the products of sparse rows beat those of dense chunks.
 _WIDE = 1000
 # Distinct rows are worth looking up if they are fewer than this share of all.
@@ -76,15 +77,11 @@ class Design:
         for start in range(0, self.n_rows, step):
             yield slice(start, min(start + step, self.n_rows))
 
-    def predict(self, theta: FloatArray) -> FloatArray:
+    def predict(self, theta: FloatArray, rows: slice = _ALL_ROWS) -> FloatArray:
         """Return the linear predictors of parameters (K·p,) or (K·p, B): (n, K) or (n, K, B).
 
         Parameters stand output after output: those of output k are entries k·p to (k+1)·p.
         """
-        return self.predict_rows(slice(None), theta)
-
-    def predict_rows(self, rows: slice, theta: FloatArray) -> FloatArray:
-        """Return the predictors of some rows."""
         p = self.n_columns
         n_outputs = len(theta) // p
         tail = theta.shape[1:]
@@ -94,12 +91,8 @@ class Design:
         predictor = np.asarray(self.matrix[rows] @ wide)
         return predictor.reshape(-1, n_outputs, *tail)
 
-    def pull(self, rows: FloatArray) -> FloatArray:
+    def pull(self, values: FloatArray, rows: slice = _ALL_ROWS) -> FloatArray:
         """Return Σ_i r_i ⊗ x_i for r of shape (n, K) or (n, K, B): (K·p,) or (K·p, B)."""
-        return self.pull_rows(slice(None), rows)
-
-    def pull_rows(self, rows: slice, values: FloatArray) -> FloatArray:
-        """Return the same sum over some rows only."""
         n_outputs, *tail = values.shape[1:]
         if n_outputs == 1:
             return np.asarray(self.matrix[rows].T @ values[:, 0])
@@ -123,20 +116,16 @@ class Design:
         Weights of shape (n,) give (p, p); symmetric weights of shape (n, K, K) give
         (K·p, K·p), output after output.
         """
-        if weights.ndim == 1:
-            return self._plain_gram(weights)
-        n_outputs, p = weights.shape[1], self.n_columns
-        if n_outputs == 1:
-            return self._plain_gram(np.ascontiguousarray(weights[:, 0, 0]))
-        total = np.empty((n_outputs, p, n_outputs, p))
-        for k in range(n_outputs):
-            for m in range(k, n_outputs):
-                block = self._plain_gram(np.ascontiguousarray(weights[:, k, m]))
-                total[k, :, m, :] = block
-                total[m, :, k, :] = block
-        return total.reshape(n_outputs * p, n_outputs * p)
-
-    def _plain_gram(self, weights: FloatArray) -> FloatArray:
+        if weights.ndim == 3 and weights.shape[1] > 1:
+            n_outputs, p = weights.shape[1], self.n_columns
+            blocks = np.empty((n_outputs, p, n_outputs, p))
+            for k in range(n_outputs):
+                for m in range(k, n_outputs):
+                    block = self.gram(np.ascontiguousarray(weights[:, k, m]))
+                    blocks[k, :, m, :] = block
+                    blocks[m, :, k, :] = block
+            return blocks.reshape(n_outputs * p, n_outputs * p)
+        weights = np.ascontiguousarray(weights.reshape(len(weights)))
         if not isinstance(self.matrix, np.ndarray) and self.n_columns > _WIDE:
             weighted = self.matrix.multiply(weights[:, None]).tocsr()
             return np.asarray((self.matrix.T @ weighted).toarray(), dtype=np.float64)
@@ -193,10 +182,6 @@ class Design:
     def take(self, rows: NDArray[np.intp] | BoolArray) -> Design:
         """Return the design restricted to some rows."""
         return replace(self, matrix=self.matrix[rows])
-
-    def as_single(self) -> Design:
-        """Return the design in single precision, for the many products of the drawn interval."""
-        return replace(self, matrix=self.matrix.astype(np.float32))
 
     def keep_columns(self, columns: NDArray[np.intp]) -> Design:
         """Return the design with only some of its columns."""

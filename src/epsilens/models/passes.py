@@ -12,7 +12,8 @@ Whoever wants to carry passes elsewhere, onto a cluster for instance, implements
 * `work` and every task can be pickled, are small, and are pure: a task that was lost with its worker is
   simply done again;
 * only a bounded number of tasks is under way, so that finished parts do not pile up;
-* an exception of `work` is raised where the results are read.
+* an exception of `work` is raised where the results are read;
+* nobody works on once the generator of the results is closed.
 
 `use_passes` puts another implementation in the place of the local one.
 """
@@ -25,6 +26,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Protocol, TypeVar
 
@@ -48,7 +50,6 @@ __all__ = [
     "one_blas_thread",
     "place_of_work",
     "reduce_pass",
-    "under_way",
     "use_passes",
     "workers",
 ]
@@ -59,13 +60,12 @@ __all__ = [
 _PENDING_PER_WORKER = 3
 
 
+@dataclass(frozen=True)
 class Workers:
     """Threads that take tasks; made by `workers`."""
 
-    def __init__(self, pool: ThreadPoolExecutor, n_workers: int) -> None:
-        self._pool = pool
-        self.n_workers = n_workers
-        self._most_pending = _PENDING_PER_WORKER * n_workers
+    pool: ThreadPoolExecutor
+    n_workers: int
 
     def run(self, tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
         """Yield the results of the tasks in their order, while later ones are at work.
@@ -74,9 +74,10 @@ class Workers:
         pile up.
         """
         pending: deque[Future[Result]] = deque()
+        most = _PENDING_PER_WORKER * self.n_workers
         for task in tasks:
-            pending.append(self._pool.submit(task))
-            while pending and (len(pending) >= self._most_pending or pending[0].done()):
+            pending.append(self.pool.submit(task))
+            while pending and (len(pending) >= most or pending[0].done()):
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
@@ -148,7 +149,9 @@ class Passes(Protocol):
         """How many tasks are worked on at the same time."""
         ...
 
-    def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+    def map(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task]
+    ) -> Generator[Result, None, None]:
         """Yield `work(task)` for every task, in the order of the tasks."""
         ...
 
@@ -178,7 +181,9 @@ class LocalPasses:
         """How many threads there are."""
         return self._n_workers or n_cores()
 
-    def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+    def map(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task]
+    ) -> Generator[Result, None, None]:
         """Yield `work(task)` for every task, in the order of the tasks."""
         with workers(self.n_workers) as team:
             yield from team.run(partial(work, task) for task in tasks)
@@ -301,24 +306,6 @@ def reduce_pass(
     return total
 
 
-@contextmanager
-def under_way(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Iterator[Result]]:
-    """Give the results of all tasks, by whoever carries passes now; nobody works on when it is left.
-
-    Examples
-    --------
-    >>> with under_way(abs, [-1, 2]) as results:
-    ...     list(results)
-    [1, 2]
-    """
-
-    def results() -> Generator[Result, None, None]:
-        yield from current_passes().map(work, tasks)
-
-    with closing(results()) as begun:
-        yield begun
-
-
 # --- Blocks of models that are trained wherever passes are carried, and kept where the caller is ---
 
 
@@ -352,7 +339,7 @@ def made_or_kept(
     """
     known = store.done
     todo = [task for number, task in tasks.items() if number not in known]
-    with under_way(work, todo) as fresh:
+    with closing(current_passes().map(work, todo)) as fresh:
         for number in tasks:
             if number in known:
                 yield store.read(number)[name]

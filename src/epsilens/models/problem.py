@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.special import expit
@@ -264,6 +264,7 @@ class Problem:
     loss: Loss
     penalty: FloatArray
     looks_for_alike: bool = True
+    is_convex: ClassVar[bool] = True
 
     @property
     def n_rows(self) -> int:
@@ -331,9 +332,9 @@ class Problem:
         total = np.zeros_like(theta)
         design, weights = self.distinct
         for rows in design.chunks(width=2 * theta.shape[1] * self.loss.n_outputs):
-            mean = self.loss.mean(design.predict_rows(rows, theta))
+            mean = self.loss.mean(design.predict(theta, rows))
             mean *= weights[rows, None, None]
-            total += design.pull_rows(rows, mean)
+            total += design.pull(mean, rows)
         return total
 
     def hessian(self, theta: FloatArray) -> FloatArray:
@@ -394,8 +395,8 @@ class Problem:
         design, weights = self.distinct
         slopes, bends = np.zeros(len(lengths)), np.zeros(len(lengths))
         for rows in design.chunks(width=4 * self.loss.n_outputs * len(lengths)):
-            s = design.predict_rows(rows, theta)
-            along = design.predict_rows(rows, directions)
+            s = design.predict(theta, rows)
+            along = design.predict(directions, rows)
             for b, length in enumerate(lengths):
                 step = np.ascontiguousarray(along[:, :, b])
                 at = s + length * step
@@ -434,11 +435,6 @@ class Problem:
     def is_quadratic(self) -> bool:
         """Whether one Newton step is exact."""
         return self.loss.is_quadratic
-
-    @property
-    def is_convex(self) -> bool:
-        """Whether the objective has one minimum."""
-        return True
 
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the largest distance that each column of steps moves a record's predictor, (B,)."""

@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
@@ -68,7 +68,9 @@ class RayPasses:
         """How many processors the cluster has now; at least one."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 0)))
 
-    def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+    def map(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task]
+    ) -> Generator[Result, None, None]:
         """Yield `work(task)` for every task, in the order of the tasks."""
         packed, arrays = self._shipping.pack(work)
         function = self._ray.put(packed)

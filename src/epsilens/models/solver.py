@@ -187,15 +187,6 @@ class SeparateObjectives(SmoothObjective, Protocol):
         ...
 
 
-def _of_columns(problem: SmoothObjective, columns: NDArray[np.intp]) -> SmoothObjective:
-    return problem.of_columns(columns) if isinstance(problem, SeparateObjectives) else problem
-
-
-def _factorised(problem: SmoothObjective, theta: FloatArray) -> Curvature:
-    hessian = problem.hessian(theta)
-    return factorise(hessian) if problem.is_convex else factorise_shifted(hessian)
-
-
 @dataclass(frozen=True)
 class Solution:
     """Minimisers and how well they were reached.
@@ -280,6 +271,7 @@ def minimise(
     """
     n_problems = linear.shape[1]
     may_saturate = not problem.is_quadratic
+    separate = problem if isinstance(problem, SeparateObjectives) else None
     cluster_of = np.arange(n_problems) if clusters is None else clusters.copy()
     n_clusters = int(cluster_of.max()) + 1 if n_problems else 0
     known: list[Curvature | None] = [None] * n_clusters if curvatures is None else [*curvatures]
@@ -316,8 +308,13 @@ def minimise(
             here = members & active & must_solve
             factor = known[cluster]
             if factor is None or stale[cluster]:
-                own = _of_columns(problem, np.flatnonzero(here))
-                factor = (curvature_at or _factorised)(own, theta[:, here].mean(axis=1))
+                own = problem if separate is None else separate.of_columns(np.flatnonzero(here))
+                centre = theta[:, here].mean(axis=1)
+                if curvature_at is not None:
+                    factor = curvature_at(own, centre)
+                else:
+                    hessian = own.hessian(centre)
+                    factor = factorise(hessian) if own.is_convex else factorise_shifted(hessian)
                 known[cluster] = factor
                 stale[cluster] = curvature_at is not None
             step[:, here] = -factor.solve(gradient[:, here])
@@ -346,7 +343,8 @@ def minimise(
             stale[np.unique(cluster_of[bold])] = True
         columns = np.flatnonzero(active)
         trial = origin[:, columns] + length[columns] * step[:, columns]
-        trial_gradient = _of_columns(problem, columns).gradient(trial, linear[:, columns])
+        own = problem if separate is None else separate.of_columns(columns)
+        trial_gradient = own.gradient(trial, linear[:, columns])
         n_gradients += len(columns)
         slope = np.einsum("ij,ij->j", trial_gradient, step[:, columns])
         # Rounding makes the slope meaningless once the step is down to the last digits.

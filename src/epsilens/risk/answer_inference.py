@@ -147,11 +147,6 @@ class AnswerAttack:
         codes = self.alternatives.codes
         return codes * self.n_classes + self.classes if self.guesses_label else codes
 
-    @property
-    def largest_share(self) -> float:
-        """How often the most common answer is right."""
-        return float(np.exp(self.log_shares.max()))
-
     @cached_property
     def log_shares(self) -> FloatArray:
         """How common each candidate is among the records, which the attacker is taken to know."""
@@ -162,7 +157,7 @@ class AnswerAttack:
 
     def _likelihoods(self, rows: slice, theta: FloatArray) -> Iterator[FloatArray]:
         """Yield the log-likelihood of each candidate for some rows and B models, (rows, B)."""
-        s = self.alternatives.base.predict_rows(rows, theta)
+        s = self.alternatives.base.predict(theta, rows)
         known = self.classes[rows].astype(np.float64)
         by_output = theta.reshape(self.loss.n_outputs, -1, theta.shape[1])
         for block in self.alternatives.blocks:
@@ -172,9 +167,6 @@ class AnswerAttack:
                 continue
             for label in range(self.n_classes):
                 yield -self.loss.value(at, np.full(len(known), float(label)))
-
-    def _chunks(self, n_models: int) -> Iterator[slice]:
-        return self.alternatives.base.chunks(width=4 * n_models * self.n_classes)
 
     def calibrate(
         self, theta: FloatArray, whom: BoolArray, generator: np.random.Generator
@@ -217,7 +209,7 @@ class AnswerAttack:
         n_models = theta.shape[1]
         right = np.empty((len(self.truth), n_models), dtype=bool)
         prior = calibration.share * self.log_shares
-        for rows in self._chunks(n_models):
+        for rows in self.alternatives.base.chunks(width=4 * n_models * self.n_classes):
             truth = self.truth[rows, None]
             best = np.full((len(truth), n_models), -np.inf)
             hit = np.zeros((len(truth), n_models), dtype=bool)

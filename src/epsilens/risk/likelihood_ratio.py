@@ -74,27 +74,23 @@ def doubts_about_the_coins(membership: BoolArray) -> list[str]:
     per_model = membership.sum(axis=1, dtype=np.int64)
     doubts = []
     total = np.array([per_sample.sum()])
-    if _too_uneven(total, n_models * n_samples):
-        doubts.append("the share of memberships is not one half")
     for counts, n_coins, words in (
+        (total, n_models * n_samples, ""),
         (per_sample, n_models, "models per sample"),
         (per_model, n_samples, "samples per model"),
     ):
-        if _too_even(counts, n_coins):
+        away = counts - n_coins / 2.0
+        uneven = (np.square(away) / (n_coins / 4.0)).sum()
+        even = (np.square(np.abs(away) + 0.5) / (n_coins / 4.0)).sum()
+        if words and chi2.cdf(even, counts.size) < _LEVEL:
             doubts.append(f"the numbers of {words} are too even")
-        elif _too_uneven(counts, n_coins):
-            doubts.append(f"the numbers of {words} are too uneven")
+        elif chi2.sf(uneven, counts.size) < _LEVEL:
+            doubts.append(
+                f"the numbers of {words} are too uneven"
+                if words
+                else "the share of memberships is not one half"
+            )
     return doubts
-
-
-def _too_uneven(counts: NDArray[np.int64], n_coins: int) -> bool:
-    statistic = (np.square(counts - n_coins / 2.0) / (n_coins / 4.0)).sum()
-    return bool(chi2.sf(statistic, counts.size) < _LEVEL)
-
-
-def _too_even(counts: NDArray[np.int64], n_coins: int) -> bool:
-    statistic = (np.square(np.abs(counts - n_coins / 2.0) + 0.5) / (n_coins / 4.0)).sum()
-    return bool(chi2.cdf(statistic, counts.size) < _LEVEL)
 
 
 # --- LiRA: membership inference by a likelihood ratio, fitted on one half of the models ---

@@ -205,16 +205,12 @@ class Moments:
             self.squares_out + other.squares_out,
         )
 
-    def deviations(self, side: str) -> FloatArray:
-        """Return the sum of squared deviations from the mean of one side."""
-        n, total, squares = self.side(side)
-        return np.asarray(np.maximum(squares - total * total / np.maximum(n, 1.0), 0.0))
-
     def side(self, side: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return number, sum and sum of squares of one side, "in" or "out"."""
+        """Return number, sum and squared deviations from the mean of one side, "in" or "out"."""
+        n, total, squares = self.n_out, self.sum_out, self.squares_out
         if side == "in":
-            return self.n_in, self.sum_in, self.squares_in
-        return self.n_out, self.sum_out, self.squares_out
+            n, total, squares = self.n_in, self.sum_in, self.squares_in
+        return n, total, np.maximum(squares - total * total / np.maximum(n, 1.0), 0.0)
 
 
 @dataclass(frozen=True)
@@ -308,9 +304,8 @@ def fit_normal(moments: Moments, side: str, *, per_sample: bool) -> NormalFit:
     NormalFit
         Usable where at least two models stand behind it.
     """
-    n, total, _ = moments.side(side)
+    n, total, deviations = moments.side(side)
     usable = n >= 2.0
-    deviations = moments.deviations(side)
     freedom = np.where(usable, n - 1.0, 0.0)
     all_freedom = freedom.sum()
     common = float(np.sqrt(deviations[usable].sum() / all_freedom)) if all_freedom > 0.0 else 0.0

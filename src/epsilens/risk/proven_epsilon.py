@@ -127,19 +127,19 @@ def guess_rule(moments: Moments, kind: Kind) -> GuessRule:
     moment estimate), and variances towards their median with the weight of four models. It makes
     better guesses; the bound holds for any guesses.
     """
-    n_in, n_out = moments.n_in, moments.n_out
+    n_in, sum_in, around_in = moments.side("in")
+    n_out, sum_out, around_out = moments.side("out")
     both = (n_in >= 1.0) & (n_out >= 1.0)
-    around_in, around_out = moments.deviations("in"), moments.deviations("out")
     freedom = np.maximum(n_in - 1.0, 0.0) + np.maximum(n_out - 1.0, 0.0)
     common = _usual_variance(around_in + around_out, freedom)
     variance = (around_in + around_out + _PRIOR_MODELS * common) / (freedom + _PRIOR_MODELS)
     spread = np.sqrt(variance)
-    mean_in = moments.sum_in / np.maximum(n_in, 1.0)
-    mean_out = moments.sum_out / np.maximum(n_out, 1.0)
+    mean_in = sum_in / np.maximum(n_in, 1.0)
+    mean_out = sum_out / np.maximum(n_out, 1.0)
     noise = 1.0 / np.maximum(n_in, 1.0) + 1.0 / np.maximum(n_out, 1.0)
     apart = _drawn_together((mean_in - mean_out) / spread, noise, both) * spread
     total = np.maximum(n_in + n_out, 1.0)
-    centre = (moments.sum_in + moments.sum_out + 0.5 * apart * (n_out - n_in)) / total
+    centre = (sum_in + sum_out + 0.5 * apart * (n_out - n_in)) / total
     variance_in = variance_out = variance
     if kind == "own spreads":
         variance_in = (around_in + _PRIOR_MODELS * variance) / (

@@ -64,12 +64,6 @@ class ShadowOutcome:
     inside: FloatArray | None = None
     outside: FloatArray | None = None
 
-    def guesses(self) -> tuple[FloatArray, FloatArray]:
-        """Return `inside` and `outside`, where answers are protected."""
-        assert self.inside is not None  # noqa: S101
-        assert self.outside is not None  # noqa: S101
-        return self.inside, self.outside
-
 
 @dataclass(frozen=True, repr=False)
 class RandomisedShadows:
@@ -164,11 +158,24 @@ class RandomisedShadows:
             Called with models done, models in all, and what is done.
         """
         store = self._store(checkpoint)
+        attacked = self.baseline.problem.design.take(self.targets)
+        classes = self.baseline.label.y[self.targets].astype(np.intp)
+        members = self.members[self.targets].T
         start = self.baseline.theta
         for e in range(len(self.asked.epsilons)):
             theta = self._train(e, start, store, progress)
             start = theta.mean(axis=1)
-            yield self._attack(theta)
+            # The guess of every answer, and the scores of the records whose membership is attacked.
+            inside, outside = self._guess_answers(theta) if self.asked.names else (None, None)
+            scores = np.empty((self.n_models, len(self.targets)), dtype=np.float32)
+            right = np.empty(scores.shape, dtype=bool)
+            accuracy = np.empty(self.n_models)
+            for first in range(0, self.n_models, BLOCK):
+                some = slice(first, first + BLOCK)
+                logits = np.moveaxis(attacked.predict(theta[:, some]), 2, 0)
+                scores[some], right[some] = scores_and_predictions(logits, classes)
+                accuracy[some] = self.baseline.evaluation.accuracies(theta[:, some])
+            yield ShadowOutcome(scores, members, right, accuracy, inside, outside)
 
     def guess_without_answer(
         self, *, checkpoint: str | Path | None = None, progress: Progress | None = None
@@ -255,22 +262,6 @@ class RandomisedShadows:
                     whom = self.members[:, block] == is_in
                     rates[block] = (right & whom).sum(axis=0) / whom.sum(axis=0)
         return inside, outside
-
-    def _attack(self, theta: FloatArray) -> ShadowOutcome:
-        """Attack the models of one ε."""
-        inside, outside = self._guess_answers(theta) if self.asked.names else (None, None)
-        attacked = self.baseline.problem.design.take(self.targets)
-        classes = self.baseline.label.y[self.targets].astype(np.intp)
-        scores = np.empty((self.n_models, len(self.targets)), dtype=np.float32)
-        right = np.empty(scores.shape, dtype=bool)
-        accuracy = np.empty(self.n_models)
-        for first in range(0, self.n_models, BLOCK):
-            some = slice(first, first + BLOCK)
-            logits = np.moveaxis(attacked.predict(theta[:, some]), 2, 0)
-            scores[some], right[some] = scores_and_predictions(logits, classes)
-            accuracy[some] = self.baseline.evaluation.accuracies(theta[:, some])
-        members = self.members[self.targets].T
-        return ShadowOutcome(scores, members, right, accuracy, inside, outside)
 
 
 def require_probabilities(baseline: BaselineModel) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsilens._types import BoolArray, FloatArray
-from epsilens.channels import ProductChannel, RandomizedResponse, simulate
+from epsilens.channels import ProductChannel, RandomizedResponse
+from epsilens.channels.draw import generator_words
 from epsilens.errors import EstimateNotTrustworthyError
 from epsilens.influence.alternatives import Alternatives
 from epsilens.models import Design
@@ -92,6 +94,7 @@ class EnsembleObjective:
     values: NDArray[np.int64] | None
     weights: FloatArray
     penalty_factors: FloatArray
+    is_convex: ClassVar[bool] = True
 
     def of_columns(self, columns: NDArray[np.intp]) -> EnsembleObjective:
         """Return the objectives of some models only."""
@@ -109,11 +112,6 @@ class EnsembleObjective:
         """Whether one Newton step is exact."""
         return self.problem.is_quadratic
 
-    @property
-    def is_convex(self) -> bool:
-        """Whether the objectives have one minimum each."""
-        return True
-
     def reach(self, steps: FloatArray) -> FloatArray:
         """Return the largest distance that each column of steps moves a predictor."""
         return self.problem.reach(steps)
@@ -123,7 +121,7 @@ class EnsembleObjective:
         n_outputs, base = self.problem.loss.n_outputs, self.alternatives.base
         added = self._added(theta)
         for rows in base.chunks(width=2 * theta.shape[1] * n_outputs):
-            s = base.predict_rows(rows, theta)
+            s = base.predict(theta, rows)
             if self.values is not None:
                 s = s + np.take_along_axis(added, self.values[rows, None, :], axis=0)
             yield rows, s
@@ -136,7 +134,7 @@ class EnsembleObjective:
 
     def pull(self, rows: slice, slopes: FloatArray) -> FloatArray:
         """Return Σ_i r_i ⊗ x_i over some rows, with what each reported, (K·p, B)."""
-        total = self.alternatives.base.pull_rows(rows, slopes)
+        total = self.alternatives.base.pull(slopes, rows)
         if self.values is None:
             return total
         by_value = _sums_by_value(self.values[rows], slopes, len(self.alternatives.blocks))
@@ -165,7 +163,7 @@ class EnsembleObjective:
         added = self._added(theta[:, None])[:, :, 0]
         total = np.zeros((len(theta), len(theta)))
         for rows in base.chunks(width=base.n_columns):
-            s = base.predict_rows(rows, theta)
+            s = base.predict(theta, rows)
             records = base.block(rows)
             if values is not None:
                 s = s + added[values[rows]]
@@ -290,15 +288,14 @@ class ShadowTraining:
         start : array of shape (K·p,)
             Where the search begins.
         """
+        # Only so many together that a Hessian and its factor for each fit into memory.
         most = max(1, _OWN_HESSIANS_BYTES // (16 * len(start) ** 2))
-        parts = [
-            self._train_some(e, models[first : first + most], start)
-            for first in range(0, len(models), most)
-        ]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-    def _train_some(self, e: int, models: range, start: FloatArray) -> FloatArray:
-        """Train so many models together that a Hessian and its factor for each fit into memory."""
+        if len(models) > most:
+            parts = [
+                self.train(e, models[first : first + most], start=start)
+                for first in range(0, len(models), most)
+            ]
+            return np.concatenate(parts, axis=1)
         problem, label = self.problem, self.label
         members = draw_members(self.seed, models, problem.n_rows)
         values, codes = self.reports(e, models)
@@ -308,7 +305,14 @@ class ShadowTraining:
             weights *= self._class_weights(
                 label.codes[:, None] if codes is None else codes, members
             )
-        _refuse_one_class(labels, members)
+        shown = np.broadcast_to(labels, members.shape)
+        lowest = np.where(members, shown, np.inf).min(axis=0)
+        highest = np.where(members, shown, -np.inf).max(axis=0)
+        if not (lowest < highest).all():
+            raise EstimateNotTrustworthyError(
+                "a random half has records of one class only, and no model: the data are too few. Add "
+                "records."
+            )
         share = weights.sum(axis=0) / self.sample_weights.sum()
         per_record = self.penalty_per_record * problem.n_rows
         objective = EnsembleObjective(
@@ -318,9 +322,7 @@ class ShadowTraining:
             weights=weights,
             penalty_factors=1.0 - per_record + per_record * share,
         )
-        n_rows, n_models = members.shape
-        spread = np.broadcast_to(labels, (n_rows, n_models)).reshape(-1)
-        statistics = problem.loss.statistic(spread).reshape(n_rows, n_models, -1)
+        statistics = problem.loss.statistic(shown.reshape(-1)).reshape(*members.shape, -1)
         return train_side_by_side(objective, np.moveaxis(statistics, 2, 1), start)
 
     def reports(
@@ -340,14 +342,15 @@ class ShadowTraining:
                 sizes = self.alternatives.sizes
                 digits = np.unravel_index(self.alternatives.codes, sizes)
                 drawn = [
-                    simulate(channel, digit, generator)
+                    channel.draw(digit, generator_words(generator))
                     for channel, digit in zip(
                         self.feature_channels[e].channels, digits, strict=True
                     )
                 ]
                 values.append(np.ravel_multi_index(tuple(drawn), sizes))
             if self.label_channels:
-                codes.append(simulate(self.label_channels[e], self.label.domain()[0], generator))
+                words = generator_words(generator)
+                codes.append(self.label_channels[e].draw(self.label.domain()[0], words))
         return (
             np.stack(values, axis=1) if values else None,
             np.stack(codes, axis=1) if codes else None,
@@ -364,14 +367,3 @@ class ShadowTraining:
             totals = class_totals(by_model[:, j], counted, label.n_classes)
             result[:, j] = class_weights(kind, label, totals)[by_model[:, j]]
         return result
-
-
-def _refuse_one_class(labels: FloatArray, members: BoolArray) -> None:
-    shown = np.broadcast_to(labels, members.shape)
-    lowest = np.where(members, shown, np.inf).min(axis=0)
-    highest = np.where(members, shown, -np.inf).max(axis=0)
-    if not (lowest < highest).all():
-        raise EstimateNotTrustworthyError(
-            "a random half has records of one class only, and no model: the data are too few. Add "
-            "records."
-        )

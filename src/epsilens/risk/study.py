@@ -185,7 +185,8 @@ class AttackStudy(FittedModel):
         attacks, guesses, accuracies = [], [], []
         for outcome in shadows.outcomes(checkpoint=checkpoint, progress=progress):
             attacks.append(lira(outcome.scores, outcome.members, online=online, confidence=level))
-            guesses.append(outcome.guesses())
+            if outcome.inside is not None and outcome.outside is not None:
+                guesses.append((outcome.inside, outcome.outside))
             accuracies.append(float(outcome.accuracy.mean()))
         plain = shadows.guess_without_answer(checkpoint=checkpoint, progress=progress)
         known = KnownColumns.of(
@@ -196,7 +197,7 @@ class AttackStudy(FittedModel):
         truth = shadows.attack.truth
         best = best_guess(
             {
-                "most common answer": shadows.attack.largest_share,
+                "most common answer": float(np.exp(shadows.attack.log_shares.max())),
                 "published model": float(plain.mean()),
                 **cross_fitted_rates(known, truth, model_generator(seed, 0, "attack")),
             },

@@ -159,7 +159,7 @@ def first_order(model: FittedModel, judge: Judge, records: ValuedRecords) -> Flo
     pair = np.stack([model.theta, v], axis=1)
     change = np.empty(len(records))
     for rows in records.design.chunks(width=4 * model.loss.n_outputs):
-        both = records.design.predict_rows(rows, pair)
+        both = records.design.predict(pair, rows)
         slope = model.loss.slope(np.ascontiguousarray(both[:, :, 0]), records.y[rows])
         change[rows] = np.einsum("bk,bk->b", slope, both[:, :, 1])
     change *= -records.change * records.weights / model.n_rows
@@ -181,7 +181,7 @@ def quadratic_forms(model: FittedModel, judge: Judge, records: ValuedRecords) ->
     columns = np.column_stack([model.theta, v, basis])
     n_outputs, width = loss.n_outputs, len(model.theta)
     for rows in records.design.chunks(width=2 * n_outputs * (width + 2)):
-        products = records.design.predict_rows(rows, columns)
+        products = records.design.predict(columns, rows)
         weights = records.weights[rows]
         s = np.ascontiguousarray(products[:, :, 0])
         slope = loss.slope(s, records.y[rows]) * weights[:, None]

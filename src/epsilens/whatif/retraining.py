@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -35,7 +36,7 @@ from epsilens.influence.realised import realised_runs
 from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import curvature_finder, is_wide, refuse_matrix
 from epsilens.models import minimise
-from epsilens.models.passes import under_way
+from epsilens.models.passes import current_passes
 
 __all__ = ["RUN_OUTCOMES", "Run", "retrain_cells", "run_outcomes"]
 
@@ -228,7 +229,8 @@ def retrain_cells(
             tasks.append((places[group.name], e, part))
     # Without the records before any transformer: a run may be trained on another machine.
     needed = replace(baseline, table=None, test_table=None, transformers=None)
-    with under_way(partial(_train_part, train, needed, asked, seed), tasks) as results:
+    work = partial(_train_part, train, needed, asked, seed)
+    with closing(current_passes().map(work, tasks)) as results:
         for finished in results:
             kept.add([((keys[name], e, r), run) for (name, e, r), run in finished])
             done += len(finished)

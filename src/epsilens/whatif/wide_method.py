@@ -161,8 +161,8 @@ def _mean_terms(
     width = 2 * loss.n_outputs * n_draws
     terms = np.zeros(n_draws)
     for rows in evaluation.design.chunks(width=width):
-        bend = evaluation.loss.curvature(evaluation.design.predict_rows(rows, theta))
-        along = evaluation.design.predict_rows(rows, deviations)
+        bend = evaluation.loss.curvature(evaluation.design.predict(theta, rows))
+        along = evaluation.design.predict(deviations, rows)
         terms += np.einsum(
             "i,ikr,ikr->r", evaluation.weights[rows], np.einsum("ikl,ilr->ikr", bend, along), along
         )
@@ -171,8 +171,8 @@ def _mean_terms(
     v = curvature.solve(evaluation.gradient(theta))
     design, weights = problem.distinct
     for rows in design.chunks(width=width):
-        s, along = design.predict_rows(rows, theta), design.predict_rows(rows, deviations)
-        pulled = weights[rows, None] * design.predict_rows(rows, v) / problem.n_rows
+        s, along = design.predict(theta, rows), design.predict(deviations, rows)
+        pulled = weights[rows, None] * design.predict(v, rows) / problem.n_rows
         for draw in range(n_draws):
             moved = along[:, :, draw]
             terms[draw] -= np.sum(pulled * loss.third(s, moved[:, :, None] * moved[:, None, :]))

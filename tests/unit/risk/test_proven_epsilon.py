@@ -163,7 +163,7 @@ def test_sums_of_quarters_are_those_of_all_models():
         assert total.n_out[j] == 43 - inside.size
         assert total.sum_in[j] == pytest.approx((inside - scores[:, j].min()).sum())
         around = np.square(inside - inside.mean()).sum()
-        assert total.deviations("in")[j] == pytest.approx(around)
+        assert total.side("in")[2][j] == pytest.approx(around)
 
 
 def test_with_many_models_the_rule_is_the_plain_fit():
