@@ -218,8 +218,22 @@ def parse_grid(text: str) -> tuple[float, ...]:
             got=repr(text),
             hint="For example: 0.1:10:30.",
         )
-    start, stop = (_finite_epsilon(part) for part in parts[:2])
-    count = _count(parts[2], ends_differ=start != stop)
+    start, stop = (_epsilon(part) for part in parts[:2])
+    if math.isinf(start) or math.isinf(stop):
+        raise InputError(
+            f"{setting('epsilon')} must have finite ends in START:STOP:COUNT, got inf. Put inf in "
+            "a list instead: 0.5,1,2,inf."
+        )
+    least = 2 if start != stop else 1
+    try:
+        count = int(parts[2])
+    except ValueError:
+        count = 0
+    if not least <= count <= LARGEST_GRID:
+        raise InputError(
+            f"COUNT in START:STOP:COUNT must be a whole number from {least} to {LARGEST_GRID}, "
+            f"got {parts[2]!r}. Both ends are always among the values."
+        )
     spaced = np.linspace(start, stop, count) if linear else np.geomspace(start, stop, count)
     # Values between equal or neighbouring ends may round to just outside of them.
     inside = np.clip(spaced, min(start, stop), max(start, stop))
@@ -248,30 +262,6 @@ def _epsilon(text: str, *, of: str | None = None) -> float:
             hint=phrase("Use inf for no privacy.", page=""),
         ) from None
     return as_epsilon(number, of=of)
-
-
-def _finite_epsilon(text: str) -> float:
-    number = _epsilon(text)
-    if math.isinf(number):
-        raise InputError(
-            f"{setting('epsilon')} must have finite ends in START:STOP:COUNT, got inf. Put inf in "
-            "a list instead: 0.5,1,2,inf."
-        )
-    return number
-
-
-def _count(text: str, *, ends_differ: bool) -> int:
-    least = 2 if ends_differ else 1
-    try:
-        count = int(text)
-    except ValueError:
-        count = 0
-    if not least <= count <= LARGEST_GRID:
-        raise InputError(
-            f"COUNT in START:STOP:COUNT must be a whole number from {least} to {LARGEST_GRID}, "
-            f"got {text!r}. Both ends are always among the values."
-        )
-    return count
 
 
 def _json(value: float) -> float | str:

@@ -121,7 +121,9 @@ def parse_delimited(
         )
     if '"' in text:
         notes += _check_line_breaks(spelled, used_delimiter, name=name)
-    is_spaced = _is_spaced(table)
+    # A space after every delimiter of the header is no part of an answer.
+    first = [str(column[0].as_py()) for column in table.columns]
+    is_spaced = len(first) > 1 and all(field.startswith(" ") for field in first[1:])
     typed = type_fields(
         _trimmed(spelled) if is_spaced else spelled,
         header,
@@ -387,12 +389,6 @@ def _check_header(
     return body.rename_columns(names), names, notes
 
 
-def _is_spaced(table: pa.Table) -> bool:
-    """Say whether a space follows every delimiter of the header: then it is none of the answer."""
-    header = [str(column[0].as_py()) for column in table.columns]
-    return len(header) > 1 and all(text.startswith(" ") for text in header[1:])
-
-
 def _trimmed(table: pa.Table) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -412,15 +408,13 @@ def _refuse_missing_header(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    def is_answer(text: str, column: pa.ChunkedArray) -> bool:
-        if pc.any(pc.equal(pc.utf8_trim_whitespace(column), text)).as_py():
-            return True
-        name_alone = pa.chunked_array([[text]])
-        return all(are_numbers(part, decimal_comma=decimal_comma) for part in (name_alone, column))
-
-    n_answers = sum(
-        is_answer(text, column) for text, column in zip(names, body.columns, strict=True) if text
-    )
+    n_answers = 0
+    for text, column in zip(names, body.columns, strict=True):
+        if text and pc.any(pc.equal(pc.utf8_trim_whitespace(column), text)).as_py():
+            n_answers += 1
+        elif text:
+            both = (pa.chunked_array([[text]]), column)
+            n_answers += all(are_numbers(part, decimal_comma=decimal_comma) for part in both)
     if n_answers >= max(1, len(names) / 2):
         raise InputError(
             f"the first row of {name!r} must hold the column names, but it looks like a record: "

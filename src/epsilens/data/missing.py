@@ -98,14 +98,17 @@ def settle_missing(
     >>> len(settled.frame), settled.notes[0].text
     (1, '2 of 3 rows were dropped for missing values (age 1, sex 1)')
     """
+    import numpy as np
+
     as_choice(policy, get_args(MissingPolicy), name="missing")
     names = [str(name) for name in (frame.columns if columns is None else columns)]
     must = [name for name in required if name in names]
     counts = {name: int(frame[name].isna().sum()) for name in names}
     counts = {name: count for name, count in counts.items() if count}
     place = f" {where}" if where else ""
+    everybody = np.ones(len(frame), dtype=np.bool_)
     if not counts:
-        return Settled(frame, _all(frame))
+        return Settled(frame, everybody)
     notes: list[Note] = []
     if policy == "category":
         frame, made = _make_category(frame, counts, keep=must, codes=set(categorical))
@@ -114,7 +117,7 @@ def settle_missing(
             notes.append(Note("missing-category", said))
         counts = {name: count for name, count in counts.items() if name in must}
         if not counts:
-            return Settled(frame, _all(frame), tuple(notes))
+            return Settled(frame, everybody, tuple(notes))
     kept = frame[list(counts)].notna().all(axis=1).to_numpy(dtype=bool)
     n_rows, n_lost = len(frame), int((~kept).sum())
     listed = listed_counts(counts)
@@ -139,12 +142,6 @@ def settle_missing(
     said = f"{n_lost} of {n_rows} rows{place} were dropped for missing values ({listed})"
     notes.append(Note("rows-dropped", said))
     return Settled(frame.loc[kept], kept, tuple(notes))
-
-
-def _all(frame: pd.DataFrame) -> BoolArray:
-    import numpy as np
-
-    return np.ones(len(frame), dtype=np.bool_)
 
 
 def listed_counts(counts: dict[str, int]) -> str:

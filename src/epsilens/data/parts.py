@@ -497,8 +497,8 @@ def split_part(part: Part, *, share: float, seed: int, task: Task) -> tuple[Part
         stratify=part.y.to_numpy() if task == "classification" else None,
     )
 
-    def rows(chosen: NDArray[np.intp]) -> Part:
-        return Part(
+    kept, aside = (
+        Part(
             part.X.iloc[chosen].reset_index(drop=True),
             part.y.iloc[chosen].reset_index(drop=True),
             None if part.weight is None else part.weight[chosen],
@@ -506,5 +506,6 @@ def split_part(part: Part, *, share: float, seed: int, task: Task) -> tuple[Part
             part.rows[chosen],
             part.beside.iloc[chosen].reset_index(drop=True),
         )
-
-    return rows(np.sort(train_rows)), rows(np.sort(test_rows))
+        for chosen in (np.sort(train_rows), np.sort(test_rows))
+    )
+    return kept, aside

@@ -183,7 +183,9 @@ def prepare(
     """
     as_choice(task, get_args(Task), name="task")
     frame = _frame(table)
-    named = _parse_groups(groups)
+    typed = [groups] if isinstance(groups, str) else groups
+    named = tuple(parse_group(group) if isinstance(group, str) else group for group in typed)
+    require_unique((name for name, _ in named), what="group names")
     settings = PartSettings(
         label,
         tuple(drop),
@@ -286,16 +288,6 @@ def prepare(
 
 def _frame(table: object) -> pd.DataFrame:
     return to_pandas(table.frame if isinstance(table, TableFile) else table)
-
-
-def _parse_groups(
-    groups: Iterable[str | tuple[str, Expression]],
-) -> tuple[tuple[str, Expression], ...]:
-    if isinstance(groups, str):
-        groups = [groups]
-    named = tuple(parse_group(group) if isinstance(group, str) else group for group in groups)
-    require_unique((name for name, _ in named), what="group names")
-    return named
 
 
 # --- The possible answers of protected columns that are declared, and not read off the data ---

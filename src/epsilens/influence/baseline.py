@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -137,15 +137,11 @@ class BaselineModel:
     hessian_seconds: float
     penalty_per_record: float
     weight_unit: float
+    is_streamed: ClassVar[bool] = False
 
     def numbers(self) -> BaselineNumbers:
         """Return what a document says of the model before anything is randomised."""
         return baseline_numbers(self)
-
-    @property
-    def is_streamed(self) -> bool:
-        """No: its records are in memory."""
-        return False
 
     def group_noises(self, groups: Sequence[Group], *, with_grams: bool = True) -> list[LabelNoise]:
         """Return every group's records, summed by label."""
@@ -278,7 +274,16 @@ def fit_baseline(
         problem, linear[:, None], start, curvature_at=curvature_finder(problem), tolerance=1e-9
     )
     theta = solution.theta[:, 0]
-    _refuse_unusable(problem, label, theta, converged=bool(solution.converged[0]))
+    if not loss.is_quadratic and not problem.penalty.any():
+        s = design.predict(theta)
+        if loss.n_outputs == 1:
+            right = (s[:, 0] > 0) == (label.y > 0.5)
+        else:
+            right = s.argmax(axis=1) == label.y
+        if right[weights > 0].all():
+            raise separable()
+    if not solution.converged[0]:
+        raise unconverged()
     if not is_wide(problem.n_parameters):
         theta = polish(problem, linear, solution)
     curvature = curvature_at(problem, theta)
@@ -299,8 +304,10 @@ def fit_baseline(
         )
     if curvature.condition > LARGEST_CONDITION:
         notes.append(nearly_separable())
-    leverage = _largest_leverage(problem, theta, curvature)
-    notes += leverage_note(leverage)
+    # For more parameters, a pass of n (K·p)² for a remark is too much.
+    if problem.n_parameters <= MANY_PARAMETERS and not is_wide(problem.n_parameters):
+        inverse = curvature.solve(np.eye(problem.n_parameters))
+        notes += leverage_note(float(problem.leverages(theta, inverse).max()) / n_rows)
     if is_search(estimator):
         notes.append(
             Note(
@@ -352,19 +359,6 @@ def seconds_of_hessian(problem: Problem) -> float:
     return seconds
 
 
-def _refuse_unusable(problem: Problem, label: Label, theta: FloatArray, *, converged: bool) -> None:
-    if not problem.loss.is_quadratic and not problem.penalty.any():
-        s = problem.design.predict(theta)
-        if problem.loss.n_outputs == 1:
-            right = (s[:, 0] > 0) == (label.y > 0.5)
-        else:
-            right = s.argmax(axis=1) == label.y
-        if right[problem.weights > 0].all():
-            raise separable()
-    if not converged:
-        raise unconverged()
-
-
 def separable() -> EstimateNotTrustworthyError:
     """Return the error for training data without a finite optimum."""
     return EstimateNotTrustworthyError(
@@ -379,14 +373,6 @@ def unconverged() -> EstimateNotTrustworthyError:
         "the training objective could not be minimised to a gradient of 1e-8. Scale the "
         "features, or add regularisation."
     )
-
-
-def _largest_leverage(problem: Problem, theta: FloatArray, curvature: Curvature) -> float:
-    """Return the largest share that a record has in its own prediction, tr(∇²ℓ_i H⁻¹)/n."""
-    if problem.n_parameters > MANY_PARAMETERS or is_wide(problem.n_parameters):
-        return 0.0  # a pass of n (K·p)² for a remark is too much
-    inverse = curvature.solve(np.eye(problem.n_parameters))
-    return float(problem.leverages(theta, inverse).max()) / problem.n_rows
 
 
 def fewer_dimensions(n_columns: int, n_dimensions: int) -> Note:

@@ -30,12 +30,6 @@ class _LastQuestion:
     arguments: tuple[object, ...] = ()
     asked: Asked | None = None
 
-    def answers_to(self, arguments: tuple[object, ...]) -> bool:
-        """Say whether the same objects were asked about."""
-        return len(arguments) == len(self.arguments) and all(
-            one is other for one, other in zip(arguments, self.arguments, strict=True)
-        )
-
 
 class FittedModel(BaseEstimator):  # type: ignore[misc]
     """A model fitted to a table, which is asked what randomising some columns would do.
@@ -128,7 +122,11 @@ class FittedModel(BaseEstimator):  # type: ignore[misc]
         """Check a question; see `WhatIf.estimate` for the parameters."""
         kept = self._last_question
         arguments = (protect, epsilon, groups, categories, mechanism, is_paper)
-        if kept is not None and kept.asked is not None and kept.answers_to(arguments):
+        if (
+            kept is not None
+            and kept.asked is not None
+            and all(one is other for one, other in zip(arguments, kept.arguments, strict=True))
+        ):
             asked = kept.asked
         else:
             asked = read_question(

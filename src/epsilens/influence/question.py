@@ -46,7 +46,6 @@ from epsilens.influence.alternatives import (
 )
 from epsilens.influence.baseline import BaselineModel
 from epsilens.influence.groups import Group, read_groups, refuse_dependent_groups
-from epsilens.models import Design
 from epsilens.models.label import Label
 from epsilens.notes import Note
 
@@ -316,11 +315,15 @@ def read_question(
         notes.append(hashing_note(how))
     size = len(label.values) if label.values is not None else 0
     sizes = {feature.name: len(feature.rows) for feature in features}
+    if unary is not None:
+        alternatives = unary.alternatives(design)
+    else:
+        alternatives = join_blocks(design, features) if features else no_alternatives(design)
     return Asked(
         label=label,
         names=tuple(names),
         label_is_protected=label_name is not None,
-        alternatives=_alternatives(design, features, unary),
+        alternatives=alternatives,
         groups=members,
         epsilons=tuple(
             math.fsum(budget.values()) if is_mapping else budget[names[0]] for budget in budgets
@@ -364,14 +367,6 @@ def _refuse_outside(feature: ProtectedFeature, empty: FloatArray) -> None:
             "copy of the column, a nested one, or a category that does not occur), and without a "
             "penalty nothing says how the model would go there. Add regularisation."
         )
-
-
-def _alternatives(
-    design: Design, features: list[ProtectedFeature], unary: UnaryBlock | None
-) -> Alternatives:
-    if unary is not None:
-        return unary.alternatives(design)
-    return join_blocks(design, features) if features else no_alternatives(design)
 
 
 def _unary(

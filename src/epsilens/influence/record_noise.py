@@ -193,7 +193,8 @@ class NoiseForms:
 
     def spreads(self, design: Design) -> Iterator[FloatArray]:
         """Yield xᵀΣx of every record, (m, K, K), cell after cell."""
-        shared = [self._of(design, form) for form in self.forms] if self._is_mixed else None
+        is_mixed = not np.array_equal(self.weights, np.eye(len(self.forms)))
+        shared = [self._of(design, form) for form in self.forms] if is_mixed else None
         for cell, weights in enumerate(self.weights):
             if shared is None:
                 yield self._of(design, self.forms[cell])
@@ -202,10 +203,6 @@ class NoiseForms:
             for weight, form in zip(weights[1:], shared[1:], strict=True):
                 spread += weight * form
             yield spread
-
-    @property
-    def _is_mixed(self) -> bool:
-        return not np.array_equal(self.weights, np.eye(len(self.forms)))
 
     def _of(self, design: Design, form: FloatArray) -> FloatArray:
         if self.kind == "values":

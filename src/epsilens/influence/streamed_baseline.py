@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -87,12 +87,8 @@ class StreamedBaseline:
     pass_seconds: float | None
     multiplication_seconds: float
     class_weight: ClassWeight = None
+    is_streamed: ClassVar[bool] = True
     _noises: dict[tuple[str, bytes], StreamedLabelNoise] = field(default_factory=dict)
-
-    @property
-    def is_streamed(self) -> bool:
-        """Yes: its records are read again at every question."""
-        return True
 
     def seconds_of_a_pass(self) -> float:
         """Return what reading all training records and their Hessian takes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, TypeAlias
@@ -250,14 +251,9 @@ def _read_sgd(model: BaseEstimator) -> Specification:
     )
 
 
-def _balanced_by_weight() -> bool:
-    """Return whether the installed scikit-learn balances classes by weight; older ones count heads."""
+def _read_logistic(model: BaseEstimator) -> Specification:
     from sklearn.utils.class_weight import compute_class_weight
 
-    return "sample_weight" in signature(compute_class_weight).parameters
-
-
-def _read_logistic(model: BaseEstimator) -> Specification:
     kind, parameters = type(model).__name__, model.get_params(deep=False)
     penalty = parameters.get("penalty", "deprecated")
     searched = "Cs" in parameters
@@ -290,7 +286,8 @@ def _read_logistic(model: BaseEstimator) -> Specification:
         intercept_is_penalised=by_liblinear,
         is_classifier=True,
         class_weight=parameters.get("class_weight"),
-        counts_weights=_balanced_by_weight(),
+        # Older versions of scikit-learn count heads when they balance classes.
+        counts_weights="sample_weight" in signature(compute_class_weight).parameters,
         several="together" if together else "liblinear" if by_liblinear else kind,
     )
 
@@ -404,24 +401,19 @@ def frozen_transformers(estimator: BaseEstimator) -> Pipeline | None:
     return transformers
 
 
-class _without_values:  # noqa: N801  (reads as a statement)
+@contextmanager
+def _without_values(doing: str) -> Iterator[None]:
     """Re-raise errors of other libraries without their message: it may quote data."""
-
-    def __init__(self, doing: str) -> None:
-        self.doing = doing
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        if kind is not None and issubclass(kind, ValueError | TypeError | KeyError | IndexError):
-            if issubclass(kind, InputError):
-                return
-            raise InputError(
-                f"could not {self.doing} ({kind.__name__}; its text is withheld because it may quote "
-                "data). Expected the columns, types and categories the pipeline was made for, "
-                "without missing values."
-            ) from None
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise InputError(
+            f"could not {doing} ({type(error).__name__}; its text is withheld because it may quote "
+            "data). Expected the columns, types and categories the pipeline was made for, "
+            "without missing values."
+        ) from None
 
 
 def settle_search(

@@ -173,21 +173,17 @@ def _as_numbers(series: pd.Series[Any]) -> tuple[FloatArray, bool]:
 
     if types.is_bool_dtype(series) or types.is_numeric_dtype(series):
         found = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-        return _without_gaps(found), False
-    if types.is_datetime64_any_dtype(series) or types.is_timedelta64_dtype(series):
-        missing = series.isna().to_numpy()
+    elif types.is_datetime64_any_dtype(series) or types.is_timedelta64_dtype(series):
         days = series.astype("int64").to_numpy(np.float64)
-        return _without_gaps(np.where(missing, np.nan, days)), False
-    codes = pd.factorize(series.astype("string"), use_na_sentinel=False)[0]
-    rank = np.empty(codes.max(initial=0) + 1)
-    rank[np.argsort(-np.bincount(codes, minlength=1), kind="stable")] = np.arange(len(rank))
-    return rank[codes], True
-
-
-def _without_gaps(values: FloatArray) -> FloatArray:
-    is_number = np.isfinite(values)
-    least = values[is_number].min(initial=0.0)
-    return np.where(is_number, values, least - 1.0)
+        found = np.where(series.isna().to_numpy(), np.nan, days)
+    else:
+        codes = pd.factorize(series.astype("string"), use_na_sentinel=False)[0]
+        rank = np.empty(codes.max(initial=0) + 1)
+        rank[np.argsort(-np.bincount(codes, minlength=1), kind="stable")] = np.arange(len(rank))
+        return rank[codes], True
+    is_number = np.isfinite(found)
+    least = found[is_number].min(initial=0.0)
+    return np.where(is_number, found, least - 1.0), False
 
 
 def _shared_codes(values: FloatArray) -> NDArray[np.intp]:

@@ -221,12 +221,22 @@ class AttackStudy(FittedModel):
             baseline_predictor=best.predictor,
             baseline_confidence=CONFIDENCE,
         )
+        notes = list(asked.notes)
+        if len(truth) > known.n_training_rows:
+            notes.append(
+                Note(
+                    "baseline-sample",
+                    f"the guess from everybody else's data was learnt from {known.n_training_rows} of "
+                    f"the {len(truth)} training records, drawn at random. From all of them it may be "
+                    "slightly better.",
+                )
+            )
         return self._curve(
             provenance,
             cells,
             attacks,
             shadows.targets,
-            notes=[*asked.notes, *_training_note(known, len(truth))],
+            notes=notes,
             protect=asked.names,
             n_answers=asked.n_answers,
         )
@@ -376,14 +386,23 @@ class AttackStudy(FittedModel):
     ) -> RiskCurve:
         """Return the cells as a result, with all that must be said of them."""
         baseline = self._baseline
+        said = [*baseline.notes, *notes]
+        n_rows = baseline.problem.n_rows
+        if len(targets) != n_rows:
+            said.append(
+                Note(
+                    "attacked-sample",
+                    f"membership was attacked for {len(targets)} of the {n_rows} training records, "
+                    "drawn at random: the most exposed record may be among the others.",
+                )
+            )
+        # What the attacks say about records that could not be judged in full, once.
+        doubts = [words for attack in attacks if (words := attack.held_out.too_few_models())]
+        if doubts:
+            said.append(Note("few-shadow-models", f"{doubts[0]}. Train more shadow models."))
         document = RiskDocument(
             provenance=provenance,
-            notes=[
-                *baseline.notes,
-                *notes,
-                *_notes(targets, baseline),
-                *_doubts(attacks),
-            ],
+            notes=said,
             number_types=risk_number_types(),
             baseline=baseline.numbers(),
             n_models=attacks[0].n_models,
@@ -437,38 +456,6 @@ def _targets(n_rows: int, seed: int) -> NDArray[np.intp]:
     return np.sort(chosen)
 
 
-def _notes(targets: NDArray[np.intp], baseline: BaselineModel) -> list[Note]:
-    n_rows = baseline.problem.n_rows
-    if len(targets) == n_rows:
-        return []
-    return [
-        Note(
-            "attacked-sample",
-            f"membership was attacked for {len(targets)} of the {n_rows} training records, drawn at "
-            "random: the most exposed record may be among the others.",
-        )
-    ]
-
-
-def _doubts(attacks: Sequence[MembershipAttack]) -> list[Note]:
-    """Return what the attacks say about records that could not be judged in full, once."""
-    said = [words for attack in attacks if (words := attack.held_out.too_few_models())]
-    return [Note("few-shadow-models", f"{words}. Train more shadow models.") for words in said[:1]]
-
-
-def _training_note(known: KnownColumns, n_rows: int) -> list[Note]:
-    """Say where the baseline was learnt from a part of the rows."""
-    if n_rows <= known.n_training_rows:
-        return []
-    return [
-        Note(
-            "baseline-sample",
-            f"the guess from everybody else's data was learnt from {known.n_training_rows} of the {n_rows} "
-            "training records, drawn at random. From all of them it may be slightly better.",
-        )
-    ]
-
-
 def _randomised_cell(
     asked: Asked,
     e: int,
@@ -479,7 +466,11 @@ def _randomised_cell(
 ) -> RiskCell:
     inside, outside = guesses
     low, high = np.quantile(inside, [0.05, 0.95], method="weibull")
-    advantage = _advantage(asked, e)
+    # All randomised answers of a record together.
+    channels: list[Channel] = [asked.label_channels[e]] if asked.label_is_protected else []
+    if asked.feature_channels:
+        channels += asked.feature_channels[e].channels
+    advantage = ProductChannel(channels).advantage
     return RiskCell(
         epsilon=None if asked.is_mapping else asked.epsilons[e],
         mechanism="rr",
@@ -497,16 +488,6 @@ def _randomised_cell(
         accuracy=accuracy,
         **membership_numbers(attack),
     )
-
-
-def _advantage(asked: Asked, e: int) -> float:
-    """Return the advantage of all randomised answers of a record together."""
-    channels: list[Channel] = []
-    if asked.label_is_protected:
-        channels.append(asked.label_channels[e])
-    if asked.feature_channels:
-        channels += asked.feature_channels[e].channels
-    return ProductChannel(channels).advantage
 
 
 def membership_numbers(attack: MembershipAttack) -> dict[str, float | None]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsilens._types import BoolArray, FloatArray, SingleArray
-from epsilens.influence.evaluation import DrawnOutcomes, Outcomes
+from epsilens.influence.evaluation import Outcomes
 from epsilens.influence.trained import LARGEST_CONDITION, LARGEST_OMISSION, HeldOut, is_trustworthy
 from epsilens.models import Curvature
 from epsilens.whatif.cells import OUTCOMES, CellAnswer, ends
@@ -27,7 +27,7 @@ __all__ = [
     "RunShape",
     "finish_cell",
     "fit_correction",
-    "n_solvable",
+    "n_affordable",
     "quadratic_runs",
     "shape_of_runs",
 ]
@@ -181,9 +181,9 @@ them converged."""
 
 N_AUC_DRAWS = 100
 # Multiplications that a cell may spend on evaluating its draws, and on one gradient of all solved runs.
-_FULL_WORK = 1e7
+FULL_WORK = 1e7
 _FEWEST_FULL_DRAWS = 100
-_SOLVE_WORK = 1e8
+SOLVE_WORK = 1e8
 # Below this noise (root mean square in a test record's predictor, and variance of the worst record) runs
 # are not solved: on 240 public tables solving them moved the mean by 0.04 % of the interval's width at the median of
 # such cells, by 3.6 % at most.
@@ -249,11 +249,6 @@ class ExpandedCell:
     start: FloatArray | None = None
     may_replace: bool = True
 
-    @property
-    def is_quiet(self) -> bool:
-        """Whether the noise is so small that nothing needs to be solved."""
-        return self.logit_noise <= _QUIET_NOISE and self.largest_noise <= _QUIET_RECORD
-
 
 @dataclass(frozen=True, repr=False)
 class RunShape:
@@ -305,15 +300,15 @@ class RunShape:
         )
 
 
-def n_solvable(n_rows: int, n_parameters: int, n_draws: int) -> int:
-    """Return how many runs of a cell may be solved.
+def n_affordable(n_rows: int, n_parameters: int, n_draws: int, *, work: float) -> int:
+    """Return how many runs of a cell may be solved, or evaluated record by record, for so much work.
 
     Examples
     --------
-    >>> n_solvable(1_000, 20, 400), n_solvable(35_000, 88, 400)
+    >>> n_affordable(1_000, 20, 400, work=SOLVE_WORK), n_affordable(35_000, 88, 400, work=SOLVE_WORK)
     (400, 100)
     """
-    affordable = int(_SOLVE_WORK // (n_rows * n_parameters))
+    affordable = int(work // (n_rows * n_parameters))
     return min(n_draws, max(_FEWEST_FULL_DRAWS, affordable))
 
 
@@ -331,19 +326,16 @@ def run_decrement(curvature: Curvature, deviations: FloatArray) -> float:
     return max(_LEAST_DECREMENT, 0.5 * _RUN_SHARE * float(bent.mean())) if bent.size else 1.0
 
 
-def n_evaluated(evaluation: HeldOut, n_parameters: int, n_draws: int) -> int:
-    """Return how many runs of a cell are evaluated record by record."""
-    affordable = int(_FULL_WORK // (evaluation.n_rows * n_parameters))
-    return min(n_draws, max(_FEWEST_FULL_DRAWS, affordable))
-
-
 def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> RunShape:
     """Evaluate the runs of a cell, solved where the expansion does not hold."""
     n_draws = len(cell.quadratic.first)
-    deviations = cell.linearised(n_evaluated(evaluation, len(cell.theta), n_draws))
+    n_full = n_affordable(evaluation.n_rows, len(cell.theta), n_draws, work=FULL_WORK)
+    deviations = cell.linearised(n_full)
+    # Noise so small that nothing needs to be solved.
+    is_quiet = cell.logit_noise <= _QUIET_NOISE and cell.largest_noise <= _QUIET_RECORD
     is_solved, converged = False, True
-    is_checked = cell.solve is not None and (cell.may_replace or not cell.is_quiet)
-    if cell.solve is not None and not cell.is_quiet:
+    is_checked = cell.solve is not None and (cell.may_replace or not is_quiet)
+    if cell.solve is not None and not is_quiet:
         near = deviations[:, :N_CHECKED]
         solved, found = cell.solve(0, near)
         moves = _moves(evaluation, cell, near, solved)
@@ -363,9 +355,19 @@ def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> 
         n_auc_draws=N_AUC_DRAWS,
         contrast=contrast,
     )
+    outcomes = {}
+    for name in OUTCOMES:
+        before, runs = getattr(cell.before, name), getattr(drawn, name)
+        if before is None or runs is None:
+            continue
+        runs = np.where(cell.untouched[: len(runs)], 0.0, runs - before)
+        low, high = ends(runs)
+        mean = float(runs.mean())
+        # Where hardly any run changes anything, the mean lies beside the ends.
+        outcomes[name] = np.array([min(low, mean), mean, max(high, mean)])
     return RunShape(
         correction=fit_correction(drawn.loss - cell.loss, cell.quadratic),
-        outcomes=_outcomes(cell, drawn),
+        outcomes=outcomes,
         is_solved=is_solved,
         is_checked=is_checked and not is_solved,
         converged=converged,
@@ -404,21 +406,6 @@ def _apart(
     losses = evaluation.losses(cell.theta[:, None] + np.hstack([one, other]))
     low, high = ends(cell.quadratic.first + cell.quadratic.second)
     return losses[n:] - losses[:n], high - low
-
-
-def _outcomes(cell: ExpandedCell, drawn: DrawnOutcomes) -> dict[str, FloatArray]:
-    """Return low, mean and high of the change of every outcome beside the loss."""
-    result = {}
-    for name in OUTCOMES:
-        before, runs = getattr(cell.before, name), getattr(drawn, name)
-        if before is None or runs is None:
-            continue
-        runs = np.where(cell.untouched[: len(runs)], 0.0, runs - before)
-        low, high = ends(runs)
-        mean = float(runs.mean())
-        # Where hardly any run changes anything, the mean lies beside the ends.
-        result[name] = np.array([min(low, mean), mean, max(high, mean)])
-    return result
 
 
 def finish_cell(cell: ExpandedCell, shape: RunShape) -> CellAnswer:

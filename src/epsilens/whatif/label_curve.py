@@ -25,11 +25,12 @@ from epsilens.models.nearby import minimise_nearby
 from epsilens.models.solver import Solution
 from epsilens.whatif.cells import CellAnswer, CellQuestion, unchanged
 from epsilens.whatif.drawn_cell import (
+    FULL_WORK,
+    SOLVE_WORK,
     ExpandedCell,
     RunShape,
     finish_cell,
-    n_evaluated,
-    n_solvable,
+    n_affordable,
     quadratic_runs,
     run_decrement,
     shape_of_runs,
@@ -138,7 +139,7 @@ def expand_label_cell(
         logit_noise=at.logit_noise,
         largest_noise=at.largest_noise,
         undetermined_loss=at.undetermined_loss,
-        n_solvable=n_solvable(problem.n_rows, problem.n_parameters, n_draws),
+        n_solvable=n_affordable(problem.n_rows, problem.n_parameters, n_draws, work=SOLVE_WORK),
         omitted=at.omitted,
         may_replace=may_replace,
     )
@@ -165,13 +166,8 @@ def suits_a_curve(baseline: TrainedModel, question: CellQuestion) -> bool:
         all(flip is not None for flip in flips)
         and sum(1 for flip in flips if flip) >= _FEWEST_CELLS
         and baseline.problem.n_parameters <= _MOST_PARAMETERS
-        and _hessian_work(baseline) >= _LEAST_WORK
+        and float(baseline.problem.n_rows) * baseline.problem.n_parameters**2 >= _LEAST_WORK
     )
-
-
-def _hessian_work(baseline: TrainedModel) -> float:
-    """Return the multiplications of one Hessian of the training objective."""
-    return float(baseline.problem.n_rows) * baseline.problem.n_parameters**2
 
 
 def _channel_at(t: float, k: int) -> FloatArray:
@@ -327,7 +323,7 @@ def _shapes(
     and so on, until a middle is what its neighbours say it is; the cells beside it are then mixed.
     """
     n_draws = len(cells[0].quadratic.first)
-    if n_evaluated(evaluation, len(cells[0].theta), n_draws) == n_draws:
+    if n_affordable(evaluation.n_rows, len(cells[0].theta), n_draws, work=FULL_WORK) == n_draws:
         return [shape_of_runs(evaluation, cell, contrast) for cell in cells]
     known = {e: shape_of_runs(evaluation, cells[e], contrast) for e in {0, len(cells) - 1}}
     gaps = [(0, len(cells) - 1)]

@@ -29,6 +29,7 @@ from epsilens.influence.trained import TrainedModel
 from epsilens.influence.wide import is_wide
 from epsilens.models import Curvature, factorise
 from epsilens.models.passes import workers
+from epsilens.models.solver import LinearObjective
 from epsilens.whatif.cells import (
     CellAnswer,
     CellQuestion,
@@ -64,7 +65,12 @@ def compute_label_cells(
     if method in {"influence", "paper"}:
         with workers():
             return list(_first_order(baseline, question))
-    return list(_second_order(baseline, question, method, progress))
+    found: list[CellAnswer] = []
+    for answers in _second_order(baseline, question, method):
+        found += answers
+        if progress is not None:
+            progress(len(found), question.n_epsilon * len(question.groups), method)
+    return found
 
 
 def _first_order(baseline: TrainedModel, question: CellQuestion) -> Iterator[CellAnswer]:
@@ -179,22 +185,12 @@ def _probed_spreads(
 
 
 def _second_order(
-    baseline: TrainedModel, question: CellQuestion, method: Method, progress: Progress | None
-) -> Iterator[CellAnswer]:
-    """Newton and exact: θ_ε, then the noise of one run around it."""
-    n_cells = question.n_epsilon * len(question.groups)
-    done = 0
-    for answers in _answers(baseline, question, method):
-        yield from answers
-        done += len(answers)
-        if progress is not None:
-            progress(done, n_cells, method)
-
-
-def _answers(
     baseline: TrainedModel, question: CellQuestion, method: Method
 ) -> Iterator[list[CellAnswer]]:
-    """Yield the cells as they are finished: a group's whole curve if it can be had, else one by one."""
+    """Newton and exact: θ_ε, then the noise of one run around it.
+
+    Cells come as they are finished: a group's whole curve if it can be had, else one by one.
+    """
     if is_wide(baseline.problem.n_parameters):
         assert isinstance(baseline, BaselineModel)  # noqa: S101  (a streamed table is never wide)
         yield from wide_answers(baseline, question, method)
@@ -266,7 +262,9 @@ def _cell_by_cell(
                 method=method,
                 linears=baseline.linear[:, None] + shifts[point.index][:, columns],
             )
-            for point in _path(baseline, shifts, method)
+            for point in (walk if method == "exact" else _newton_points)(
+                baseline.problem, baseline.theta, baseline.curvature, baseline.linear, shifts
+            )
             for columns in shared
         )
         yield from _in_turn(tasks) if baseline.is_streamed else team.run(tasks)
@@ -277,28 +275,29 @@ def _in_turn(tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
     return (task() for task in tasks)
 
 
-def _path(baseline: TrainedModel, shifts: FloatArray, method: Method) -> Iterator[PathPoint]:
-    if method == "exact":
-        yield from walk(
-            baseline.problem, baseline.theta, baseline.curvature, baseline.linear, shifts
-        )
-        return
+def _newton_points(
+    problem: LinearObjective,
+    theta: FloatArray,
+    curvature: Curvature,
+    linear: FloatArray,
+    shifts: FloatArray,
+) -> Iterator[PathPoint]:
+    """Yield one Newton step for every group, ε after ε."""
     n_epsilon, size, n_groups = shifts.shape
     every = newton_steps(
-        baseline.problem,
-        baseline.theta,
-        baseline.curvature,
-        baseline.linear,
+        problem,
+        theta,
+        curvature,
+        linear,
         np.moveaxis(shifts, 0, 1).reshape(size, n_epsilon * n_groups),
     )
     for index in range(n_epsilon):
-        theta = every[:, index * n_groups : (index + 1) * n_groups]
-        curvatures = tuple(factorise(hessian) for hessian in baseline.problem.hessians(theta))
+        stepped = every[:, index * n_groups : (index + 1) * n_groups]
         yield PathPoint(
             index=index,
-            theta=theta,
-            converged=np.ones(theta.shape[1], dtype=bool),
-            curvatures=curvatures,
+            theta=stepped,
+            converged=np.ones(n_groups, dtype=bool),
+            curvatures=tuple(factorise(hessian) for hessian in problem.hessians(stepped)),
         )
 
 
