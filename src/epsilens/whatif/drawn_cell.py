@@ -181,9 +181,9 @@ them converged."""
 
 N_AUC_DRAWS = 100
 # Multiplications that a cell may spend on evaluating its draws, and on one gradient of all solved runs.
-FULL_WORK = 1e7
+_FULL_WORK = 1e7
 _FEWEST_FULL_DRAWS = 100
-SOLVE_WORK = 1e8
+_SOLVE_WORK = 1e8
 # Below this noise (root mean square in a test record's predictor, and variance of the worst record) runs
 # are not solved: on 240 public tables solving them moved the mean by 0.04 % of the interval's width at the median of
 # such cells, by 3.6 % at most.
@@ -300,14 +300,15 @@ class RunShape:
         )
 
 
-def n_affordable(n_rows: int, n_parameters: int, n_draws: int, *, work: float) -> int:
-    """Return how many runs of a cell may be solved, or evaluated record by record, for so much work.
+def n_affordable(n_rows: int, n_parameters: int, n_draws: int, *, solved: bool) -> int:
+    """Return how many runs of a cell may be solved, or evaluated record by record.
 
     Examples
     --------
-    >>> n_affordable(1_000, 20, 400, work=SOLVE_WORK), n_affordable(35_000, 88, 400, work=SOLVE_WORK)
+    >>> n_affordable(1_000, 20, 400, solved=True), n_affordable(35_000, 88, 400, solved=True)
     (400, 100)
     """
+    work = _SOLVE_WORK if solved else _FULL_WORK
     affordable = int(work // (n_rows * n_parameters))
     return min(n_draws, max(_FEWEST_FULL_DRAWS, affordable))
 
@@ -329,7 +330,7 @@ def run_decrement(curvature: Curvature, deviations: FloatArray) -> float:
 def shape_of_runs(evaluation: HeldOut, cell: ExpandedCell, contrast: object) -> RunShape:
     """Evaluate the runs of a cell, solved where the expansion does not hold."""
     n_draws = len(cell.quadratic.first)
-    n_full = n_affordable(evaluation.n_rows, len(cell.theta), n_draws, work=FULL_WORK)
+    n_full = n_affordable(evaluation.n_rows, len(cell.theta), n_draws, solved=False)
     deviations = cell.linearised(n_full)
     # Noise so small that nothing needs to be solved.
     is_quiet = cell.logit_noise <= _QUIET_NOISE and cell.largest_noise <= _QUIET_RECORD

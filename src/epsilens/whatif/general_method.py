@@ -45,7 +45,6 @@ from epsilens.whatif.cells import (
 )
 from epsilens.whatif.drawn_cell import (
     N_CHECKED,
-    SOLVE_WORK,
     ExpandedCell,
     finish_cell,
     n_affordable,
@@ -208,7 +207,7 @@ def _answer(
     if method == "exact":
         # A report's loss costs as much as a few dozen parameters.
         width = baseline.problem.n_parameters + SOLVED_REPORT_COST * baseline.problem.loss.n_outputs
-        n_kept = n_affordable(baseline.problem.n_rows, width, question.n_draws, work=SOLVE_WORK)
+        n_kept = n_affordable(baseline.problem.n_rows, width, question.n_draws, solved=True)
     runs = draw_gradient_noise(
         point.objective,
         point.theta,

@@ -25,8 +25,6 @@ from epsilens.models.nearby import minimise_nearby
 from epsilens.models.solver import Solution
 from epsilens.whatif.cells import CellAnswer, CellQuestion, unchanged
 from epsilens.whatif.drawn_cell import (
-    FULL_WORK,
-    SOLVE_WORK,
     ExpandedCell,
     RunShape,
     finish_cell,
@@ -139,7 +137,7 @@ def expand_label_cell(
         logit_noise=at.logit_noise,
         largest_noise=at.largest_noise,
         undetermined_loss=at.undetermined_loss,
-        n_solvable=n_affordable(problem.n_rows, problem.n_parameters, n_draws, work=SOLVE_WORK),
+        n_solvable=n_affordable(problem.n_rows, problem.n_parameters, n_draws, solved=True),
         omitted=at.omitted,
         may_replace=may_replace,
     )
@@ -323,7 +321,7 @@ def _shapes(
     and so on, until a middle is what its neighbours say it is; the cells beside it are then mixed.
     """
     n_draws = len(cells[0].quadratic.first)
-    if n_affordable(evaluation.n_rows, len(cells[0].theta), n_draws, work=FULL_WORK) == n_draws:
+    if n_affordable(evaluation.n_rows, len(cells[0].theta), n_draws, solved=False) == n_draws:
         return [shape_of_runs(evaluation, cell, contrast) for cell in cells]
     known = {e: shape_of_runs(evaluation, cells[e], contrast) for e in {0, len(cells) - 1}}
     gaps = [(0, len(cells) - 1)]

@@ -26,7 +26,7 @@ from epsilens.models.block_store import current_store
 from epsilens.models.passes import current_passes, workers
 from epsilens.notes import Note
 from epsilens.whatif.cells import CellAnswer, CellQuestion, Method
-from epsilens.whatif.drawn_cell import SOLVE_WORK, n_affordable
+from epsilens.whatif.drawn_cell import n_affordable
 from epsilens.whatif.general_method import SOLVED_REPORT_COST, compute_general_cells
 from epsilens.whatif.label_curve import suits_a_curve
 from epsilens.whatif.label_method import compute_label_cells
@@ -140,7 +140,7 @@ def plan(baseline: AnyBaseline, question: CellQuestion, *, seconds: float) -> Me
         if question.is_corrected:
             # Runs of a corrected loss are solved more often than not.
             width = p + SOLVED_REPORT_COST * K
-            solved = n_affordable(n, width, question.n_draws, work=SOLVE_WORK)
+            solved = n_affordable(n, width, question.n_draws, solved=True)
             gradients += _GRADIENTS_PER_RUN * solved * n * (4 * p * per_multiplication + K * 2e-8)
     exact = n_cells * (passes + drawing + gradients)
     if is_label_only(baseline, question) and suits_a_curve(baseline, question):
