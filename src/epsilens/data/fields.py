@@ -91,7 +91,11 @@ def type_fields(table: pa.Table, names: Sequence[str], *, decimal_comma: bool) -
             if numbers is not None:
                 with_decimal_comma.append(name)
         if numbers is None:
-            columns[name] = _words(pc.if_else(is_mark, nothing, column))
+            words = pc.if_else(is_mark, nothing, column)
+            is_truth = pc.is_in(words, value_set=pa.array(["True", "False"]))
+            if words.null_count == 0 and pc.all(is_truth).as_py():
+                words = pc.equal(words, "True")
+            columns[name] = pd.Series(words.to_pandas())
             continue
         columns[name] = numbers
         n_too_large = _n_too_large(numbers, trimmed)
@@ -256,15 +260,3 @@ def _n_too_large(numbers: pd.Series, written: pa.ChunkedArray) -> int:
         return 0
     said_so = pc.match_substring(written, "inf", ignore_case=True).to_pandas()
     return int(np.count_nonzero(infinite & ~said_so.to_numpy(dtype=bool, na_value=False)))
-
-
-def _words(column: pa.ChunkedArray) -> pd.Series:
-    import pandas as pd
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if column.null_count == 0:
-        truth = pc.is_in(column, value_set=pa.array(["True", "False"]))
-        if pc.all(truth).as_py():
-            return pd.Series(pc.equal(column, "True").to_pandas())
-    return pd.Series(column.to_pandas())

@@ -131,7 +131,10 @@ def read_labels(column: pd.Series, *, name: str, positive: str | None = None) ->
     >>> read_labels(answers, name="smokes", positive="daily").values.tolist()
     ['other', 'other', 'daily']
     """
-    categories = tuple(sorted({as_category(value) for value in column.unique()}, key=_order))
+    found = {as_category(value) for value in column.unique()}
+    words = sorted(value for value in found if isinstance(value, str))
+    numbers = [value for value in found if not isinstance(value, str)]
+    categories = (*sorted(numbers, key=lambda value: (float(value), str(value))), *words)
     if len(categories) < 2:
         raise InputError(
             f"the label {name!r} must have two different values, got {len(categories)}. "
@@ -253,10 +256,6 @@ def _is_written(value: Category, text: str) -> bool:
         return float(text) == float(value)
     except ValueError:
         return False
-
-
-def _order(value: Category) -> tuple[bool, float, str]:
-    return (isinstance(value, str), 0.0 if isinstance(value, str) else float(value), str(value))
 
 
 # --- The rows of one file, treated in the same way whether they are trained on, tested on or on offer ---

@@ -327,7 +327,11 @@ def _describe(series: pd.Series, name: str, *, coded: bool, bins: Bins | None) -
     base = replace(base, identifies=why)
     all_differ = n_distinct == len(answers) and not is_declared
     if is_number and not coded:
-        return base if all_differ else _numeric(base, distinct)
+        if all_differ or n_distinct > LARGEST_NUMERIC_DOMAIN:
+            return base
+        values = tuple(sorted(as_category(value) for value in distinct))
+        kind: ColumnKind = "binary" if n_distinct == 2 else "numeric"
+        return replace(base, kind=kind, categories=values, protectable=True)
     described = _categorical(base, series, distinct)
     # The model may need such categories, but they are the records: nothing to hide among.
     if all_differ or (why is not None and not is_declared):
@@ -360,14 +364,6 @@ def _binned(base: Column, answers: pd.Series, bins: Bins) -> Column:
     middles = bounded.midpoints
     kind: ColumnKind = "binary" if len(middles) == 2 else "numeric"
     return Column(base.name, kind, n_distinct, base.n_missing, middles, note, protectable=True)
-
-
-def _numeric(base: Column, distinct: object) -> Column:
-    if base.n_distinct > LARGEST_NUMERIC_DOMAIN:
-        return base
-    values = tuple(sorted(as_category(value) for value in distinct))  # type: ignore[attr-defined]
-    kind: ColumnKind = "binary" if base.n_distinct == 2 else "numeric"
-    return replace(base, kind=kind, categories=values, protectable=True)
 
 
 def _categorical(base: Column, series: pd.Series, distinct: object) -> Column:

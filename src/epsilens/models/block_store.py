@@ -49,6 +49,11 @@ class BlockStore:
     data : sequence of arrays
         What the run is about. Only a salted digest of it is kept, so that other data are noticed.
 
+    Attributes
+    ----------
+    done : set of int
+        The numbers of the blocks that are there and whole.
+
     Raises
     ------
     InputError
@@ -76,7 +81,7 @@ class BlockStore:
         data: Sequence[NDArray[np.generic]] = (),
     ) -> None:
         self.path = None if path is None else Path(path)
-        self._done: set[int] = set()
+        self.done: set[int] = set()
         if self.path is None:
             return
         head = self._open(self.path)
@@ -98,12 +103,7 @@ class BlockStore:
             match = _BLOCK.fullmatch(file.name)
             # Names say that a block is there, the check sums that it is whole.
             if match and _is_whole(file):
-                self._done.add(int(match[1]))
-
-    @property
-    def done(self) -> frozenset[int]:
-        """The numbers of the blocks that are there and whole."""
-        return frozenset(self._done)
+                self.done.add(int(match[1]))
 
     def read(self, block: int) -> dict[str, NDArray[np.generic]]:
         """Return the arrays of a finished block."""
@@ -117,7 +117,7 @@ class BlockStore:
         named: dict[str, Any] = dict(arrays)
         with replacing(self._file(block), private=True) as scratch, scratch.open("wb") as file:
             np.savez(file, **named)
-        self._done.add(block)
+        self.done.add(block)
 
     def _file(self, block: int) -> Path:
         assert self.path is not None  # noqa: S101

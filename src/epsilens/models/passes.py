@@ -337,7 +337,7 @@ def made_or_kept(
     >>> [made.tolist() for made in made_or_kept(store, np.arange, {0: 2, 1: 3}, name="numbers")]
     [[0, 1], [0, 1, 2]]
     """
-    known = store.done
+    known = frozenset(store.done)
     todo = [task for number, task in tasks.items() if number not in known]
     with closing(current_passes().map(work, todo)) as fresh:
         for number in tasks:

@@ -24,7 +24,7 @@ from epsilens.models.dp_sgd import DPSGDSettings, score_ensemble
 from epsilens.models.networks import Floats
 from epsilens.models.passes import made_or_kept
 from epsilens.risk.answer_inference import AnswerAttack
-from epsilens.risk.logits import scores_from_logits, scores_from_margins
+from epsilens.risk.logits import scores_from_logits
 from epsilens.risk.shadow_training import ShadowTraining, draw_members, model_generator
 
 __all__ = [
@@ -283,8 +283,9 @@ def scores_and_predictions(
 ) -> tuple[FloatArray, BoolArray]:
     """Return φ and whether the class is predicted, from logits of shape (models, n, outputs)."""
     if logits.shape[2] == 1:
-        phi = scores_from_margins(logits[:, :, 0], classes)
-        return phi, (logits[:, :, 0] > 0) == (classes == 1)
+        # The log-odds of class 1, with the sign of the record's own class.
+        margins, is_one = logits[:, :, 0], classes == 1
+        return np.where(is_one, margins, -margins), (margins > 0) == is_one
     return scores_from_logits(logits, classes), logits.argmax(axis=2) == classes
 
 

@@ -336,11 +336,12 @@ class ShadowTraining:
         if e == self.n_budgets:
             true_values = np.repeat(self.alternatives.codes[:, None], len(models), axis=1)
             return true_values if self.feature_channels else None, None
+        sizes = self.alternatives.sizes
+        digits = np.unravel_index(self.alternatives.codes, sizes) if self.feature_channels else ()
+        true_codes = self.label.domain()[0] if self.label_channels else None
         for model in models:
             generator = model_generator(self.seed, model, "reports")
             if self.feature_channels:
-                sizes = self.alternatives.sizes
-                digits = np.unravel_index(self.alternatives.codes, sizes)
                 drawn = [
                     channel.draw(digit, generator_words(generator))
                     for channel, digit in zip(
@@ -348,9 +349,8 @@ class ShadowTraining:
                     )
                 ]
                 values.append(np.ravel_multi_index(tuple(drawn), sizes))
-            if self.label_channels:
-                words = generator_words(generator)
-                codes.append(self.label_channels[e].draw(self.label.domain()[0], words))
+            if true_codes is not None:
+                codes.append(self.label_channels[e].draw(true_codes, generator_words(generator)))
         return (
             np.stack(values, axis=1) if values else None,
             np.stack(codes, axis=1) if codes else None,
