@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epsilens._validate import as_at_least_zero, as_loss_limit, as_share
-from epsilens.document.wording import PROVES
+from epsilens.document.risk_wording import PROVES
 from epsilens.errors import InputError, setting
 
 __all__ = [

@@ -43,6 +43,7 @@ from epsilens.document.numbers import NUMBER_TYPE_MEANINGS, NUMBER_TYPES, Number
 from epsilens.document.parts import DOCUMENT_VERSION, Baseline, Provenance
 from epsilens.document.release import ReleaseDocument
 from epsilens.document.risk import EquivalentEpsilon, RiskCell, RiskDocument, risk_number_types
+from epsilens.document.risk_wording import baseline_text, ceiling_clause, face_value_text
 from epsilens.document.rounding import (
     at_least_text,
     at_most_text,
@@ -64,11 +65,8 @@ from epsilens.document.whatif import (
 from epsilens.document.wording import (
     EVERYBODY,
     FEWEST_RUNS,
-    baseline_text,
     budgets_text,
-    ceiling_clause,
     cost_type,
-    face_value_text,
     group_names,
     has_few_runs,
     is_model_release,

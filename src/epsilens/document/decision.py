@@ -12,8 +12,9 @@ from epsilens.document.audit import AuditDocument
 from epsilens.document.numbers import Flag, NonNegative, OptionalNonNegative, OptionalNumber
 from epsilens.document.parts import DocumentHead, Names, Part, as_list, check_ends
 from epsilens.document.risk import RiskCell, RiskDocument
+from epsilens.document.risk_wording import face_value_text
 from epsilens.document.whatif import COST_CHANGES, WhatIfCell, WhatIfDocument, WhatIfMethod
-from epsilens.document.wording import EVERYBODY, face_value_text, own_budget
+from epsilens.document.wording import EVERYBODY, own_budget
 
 __all__ = [
     "Alternative",

@@ -8,6 +8,13 @@ from typing import Protocol
 
 from epsilens.document.decision import DecisionDocument
 from epsilens.document.risk import RiskCell, RiskDocument
+from epsilens.document.risk_wording import (
+    ceiling_is_open,
+    compared_p_text,
+    confidence_text,
+    proof_text,
+    range_text,
+)
 from epsilens.document.rounding import (
     at_least_text,
     at_most_text,
@@ -27,10 +34,7 @@ from epsilens.document.wording import (
     axis_budget,
     budget_distance,
     budget_text,
-    ceiling_is_open,
     change_decimals,
-    compared_p_text,
-    confidence_text,
     cost_type,
     interval_text,
     is_model_release,
@@ -38,9 +42,7 @@ from epsilens.document.wording import (
     outcome_interval,
     outcome_text,
     own_budget,
-    proof_text,
     protected_text,
-    range_text,
     sentence_case,
     typical_cell,
     unanswered_reason,

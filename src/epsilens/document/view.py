@@ -15,6 +15,12 @@ from epsilens.document.decision import DecisionDocument
 from epsilens.document.kinds import Document
 from epsilens.document.numbers import NumberType
 from epsilens.document.risk import RiskCell, RiskDocument
+from epsilens.document.risk_wording import (
+    ceiling_note,
+    is_randomised_response,
+    models_text,
+    range_text,
+)
 from epsilens.document.rounding import (
     NOTHING,
     at_most_text,
@@ -38,7 +44,6 @@ from epsilens.document.wording import (
     answers_text,
     axis_budget,
     budget_symbol,
-    ceiling_note,
     change_decimals,
     change_title,
     cost_type,
@@ -46,12 +51,9 @@ from epsilens.document.wording import (
     group_label,
     group_names,
     interval_text,
-    is_randomised_response,
     loss_unit,
-    models_text,
     outcome_interval,
     outcome_text,
-    range_text,
     sentence_case,
     typical_cell,
     unanswered_text,

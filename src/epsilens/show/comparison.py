@@ -21,6 +21,7 @@ from epsilens.document import (
     is_model_release,
     loss_unit,
 )
+from epsilens.document.risk_wording import NOTHING_HIDDEN, is_randomised_response
 from epsilens.document.rounding import (
     NOTHING,
     change_text,
@@ -30,13 +31,7 @@ from epsilens.document.rounding import (
     loss_text,
     percent_text,
 )
-from epsilens.document.wording import (
-    NOTHING_HIDDEN,
-    budget_title,
-    change_title,
-    is_randomised_response,
-    unanswered_text,
-)
+from epsilens.document.wording import budget_title, change_title, unanswered_text
 from epsilens.errors import InputError
 from epsilens.show.cost import drawn_text
 from epsilens.show.look import ACCENT, INK, change_limits, dressed, plotted_rows, subtitle

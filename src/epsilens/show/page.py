@@ -21,6 +21,7 @@ from epsilens.document import (
     cost_type,
     group_names,
 )
+from epsilens.document.risk_wording import models_text
 from epsilens.document.rounding import count_text
 from epsilens.document.wording import (
     ATTACKER,
@@ -29,7 +30,6 @@ from epsilens.document.wording import (
     budget_title,
     change_title,
     group_label,
-    models_text,
     sentence_case,
 )
 from epsilens.errors import InputError

@@ -32,6 +32,7 @@ from epsilens.document import (
     spending_text,
 )
 from epsilens.document.decision import risk_at as attack_at
+from epsilens.document.risk_wording import ceiling_is_open, proof_text, range_text
 from epsilens.document.rounding import (
     NOTHING,
     auc_text,
@@ -57,14 +58,11 @@ from epsilens.document.wording import (
     RANGED,
     answers_text,
     axis_budget,
-    ceiling_is_open,
     change_decimals,
     expected_text,
     gap_unit,
     outcome_interval,
-    proof_text,
     protected_text,
-    range_text,
     whom_text,
 )
 

@@ -13,6 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from epsilens.document import RiskCell, RiskDocument
+from epsilens.document.risk_wording import (
+    before_text,
+    confidence_text,
+    is_randomised_response,
+    models_text,
+)
 from epsilens.document.rounding import (
     at_most_text,
     bound_text,
@@ -21,16 +27,7 @@ from epsilens.document.rounding import (
     percent_text,
 )
 from epsilens.document.sentences import exposed_clause
-from epsilens.document.wording import (
-    answers_text,
-    axis_budget,
-    before_text,
-    budget_title,
-    confidence_text,
-    is_randomised_response,
-    models_text,
-    sentence_case,
-)
+from epsilens.document.wording import answers_text, axis_budget, budget_title, sentence_case
 from epsilens.errors import InputError
 from epsilens.show.look import (
     ACCENT,

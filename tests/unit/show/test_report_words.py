@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from epsilens.document import face_value_text, load_document
+from epsilens.document.risk_wording import ceiling_note, proof_text
 from epsilens.document.sentences import (
     assessment_paragraph,
     decision_sentence,
     holder_text,
     odds_text,
 )
-from epsilens.document.wording import ceiling_note, proof_text
 from epsilens.errors import InputError
 from epsilens.show import write_report
 from epsilens.show.report_data import OTHERS, cell_data, group_data, risk_at, unprotected

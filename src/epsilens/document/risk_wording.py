@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words for the attack: what is measured, what is proven, and what an answer is worth at face value."""
+
+from __future__ import annotations
+
+import math
+
+from epsilens.document.risk import RiskCell, RiskDocument
+from epsilens.document.rounding import (
+    at_most_text,
+    count_text,
+    p_value_text,
+)
+from epsilens.document.whatif import WhatIfCell, WhatIfDocument
+
+__all__ = [
+    "NOTHING_HIDDEN",
+    "PROVES",
+    "baseline_text",
+    "before_text",
+    "ceiling_clause",
+    "ceiling_is_open",
+    "ceiling_note",
+    "compared_p_text",
+    "confidence_text",
+    "face_value_text",
+    "is_randomised_response",
+    "models_text",
+    "proof_text",
+    "range_text",
+]
+
+
+PROVES = 0.8
+"""Largest advantage at which the proof is said to say something."""
+
+
+NOTHING_HIDDEN = "100.0%"
+"""A ceiling that shows so leaves nothing that is proven to stay hidden."""
+
+
+def baseline_text(cell: RiskCell) -> str | None:
+    """Write how often answers are guessed from everybody else's data: the upper confidence bound.
+
+    Examples
+    --------
+    >>> baseline_text(RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline=0.725,
+    ...                        answer_inference_baseline_high=0.7385))
+    '73.9%'
+    """
+    high = cell.answer_inference_baseline_high
+    before = cell.answer_inference_baseline if high is None else high
+    return None if before is None else at_most_text(before)
+
+
+def ceiling_clause(cell: RiskCell, *, many: bool = False) -> str | None:
+    """Say what a person's own randomised answer adds at most, with the baseline it is proven for.
+
+    Parameters
+    ----------
+    cell : RiskCell
+        The attack at one budget.
+    many : bool
+        Whether several answers are protected, which count as guessed only all at once.
+
+    Returns
+    -------
+    str or None
+        A clause without its end; None where baseline or ceiling is not known.
+
+    Examples
+    --------
+    >>> ceiling_clause(RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline_high=0.725,
+    ...                         answer_inference_ceiling=0.852))
+    "from everybody else's data an attacker guesses up to 72.5% of the answers; with the person's own
+    randomised answer at most 85.2% (proven given that baseline)"
+    """
+    before, ceiling = baseline_text(cell), cell.answer_inference_ceiling
+    if before is None or ceiling is None:
+        return None
+    most = at_most_text(ceiling)
+    if most == at_most_text(1.0) and cell.advantage is not None:
+        whose = (
+            "their own randomised answers add"
+            if many
+            else "the person's own randomised answer adds"
+        )
+        added = at_most_text(cell.advantage)
+        return (
+            f"everybody else's data already give the answers away; {whose} at most {added} (proven)"
+        )
+    if many:
+        return (
+            f"from everybody else's data an attacker guesses the protected answers, all of them at once, "
+            f"of up to {before} of the people; with their own randomised answers of at most {most} (proven given that "
+            "baseline)"
+        )
+    return (
+        f"from everybody else's data an attacker guesses up to {before} of the answers; with the "
+        f"person's own randomised answer at most {most} (proven given that baseline)"
+    )
+
+
+_MOST_NAMED = 3
+"""So many protected columns are named one by one in a sentence."""
+
+
+def face_value_text(
+    document: RiskDocument | WhatIfDocument, cell: RiskCell | WhatIfCell
+) -> str | None:
+    """Say how often a randomised answer is the true one: e^ε/(e^ε + k − 1) for k possible answers.
+
+    Parameters
+    ----------
+    document : RiskDocument or WhatIfDocument
+        The risk, or the cost.
+    cell : RiskCell or WhatIfCell
+        One of its budgets.
+
+    Returns
+    -------
+    str or None
+        One sentence; None for another mechanism, or where the number of possible answers is not known.
+
+    Examples
+    --------
+    >>> from epsilens.document import example_document
+    >>> cell = RiskCell(epsilon=2.04, mechanism="rr")
+    >>> face_value_text(example_document("risk", protect=["smokes"], n_answers=[2], cells=[cell]), cell)
+    'Taking a randomised answer at face value is right 88.5% of the time.'
+    """
+    settings = document.provenance.settings
+    if isinstance(document, WhatIfDocument):
+        is_answered = settings.get("mechanism") == "rr"
+        names, counts = (
+            settings.get(key) if is_answered else [] for key in ("protect", "n_answers")
+        )
+    else:
+        names, counts = document.protect, document.n_answers
+    if not isinstance(names, list) or not isinstance(counts, list):
+        return None
+    if not counts or len(counts) != len(names):
+        return None
+    asked = settings.get("epsilon")
+    budgets = asked if isinstance(asked, dict) else dict.fromkeys(names, cell.epsilon)
+    shares = {
+        name: 1.0 / (1.0 + (k - 1) * math.exp(-budget))
+        for name, k in zip(names, counts, strict=True)
+        if isinstance(budget := budgets.get(name), int | float)
+    }
+    if not shares:
+        return None
+    said = f"{100 * max(shares.values()):.1f}% of the time"
+    if 1 < len(shares) <= _MOST_NAMED:
+        said = "; ".join(
+            f"{100 * share:.1f}% of the time for “{name}”" for name, share in shares.items()
+        )
+    elif len(shares) > 1:
+        said = f"up to {said}"
+    return f"Taking a randomised answer at face value is right {said}."
+
+
+def is_randomised_response(document: RiskDocument) -> bool:
+    """Say whether answers are randomised; otherwise whole records are protected by noisy training.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> is_randomised_response(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2,
+    ...     n_targets=9, cells=[RiskCell(epsilon=1.0, mechanism="dpsgd", delta=1e-5)]))
+    False
+    """
+    return all(cell.mechanism == "rr" for cell in document.cells)
+
+
+def confidence_text(document: RiskDocument) -> str:
+    """Give the confidence of the bounds in per cent.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> confidence_text(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2,
+    ...                              n_targets=9, cells=[]))
+    '95 %'
+    """
+    stated = document.provenance.settings.get("confidence")
+    return f"{100 * (stated if isinstance(stated, float) else 0.95):.4g} %"
+
+
+def models_text(document: RiskDocument) -> str:
+    """Say what the attacks were measured on.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> models_text(RiskDocument(provenance=Provenance(method="shadow models"), n_models=256,
+    ...                          n_targets=9, cells=[]))
+    'measured on 256 models, each trained on a random half of the records'
+    """
+    count = count_text(document.n_models)
+    return f"measured on {count} models, each trained on a random half of the records"
+
+
+def before_text(document: RiskDocument) -> str | None:
+    """Write how often answers are guessed from everybody else's data; it is one for all ε.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> before_text(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2, n_targets=9,
+    ...     cells=[RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline=0.724)]))
+    '72.4%'
+    """
+    return baseline_text(document.cells[0]) if document.cells else None
+
+
+def ceiling_is_open(risk: RiskCell) -> bool:
+    """Say whether nothing is proven to stay hidden: the ceiling rounds to everything.
+
+    It may do so because everybody else's data give the answers away already; then the advantage is small,
+    and the proof limits what is added.
+
+    Examples
+    --------
+    >>> ceiling_is_open(RiskCell(epsilon=9.0, mechanism="rr", answer_inference_ceiling=0.9998))
+    True
+    """
+    ceiling = risk.answer_inference_ceiling
+    is_added = risk.advantage is not None and risk.advantage <= PROVES
+    return ceiling is not None and at_most_text(ceiling) == NOTHING_HIDDEN and not is_added
+
+
+def proof_text(risk: RiskCell, *, many: bool = False) -> str | None:
+    """Say what is proven of guessing, never without its baseline; None where nothing is known.
+
+    Parameters
+    ----------
+    risk : RiskCell
+        The attack at one budget.
+    many : bool
+        Whether several answers are protected, which count as guessed only all at once.
+
+    Returns
+    -------
+    str or None
+        A clause without its end.
+
+    Examples
+    --------
+    >>> proof_text(RiskCell(epsilon=12.0, mechanism="rr", answer_inference_baseline=0.725,
+    ...                     answer_inference_ceiling=0.99999))
+    'nothing is proven to stay hidden (the ceiling is 100.0%)'
+    """
+    clause = ceiling_clause(risk, many=many)
+    if clause is not None and ceiling_is_open(risk):
+        return f"nothing is proven to stay hidden (the ceiling is {NOTHING_HIDDEN})"
+    return clause
+
+
+def range_text(cell: RiskCell) -> str | None:
+    """Give the range of the guessed share that nine of ten releases show, or None without one.
+
+    Examples
+    --------
+    >>> range_text(RiskCell(epsilon=1.0, mechanism="rr", answer_inference_low=0.71,
+    ...                     answer_inference_high=0.732))
+    '71.0–73.2%'
+    """
+    low, high = cell.answer_inference_low, cell.answer_inference_high
+    if low is None or high is None:
+        return None
+    return f"{100 * low:.1f}–{100 * high:.1f}%"
+
+
+def compared_p_text(value: float) -> str:
+    """Write a p-value behind its name, with the sign that belongs there.
+
+    Examples
+    --------
+    >>> compared_p_text(0.4), compared_p_text(1e-9)
+    ('= 0.40', '< 0.001')
+    """
+    text = p_value_text(value)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def ceiling_note(document: RiskDocument) -> str:
+    """Say what the ceiling of an answer is a ceiling of.
+
+    Examples
+    --------
+    >>> from epsilens.document import Provenance
+    >>> ceiling_note(RiskDocument(provenance=Provenance(method="shadow models"), n_models=2, n_targets=9,
+    ...     cells=[RiskCell(epsilon=1.0, mechanism="rr", answer_inference_baseline_high=0.724)]))
+    "Ceiling (proven given b): from everybody else's data an attacker guesses up to b = 72.4% of the
+    answers; with the person's own randomised answer at most this share."
+    """
+    before = before_text(document)
+    b = "b" if before is None else f"b = {before}"
+    if len(document.protect) > 1:
+        return (
+            "Ceiling (proven given b): from everybody else's data an attacker guesses the protected "
+            f"answers, all of them at once, of up to {b} of the people; with their own randomised answers of at most this share."
+        )
+    return (
+        f"Ceiling (proven given b): from everybody else's data an attacker guesses up to {b} of the "
+        "answers; with the person's own randomised answer at most this share."
+    )
