@@ -6,6 +6,13 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
+from epsilens.document.cost_wording import (
+    interval_text,
+    outcome_interval,
+    outcome_text,
+    unanswered_reason,
+    unanswered_text,
+)
 from epsilens.document.decision import DecisionDocument
 from epsilens.document.risk import RiskCell, RiskDocument
 from epsilens.document.risk_wording import (
@@ -36,17 +43,12 @@ from epsilens.document.wording import (
     budget_text,
     change_decimals,
     cost_type,
-    interval_text,
     is_model_release,
     loss_unit,
-    outcome_interval,
-    outcome_text,
     own_budget,
     protected_text,
     sentence_case,
     typical_cell,
-    unanswered_reason,
-    unanswered_text,
     whom_text,
 )
 

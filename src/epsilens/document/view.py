@@ -11,6 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from epsilens.document.cost_wording import (
+    change_title,
+    gap_unit,
+    interval_text,
+    outcome_interval,
+    outcome_text,
+    unanswered_text,
+)
 from epsilens.document.decision import DecisionDocument
 from epsilens.document.kinds import Document
 from epsilens.document.numbers import NumberType
@@ -45,18 +53,12 @@ from epsilens.document.wording import (
     axis_budget,
     budget_symbol,
     change_decimals,
-    change_title,
     cost_type,
-    gap_unit,
     group_label,
     group_names,
-    interval_text,
     loss_unit,
-    outcome_interval,
-    outcome_text,
     sentence_case,
     typical_cell,
-    unanswered_text,
 )
 
 __all__ = [

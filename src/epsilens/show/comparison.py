@@ -21,6 +21,7 @@ from epsilens.document import (
     is_model_release,
     loss_unit,
 )
+from epsilens.document.cost_wording import change_title, unanswered_text
 from epsilens.document.risk_wording import NOTHING_HIDDEN, is_randomised_response
 from epsilens.document.rounding import (
     NOTHING,
@@ -31,7 +32,7 @@ from epsilens.document.rounding import (
     loss_text,
     percent_text,
 )
-from epsilens.document.wording import budget_title, change_title, unanswered_text
+from epsilens.document.wording import budget_title
 from epsilens.errors import InputError
 from epsilens.show.cost import drawn_text
 from epsilens.show.look import ACCENT, INK, change_limits, dressed, plotted_rows, subtitle

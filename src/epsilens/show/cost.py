@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from epsilens.document import EVERYBODY, WhatIfCell, WhatIfDocument, cost_type, group_names
+from epsilens.document.cost_wording import change_title, unanswered_text
 from epsilens.document.rounding import auc_change_text, change_text, epsilon_text, points_text
 from epsilens.document.view import COST_TITLE
 from epsilens.document.wording import (
@@ -20,9 +21,7 @@ from epsilens.document.wording import (
     axis_budget,
     budget_title,
     change_decimals,
-    change_title,
     group_label,
-    unanswered_text,
 )
 from epsilens.errors import InputError, setting
 from epsilens.show.look import (

@@ -21,6 +21,7 @@ from epsilens.document import (
     cost_type,
     group_names,
 )
+from epsilens.document.cost_wording import change_title
 from epsilens.document.risk_wording import models_text
 from epsilens.document.rounding import count_text
 from epsilens.document.wording import (
@@ -28,7 +29,6 @@ from epsilens.document.wording import (
     Outcome,
     answers_text,
     budget_title,
-    change_title,
     group_label,
     sentence_case,
 )

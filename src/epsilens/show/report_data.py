@@ -31,6 +31,7 @@ from epsilens.document import (
     own_budget,
     spending_text,
 )
+from epsilens.document.cost_wording import expected_text, gap_unit, outcome_interval
 from epsilens.document.decision import risk_at as attack_at
 from epsilens.document.risk_wording import ceiling_is_open, proof_text, range_text
 from epsilens.document.rounding import (
@@ -59,9 +60,6 @@ from epsilens.document.wording import (
     answers_text,
     axis_budget,
     change_decimals,
-    expected_text,
-    gap_unit,
-    outcome_interval,
     protected_text,
     whom_text,
 )
