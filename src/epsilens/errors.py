@@ -75,6 +75,8 @@ def phrase(python: str, *, command: str | None = None, page: str | None = None) 
     --------
     >>> render("Bring more rows" + phrase(".", command=f", or use {setting('test')}."))
     'Bring more rows.'
+    >>> render(phrase("Fit " + phrase("again", command="once more"), page="Ask again"), COMMAND_LINE)
+    'Fit once more'
     """
     typed = python if command is None else command
     return f"{_FIRST}{python}{_NEXT}{typed}{_NEXT}{typed if page is None else page}{_LAST}"
@@ -162,15 +164,15 @@ def render(text: str, surface: Surface = PYTHON) -> str:
     >>> render(f"Use {setting('method', 'exact')}.", Shell())
     'Use `--method exact`.'
     """
-    first, *others = text.split(_FIRST)
-    parts = [first]
-    for other in others:
-        choices, _, rest = other.partition(_LAST)
+    # From the innermost: a phrase may stand inside another.
+    while (start := text.rfind(_FIRST)) >= 0:
+        choices, _, rest = text[start + 1 :].partition(_LAST)
         words = choices.split(_NEXT)
         # A name from the data may have such a sign: then it marks nothing.
-        known = len(words) == len(_KINDS)
-        parts += [words[_KINDS.index(surface.kind)], rest] if known else [other]
-    first, *others = "".join(parts).split(_OPEN)
+        is_phrase = len(words) == len(_KINDS)
+        chosen = words[_KINDS.index(surface.kind)] + rest if is_phrase else text[start + 1 :]
+        text = text[:start] + chosen
+    first, *others = text.split(_OPEN)
     parts = [first]
     for other in others:
         named, _, rest = other.partition(_CLOSE)

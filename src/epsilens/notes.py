@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from epsilens.errors import PYTHON, ApproximationWarning, PrivacyLeakWarning, Surface, render
+from epsilens.errors import (
+    COMMAND_LINE,
+    PYTHON,
+    ApproximationWarning,
+    PrivacyLeakWarning,
+    Surface,
+    render,
+)
 
 __all__ = ["NOTES", "Note", "NoteKind", "Severity", "distinct_notes", "note_of_warning"]
 
@@ -166,9 +173,11 @@ NOTES: Mapping[str, NoteKind] = {
 """Every code of a note with its severity and meaning. A code keeps its meaning."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Note:
     """One thing to know before relying on the numbers.
+
+    Two notes are equal if a document writes them alike.
 
     Parameters
     ----------
@@ -187,7 +196,16 @@ class Note:
 
     code: str
     text: str
-    subject: str | None = field(default=None, compare=False)
+    subject: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Note):
+            return NotImplemented
+        written = self.render(COMMAND_LINE), other.render(COMMAND_LINE)
+        return self.code == other.code and written[0] == written[1]
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.render(COMMAND_LINE)))
 
     @property
     def severity(self) -> Severity:

@@ -529,8 +529,10 @@ def test_untrusted_cells_are_marked_and_said(study):
     # At ε = 0.2 for everybody the second order is the whole effect.
     result = study.estimate(epsilon=[0.2, 9.0], method="influence")
     assert [cell.trusted for cell in result.document.cells] == [False, True]
-    said = [text for text in result.document.warnings if "failed their own check" in text]
-    assert said[0].endswith("Take method='exact', or train again to be sure: method='retrain'.")
+    (said,) = [note for note in result.document.notes if note.code == "estimates-unchecked"]
+    assert said.render().endswith(
+        "Take `method='exact'`, or train again to be sure: `method='retrain'`."
+    )
 
 
 def test_who_has_the_best_estimate_is_not_sent_to_it():
@@ -543,8 +545,8 @@ def test_who_has_the_best_estimate_is_not_sent_to_it():
     assert study.estimate(**question).document.cells[0].trusted
     result = study.estimate(**question, correction="forward")
     assert [cell.trusted for cell in result.document.cells] == [False]
-    said = result.document.warnings[-1]
-    assert said.endswith("Train again to be sure: method='retrain'.")
+    said = result.document.notes[-1].render()
+    assert said.endswith("Train again to be sure: `method='retrain'`.")
     assert "exact" not in said
 
 
